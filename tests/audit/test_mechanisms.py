@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from sfumato.mechanisms.block_quantile import BlockQuantile
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric, Laplace, TruncatedGeometric
 from sfumato.mechanisms.quantile import Counted, Quantile
@@ -215,6 +216,39 @@ def sample_aggregate_failing(epsilon: Fraction) -> Audited:
     return Audited(repeat(mechanism), ([0.5, math.nan], [0.5, 1e300]), tight=False)
 
 
+def sample_aggregate_repeated(epsilon: Fraction) -> Audited:
+    """A person in two of four blocks."""
+    mechanism = SampleAggregate(
+        epsilon=epsilon,
+        blocks=4,
+        low=Fraction(0),
+        high=Fraction(1),
+        granule=Fraction(1, 2**10),
+        repeats=2,
+    )
+    return Audited(repeat(mechanism), ([0.0, 0.5, 0.0, 0.5], [1.0, 0.5, 1.0, 0.5]))
+
+
+def block_quantile(epsilon: Fraction) -> Audited:
+    mechanism = BlockQuantile(
+        epsilon=epsilon, blocks=5, low=Fraction(0), high=Fraction(1), granule=Fraction(1, 8)
+    )
+    return Audited(repeat(mechanism), ([0, 0, 0, 1, 1], [0, 0, 1, 1, 1]), tight=False)
+
+
+def block_quantile_of_failures(epsilon: Fraction) -> Audited:
+    mechanism = BlockQuantile(
+        epsilon=epsilon,
+        blocks=4,
+        low=Fraction(0),
+        high=Fraction(1),
+        granule=Fraction(1, 8),
+        repeats=2,
+        rank=Fraction(1, 4),
+    )
+    return Audited(repeat(mechanism), ([0, 0, 0, 0], [1e9, math.nan, 0, 0]), tight=False)
+
+
 PURE: list[Case] = [
     geometric,
     geometric_vector,
@@ -241,6 +275,9 @@ PURE: list[Case] = [
     sparse_vector_with_numbers,
     sample_aggregate,
     sample_aggregate_failing,
+    sample_aggregate_repeated,
+    block_quantile,
+    block_quantile_of_failures,
 ]
 
 

@@ -94,6 +94,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("visits.csv").write_text("patient,cost\n1042,3\n1042,5\n1043,7\n")
     Path("visits.toml").write_text(VISITS)
     Path("agreed.csv").write_text("person,purpose,agreed\n1042,care,no\n1043,research,yes\n")
+    Path("ages.py").write_text("def mean_age(rows):\n    return rows['age'].to_numpy().mean()\n")
     Path("ranges.csv").write_text("age_low,age_high\n0,49\n50,99\n")
     new_round(Path("mood.toml"), "How are you?", ("well", "so so"), epsilon=1)
     for day in ("monday", "tuesday"):

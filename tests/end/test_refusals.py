@@ -297,6 +297,10 @@ BUDGET = ("--population", "persons", "--epsilon")
 OF_EVE = ("eve", "--operator", "ann")
 
 
+def said_in_program() -> None:
+    Path("p.py").write_text("def f(rows): return misspelt")
+
+
 def eve(*more: str) -> Callable[[], object]:
     """With Eve, who may ask about persons."""
     return lambda: _run((*ADD, "external", *BUDGET, "0.5", *more, "--vault", "clinic"))
@@ -426,7 +430,18 @@ CONSENT = [
     Case("output_exists", ("consent", "export", "-o", "people.csv"), 2, ASKED),
     Case("output_in_use", ("consent", "export", "-o", "people.csv", "--overwrite"), 2, ASKED),
 ]  # fmt: skip
-CASES = [*QUERIES, *PUBLICATIONS, *LEDGER, *BEGINNINGS, *PEOPLE, *CONSENT]
+RUN = ("run", "p.py", "people", "--function", "f", "--epsilon", "0.1", "--output", "[[0, 9]]")
+PROGRAMS = [
+    Case(code, (*RUN, *words), 2, said_in_program)
+    for code, words in {
+        "blocks_wrong": ("--blocks", "1"),
+        "blocks_too_many": ("--blocks", "20", "--people", "9"),
+        "seconds_out_of_range": ("--seconds", "0"),
+        "helper_alone": ("--ranges", "helper"),
+        "program_failed": ("--blocks", "2"),
+    }.items()
+]
+CASES = [*QUERIES, *PUBLICATIONS, *PROGRAMS, *LEDGER, *BEGINNINGS, *PEOPLE, *CONSENT]
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 FLAG = re.compile(r"(?<![\w(-])--[a-z][a-z-]*")
 NAMED = re.compile(r"sfumato (?P<command>[a-z]+)[^`'\"]*?(?P<flag>--[a-z][a-z-]*)")
 
-DRAWS = {"report/palette.py"}
-"""Where two dashes begin the variables of a style sheet."""
+DRAWS = {"report/palette.py", "sandbox/bubblewrap.py"}
+"""Where two dashes begin the variables of a style sheet, or the flags of another program."""
 
 RAISED_BY: dict[str, set[str]] = {
     "steward/anonymize.py": {"anonymize"},

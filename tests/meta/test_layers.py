@@ -67,6 +67,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors", "given", "schema", "noise", "privacy", "mechanisms", "publish.forms",
         "publish.options",
     },
+    "sets": {
+        "errors", "given", "schema", "noise", "privacy", "mechanisms", "counting.axes",
+        "publish.forms", "publish.options",
+    },
     # An evaluation can be told to people as a page; the page is loaded only when asked for.
     "synth": {
         "cards", "errors", "given", "schema", "files", "engines.base", "engines.kinds",
@@ -100,7 +104,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "steward": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "counting",
         "inspection", "release", "report", "anonymize", "attack", "comparison", "synth",
-        "texts", "vault.protection",
+        "noise", "sets", "texts", "vault.protection",
     },
     "vault": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",
@@ -116,8 +120,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "gate": {
         "cards", "errors", "files", "given", "local", "method", "privacy.events", "privacy.numbers",
         "privacy.units", "publish.options", "query.sql.tables", "release.codec", "release.release",
-        "schema.column", "schema.schema", "steward.table",
-        "programs", "report.page", "report.palette", "report.progress", "report.survey", "schema.exchange", "schema.names", "texts", "vault",
+        "schema", "steward.table", "steward.declaring", "steward.wishes", "release.in_use",
+        "programs", "report", "texts", "vault",
     },
     "cli": {
         "errors", "schema.names", "files", "texts", "inspection", "report", "release", "steward",

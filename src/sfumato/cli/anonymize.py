@@ -81,6 +81,14 @@ CRITERIA = (
     Field("beta", "Most that any value may gain.", "B"),
     Field("presence", "Shares of the population in the table.", "MIN,MAX"),
 )
+KNOWN = (
+    Field(
+        "m",
+        "Of a table of items: whoever knows M of a basket finds K that fit; by apriori, or local.",
+        "M",
+        type=int,
+    ),
+)
 ALGORITHMS = {
     "optimal": "one level for each column: the cheapest of all",
     "incognito": "one level for each column: all minimal choices",
@@ -157,7 +165,7 @@ _IN_NODES = {"optimal", "sweeney"}
 """The algorithms whose progress is counted in nodes of the lattice."""
 
 
-@form(*topic("What must hold", CRITERIA), *topic("How to get there", SEARCH))
+@form(*topic("What must hold", (*CRITERIA, *KNOWN)), *topic("How to get there", SEARCH))
 def anonymize(
     table: TableFile,
     schema: DeclaredSchema,
@@ -185,6 +193,11 @@ def anonymize(
         sfumato anonymize people.csv --schema people.toml --k 5 --l 2 -o diverse.csv
         sfumato anonymize people.csv --schema people.toml --explore -o candidates
     """
+    if (known := said.pop("m")) is not None:
+        ignored = {"report": report, "public_report": public_report, "require": require,
+                   "explore": explore, "columns": further}  # fmt: skip
+        _items(table, schema, out, known, said | {"by": by}, ignored, overwrite, as_json)
+        return
     from sfumato.release.places import Output
     from sfumato.release.writer import check_outputs
     from sfumato.steward.explore import explore as explored
@@ -225,6 +238,51 @@ anonymize.__doc__ = (anonymize.__doc__ or "").replace(
     "{algorithms}",
     "\n        ".join(f"{name:{_WIDEST}}  {told}" for name, told in ALGORITHMS.items()),
 )
+
+
+def _items(
+    table: str,
+    schema: Path,
+    out: str,
+    known: int,
+    said: dict[str, Any],
+    ignored: dict[str, Any],
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Release the baskets of a table of items."""
+    from sfumato.release.places import Output
+    from sfumato.release.writer import check_outputs
+    from sfumato.steward.item_sets import anonymize_items
+
+    taken = {name: said.pop(name) for name in ("k", "suppress", "by")}
+    algorithm = said.pop("algorithm")
+    said.pop("suppressed")
+    check_outputs(
+        Output.said(out), several=False, overwrite=overwrite, kept=_in_use(table, schema, None)
+    )
+    with ExitStack() as stack:
+        people, _ = _read(stack, table, schema, None)
+        with progress("Searching"):
+            release = anonymize_items(
+                people,
+                m=known,
+                algorithm="apriori" if algorithm == "optimal" else algorithm,
+                ignored={**said, **ignored},
+                **taken,
+            )
+        release.save(out, overwrite=overwrite)
+    figures = {**release.guarantee.parameters, **(release.holder or {})}
+    if as_json:
+        typer.echo(dumps(figures, ensure_ascii=False))
+        return
+    typer.echo(release.guarantee.statement)
+    typer.echo(
+        f"Released {figures['baskets']:,} of {figures['baskets_before']:,} baskets of "
+        f"{figures['groups']:,} groups, as {figures['rows']:,} rows; {figures['left_out']:,} items "
+        f"in baskets left out; loss {figures['loss']:.4f}."
+    )
+    typer.echo(f"Wrote {out} and {out}.json; {out}.holder.json stays with you.")
 
 
 def _tell(

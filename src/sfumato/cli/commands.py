@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "serve",
         "job",
         "release",
+        "feed",
         "sandbox",
     ),
     "Ask people": ("survey", "collect"),

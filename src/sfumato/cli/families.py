@@ -148,15 +148,13 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         else:
             asked = opened.questions(**who)
         if any(exploring):
-            one = {"request": request_id, "report": report, "require": gate, **also}
-            refuse_beside(one, explores=exploring[0])
+            beside = {"request": request_id, "report": report, "require": gate, **also}
+            refuse_beside(beside, explores=exploring[0])
             flags = {"yes": exploring[1], "only_told": only_explained, "overwrite": overwrite}
             synthesize_candidates(asked, family, given, out, opened.kept, **flags, as_json=as_json)
             return
         read = [one for one in given.values() if isinstance(one, Path)]
-        for one in family.fields:
-            if one.from_file:
-                given[one.name] = family.home().read_file(given[one.name])
+        given |= _texts(family, given)
         prepared = asked.prepare(family, **{**given, **options})
         if only_explained:
             _explain(asked, prepared, as_json=as_json)
@@ -184,6 +182,12 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         typer.echo(dumps({**answer.to_json(written), **found}, ensure_ascii=False))
     else:
         _show(answer, written, [holder_file(out), owners_page] if answer.holder else [])
+
+
+def _texts(family: Family, given: Mapping[str, Any]) -> dict[str, str]:
+    """What files hold that a family is asked by their text."""
+    files = [one.name for one in family.fields if one.from_file]
+    return {name: family.home().read_file(given[name]) for name in files}
 
 
 def _explain(asked: Any, prepared: Any, *, as_json: bool) -> None:

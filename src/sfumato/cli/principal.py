@@ -30,6 +30,7 @@ class PrincipalAction(StrEnum):
     MOVE = "move"
     EXPIRE = "expire"
     CHANGE = "change"
+    PASSWORD = "password"
 
 
 _NEEDS = {
@@ -48,7 +49,9 @@ _TAKES = {
     PrincipalAction.MOVE: (*_BUDGET, "to"),
     PrincipalAction.EXPIRE: ("expires",),
     PrincipalAction.CHANGE: _RIGHTS,
+    PrincipalAction.PASSWORD: ("url",),
 }
+_URL = "http://127.0.0.1:8321"
 _KINDS = {
     str(kind): ", ".join(one for one in SHAPES if one in PERMITTED[kind]) for kind in PrincipalKind
 }
@@ -64,6 +67,7 @@ _KINDS = {
     Field("min_epsilon", "add, change: the least a question costs.", "EPSILON"),
     Field("max_epsilon", "add, change: the most a question costs.", "EPSILON"),
     Field("expires", "add, expire: a day such as 2031-01-31, or 90d.", "WHEN"),
+    Field("url", f"password: where the console is; by default {_URL}.", "URL"),
     Field("operator", "Who decided it; by default you.", "WHO"),
 )
 def principal(
@@ -94,6 +98,8 @@ def principal(
         move    a part of a budget to another, both or neither
         expire  let their time end, now or at --expires
         change  their kind, shapes or prices
+        password  print a link, good once and for three days, by which they set their password
+                  for the console
 
     Kinds:
         owner            everything, from the populations' own budgets
@@ -109,12 +115,16 @@ def principal(
         sfumato principal grant eve --population people --epsilon 1 --operator Ann \
             --vault clinic
         sfumato principal list --vault clinic
+        sfumato principal password owner --vault clinic
     """
     from sfumato.vault.people import people_of
 
     operator = decided_by(said.pop("operator"))
     given = {key: one for key, one in said.items() if one}
     _check(action, name, given)
+    if action is PrincipalAction.PASSWORD:
+        _tell_link(vault, str(name), given.get("url", _URL), as_json=as_json)
+        return
     with people_of(vault) as people:
         if action is PrincipalAction.LIST:
             found = people.list() if name is None else [people.get(name)]
@@ -136,6 +146,17 @@ def _check(action: PrincipalAction, name: str | None, given: dict[str, Any]) -> 
     other = [one for one in given if one not in _TAKES[action]]
     if other:
         raise typer.BadParameter(f"{action} takes no {' and no '.join(map(_flag, other))}.")
+
+
+def _tell_link(vault: Path, name: str, url: str, *, as_json: bool) -> None:
+    """Print the link by which somebody sets their password."""
+    from sfumato.vault.logins import invite_to
+
+    link = f"{url.rstrip('/')}{invite_to(vault, name)}"
+    if as_json:
+        typer.echo(dumps({"name": name, "link": link}))
+    else:
+        typer.echo(f"For {name}, good once, within three days: {link}")
 
 
 def _flag(name: str) -> str:

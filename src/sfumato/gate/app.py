@@ -73,6 +73,8 @@ def application(
             "POST": partial(link.exchange, vault),
         }
         by_path[PATH] = {method: partial(gate.welcomed, way) for method, way in ways.items()}
+        invite = partial(link.invite, vault)
+        by_path[f"{PATH}/password"] = {"POST": partial(gate.welcomed, invite)}
     doors = [PathRoute(path, _Endpoint(gate, methods)) for path, methods in by_path.items()]
     doors += survey_pages(rounds_of(vault.config.folder), setting)
     doors += console_pages(vault, setting, gate.workers)

@@ -67,7 +67,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "tags": [route.path.strip("/").partition("/")[0]],
         "parameters": _parameters(route),
         "responses": _responses(route),
-        "security": [] if route.scope is None else [{"token": [route.scope]}],
+        "security": _security(route),
     }
     if route.shape is not None:
         found["x-shape"] = route.shape
@@ -126,3 +126,10 @@ def _responses(route: Route) -> dict[str, Any]:
         for status in sorted(statuses)
     }
     return {str(route.status): good, **refused}
+
+
+def _security(route: Route) -> list[dict[str, list[str]]]:
+    """The tokens that a route asks for; an empty one where it does without."""
+    if route.scope is None:
+        return []
+    return [{"token": [route.scope]}, *([{}] if route.open else [])]

@@ -67,6 +67,8 @@ class Route:
     handler: Callable[[Call], Reply]
     scope: str | None
     """What a token must be good for; None where no token is asked for."""
+    open: bool = False
+    """Whether who shows no token may take it in the name of the vault's public principal."""
     shape: str | None = None
     """What a principal must be permitted to do, one of the shapes of `vault.principals`."""
     owner: bool = False

@@ -170,11 +170,13 @@ class VaultServer(GateServer):
         self._vault, self._ending_seconds = vault, limits.ending_seconds
 
     def answer(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Answer until told to end, and work on the vault's jobs meanwhile."""
+        """Answer until told to end, and work on the vault's jobs and feeds meanwhile."""
         self._vault.jobs.start(_WORKERS)
+        self._vault.feeds.start()
         try:
             super().answer(ready)
         finally:
+            self._vault.feeds.stop_working(self._ending_seconds)
             self._vault.jobs.stop(self._ending_seconds)
 
 

@@ -1,7 +1,8 @@
 """The first owner's way in: a link that is good once, printed where the server was started.
 
-Whoever follows it sees a page with a button; only the button makes a token, so that no program
-that looks at links in advance uses it up. The link's secret is kept as a hash, in memory alone;
+Whoever follows it sees a page with two buttons: one makes a token for programs, the other leads to
+where the owner sets a password for the console. Only a button uses the link up, so that no program
+that looks at links in advance does. The link's secret is kept as a hash, in memory alone;
 that it is still good is one byte in a pipe, which among all processes of a server one can take.
 """
 
@@ -19,10 +20,11 @@ from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from starlette.responses import HTMLResponse, JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
 
 from sfumato.gate.problems import RequestError, not_found
 from sfumato.vault.config import OWNER
+from sfumato.vault.logins import invitation_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +47,12 @@ _PAGE = """<!doctype html>
 {content}
 </html>
 """
-_ASKED = """<p>This makes a token that is good for everything an owner may do. It is shown once, and
-this link is used up by it.</p>
+_ASKED = """<p>You hold this vault. This link is used up by either of these.</p>
+<h2>For the console, in a browser</h2>
+<p>Set a password, and sign in as <strong>owner</strong> from then on.</p>
+<form method="post" action="{path}/password"><button>Set my password</button></form>
+<h2>For programs</h2>
+<p>This makes a token that is good for everything an owner may do. It is shown once.</p>
 <form method="post"><button>Make my token</button></form>"""
 _MADE = """<p>Keep it where you keep passwords: it is not shown again. It is good for 90 days.</p>
 <p><code>{token}</code></p>
@@ -74,19 +80,29 @@ class OwnerLink:
     def show(self, request: Request) -> Response:
         """The page with the button, if the link is still good."""
         self._check(request)
-        return HTMLResponse(_PAGE.format(title="Welcome to this vault", content=_ASKED))
+        asked = _ASKED.format(path=self.path)
+        return HTMLResponse(_PAGE.format(title="Welcome to this vault", content=asked))
 
     def exchange(self, vault: Vault, request: Request) -> Response:
         """The token, to whoever comes first."""
-        self._check(request)
-        if not os.read(self._good, 1):
-            raise not_found()
+        self._use(request)
         token = vault.tokens.new(OWNER, operator="owner link", expires=_TOKEN_DAYS)
         if "application/json" in request.headers.get("accept", ""):
             return JSONResponse({"token": token})
         url = f"{request.url.scheme}://{request.headers['host']}"
         made = _MADE.format(token=escape(token), url=escape(url))
         return HTMLResponse(_PAGE.format(title="Your token", content=made))
+
+    def invite(self, vault: Vault, request: Request) -> Response:
+        """The way to where the owner sets a password, to whoever comes first."""
+        self._use(request)
+        return RedirectResponse(invitation_path(vault.logins.invite(OWNER)), 303)
+
+    def _use(self, request: Request) -> None:
+        """Use the link up, or refuse."""
+        self._check(request)
+        if not os.read(self._good, 1):
+            raise not_found()
 
     def close(self) -> None:
         """Let go of the pipe."""

@@ -54,8 +54,11 @@ def projected(graph: Graph, order: Sequence[int], most: int) -> Graph:
 def cumulative(graph: Graph, most: int) -> list[int]:
     """How many nodes that have an edge at all have at least 1, 2, ..., `most` in the projection.
 
-    A node more moves these numbers by at most `most` + 1 in sum: itself by its own degree, and of
-    each neighbour at most one degree by 1 (Day, Li & Lyu 2016, Theorem 2).
+    A node more moves these numbers by at most twice `most` in sum: itself by its own degree d, and
+    all others together by d, since each of its edges that is kept moves the end of one chain of
+    kept and dropped edges (Day, Li & Lyu 2016). Their cumulative histogram of "at most" moves by
+    `most` + 1 only, but counts people without a tie, who are in no row here: with the hub of a
+    star all its leaves would go.
     """
     counts = np.bincount(graph.degrees, minlength=most + 1)
     return [int(counts[at:].sum()) for at in range(1, most + 1)]
@@ -66,7 +69,7 @@ class NodeDegrees:
     """Noise on how many people have at least each number of ties, up to the unit's bound.
 
     *Guarantee*: the price as pure epsilon, for graphs that differ in a person and all its ties.
-    *Sensitivity*: L1, the bound on ties plus 1, of the cumulative histogram of the projected graph.
+    *Sensitivity*: L1, twice the bound on ties, of these numbers in the projected graph.
     *Error*: noise of that scale; who has more ties than the bound counts as having about it.
     *Edges*: people without a tie are in no row, so from 1 tie on.
     *Reference*: Day, Li & Lyu 2016.
@@ -134,5 +137,5 @@ def prepare(request: FormRequest) -> NodeDegrees:
             '"from", "to"], max_rows = 40 }.',
         )
     epsilon = spendings(request.price)[0].pure_epsilon()
-    noise = Geometric(epsilon=epsilon, l1_sensitivity=Fraction(unit.max_rows + 1))
+    noise = Geometric(epsilon=epsilon, l1_sensitivity=Fraction(2 * unit.max_rows))
     return NodeDegrees(request, unit.max_rows, noise)

@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from sfumato.graph.edges import read_graph
 from sfumato.graph.ladder import Ladder
+from sfumato.graph.smooth import SmoothCount
 from sfumato.graph.units import edge_privacy
+from sfumato.publish import options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.forms import FormRequest, FormRows
+
+MECHANISMS = ("ladder", "smooth")
 
 
 def triangles(graph: Graph) -> int:
@@ -87,22 +91,22 @@ def _strangers(graph: Graph) -> int:
 
 @dataclass(frozen=True)
 class TriangleCount:
-    """The number of triangles by the ladder; its promise is that of `Ladder`."""
+    """The number of triangles; its promise is that of `Ladder` or `SmoothCount`."""
 
     request: FormRequest
-    ladder: Ladder
+    mechanism: Ladder | SmoothCount
 
     reads = ()
 
     @property
     def event(self) -> Event:
         """What it costs."""
-        return self.ladder.event
+        return self.mechanism.event
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The mechanism."""
-        return {"mechanism": "ladder"}
+        return {"mechanism": MECHANISMS[isinstance(self.mechanism, SmoothCount)]}
 
     @property
     def error(self) -> Mapping[str, Any]:
@@ -118,7 +122,7 @@ class TriangleCount:
         """The noisy number."""
         form = self.request.form
         graph = read_graph(rows.read([name for name, _ in form.parts.values()]))
-        found = self.ladder.sample(triangles(graph), TriangleSensitivity.of(graph), entropy)
+        found = self.mechanism.sample(triangles(graph), TriangleSensitivity.of(graph), entropy)
         return {"triangles": _table([found])}
 
 
@@ -126,6 +130,9 @@ def _table(counts: list[int]) -> pa.Table:
     return pa.table({"count": pa.array(counts, pa.int64())})
 
 
-def prepare(request: FormRequest) -> TriangleCount:
-    """Release the number by the ladder, for a pure epsilon."""
-    return TriangleCount(request, Ladder(epsilon=edge_privacy(request, "triangles")))
+def prepare(request: FormRequest, *, mechanism: object = "ladder") -> TriangleCount:
+    """Release the number by the ladder, or by smooth sensitivity, for a pure epsilon."""
+    chosen = options.choice(mechanism, "mechanism", MECHANISMS)
+    epsilon = edge_privacy(request, "triangles")
+    made = Ladder if chosen == MECHANISMS[0] else SmoothCount
+    return TriangleCount(request, made(epsilon=epsilon))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.privacy.units import Neighbours
-    from sfumato.programs.outputs import Output
+    from sfumato.programs.outputs import ProgramOutput
 
 LOWER, UPPER = Fraction(1, 4), Fraction(3, 4)
 BETA = 0.05
@@ -48,7 +48,7 @@ class Released:
 class Aggregate:
     """Everything that decides what leaves; all of it is public."""
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[ProgramOutput, ...]
     epsilon: Fraction
     blocks: int
     repeats: int
@@ -94,7 +94,7 @@ class Aggregate:
 
     def _error(self, mechanism: SampleAggregate | BlockQuantile) -> dict[str, Any]:
         if isinstance(mechanism, BlockQuantile):
-            return {"ranks95": math.ceil(mechanism.bound(BETA))}
+            return {"blocks95": math.ceil(mechanism.bound(BETA))}
         return {"sd": mechanism.stddev, "bound95": mechanism.bound(BETA)}
 
     def release(

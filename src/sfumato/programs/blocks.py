@@ -27,7 +27,9 @@ from sqlglot import exp
 
 from sfumato.counting.contribution import COUNT, PERSON, bound
 from sfumato.counting.hashing import sealed
+from sfumato.engines.base import REAL
 from sfumato.engines.kinds import stored_schema
+from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,10 +73,7 @@ class Cut:
         """All rows with their block, in the order of blocks and seals; once for each round."""
         names = [f"sf_value_{place}" for place in range(len(self.columns))]
         rows = exp.select(
-            *(
-                exp.alias_(exp.column(one.name, quoted=True), name)
-                for one, name in zip(self.columns, names, strict=True)
-            )
+            *(exp.alias_(_cell(one), name) for one, name in zip(self.columns, names, strict=True))
         ).from_(table.copy())
         known, whose = (
             self._by_person(rows, names, salt)
@@ -108,6 +107,15 @@ class Cut:
         owned = rows.select(exp.alias_(person, PERSON), exp.alias_(person.copy(), _WHOSE))
         kept = bound(owned, self.unit.bounded(self.unit.max_rows), (), salt, (*names, _WHOSE))
         return _with_seal(kept, [*names, _WHOSE], salt, COUNT, _WHOSE), [_WHOSE]
+
+
+def _cell(column: Column) -> exp.Expr:
+    """A value as it is, but for a zero with a sign: engines take either for the other."""
+    value = exp.column(column.name, quoted=True)
+    if column.kind is not Kind.REAL:
+        return value
+    zero = exp.cast(exp.convert("0"), REAL)
+    return exp.case().when(value.eq(zero), zero.copy()).else_(value.copy())
 
 
 def _by_row(rows: exp.Select, names: Sequence[str], salt: str) -> tuple[exp.Query, list[str]]:

@@ -50,6 +50,6 @@ class ProgramForecast(Shown):
 
 
 def _told(error: Mapping[str, float]) -> str:
-    if "ranks95" in error:
-        return f"in 95 % of cases at most {error['ranks95']:,} blocks from the middle one"
+    if "blocks95" in error:
+        return f"in 95 % of cases at most {error['blocks95']:,} blocks from the middle one"
     return f"± {error['bound95']:,.4g} in 95 % of cases, standard deviation {error['sd']:,.4g}"

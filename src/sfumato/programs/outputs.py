@@ -21,7 +21,7 @@ _EXAMPLE = '[{"low": 0, "high": 100}]'
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output:
+class ProgramOutput:
     """One number that a program gives: what it is called, its range, its part of the price."""
 
     name: str
@@ -47,7 +47,7 @@ class Output:
         return {name: str(getattr(self, name)) for name in _KEYS}
 
 
-def read_outputs(said: object) -> tuple[Output, ...]:
+def read_outputs(said: object) -> tuple[ProgramOutput, ...]:
     """What was declared: pairs (low, high), mappings with a name and a share, or JSON of them."""
     listed = _parsed(said) if isinstance(said, str) else said
     if isinstance(listed, Mapping) or (_is_pair(listed) and not _is_pairs(listed)):
@@ -65,7 +65,7 @@ def read_outputs(said: object) -> tuple[Output, ...]:
     if len(set(names)) < len(names):
         twice = next(one for one in names if names.count(one) > 1)
         raise ParameterError(
-            "output_twice", f"Two outputs are called {quoted(twice)}. Give each its own name."
+            "output_named_twice", f"Two outputs are called {quoted(twice)}. Give each its own name."
         )
     return found
 
@@ -89,7 +89,7 @@ def _parsed(text: str) -> Any:
         ) from None
 
 
-def _output(said: object, place: int) -> Output:
+def _output(said: object, place: int) -> ProgramOutput:
     name = f"output {place}"
     if _is_pair(said):
         said = dict(zip(("low", "high"), said, strict=True))  # type: ignore[call-overload]
@@ -102,7 +102,7 @@ def _output(said: object, place: int) -> Output:
                 f"{name} has an unknown key {quoted(str(key))}; {suggestion(str(key), _KEYS)}",
             )
     low, high = numbers.bounds(said["low"], said["high"])
-    return Output(
+    return ProgramOutput(
         name=given.text(said.get("name", name), "name"),
         low=low,
         high=high,

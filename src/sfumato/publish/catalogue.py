@@ -44,5 +44,30 @@ KINDS = {
     "triangles": PublicationKind(
         "of a graph: how many triangles it has", "sfumato.graph.triangles", "edges"
     ),
+    "stars": PublicationKind(
+        "of a graph: how many pairs of ties meet in a node", "sfumato.graph.stars", "edges"
+    ),
+    "degrees": PublicationKind(
+        "of a graph: how many ties nodes have, sorted", "sfumato.graph.degrees", "edges"
+    ),
+    "node-degrees": PublicationKind(
+        "of a graph: how many people have so many ties, hiding people",
+        "sfumato.graph.node_degrees",
+        "edges",
+    ),
+    "items": PublicationKind(
+        "of sets: how many people have each item", "sfumato.sets.counts", "items"
+    ),
+    "itemsets": PublicationKind(
+        "of sets: how many people have all of several items",
+        "sfumato.sets.counts:prepare_itemsets",
+        "items",
+    ),
+    "search-log": PublicationKind(
+        "of sets: what was asked for, and how often", "sfumato.sets.search_logs", "items"
+    ),
+    "ratings": PublicationKind(
+        "of sets: how many rated each item, and how", "sfumato.sets.ratings", "items"
+    ),
 }
 """In the order in which people are told of them."""

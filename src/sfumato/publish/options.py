@@ -33,6 +33,13 @@ KindName = Literal[
     "kdtree",
     "privtree",
     "triangles",
+    "stars",
+    "degrees",
+    "node-degrees",
+    "items",
+    "itemsets",
+    "search-log",
+    "ratings",
 ]
 """The kinds of publications by name, for whoever completes them."""
 

@@ -127,6 +127,9 @@ class Request:
     postprocess: tuple[str, ...] = ()
     """What is done to noisy counts afterwards, by name; nothing by default."""
 
+    def __post_init__(self) -> None:
+        _ = self.unit.by_person  # which refuses rows of two people, whatever the kind would ask
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns."""

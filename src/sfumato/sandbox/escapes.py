@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     PLANTED: dict[str, Any] = {}
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_ATTACH, _USER_NAMESPACE, _KEPT_FILES, _MEMORY_CODE = 16, 0x10000000, 5, 7
+# To seize does not stop a process, as to attach would, should it work.
+_SEIZE, _USER_NAMESPACE, _KEPT_FILES, _MEMORY_CODE = 0x4206, 0x10000000, 5, 7
 
 
 def read_secret() -> bool:
@@ -109,7 +110,7 @@ def send_signal() -> bool:
 def look_into_process() -> bool:
     """Look into the memory of the process that waits for us."""
     return _any(
-        lambda: _libc.ptrace(_ATTACH, PLANTED["process"], 0, 0) == 0,
+        lambda: _libc.ptrace(_SEIZE, PLANTED["process"], 0, 0) == 0,
         lambda: bool(Path(f"/proc/{PLANTED['process']}/environ").read_bytes()),
         lambda: Path("/proc/self/mem").open("rb").readable(),
     )

@@ -37,7 +37,7 @@ class Started(NamedTuple):
 
 
 @dataclass
-class Outcome:
+class BlockOutcome:
     """What came of one block: `record` only if all is as it should be."""
 
     record: bytes | None = None
@@ -82,7 +82,9 @@ class Worker:
         self._base = int(pages) * os.sysconf("SC_PAGE_SIZE")
         return True
 
-    def run(self, block: bytes, width: int, limits: BlockLimits, *, listen: bool) -> Outcome | None:
+    def run(
+        self, block: bytes, width: int, limits: BlockLimits, *, listen: bool
+    ) -> BlockOutcome | None:
         """What came of one block; nothing if the worker itself is lost."""
         end = time.monotonic() + limits.seconds
         memory = self._base + len(block) + limits.memory
@@ -101,7 +103,7 @@ class Worker:
                 return None
             _drained(kept)
         whole = not late and len(record) == width * RECORD_ITEM
-        return Outcome(bytes(record) if whole else None, bytes(said), late)
+        return BlockOutcome(bytes(record) if whole else None, bytes(said), late)
 
     def _gathered(self, kept: dict[int, tuple[bytearray, int]], end: float) -> bool:
         """Read what comes until the block's process is gone; whether it went in time."""

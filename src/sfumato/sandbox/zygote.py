@@ -112,7 +112,7 @@ def _settle() -> None:
     """Have libraries ask now what they could not ask later, or need not."""
     if control := sys.modules.get("threadpoolctl"):
         # It would look for libraries to keep from starting threads, which nobody can.
-        control.ThreadpoolController._load_libraries = lambda _: None
+        control.ThreadpoolController._load_libraries = lambda _: None  # noqa: SLF001 - no other way
 
 
 def _served(control: socket.socket, setup: dict[str, Any]) -> bool:

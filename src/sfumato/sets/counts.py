@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.spending import spendings
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.privacy.units import count_sensitivity, people_sensitivity
+from sfumato.publish.options import whole
 from sfumato.schema.names import quoted
 from sfumato.sets.reading import ItemFacts, held_items
 
@@ -244,11 +244,7 @@ def prepare(request: FormRequest) -> ItemCounts:
 
 def prepare_itemsets(request: FormRequest, *, size: object = 2) -> ItemCounts:
     """Counts of sets of `size` items."""
-    number = given.whole(size, "size")
-    if not 1 <= number <= MOST_SIZE:
-        raise ParameterError(
-            "size_out_of_range", f"size must be from 1 to {MOST_SIZE}, but {number} was given."
-        )
+    number = whole(size, "size", least=1, most=MOST_SIZE)
     return _counts(request, number)
 
 

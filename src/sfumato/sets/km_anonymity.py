@@ -27,7 +27,7 @@ Decision 0396.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Reals = NDArray[np.float64]
 
-_AT_ONCE = 16
-"""Of the sets that are too rare, a part of one in so many is dealt with between two counts."""
+_AT_ONCE, _MANY = 8, 1 << 16
+"""Of the rare sets one in so many is dealt with between two counts; of very many every second."""
 LEFT_OUT = -1
 """Stands for the group of an item that is left out of every basket."""
 
@@ -140,7 +140,8 @@ def local_recoding(
     """A cut for each part of like baskets: a part is halved as long as less is lost by that."""
     filled = np.flatnonzero(baskets.sizes)
     ordered = filled[np.argsort(_gray_ranks(baskets, tree)[filled], kind="stable")]
-    parts, cuts = np.zeros(baskets.count, dtype=np.int64), []
+    parts = np.zeros(baskets.count, dtype=np.int64)
+    cuts: list[Ints] = []
     share = suppress / max(len(baskets.owners), 1)
 
     def decided(owners: Ints) -> tuple[float, Ints]:
@@ -172,15 +173,19 @@ def _apriori(baskets: Baskets, tree: ItemTree, k: int, m: int, suppress: int) ->
             f"Fewer than {k:,} baskets have an item, so that none can be among {k:,}. Lower --k.",
         )
     search = _Search(tree, np.bincount(baskets.items, minlength=len(cut)), cut, suppress)
+    now = baskets.renamed(cut, tree.groups)
     for size in range(1, m + 1):
         while True:
-            kept = baskets.without(cut == LEFT_OUT)
-            groups, names = np.unique(cut, return_inverse=True)
-            sets, counts = kept.renamed(names, len(groups)).supports(size)
+            groups, places = np.unique(now.items, return_inverse=True)
+            sets, counts = replace(now, items=places, kinds=len(groups)).supports(size)
             rare = groups[sets[counts < k]]
             if not len(rare):
                 break
+            before = cut.copy()
             search.rise(rare)
+            became = np.arange(tree.groups)
+            became[before] = cut
+            now = now.without(became == LEFT_OUT).renamed(became, tree.groups)
     return cut
 
 
@@ -206,7 +211,10 @@ class _Search:
         leaves_out = np.arange(len(tops)) >= np.count_nonzero(gains)
         worth = np.where(leaves_out, in_rare[tops], gains[tops])
         worth = worth / (np.where(leaves_out, lost[tops], costs[tops]) + 1e-9)
-        wanted, done = in_rare.sum() / _AT_ONCE, 0.0
+        wanted, done = (
+            in_rare.sum() / (2 if len(rare) > _MANY or rare.shape[1] == 1 else _AT_ONCE),
+            0.0,
+        )
         changed = np.zeros(len(cut), dtype=bool)
         for place in np.argsort(-worth, kind="stable"):
             group = tops[place]

@@ -146,6 +146,7 @@ class TableActions(Shown):
         self,
         *criteria: Criterion,
         k: int | None = None,
+        m: int | None = None,
         l: int | None = None,  # noqa: E741  # the literature's own name
         diversity: Diversity | None = None,
         c: Number | None = None,
@@ -178,6 +179,9 @@ class TableActions(Shown):
         that may be left out, such as 0.02 or "2%". With `advice` the holder learns what else would
         lose less, with `attacks` what these still get; what breaks a rule of `require`, such as
         "link<0.05", is refused. `by` is who made it. `.table` and `.save` make the same rows.
+
+        Of a table of items, `m` is how many items of a basket somebody may know who is to find `k`
+        baskets that fit, or none; algorithms are then "apriori" and "local".
         """
         from sfumato.steward.problem import CriteriaRequest
         from sfumato.steward.wishes import decide
@@ -200,6 +204,9 @@ class TableActions(Shown):
         telling = {"advice": given.flag(advice, "advice"), "by": given.maybe_text(by, "by")}
         options: dict[str, Any] = {**looking, **leaving, **timing, **telling}
         options |= {"attacks": attacks, "require": require, "publish_findings": publish_findings}
+        if m is not None:
+            asked = {"criteria": criteria, "l": l, "diversity": diversity, "t": t, **options}
+            return _of_items(self._held, k, m, asked)
         decided = decide(self._held, criteria, numbers, population=source_of(population), **options)
         return decided.release()
 
@@ -264,3 +271,15 @@ def source_of(table: Source | Table | None) -> Source | None:
     if isinstance(table, str | Path):
         given.path(table, "A source")
     return table.source if isinstance(table, TableActions) else table
+
+
+def _of_items(table: Table, k: int | None, m: int, asked: dict[str, Any]) -> Release:
+    """The release of a table of items, by what is asked of one."""
+    from sfumato.steward.item_sets import anonymize_items
+
+    algorithm = asked.pop("algorithm")
+    usual = {"suppressed": "drop", "progress": asked["progress"]}
+    taken = {name: asked.pop(name) for name in ("suppress", "by")}
+    ignored = {name: one for name, one in asked.items() if one != usual.get(name)}
+    search = "apriori" if algorithm == "optimal" else algorithm
+    return anonymize_items(table, k=k, m=m, algorithm=search, ignored=ignored, **taken)

@@ -40,6 +40,7 @@ _questions = Table(
     Column("asked", Text, nullable=False),
     Column("datasets", Text, nullable=False),
     Column("entry", _Name, nullable=False),
+    Column("charged", Integer, nullable=False),
     Column("time", _Name, nullable=False),
 )
 
@@ -53,6 +54,8 @@ class AskedBefore:
     time: datetime
     datasets: tuple[str, ...]
     entry: str
+    charged: bool
+    """Whether it was paid for then, and not before."""
 
 
 class History(Shown):
@@ -76,6 +79,7 @@ class History(Shown):
             "asked": dumps(dict(asked)),
             "datasets": dumps(list(datasets)),
             "entry": answer.entry,
+            "charged": int(answer.charged),
             "time": utc_now().isoformat(timespec="seconds"),
         }
         with self._store.writing() as connection:
@@ -102,7 +106,7 @@ class History(Shown):
         purpose = question.asked.get("purpose") or None
         asker = self._vault.people.asker(principal, purpose, tuple(sorted(populations)))
         stored = stored_answer(self._vault.ledger, question.entry)
-        return self._vault.gatekeeper.read(stored, asker, charged=True)
+        return self._vault.gatekeeper.read(stored, asker, charged=question.charged)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -117,4 +121,5 @@ def _of(principal: str, request: str) -> Any:
 def _read(row: Row[Any]) -> AskedBefore:
     when = datetime.fromisoformat(row.time).astimezone(UTC)
     datasets = tuple(json.loads(row.datasets))
-    return AskedBefore(row.request, json.loads(row.asked), when, datasets, row.entry)
+    asked, charged = json.loads(row.asked), bool(row.charged)
+    return AskedBefore(row.request, asked, when, datasets, row.entry, charged)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import secrets
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,13 +21,16 @@ from sfumato import given
 from sfumato.cards import Card, Shown
 from sfumato.release.in_use import CONSOLE
 from sfumato.texts import dumps
+from sfumato.vault.accounts import open_ledger
 from sfumato.vault.beside import BesideLedger
+from sfumato.vault.config import load
+from sfumato.vault.people import People
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from sfumato.vault.config import Config
-    from sfumato.vault.people import People
 
 INVITED_SECONDS = 3 * 24 * 3600
 """So long an invitation can be taken up."""
@@ -161,6 +165,11 @@ class Logins(Shown):
             connection.execute(insert(_tries).values(account=name, at=now))
         return True
 
+    def forget_tries(self, account: str) -> None:
+        """Begin to count anew: whoever has a name has shown that it is theirs."""
+        with self._store.writing() as connection:
+            connection.execute(delete(_tries).where(_tries.c.account == _hash(account)))
+
     def begin(self, principal: str) -> str:
         """Begin a session, under an id that nobody had before."""
         made, now = secrets.token_urlsafe(32), self._clock()
@@ -203,6 +212,21 @@ class Logins(Shown):
     def close(self) -> None:
         """Let go of the database."""
         self._store.close()
+
+
+def invite_to(folder: Path, principal: str) -> str:
+    """Invite somebody of the vault in a folder: the path of the page where they set a password."""
+    config = load(folder)
+    with (
+        closing(open_ledger(config)) as ledger,
+        closing(Logins(config, People(ledger, lambda: config))) as logins,
+    ):
+        return invitation_path(logins.invite(principal))
+
+
+def invitation_path(secret: str) -> str:
+    """The path of the page where somebody who was invited sets their password."""
+    return f"/console/invitation/{secret}"
 
 
 def _hash(text: str) -> str:

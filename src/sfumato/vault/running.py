@@ -16,7 +16,7 @@ from sfumato.programs.blocks import Cut
 from sfumato.programs.catalogue import HOW, RANGES
 from sfumato.programs.helping import InputQuartiles
 from sfumato.programs.outputs import read_outputs
-from sfumato.programs.request import VALUES, ProgramRun
+from sfumato.programs.request import ProgramRun
 from sfumato.programs.source import program_of, read_program
 from sfumato.publish.options import several
 from sfumato.sandbox.base import BlockLimits
@@ -184,7 +184,7 @@ def _check_machine(facts: Facts, blocks: int, seconds: float) -> None:
     limited = facts.rights is not None and not facts.rights.is_owner
     if limited and blocks * seconds > MOST_TOGETHER:
         raise ParameterError(
-            "program_too_long_at_work",
+            "blocks_take_too_long",
             f"All blocks together may take {MOST_TOGETHER:,} seconds for who is not the owner, not "
             f"{blocks * seconds:,.0f}. Give fewer --blocks, or fewer --seconds for each.",
         )
@@ -210,13 +210,20 @@ class ProgramAnswer(Answer):
         found: list[float] = self.table["value"].to_pylist()
         return found
 
+    @property
+    def errors(self) -> list[dict[str, float]]:
+        """How far off each number is: by standard deviation and 95 % bound, or by blocks."""
+        by_name: Mapping[str, list[float]] = (self.error or {})["value"]
+        columns = (by_name[name] for name in by_name)
+        return [dict(zip(by_name, row, strict=True)) for row in zip(*columns, strict=True)]
+
     def to_json(self, written: Sequence[Path] = ()) -> dict[str, Any]:
         """The answer in the form that programs get, by every door."""
         told = super().to_json(written)
         kept = {name: told[name] for name in ("cost", "remaining", "receipt", "notes")}
         return {
             "values": self.values,
-            "error": (self.error or {})[VALUES],
+            "error": self.errors,
             "blocks": self.provenance.parameters["method"]["blocks"],
             **kept,
         }

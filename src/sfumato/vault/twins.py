@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.vault.session import Facts, Offer
 
-TABLE = "table"
+TABLE, PATHS = "table", "paths"
 
 
 class Twin(NamedTuple):
@@ -29,7 +29,7 @@ class Twin(NamedTuple):
 
 TWINS = {
     "graph": Twin("edges", "sfumato.graph.synthesize"),
-    "paths": Twin("points", "sfumato.trajectory.synthesize"),
+    PATHS: Twin("points", "sfumato.trajectory.request"),
     "baskets": Twin("items", "sfumato.sets.synthesize"),
 }
 

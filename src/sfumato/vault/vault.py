@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.cards import Card, CardTable
-from sfumato.errors import ParameterError, SourceError
+from sfumato.errors import ParameterError
 from sfumato.files import check_target, whole
 from sfumato.ledger.flight import Flights
 from sfumato.release.in_use import ANSWERS, vault_files
-from sfumato.schema.names import quoted
 from sfumato.system import needs_locks
 from sfumato.vault.accounts import (
     acknowledge,
@@ -29,7 +28,7 @@ from sfumato.vault.config import Config, PrivateSet, asking, load, modified
 from sfumato.vault.consent.registry import Consents
 from sfumato.vault.consoled import Consoled
 from sfumato.vault.datastore import DataStore
-from sfumato.vault.declared import catalogue, location, schema_of
+from sfumato.vault.declared import catalogue, location, schema_of, still_held
 from sfumato.vault.folder import AnswerIndex, note_charge
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.people import People
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
-    from sfumato.vault.config import PublicSet
     from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
     from sfumato.vault.feeds.feeds import Feeds
@@ -180,8 +178,8 @@ class Vault(Consoled, AnyVault):
     @given.in_python
     def purposes(self, name: str) -> tuple[str, ...]:
         """What people of a data set are asked to agree to; a question names one, if any."""
-        held = self.config.datasets.get(given.text(name, "name"))
-        return held.purposes if isinstance(held, PrivateSet) else ()
+        one = self.config.datasets.get(given.text(name, "name"))
+        return one.purposes if isinstance(one, PrivateSet) else ()
 
     def refresh(self) -> None:
         """Take up what another process changed in the vault's configuration, if anything was.
@@ -203,8 +201,8 @@ class Vault(Consoled, AnyVault):
         open_accounts(self.ledger, config)
         self._consents.config = config
         before = self.config.datasets
-        for name, held in config.datasets.items():
-            if before.get(name) != held or self._schemas[name] != schemas[name]:
+        for name, one in config.datasets.items():
+            if before.get(name) != one or self._schemas[name] != schemas[name]:
                 self._store.add(name, self._location(config, name, schemas[name]))
         self._kept[:] = vault_files(config.folder)
         gatekeeper = replace(
@@ -337,7 +335,7 @@ class Vault(Consoled, AnyVault):
         from sfumato.vault.sources import check_apart  # questions about what is known need none
 
         config = self.config
-        _held(config, name)
+        still_held(config, name)
         check_apart(config, self.ledger, name, identity)
 
     def _check_open(self) -> None:
@@ -349,7 +347,7 @@ class Vault(Consoled, AnyVault):
     def asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
         """Who pays for a question of a principal about data sets."""
         self._check_open()
-        sets = [_held(self.config, name) for name in datasets]
+        sets = [still_held(self.config, name) for name in datasets]
         populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
         return self.people.asker(principal, purpose, tuple(populations))
 
@@ -393,15 +391,3 @@ def create_vault(
     kept = None if head is None else given.path(head, "head")
     given.path(given.text(ledger, "ledger"), "ledger")
     return Vault(create(given.path(path, "path"), database=ledger, head=kept))
-
-
-def _held(config: Config, name: str) -> PrivateSet | PublicSet:
-    """A data set that the vault still has, though a plan may be older."""
-    found = config.datasets.get(name)
-    if found is None:
-        raise SourceError(
-            "dataset_removed",
-            f"The data set {quoted(name)} was taken out of the vault meanwhile. Nothing was "
-            "charged. Look which there are, and ask again.",
-        )
-    return found

@@ -40,7 +40,7 @@ def test_a_question_is_explained_while_typed_then_paid_for_once(
     page.reload()
     assert page.inner_text("main") == answer
     page.click("nav >> text=History")
-    page.click("text=Look")
+    page.click("td a")
     assert page.inner_text("main") == answer
     assert "OPTIONS (epsilon = 0.5)" in answer
     assert console.vault.accounts(principal="alice") == after

@@ -195,7 +195,7 @@ def test_a_budget_that_is_spent_is_told_as_ones_own(gate: Served) -> None:
 
 
 def test_methods_and_paths_that_are_none(gate: Served) -> None:
-    for path in ("/", "/v1", "/v1/", "/v2/datasets", "/v1/datasets/", "/v1/../etc", "/v1/query/x"):
+    for path in ("/v1", "/v1/", "/v2/datasets", "/v1/datasets/", "/v1/../etc", "/v1/query/x", "/x"):
         assert code(gate.owner, "GET", path) == (404, "not_found"), path
     for method in ("PUT", "HEAD", "OPTIONS", "TRACE", "PATCH", "DELETE"):
         reply = gate.owner.ask(method, "/v1/datasets")

@@ -85,7 +85,7 @@ def test_forms_are_checked_as_anyone_else_would_check_them(name: str) -> None:
     @given(st.dictionaries(fields, ANYTHING, max_size=3))
     def agree(values: dict[str, object]) -> None:
         needed = {"dataset": "people", "sql": "a", "kind": "tree", "columns": "a", "threshold": 1}
-        needed |= {"workload": []}
+        needed |= {"workload": [], "program": "a", "output": [{"low": 0, "high": 1}]}
         whole = {**{one: needed[one] for one in form.get("required", ())}, **values}
         try:
             check(whole, form, "")

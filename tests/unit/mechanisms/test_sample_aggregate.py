@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.sample_aggregate import SampleAggregate
 from sfumato.privacy.units import Neighbours
-from sfumato.testing.audit import fit_uniform
 from sfumato.testing.entropy import SeededEntropy
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def made(**changes: Any) -> SampleAggregate:
@@ -40,57 +35,20 @@ def test_sensitivity_is_the_range_over_the_blocks() -> None:
     replaced = made(relation=Neighbours.REPLACE_ONE)
     assert replaced.on_sum.l1_sensitivity == 800
     assert replaced.event.epsilon == 1
+    repeated = made(repeats=5)
+    assert repeated.on_sum.l1_sensitivity == 2000
+    assert repeated.stddev == pytest.approx(5 * mechanism.stddev, rel=0.01)
 
 
-def test_people_are_spread_uniformly_and_whole() -> None:
-    mechanism = made(epsilon=Fraction(10**6))
-    assert fit_uniform(mechanism.assign(50_000, SeededEntropy(1)), 10).p_value > 1e-6
-    people = np.repeat(np.arange(500), 7)
-    seen: list[set[int]] = []
-
-    def program(rows: NDArray[np.int64]) -> float:
-        seen.append(set(people[rows].tolist()))
-        return float(len(rows))
-
-    mechanism.run(program, people, SeededEntropy(2))
-    assert len(seen) == 10
-    assert sum(len(block) for block in seen) == len(set().union(*seen)) == 500
-
-
-def test_mean_of_the_blocks_is_released() -> None:
-    mechanism = made(epsilon=Fraction(10**6))
-    values = np.random.default_rng(1).integers(0, 100, 1_000)
-    answer = mechanism.run(
-        lambda rows: float(values[rows].mean()), np.arange(1_000), SeededEntropy(3)
-    )
-    assert answer == pytest.approx(values.mean(), abs=2)
-
-
-def test_failures_count_as_the_middle_and_are_not_told() -> None:
-    mechanism = made(epsilon=Fraction(10**6))
-
-    def fails(rows: NDArray[np.int64]) -> float:
-        raise RuntimeError(f"row {rows[0]} is Bob's")
-
-    def odd(rows: NDArray[np.int64]) -> Any:
-        return "text" if len(rows) % 2 else None
-
-    people = np.arange(1_000)
-    for program in (fails, odd, lambda _: math.nan, lambda _: math.inf):
-        assert mechanism.run(program, people, SeededEntropy(4)) == pytest.approx(50, abs=0.01)
+def test_failures_count_as_the_middle() -> None:
+    released = made(blocks=2, epsilon=Fraction(10**6)).sample([math.nan, 30.0], SeededEntropy(4))
+    assert float(released) == pytest.approx(40, abs=0.01)
 
 
 def test_outputs_are_kept_within_the_range_and_on_the_grid() -> None:
     mechanism = made(blocks=2, epsilon=Fraction(10**6))
     released = mechanism.sample([[1e300, -1e300], [100.0, 0.1], [0.2, 0.2]], SeededEntropy(5))
     assert released == pytest.approx([50, 50, 0.25], abs=0.01)
-
-
-def test_empty_table_is_no_special_case() -> None:
-    released = made(epsilon=Fraction(10**6)).run(
-        lambda rows: float(len(rows)), [], SeededEntropy(6)
-    )
-    assert released == pytest.approx(0, abs=0.01)
 
 
 def test_refusals() -> None:

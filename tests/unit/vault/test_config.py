@@ -66,6 +66,14 @@ def test_the_owner_may_raise_the_largest_epsilon(tmp_path: Path) -> None:
             load(write(tmp_path, f"max_epsilon = {wrong}\n{WHOLE}"))
 
 
+def test_the_owner_chooses_among_sandboxes_that_there_are(tmp_path: Path) -> None:
+    assert load(write(tmp_path, WHOLE)).sandbox is None
+    assert load(write(tmp_path, f'sandbox = "landlock"\n{WHOLE}')).sandbox == "landlock"
+    for wrong in ('"none"', "false", '["landlock"]'):
+        with pytest.raises(CallerError, match=r"vault\.toml.*sandbox"):
+            load(write(tmp_path, f"sandbox = {wrong}\n{WHOLE}"))
+
+
 def test_everything_is_read_exactly(tmp_path: Path) -> None:
     config = load(write(tmp_path, WHOLE))
     assert (config.snapshot, config.tick_seconds, config.deadline_seconds) == (3, 0.1, 60)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.unit.programs.chambers import OpenChamber
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
+from sfumato.programs import request
 from sfumato.testing.ledgers import code_of
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.people import people_of
@@ -120,20 +122,26 @@ def test_no_other_data_set_exists_for_a_principal(vault: sf.Vault) -> None:
     assert code_of(vault.explain, COUNT, epsilon=1, principal="shop") == "shape_not_permitted"
 
 
+def number(rows: Any) -> int:
+    return len(rows)
+
+
 @pytest.mark.parametrize(
     ("kind", "refused"),
     [
         ("owner", set()),
         ("permanent-staff", set()),
-        ("temporary-staff", {"synthesize"}),
+        ("temporary-staff", {"synthesize", "run"}),
         ("external", {"publish", "above", "synthesize"}),
-        ("purchaser", {"publish", "above", "synthesize"}),
-        ("public", {"query", "publish", "above", "synthesize"}),
+        ("purchaser", {"publish", "above", "synthesize", "run"}),
+        ("public", {"query", "publish", "above", "synthesize", "run"}),
     ],
 )
 def test_each_kind_gets_the_shapes_of_the_table(
-    vault: sf.Vault, kind: str, refused: set[str]
+    vault: sf.Vault, kind: str, refused: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(request, "chamber", lambda _choice: OpenChamber())
+    monkeypatch.setattr(request, "_wait_until", lambda _moment: None)
     budget = {} if kind == "owner" else {"population": "visits", "epsilon": "1"}
     vault.people.add("alice", kind, **budget, **BY)
     asked: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
@@ -141,6 +149,7 @@ def test_each_kind_gets_the_shapes_of_the_table(
         "publish": (("histogram",), {"columns": ["city"]}),
         "above": ((), {"columns": ["cost"], "workload": [[[0, 50]]], "threshold": 9}),
         "synthesize": ((), {"columns": ["city"], "method": "independent"}),
+        "run": ((number,), {"output": [(0, 9)], "blocks": 2, "seconds": 0.1}),
     }
     assert asked.keys() == FAMILIES.keys()
     before = vault.accounts()

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import sfumato as sf
 from sfumato.vault.spending import by_principal, of_population, spending
 from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import sfumato as sf
 
 COUNT = "SELECT COUNT(*) FROM visits"
 

@@ -12,6 +12,7 @@ from sfumato.gate.client.address import read_address, read_token, read_trust
 from sfumato.gate.client.connection import Connection
 from sfumato.gate.client.consent import RemoteRegistry, registries, registry_of
 from sfumato.gate.client.declared import RemoteCatalogue
+from sfumato.gate.client.feeds import RemoteFeeds
 from sfumato.gate.client.keeping import add_there, export_there, limit_there, raise_there
 from sfumato.gate.client.kept import RemoteJobs, RemoteReleases, RemoteShelf
 from sfumato.gate.client.office import Office, reading
@@ -168,6 +169,11 @@ class RemoteVault(AnyVault):
     def releases(self) -> RemoteReleases:
         """What can be had again: own releases, and those that were opened to who asks."""
         return RemoteReleases(self._kept)
+
+    @cached_property
+    def feeds(self) -> RemoteFeeds:
+        """Standing questions, answered for every period."""
+        return RemoteFeeds(self._connection, self._office)
 
     @property
     def _office(self) -> Office:

@@ -9,11 +9,14 @@ from sfumato.gate.console.passwords import SHORTEST, check_password, hashed
 from sfumato.gate.console.sessions import begin_session, end_session
 from sfumato.gate.console.visit import Page, PageRoute, Redirect, Visit, Who
 from sfumato.gate.problems import not_found
+from sfumato.vault.logins import invitation_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HOME = "/console"
+INVITATION = invitation_path("{secret}")
+"""Where somebody who was invited sets their password."""
 _REFUSED = "No account here has that name and that password."
 
 
@@ -99,7 +102,6 @@ def _inside(to: str) -> str:
 
 
 _SIGN_IN, _PASSWORD = "/console/sign-in", "/console/password"
-_INVITATION = "/console/invitation/{secret}"
 PAGES = (
     PageRoute(
         method="GET",
@@ -127,7 +129,7 @@ PAGES = (
     ),
     PageRoute(
         method="GET",
-        path=_INVITATION,
+        path=INVITATION,
         title="Set your password",
         who=Who.PUBLIC,
         handler=invited,
@@ -135,7 +137,7 @@ PAGES = (
     ),
     PageRoute(
         method="POST",
-        path=_INVITATION,
+        path=INVITATION,
         title="Set your password",
         who=Who.PUBLIC,
         handler=accept,

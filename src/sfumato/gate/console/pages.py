@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from sfumato.gate.console import entry, home
+from sfumato.gate.console import entry, home, reading
 from sfumato.gate.console.analyst import asking, datasets, work
+from sfumato.gate.console.owner import budgets, consent, people, releases, tables
 
 PAGES = (
     *home.PAGES,
+    *reading.PAGES,
     *asking.PAGES,
     *datasets.PAGES,
     *work.PAGES,
+    *tables.PAGES,
+    *people.PAGES,
+    *budgets.PAGES,
+    *consent.PAGES,
+    *releases.PAGES,
     *entry.PAGES,
 )
 """Every page of the console, in the order in which the navigation has them."""

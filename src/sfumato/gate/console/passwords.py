@@ -66,6 +66,7 @@ def check_password(vault: Vault, name: str, password: str) -> bool:
         return False
     if kept is None:
         return False
+    vault.logins.forget_tries(name)
     if hasher().check_needs_rehash(kept):
         vault.logins.rehash(name, kept, hasher().hash(password))
     return True

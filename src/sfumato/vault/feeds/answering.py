@@ -195,9 +195,9 @@ class Answering:
         counters = cast("Counters", self.prepared(feed))
         found = []
         for one in told:
-            total, sd = counters.running(blocks, one.number)
+            total, off = counters.running(blocks, one.number)
             made = datetime.fromisoformat(steps[one.name]["made"])
-            table, error = pa.table({"rows": [total]}), {"rows": {"sd": sd}}
+            table, error = pa.table({"rows": [total]}), {"rows": off}
             found.append(FeedItem(one, made, table, error, counters.guarantee.statement))
         return found
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sfumato.vault.feeds.feed import Feed
 
 _TURN = "sf_turn"
+_BETA = 0.05
 
 
 @dataclass(frozen=True)
@@ -136,11 +137,16 @@ class Counters:
         )
         return int(data.engine.run(asked).column(0)[0].as_py())
 
-    def running(self, blocks: Mapping[int, int], step: int) -> tuple[int, float]:
-        """The rows up to a step by the noisy blocks that make it up, and its standard deviation."""
+    def running(self, blocks: Mapping[int, int], step: int) -> tuple[int, dict[str, float]]:
+        """The rows up to a step by the noisy blocks that make it up, and how far off that is.
+
+        The bound of several noises is Chebyshev's, which holds whatever their distribution.
+        """
         total, left, parts = 0, step, 0
         while left:
             total += blocks[left]
             left -= left & -left
             parts += 1
-        return total, self.noise.stddev * math.sqrt(parts)
+        sd = self.noise.stddev * math.sqrt(parts)
+        bound = self.noise.bound(_BETA) if parts == 1 else sd / math.sqrt(_BETA)
+        return total, {"sd": sd, "bound95": bound}

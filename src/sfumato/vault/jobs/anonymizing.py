@@ -90,7 +90,7 @@ def anonymize_dataset(vault: Vault, job: Job, beginning: Callable[[], None]) -> 
     private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
     beginning()
     place = folder_of(vault.config.folder, job.id)
-    with _rows(private) as table:
+    with owners_table(private) as table:
         release = table.anonymize(**job.asked)
         for folder in (place.parent, place):
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -111,7 +111,7 @@ def anonymized(vault: Path, job: str) -> Release | None:
 
 
 @contextmanager
-def _rows(private: Private) -> Iterator[Table]:
+def owners_table(private: Private) -> Iterator[Table]:
     """A data set as a table of its steward, without people who did not agree."""
     with private.owners_rows() as rows:
         if rows.table == rows.engine.table:

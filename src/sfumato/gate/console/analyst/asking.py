@@ -7,6 +7,7 @@ same question and is paid for once. An answer is a page of its own, which can be
 from __future__ import annotations
 
 import secrets
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
@@ -15,6 +16,7 @@ from sfumato.gate.console.home import gauges
 from sfumato.gate.console.visit import Page, PageRoute, Redirect, Visit, Who
 from sfumato.gate.forms import LONGEST_SQL
 from sfumato.gate.problems import RequestError, not_found
+from sfumato.privacy.numbers import decimal_of
 from sfumato.privacy.price import amounts_in_words
 from sfumato.report.answers import shown
 from sfumato.report.blocks import PageTable
@@ -49,7 +51,7 @@ def ask(visit: Visit) -> Page | Redirect:
         return _asked(visit, said, request, {"explained": _explained(visit, said)})
     try:
         questions, prepared = _planned(visit, said)
-        answer = questions.run(_QUERY, prepared, request_id=f"console/{request}")
+        answer = questions.answer(_QUERY, prepared, request_id=f"console/{request}")
     except SfumatoError as error:
         told = _refusal(error, charging=True)
         # A new request: what was refused for good under this one must not stand in the way.
@@ -82,7 +84,7 @@ def answered(visit: Visit) -> Page:
             "more": max(answer.table.num_rows - len(rows), 0),
             "pictures": pictures_of(answer) if rows else [],
             "notes": [*told.notes, *answer.guarantee.parameters.get("notes", ())],
-            "cost": answer.cost_in_words,
+            "cost": answer.cost_in_words if answer.charged else "nothing: it was paid for before",
             "balance": answer.balance,
             "guarantee": answer.guarantee.statement,
             "receipt": answer.receipt,
@@ -205,7 +207,8 @@ def _clause(asked: Mapping[str, str], answer: Answer) -> str:
 
 def _paid(answer: Answer) -> list[tuple[str, str]]:
     promised = answer.guarantee.parameters
-    return [(one, str(promised[one])) for one in ("epsilon", "delta") if promised.get(one)]
+    named = [one for one in ("epsilon", "delta") if promised.get(one)]
+    return [(one, decimal_of(Fraction(promised[one]))) for one in named]
 
 
 PAGES = (

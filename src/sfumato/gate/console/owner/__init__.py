@@ -1,1 +1,1 @@
-"""The pages of a vault's owner: tables, people, consent, releases, and who spent what."""
+"""The pages of a vault's owner: tables, people, budgets, consent and releases."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
-from sfumato.gate.console.owner.filled import wrong
+from sfumato.gate.console.home import gauges
+from sfumato.gate.console.owner.filled import Filled, wrong
 from sfumato.gate.console.visit import Page, PageRoute, Redirect, Visit, Who
 from sfumato.report import charts
 from sfumato.vault.spending import by_principal, of_population, spending
@@ -47,14 +49,15 @@ def limited(visit: Visit) -> Page | Redirect:
 def spending_picture(spent: Sequence[Spent], population: str, now: datetime) -> Picture:
     """How what each principal spent grew, up to now."""
     points = []
+    begin, end = math.floor(_day(spent[0].time)), math.ceil(_day(now))  # whole days have labels
     for name in by_principal(spent):
         total = 0.0
         own = [one for one in spent if one.principal == name]
-        points.append(charts.Point(name, _day(own[0].time), 0.0))
+        points.append(charts.Point(name, begin, 0.0))
         for one in own:
             total += float(one.epsilon)
             points.append(charts.Point(name, _day(one.time), total))
-        points.append(charts.Point(name, _day(now), total))
+        points.append(charts.Point(name, end, total))
     return charts.line(
         points,
         label=f"What was spent of {population}, by whom",
@@ -64,7 +67,7 @@ def spending_picture(spent: Sequence[Spent], population: str, now: datetime) -> 
 
 def _facts(visit: Visit, said: Any = None, errors: Any = None) -> dict[str, Any]:
     spent, now = spending(visit.vault.ledger), datetime.now(UTC)
-    told = {one["account"]: one for one in visit.vault.accounts(principal=visit.principal)}
+    told = {one["account"]: one for one in gauges(visit)}
     found = []
     for name in visit.vault.config.budgets:
         own = of_population(spent, name)
@@ -76,7 +79,12 @@ def _facts(visit: Visit, said: Any = None, errors: Any = None) -> dict[str, Any]
             "name": name, "account": told[name], "by_whom": by_whom, "newest": newest,
             "picture": spending_picture(own, name, now) if own else None,
         })  # fmt: skip
-    return {"populations": found, "said": said or {}, "errors": errors or {}, "here": BUDGETS}
+    return {
+        "populations": found,
+        "said": Filled(said or {}),
+        "errors": Filled(errors or {}),
+        "here": BUDGETS,
+    }
 
 
 def _day(time: datetime) -> float:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from sfumato.errors import SfumatoError
 from sfumato.files import Scratch, temporary_folder
-from sfumato.gate.console.owner.filled import wrong
+from sfumato.gate.console.owner.filled import Filled, wrong
 from sfumato.gate.console.visit import Download, Page, PageRoute, Redirect, Visit, Who
 from sfumato.gate.problems import not_found
 from sfumato.schema.column import Kind
@@ -39,7 +39,7 @@ def looked_up(visit: Visit) -> Page:
         found = registry.show(_who(registry, visit.said("person")))
     except (SfumatoError, ValueError) as error:
         return _page(visit, errors=_beside("look", error), status=422)
-    return _page(visit, found=found, person=visit.said("person"))
+    return _page(visit, found=found, whom=visit.said("person"))
 
 
 def said(visit: Visit) -> Page | Redirect:
@@ -98,9 +98,9 @@ def _page(visit: Visit, *, status: int = 200, **facts: Any) -> Page:
     registry = _registry(visit)
     told = {
         "registry": registry.show(), "purposes": registry.purposes, "every": _EVERY,
-        "here": _here(registry), "found": None, "person": "", "errors": {}, "said": {},
+        "here": _here(registry), "found": None, "whom": "", "errors": {}, "said": {}, **facts,
     }  # fmt: skip
-    return Page({**told, **facts}, status)
+    return Page(told | {name: Filled(told[name]) for name in ("errors", "said")}, status)
 
 
 def _registry(visit: Visit) -> ConsentRegistry:

@@ -11,7 +11,6 @@ import re
 import shutil
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 from secrets import token_hex
 from typing import IO, TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from sfumato.steward.declaring import draft
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from sfumato.schema.schema import Schema
 

@@ -29,6 +29,13 @@ _FIELD_OF = {
 """The field that a refusal is about, where its code does not begin as the field is called."""
 
 
+class Filled(dict[str, str]):
+    """Fields by name; one that is not there is empty."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
 def wrong(error: SfumatoError, fields: Iterable[str]) -> dict[str, str]:
     """What a refusal says, under the field that it is about, or under none.
 

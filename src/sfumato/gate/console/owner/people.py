@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sfumato.errors import SfumatoError
-from sfumato.gate.console.owner.filled import wrong
+from sfumato.gate.console.owner.filled import Filled, wrong
 from sfumato.gate.console.visit import Page, PageRoute, Redirect, Visit, Who
 from sfumato.gate.problems import not_found
 from sfumato.vault.principals import PrincipalKind
@@ -121,8 +121,9 @@ def _page(visit: Visit, person: Principal, *, status: int = 200, **facts: Any) -
         **dict.fromkeys(("link", "token")),
         "errors": {},
         "said": {},
+        **facts,
     }
-    return Page({**told, **facts}, status)
+    return Page(told | {name: Filled(told[name]) for name in ("errors", "said")}, status)
 
 
 def _listed(visit: Visit, said: Any = None, errors: Any = None) -> dict[str, Any]:
@@ -134,7 +135,7 @@ def _listed(visit: Visit, said: Any = None, errors: Any = None) -> dict[str, Any
     populations = list(visit.vault.config.budgets)
     return {
         "people": found, "kinds": _KINDS, "populations": populations, "here": PEOPLE,
-        "said": said or {}, "errors": errors or {},
+        "said": Filled(said or {}), "errors": Filled(errors or {}),
     }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote
 
 from sfumato.errors import SfumatoError
-from sfumato.gate.console.owner.filled import words, wrong
+from sfumato.gate.console.owner.filled import Filled, words, wrong
 from sfumato.gate.console.visit import Download, Page, PageRoute, Redirect, Visit, Who
 from sfumato.gate.problems import not_found
 from sfumato.schema.column import Role
@@ -137,9 +137,7 @@ def downloaded(visit: Visit) -> Download:
 
 def _candidates(visit: Visit, family: str) -> list[dict[str, Any]]:
     """What is asked, once for each number of a list."""
-    asked: dict[str, Any] = {
-        name: visit.said(name) for name in _TAKES[family] if visit.said(name)
-    }
+    asked: dict[str, Any] = {name: visit.said(name) for name in _TAKES[family] if visit.said(name)}
     boxes = _BOXES[family]
     if visit.several.get(boxes):
         asked[boxes] = [*visit.several[boxes]]
@@ -150,8 +148,8 @@ def _candidates(visit: Visit, family: str) -> list[dict[str, Any]]:
             if visit.said(name) == _YES:
                 asked[name] = True
     several = _SEVERAL[family]
-    listed = words(asked.pop(several, "")) or [None]
-    found = [{**asked, **({} if one is None else {several: one})} for one in listed]
+    listed = words(asked.pop(several, ""))
+    found = [{**asked, several: one} for one in listed] or [asked]
     return [{name: _number(name, one) for name, one in each.items()} for each in found]
 
 
@@ -194,8 +192,8 @@ def _making(visit: Visit, said: Any = None, errors: Any = None, status: int = 20
         "methods": fields["method"],
         "request": token_hex(8),
         "here": f"{RELEASES}/new/{quote(name)}",
-        "said": said or {},
-        "errors": errors or {},
+        "said": Filled(said or {}),
+        "errors": Filled(errors or {}),
     }
     return Page(facts, status)
 
@@ -212,7 +210,7 @@ def _listed(visit: Visit, errors: Any = None) -> dict[str, Any]:
         "compare": COMPARE,
         "request": token_hex(8),
         "here": RELEASES,
-        "errors": errors or {},
+        "errors": Filled(errors or {}),
     }
 
 
@@ -223,7 +221,7 @@ def _page(visit: Visit, found: KeptRelease, errors: Any = None, status: int = 20
         "asked": visit.vault.jobs.get(found.id, principal=visit.principal).asked,
         "readers": [PUBLIC, *people],
         "here": f"{RELEASES}/{found.id}",
-        "errors": errors or {},
+        "errors": Filled(errors or {}),
     }
     return Page(facts, status)
 
@@ -243,13 +241,13 @@ def _compared(visit: Visit, name: str) -> str:
     return found
 
 
-_ROUTE = partial(PageRoute, who=Who.OWNER, title="Releases")
+_ROUTE = partial(PageRoute, who=Who.OWNER, title="Release data")
 _NEW, _ONE = f"{RELEASES}/new/{{name}}", f"{RELEASES}/{{release}}"
 _COMPARED = "/console/owner/comparisons/{job}"
 _LIST, _MAKE, _EACH = "owner/releases.html", "owner/making.html", "owner/release.html"
 PAGES = (
     _ROUTE(
-        method="GET", path=RELEASES, handler=listed, template=_LIST, nav="Releases"
+        method="GET", path=RELEASES, handler=listed, template=_LIST, nav="Release data"
     ),
     _ROUTE(method="POST", path=f"{RELEASES}/compare", handler=compare, template=_LIST),
     _ROUTE(method="GET", path=_NEW, title="A new release", handler=making_page, template=_MAKE),

@@ -9,20 +9,24 @@ from urllib.parse import quote
 from sfumato.errors import SfumatoError
 from sfumato.gate.console.owner import schema_form
 from sfumato.gate.console.owner.drafts import TableDraft, TableDrafts, offered
-from sfumato.gate.console.owner.filled import words, wrong
+from sfumato.gate.console.owner.filled import Filled, words, wrong
 from sfumato.gate.console.owner.uploads import ENDINGS, MOST_BYTES
 from sfumato.gate.console.visit import Page, PageRoute, Redirect, Visit, Who
 from sfumato.gate.problems import not_found
 from sfumato.report.looked_at import stands_out, uniqueness
 from sfumato.schema.file import load
-from sfumato.steward.table import Table, read
+from sfumato.steward.table import read
 from sfumato.vault.adding import add_dataset
 from sfumato.vault.config import PrivateSet
+from sfumato.vault.jobs.anonymizing import owners_table
 from sfumato.vault.redeclaring import redeclare, schema_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sfumato.gate.console.owner.schema_form import EditedSchema
     from sfumato.schema.schema import Schema
+    from sfumato.steward.table import Table
 
 TABLES, DRAFTS = "/console/owner/tables", "/console/owner/drafts"
 _ADDING = ("name", "epsilon", "delta", "population", "purposes", "consent", "schema")
@@ -134,20 +138,13 @@ def declare_table(visit: Visit) -> Page | Redirect:
 def table_risk(visit: Visit) -> Page:
     """Who stands out in a data set of the vault: its people who agreed, where they are asked."""
     name = visit.path["name"]
-    file = _declared_in(visit)
-    if not isinstance(visit.vault.config.datasets[name], PrivateSet):
+    if not isinstance(visit.vault.config.datasets.get(name), PrivateSet):
         raise not_found()
     purposes = visit.vault.purposes(name)
     purpose = visit.said("purpose") or (purposes[0] if purposes else None)
     private = visit.vault.private(name, principal=visit.principal, purpose=purpose)
-    with private.owners_rows() as rows:
-        reasons = (f"declared in {file.name}",) * len(rows.schema.columns)
-        if rows.table == rows.engine.table:
-            return _risk(Table(rows.engine, rows.schema, reasons), name, f"{TABLES}/{name}")
-        from sfumato.engines.base import everything
-
-        with read(rows.engine.run(everything(rows.table)), rows.schema) as table:
-            return _risk(table, name, f"{TABLES}/{name}")
+    with owners_table(private) as table:
+        return _risk(table, name, f"{TABLES}/{name}")
 
 
 def _begun(visit: Visit, field: str, begin: Any) -> Page | Redirect:
@@ -183,7 +180,7 @@ def _listed(visit: Visit, errors: dict[str, str] | None = None) -> dict[str, Any
         "sources": sources,
         "endings": ",".join(ENDINGS),
         "most": MOST_BYTES // 1024**2,
-        "errors": problems,
+        "errors": Filled(problems),
     }
 
 
@@ -212,8 +209,8 @@ def _editing(
         "private": private,
         "promise": held.unit.sentence() if isinstance(held, PrivateSet) else "",
         "columns": columns,
-        "fields": found.fields,
-        "errors": found.errors,
+        "fields": Filled(found.fields),
+        "errors": Filled(found.errors),
         "kinds": schema_form.KINDS,
         "roles": schema_form.ROLES,
         "hierarchies": schema_form.HIERARCHIES,
@@ -246,8 +243,8 @@ def _adding(
 ) -> Page:
     facts = {
         "draft": one,
-        "said": said,
-        "errors": errors or {},
+        "said": Filled(said),
+        "errors": Filled(errors or {}),
         "unit": one.schema.unit.sentence(),
         "populations": list(visit.vault.config.budgets),
         "here": DRAFTS,
@@ -266,7 +263,7 @@ def _draft(visit: Visit) -> TableDraft:
     return found
 
 
-def _declared_in(visit: Visit) -> Any:
+def _declared_in(visit: Visit) -> Path:
     name = visit.path["name"]
     if name not in visit.vault.config.datasets:
         raise not_found()

@@ -1,0 +1,35 @@
+"""What an operator is told of the sandboxes of a machine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sfumato.cli.sandbox import sandbox
+from sfumato.sandbox import PROVIDERS, Probe
+from sfumato.sandbox.workers import ForkingChamber
+
+
+def test_what_was_found_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Probe(passed=False, findings=("read_secret", "fork"))
+    monkeypatch.setattr(ForkingChamber, "probe", lambda _: found)
+    sandbox(as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["sandbox"] is None
+    assert [one["name"] for one in told["tried"]] == list(PROVIDERS)
+    assert told["tried"][0]["findings"] == ["read_secret", "fork"]
+    sandbox()
+    text = capsys.readouterr().out
+    assert "bubblewrap  does not hold: read_secret; fork\n" in text
+    assert text.endswith("No program is run here: no sandbox holds.\n")
+
+
+def test_the_one_that_programs_run_in_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ForkingChamber, "probe", lambda _: Probe(passed=True))
+    sandbox()
+    assert capsys.readouterr().out.endswith("Programs run in bubblewrap.\n")

@@ -1,0 +1,61 @@
+"""Real graphs: published figures; the error of triangles by both mechanisms; degrees."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pyarrow.csv as pacsv
+import pytest
+
+from sfumato.graph.degrees import DegreeSequence, sorted_degrees
+from sfumato.graph.edges import Graph, read_graph
+from sfumato.graph.ladder import Ladder
+from sfumato.graph.smooth import SmoothCount
+from sfumato.graph.stars import stars
+from sfumato.graph.triangles import TriangleSensitivity, triangles
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.publish.forms import FormRequest
+from sfumato.testing.entropy import SeededEntropy
+
+FOLDER = Path(__file__).parents[4] / "shared" / "data" / "graphs"
+FIGURES = {
+    "lastfm_asia": (40_433, 91, 679_080, 900, 7_624),
+    "facebook_pages": (794_953, 653, None, 2_200, 22_470),
+    "deezer_hu": (98_087, 28, 3_166_684, 1_450, 47_538),
+}
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not FOLDER.exists(), reason="the graphs of ../shared are not here"),
+]
+
+
+def _graph(name: str) -> Graph:
+    return read_graph(pacsv.read_csv(FOLDER / f"{name}_edges.csv.gz"))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_and_errors(name: str) -> None:
+    count, local, two, worst, nodes = FIGURES[name]
+    graph, entropy = _graph(name), SeededEntropy(7)
+    sensitivity = TriangleSensitivity.of(graph)
+    assert (triangles(graph), sensitivity(0)) == (count, local)
+    assert two is None or stars(graph, 2) == two
+    for epsilon in (Fraction(1, 10), Fraction(1)):
+        off = [
+            np.median([abs(one.sample(count, sensitivity, entropy) - count) for _ in range(101)])
+            for one in (Ladder(epsilon=epsilon), SmoothCount(epsilon=epsilon))
+        ]
+        print(
+            name, epsilon, "relative error, ladder and smooth:", *(f"{x / count:.5f}" for x in off)
+        )
+        assert off[0] <= off[1]
+    noise = Geometric(epsilon=Fraction(1), l1_sensitivity=Fraction(2))
+    method = DegreeSequence(cast("FormRequest", None), nodes, noise)
+    truth = sorted_degrees(graph, nodes)
+    errors = [float(((method.fitted(graph, entropy) - truth) ** 2).sum()) for _ in range(5)]
+    print(name, "sum of squares of degrees:", np.mean(errors))
+    assert np.mean(errors) <= worst

@@ -1,0 +1,124 @@
+"""Workers end with their job, whatever ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sfumato.sandbox import BlockLimits, Program
+from sfumato.sandbox.launcher import sealed
+
+from .conftest import SOURCE, provided
+
+if TYPE_CHECKING:
+    from sfumato.sandbox import Chamber
+
+_LONG = """
+import sys
+from sfumato.sandbox import BlockLimits, Program, chambers
+chamber = next(one for one in chambers() if one.name == sys.argv[1])
+program = Program(b"def f(table):\\n    while True: pass\\n", "f")
+print("begun", flush=True)
+chamber.run(program, [b""] * 4, 1, BlockLimits(seconds=100), 2)
+"""
+
+
+def _descendants(root: int) -> set[int]:
+    """All processes below one, as the system sees them."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(path.parent.name)] = int(fields[1])
+    found = {root}
+    while more := {one for one, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {root}
+
+
+def _gone(processes: set[int], seconds: float = 5.0) -> bool:
+    """Whether they all end soon; who only waits to be counted has ended."""
+    end = time.monotonic() + seconds
+    while any(map(_is_running, processes)) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not any(map(_is_running, processes))
+
+
+def _is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("name", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_process_outlives_its_job(name: str, by: signal.Signals) -> None:
+    """Also when whoever asked is killed so that it can do nothing any more."""
+    provided(name)
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with subprocess.Popen(
+        [sys.executable, "-c", _LONG, name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    ) as asking:
+        assert asking.stdout
+        assert asking.stdout.readline() == b"begun\n"
+        end = time.monotonic() + 10
+        below: set[int] = set()
+        while len(below) < 4 and time.monotonic() < end:  # two workers and a block of each
+            time.sleep(0.05)
+            below = _descendants(asking.pid)
+        assert len(below) >= 4
+        asking.send_signal(by)
+        assert _gone(below | {asking.pid})
+
+
+def test_nothing_is_left_after_a_job(chamber: Chamber) -> None:
+    before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names are enough
+    children = _descendants(os.getpid())
+    program = Program(b"def f(table):\n    while True: pass\n", "f")
+    chamber.run(program, [b""] * 2, 1, BlockLimits(seconds=0.2), 2)
+    assert _descendants(os.getpid()) <= children
+    assert len(os.listdir("/proc/self/fd")) <= len(before)  # noqa: PTH208 - names are enough
+
+
+def test_a_lost_worker_is_replaced(chamber: Chamber, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its block has failed; the others are not told."""
+    from sfumato.sandbox.launcher import Worker
+
+    real, calls = Worker.run, []
+
+    def lose_the_first(worker: Worker, *args: object, **options: object) -> object:
+        calls.append(worker)
+        if len(calls) == 1:
+            os.kill(worker._inside, signal.SIGKILL)
+        return real(worker, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Worker, "run", lose_the_first)
+    program = Program(b"def f(table):\n    return 2\n", "f")
+    found = chamber.run(program, [b""] * 3, 1, BlockLimits(seconds=5), 1)
+    assert [one is None for one in found] == [True, False, False]
+    assert len(set(calls)) == 2
+
+
+def test_what_is_sealed_cannot_be_changed() -> None:
+    fd = sealed(b"rows")
+    try:
+        assert os.pread(fd, 10, 0) == b"rows"
+        with pytest.raises(PermissionError):
+            os.pwrite(fd, b"more", 0)
+        with pytest.raises(PermissionError):
+            os.ftruncate(fd, 0)
+    finally:
+        os.close(fd)

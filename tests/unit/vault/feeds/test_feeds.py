@@ -1,0 +1,217 @@
+"""Feeds: every period once, for what was said ahead, whatever happens on the way."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import sfumato as sf
+from sfumato.ledger.base import Ledger
+from sfumato.release.codec import from_bytes
+from sfumato.testing.ledgers import code_of
+from sfumato.vault.feeds import answering
+from sfumato.vault.feeds.formats import written
+
+if TYPE_CHECKING:
+    from sfumato.vault.feeds.feed import Feed
+
+SQL = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
+
+
+def add(vault: sf.Vault, name: str = "cities", **said: Any) -> Feed:
+    told = {"column": "day", "every": "month", "epsilon": "0.5", "operator": "Ann", **said}
+    question = None if "family" in said else SQL
+    return vault.feeds.add(name, question, **told)
+
+
+def left(vault: sf.Vault) -> float:
+    found = next(one for one in vault.accounts() if one["account"] == "visits")
+    amount: float = found["remaining"]["epsilon"]
+    return round(amount, 6)
+
+
+def test_every_period_is_answered_once_on_its_own_rows(vault: sf.Vault) -> None:
+    feed = add(vault)
+    assert (feed.whole_cost, left(vault)) == ({"epsilon": "7/2"}, 10)
+    assert (vault.feeds.work(), left(vault)) == (7, 6.5)
+    items = vault.feeds.read("cities")
+    assert [one.period.name for one in items] == [f"2024-0{month}" for month in range(1, 8)]
+    for one in items:
+        days = (one.period.high - one.period.low).days + 1
+        total = sum(one.table.column("n").to_pylist())
+        assert abs(total - 30 * days) < 200, "far from the rows of that period"
+    assert vault.feeds.work() == 0
+    assert vault.feeds.read("cities")[0].table == items[0].table
+    assert left(vault) == 6.5
+    assert vault.feeds.read("cities", limit=2)[0].period.name == "2024-06"
+
+
+def test_a_publication_and_a_principal_who_pays(vault: sf.Vault) -> None:
+    asked = {"family": "publish", "dataset": "visits", "kind": "histogram", "columns": ["city"]}
+    add(vault, "shapes", **asked, every="quarter", principal="ann")
+    assert vault.feeds.work() == 3
+    assert vault.feeds.read("shapes", principal="ann")[0].table.num_rows == 2
+    [account] = vault.accounts(principal="ann")
+    assert account["remaining"]["epsilon"] == 0.5
+
+
+def test_new_data_change_no_period_that_was_told(vault: sf.Vault) -> None:
+    add(vault)
+    vault.feeds.work()
+    before = [one.table for one in vault.feeds.read("cities")]
+    vault.raise_snapshot()
+    assert vault.feeds.work() == 0
+    assert [one.table for one in vault.feeds.read("cities")] == before
+
+
+def test_a_period_is_due_when_its_last_day_and_the_delay_are_over(vault: sf.Vault) -> None:
+    feed = add(vault, delay=2)
+    for day, due in (("2024-01-31", 0), ("2024-02-02", 0), ("2024-02-03", 1)):
+        assert len(feed.due(datetime.fromisoformat(day).replace(tzinfo=UTC))) == due
+    stopped = vault.feeds.stop("cities", operator="Ann")
+    assert stopped.due(datetime.max.replace(tzinfo=UTC)) == feed.periods
+
+
+def test_counters_tell_all_rows_so_far_for_one_price_and_once(
+    vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = add(vault, "so-far", family="continual", dataset="visits", epsilon=4)
+    assert feed.whole_cost == {"epsilon": "4"}
+    assert vault.feeds.work() == 7
+    assert left(vault) == 6
+    told = vault.feeds.read("so-far")
+    for one in told:
+        days = (one.period.high - feed.begins).days + 1
+        [found] = one.table.column("rows").to_pylist()
+        assert abs(found - 30 * days) < 20 * one.error["rows"]["sd"]
+    # A step that is counted again, as after a crash before it was noted, has the same noise and
+    # changes nothing that was told.
+    answer = vault.feeds._answering._answer
+    monkeypatch.setattr(answering.Counters, "counted", lambda *_: 0)
+    for period in feed.periods:
+        answer(feed, period)
+    assert [one.table for one in vault.feeds.read("so-far")] == [one.table for one in told]
+    assert left(vault) == 6
+
+
+def test_of_a_person_with_more_rows_the_first_count_over_all_blocks(vault: sf.Vault) -> None:
+    """Per level no more than max_rows of a person, whichever blocks they fall into."""
+    feed = add(vault, "so-far", family="continual", dataset="visits", epsilon=1)
+    counters = vault.feeds._answering.prepared(feed)
+    assert isinstance(counters, answering.Counters)
+    with vault.session.store.together(("visits",), ()) as datasets:
+        data = datasets["visits"]
+        capped = answering.Counters(feed, sf.Entity("patient", max_rows=1), counters.price)
+        odd = (1, 3, 5, 7)
+        assert sum(counters.counted(data, step) for step in odd) > 1950
+        assert sum(capped.counted(data, step) for step in odd) <= 1950
+        assert capped.counted(data, 4) > 1900
+
+
+def test_what_cannot_be_is_refused_and_nothing_kept(vault: sf.Vault) -> None:
+    refused: dict[str, dict[str, Any]] = {
+        "feed_period_unknown": {"every": "fortnight"},
+        "feed_column_wrong": {"column": "city"},
+        "feed_ends_early": {"begins": "2024-03-01", "ends": "2024-02-01"},
+        "feed_beyond_bounds": {"ends": "2025-01-01"},
+        "feed_day_unreadable": {"ends": "tomorrow"},
+        "feed_delay_wrong": {"delay": -1},
+        "reader_unknown": {"to": "nobody"},
+        "budget_exhausted": {"every": "day", "epsilon": 1},
+        "feed_question_missing": {"family": "publish"},
+        "feed_price_missing": {
+            "family": "continual", "dataset": "visits", "epsilon": None,
+        },
+        "vault_name": {"name": "a/b"},
+    }  # fmt: skip
+    for code, said in refused.items():
+        assert code_of(add, vault, **said) == code, code
+    assert vault.feeds.list() == []
+    add(vault)
+    assert code_of(add, vault) == "feed_exists"
+    assert code_of(vault.feeds.read, "citis") == "feed_unknown"
+    assert code_of(vault.feeds.read, "cities", limit=0) == "limit_wrong"
+    assert left(vault) == 10
+
+
+def test_only_whom_it_is_opened_to_sees_it(vault: sf.Vault) -> None:
+    add(vault)
+    for name in ("eve", "ann"):
+        assert vault.feeds.list(principal=name) == []
+        assert code_of(vault.feeds.read, "cities", principal=name) == "feed_unknown"
+    vault.feeds.open_to("cities", "public", operator="Ann")
+    vault.feeds.work()
+    assert len(vault.feeds.read("cities", principal="eve")) == 7
+    told = vault.feeds.described(vault.feeds.get("cities", principal="eve"), principal="eve")
+    assert not told.keys() & {"principal", "to", "trouble"}
+    assert vault.feeds.public is not None
+    assert vault.feeds.public.name == "eve"
+    vault.people.expire("eve", operator="me")
+    assert vault.feeds.public is None
+
+
+def test_a_budget_that_others_spent_is_waited_for_and_told(vault: sf.Vault) -> None:
+    feed = add(vault, epsilon=1)
+    vault.query("SELECT COUNT(*) FROM visits", epsilon=8)
+    assert vault.feeds.work() == 2
+    state = vault.feeds.state(feed)
+    assert state["trouble"] == {"period": "2024-03", "code": "budget_exhausted"}
+    entries = vault.verify()["entries"]
+    assert vault.feeds.work() == 0
+    assert vault.verify()["entries"] == entries, "the same trouble is written down once"
+
+
+class Killed(BaseException):
+    """What ends a thread where a machine would have ended the process."""
+
+
+@pytest.mark.parametrize("at", ["reserve", "store"])
+def test_a_period_whose_answer_was_on_its_way_comes_to_the_same_end(
+    vault: sf.Vault, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    add(vault, every="year")
+    made, real = list[bytes](), getattr(Ledger, at)
+
+    def killed(self: Ledger, *said: Any, **more: Any) -> Any:
+        found = real(self, *said, **more) if at == "reserve" else made.append(said[1])
+        raise Killed(found)
+
+    monkeypatch.setattr(Ledger, at, killed)
+    with pytest.raises(Killed):
+        vault.feeds.work()
+    assert left(vault) == 9.5
+    monkeypatch.setattr(Ledger, at, real)
+    assert vault.feeds.work() == 1
+    [item] = vault.feeds.read("cities")
+    for stored in made:
+        assert from_bytes(stored).table == item.table, "it drew anew"
+    assert left(vault) == 9.5
+    assert not list(Path("clinic/answers").glob("*.tape"))
+    assert not list(Path("clinic/answers").glob("*.flight"))
+
+
+def test_a_feed_in_every_form(vault: sf.Vault) -> None:
+    feed = add(vault)
+    empty = written(feed, [], "csv")[1]
+    assert empty.splitlines() == [b'"period","from","to"']
+    vault.feeds.work()
+    items = vault.feeds.read("cities")
+    rows = list(csv.DictReader(written(feed, items, "csv")[1].decode().splitlines()))
+    assert len(rows) == 14
+    assert rows[0].keys() == {"period", "from", "to", "city", "n", "n sd", "n bound95"}
+    told = json.loads(written(feed, items, "json", "https://x.org/v1/feeds/cities")[1])
+    assert told["version"] == "https://jsonfeed.org/version/1.1"
+    assert told["items"][0]["_sfumato"]["period"] == "2024-07"
+    atom = ET.fromstring(written(feed, items, "atom")[1])
+    space = "{http://www.w3.org/2005/Atom}"
+    assert len(atom.findall(f"{space}entry")) == 7
+    for needed in ("id", "title", "updated", "author"):
+        assert atom.find(f"{space}{needed}") is not None
+    assert len({one.findtext(f"{space}id") for one in atom.findall(f"{space}entry")}) == 7
+    assert code_of(written, feed, items, "xlsx") == "feed_format_unknown"
