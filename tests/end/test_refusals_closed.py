@@ -75,6 +75,10 @@ OUT_OF_REACH = {
     "token_refused": "commands need no token: tests/unit/vault/test_tokens.py",
     "record_invalid": "commands write plain records: tests/contract/ledger/test_records.py",
     "record_too_long": "commands write short records: tests/contract/ledger/test_records.py",
+    **dict.fromkeys(
+        ("unit_not_person", "bounds_missing", "hexagons_not_installed"),
+        "no vault here has paths: tests/unit/trajectory/test_synthesize.py",
+    ),
     "serve_not_installed": "all tests have the packages: tests/unit/cli/test_serve.py",
     "type_wrong": "the words of a command are texts: tests/end/test_wrong_types.py",
     "word_unknown": "a command knows the words of its options: tests/end/test_wrong_types.py",

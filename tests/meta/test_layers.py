@@ -80,8 +80,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "publish.quantiles", "publish.request",
     },
     "trajectory": {
-        "cards", "counting", "errors", "given", "local.planar", "mechanisms", "method", "noise",
-        "privacy", "publish.forms", "schema",
+        "cards", "counting", "errors", "given", "local.planar", "mechanisms", "noise", "privacy",
+        "publish.forms", "schema",
     },
     # Other people's programs, which run in the sandbox alone.
     "programs": {
