@@ -226,7 +226,7 @@ HOMES: dict[str, set[str]] = {
     "polars": {"release/release.py"},
     "scipy": {"graph/edges.py", "graph/degrees.py", "graph/node_degrees.py"},
     "sklearn": {"programs/templates/estimator.py", "synth/evaluate/learning.py"},
-    "threadpoolctl": {"programs/templates/estimator.py", "synth/evaluate/learning.py"},
+    "threadpoolctl": {"synth/evaluate/learning.py"},
 }
 
 
