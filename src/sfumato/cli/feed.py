@@ -205,15 +205,13 @@ def _listed(feeds: Feeds, *, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from sfumato.privacy.price import amounts_in_words
-
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("Feed", "Every", "Answered", "Whole cost", "Open to"):
         table.add_column(title, overflow="fold", no_wrap=title == "Feed")
     for one in found:
         state = feeds.state(one)
         far = f"{state['answered']} of {state['periods']}"
-        table.add_row(one.name, one.every, far, amounts_in_words(one.whole_cost), ", ".join(one.to))
+        table.add_row(one.name, one.every, far, one.whole_in_words, ", ".join(one.to))
     Console(highlight=False).print(table if found else "There are no feeds.")
 
 
@@ -258,17 +256,15 @@ def _told(feeds: Feeds, found: Feed, *, as_json: bool) -> None:
     if as_json:
         typer.echo(dumps({**found.to_json(), "whole_cost": found.whole_cost, **feeds.state(found)}))
         return
-    from sfumato.privacy.price import amounts_in_words
     from sfumato.report.terminal import printable
 
     state = feeds.state(found)
-    each = amounts_in_words(found.cost)
-    whole = amounts_in_words(found.whole_cost)
     lines = [
         f"{found.name}: {found.in_words}",
         f"Every {found.every} from {found.begins} to {found.ends}, by {found.column}.",
         f"Of {state['periods']} periods {state['over']} are over, {state['answered']} answered.",
-        f"Costs {whole} in all" + ("." if found.is_continual else f", {each} each."),
+        f"Costs {found.whole_in_words} in all"
+        + ("." if found.is_continual else f", {found.price_in_words} each."),
         f"Open to: {', '.join(found.to) or 'nobody else'}.",
     ]
     lines += [] if found.stopped is None else [f"Stopped on {found.stopped.date()}."]
