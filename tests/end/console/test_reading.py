@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.end.browsing import needs_chromium
 
+from sfumato.gate.console.pages import PAGES
+from sfumato.gate.console.tour import STEPS
 from sfumato.testing.servers import served
 from sfumato.vault.vault import create_vault
 
@@ -91,6 +93,14 @@ def test_what_is_open_is_shown_and_saved_and_nothing_else_is_there(
         assert saved.headers["content-disposition"].startswith("attachment")
         assert saved.headers["content-security-policy"].startswith("sandbox")
         assert saved.body.lower().replace(b'"sex"', b"sex").startswith(begins), path
+
+
+def test_every_step_of_the_tour_leads_to_a_page(console: Console) -> None:
+    assert len(STEPS) == 10
+    paths = {one.path for one in PAGES if one.method == "GET"}
+    assert {one.path for one in STEPS} <= paths
+    tour = console.visitor().get("/console/tour").body.decode()
+    assert tour.count("<li><a href=") >= 10
 
 
 @needs_chromium
