@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.end.browsing import needs_chromium
 
 if TYPE_CHECKING:
