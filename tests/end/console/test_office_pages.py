@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.gate.console.owner import budgets, consent, people, releases, tables
+from sfumato.gate.console.owner import budgets, consent, feeds, people, releases, tables
 from sfumato.gate.console.visit import Who
 
 from .visitors import FORM, SAME
@@ -31,8 +31,18 @@ nullable = false
 kind = "integer"
 bounds = [0, 99]
 """
+DAYS = """\
+table = "days"
+[columns.day]
+kind = "date"
+bounds = [2020-01-01, 2020-01-31]
+[columns.age]
+kind = "integer"
+bounds = [0, 99]
+"""
 TABLES, OFFICE = "/console/owner/tables", "/console/owner"
-PAGES = (*tables.PAGES, *people.PAGES, *budgets.PAGES, *consent.PAGES, *releases.PAGES)
+CHAPTERS = (tables, people, budgets, consent, releases, feeds)
+PAGES = tuple(page for chapter in CHAPTERS for page in chapter.PAGES)
 
 
 @pytest.fixture
@@ -149,6 +159,9 @@ def test_people_are_added_changed_invited_and_let_go(console: Console, owner: Vi
     listed = [one.id for one in console.vault.tokens.list() if one.principal == "zoe"]
     assert owner.send(f"{one}/tokens/{listed[0]}", one).status == 303
     assert owner.send(f"{here}/alice/tokens/{listed[0]}", f"{here}/alice").status == 404
+    never = owner.send(f"{one}/expire", one, expires="one day")
+    assert never.status == 422
+    assert b'id="expire.expires-problem"' in never.body
     assert owner.send(f"{one}/expire", one).status == 303
     assert console.vault.people.get("zoe").expires is not None
     assert owner.get(f"{here}/nobody").status == 404
@@ -242,6 +255,24 @@ def test_consent_is_given_withdrawn_imported_and_shown(console: Console, owner: 
     assert saved.headers["content-disposition"].startswith("attachment")
     assert b"9,care,yes" in saved.body
     assert owner.get(f"{OFFICE}/consent/nobody").status == 404
+
+
+def test_a_feed_is_opened_and_stopped(console: Console, owner: Visitor) -> None:
+    home, vault = console.vault.config.folder.parent, console.vault
+    days = "".join(f"2020-01-{1 + n % 28:02},{n % 60}\n" for n in range(200))
+    (home / "days.csv").write_text("day,age\n" + days)
+    (home / "days.toml").write_text(DAYS)
+    vault.add("days", home / "days.csv", home / "days.toml", epsilon=5)
+    count = "SELECT COUNT(*) AS n FROM days"
+    vault.feeds.add("weekly", count, column="day", every="week", epsilon="0.1", operator="Ann")
+    here = f"{OFFICE}/feeds"
+    assert b"weekly" in owner.get(here).body
+    assert owner.send(f"{here}/weekly/open", here, to="reader").status == 303
+    assert vault.feeds.get("weekly").to == ("reader",)
+    assert owner.send(f"{here}/weekly/open", here, to="nobody").status == 422
+    assert owner.send(f"{here}/weekly/stop", here).status == 303
+    assert vault.feeds.get("weekly").stopped is not None
+    assert owner.send(f"{here}/daily/stop", here).status == 404
 
 
 @pytest.mark.parametrize("name", [None, "alice", "reader"])

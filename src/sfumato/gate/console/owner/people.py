@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sfumato.vault.principals import Principal
 
 PEOPLE = "/console/owner/people"
-_FIELDS = ("name", "kind", "epsilon", "delta", "population", "expires", "to", "at")
+_FIELDS = ("name", "kind", "epsilon", "delta", "population", "expires", "to")
 _KINDS = tuple(str(one) for one in PrincipalKind)
 
 
@@ -49,9 +49,11 @@ def person_page(visit: Visit) -> Page:
 def changed(action: str, visit: Visit) -> Page | Redirect:
     """One of them, changed as `People` does by that name."""
     name = _person(visit).name
-    fields = {"move": ("to", "epsilon", "delta", "population"), "expire": ("at",)}
+    fields = {"move": ("to", "epsilon", "delta", "population"), "expire": ("expires",)}
     said = _said(visit, *fields.get(action, ("epsilon", "delta", "population")))
-    if action != "expire":
+    if action == "expire":
+        said = {"at": said.get("expires")}
+    else:
         said.setdefault("epsilon", "")
     return _tried(
         visit,
