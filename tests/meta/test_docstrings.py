@@ -39,7 +39,8 @@ def test_every_mechanism_states_its_guarantee() -> None:
 def test_every_publication_states_its_guarantee() -> None:
     # These only carry what others promise: a request's method, a kind's tree, a strategy.
     carriers = {
-        *("kinds.py:Publication", "decomposition.py:Decomposition", "method.py:StrategyMethod"),
+        *("kinds.py:Publication", "forms.py:FormPublication"),
+        *("decomposition.py:Decomposition", "method.py:StrategyMethod"),
         *("blocks.py:DiagonalStrategy", "measurement.py:SingleNoise"),
     }
     headings = HEADINGS["mechanisms"][1]

@@ -64,7 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "counting", "estimation",
     },
     "graph": {
-        "errors", "given", "schema", "noise", "privacy", "mechanisms", "publish.forms",
+        "errors", "schema", "noise", "privacy", "mechanisms", "publish.forms",
         "publish.options",
     },
     "sets": {
@@ -80,8 +80,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "publish.quantiles", "publish.request",
     },
     "trajectory": {
-        "cards", "counting", "errors", "given", "local.planar", "mechanisms", "method", "noise",
-        "privacy", "publish.forms", "schema",
+        "cards", "counting", "errors", "given", "local.planar", "mechanisms", "noise", "privacy",
+        "publish.forms", "schema",
     },
     # Other people's programs, which run in the sandbox alone.
     "programs": {
@@ -111,6 +111,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "counting",
         "release", "report", "ledger", "method", "anonymize", "query", "publish", "synth",
         "programs", "sandbox", "steward", "attack.finding", "attack.case", "comparison",
+        "noise.entropy",
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",
@@ -121,7 +122,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "errors", "files", "given", "local", "method", "privacy.events", "privacy.numbers",
         "privacy.units", "publish.options", "query.sql.tables", "release.codec", "release.release",
         "schema", "steward.table", "steward.declaring", "steward.wishes", "release.in_use",
-        "programs", "report", "texts", "vault",
+        "privacy.price", "programs", "report", "texts", "vault",
     },
     "cli": {
         "errors", "schema.names", "files", "texts", "inspection", "report", "release", "steward",
@@ -223,8 +224,8 @@ HOMES: dict[str, set[str]] = {
     "argon2": {"gate/console/passwords.py"},
     "uvicorn": {"gate/"},
     "polars": {"release/release.py"},
-    "scipy": set(),
-    "sklearn": {"synth/evaluate/learning.py"},
+    "scipy": {"graph/edges.py", "graph/degrees.py", "graph/node_degrees.py"},
+    "sklearn": {"programs/templates/estimator.py", "synth/evaluate/learning.py"},
     "threadpoolctl": {"synth/evaluate/learning.py"},
 }
 

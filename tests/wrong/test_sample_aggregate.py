@@ -45,9 +45,8 @@ def two_blocks_unpaid(outputs: list[float], count: int, entropy: Entropy) -> NDA
 
 
 def failure_dropped(outputs: list[float], count: int, entropy: Entropy) -> NDArray[Any]:
-    """A block that failed is left out of the mean, which the others then make up for."""
-    kept = [one for one in outputs if not np.isnan(one)]
-    return noisy(sum(kept) / len(kept) * len(outputs), 1, count, entropy)
+    """A block that failed counts as nothing instead of a constant within the range [5, 6]."""
+    return noisy(float(np.nansum(outputs)), 1, count, entropy)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +55,7 @@ def failure_dropped(outputs: list[float], count: int, entropy: Entropy) -> NDArr
         (range_from_data, ([0.0, 0.0, 0.0], [0.0, 0.0, 1.0])),
         (blocks_from_data, ([1.0, 0.0, 0.0], [1.0, np.nan, np.nan])),
         (two_blocks_unpaid, ([0.0, 0.0, 0.5, 0.5], [1.0, 1.0, 0.5, 0.5])),
-        (failure_dropped, ([1.0, 0.0, 0.0], [1.0, 0.0, np.nan])),
-        (failure_dropped, ([1.0, 1.0, 0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0, 0.0, np.nan])),
+        (failure_dropped, ([5.0, 5.0, 5.0], [5.0, 5.0, np.nan])),
     ],
 )
 def test_a_planted_mistake_is_caught(

@@ -15,7 +15,7 @@ from sfumato.testing.entropy import SeededEntropy
 from sfumato.testing.trajectory import loss
 from sfumato.trajectory import dpt, measuring
 from sfumato.trajectory.cells import Box
-from sfumato.trajectory.measuring import Cost
+from sfumato.trajectory.measuring import PathCost
 from sfumato.trajectory.paths import Paths
 from sfumato.trajectory.reference_systems import ReferenceSystems
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BOX = Box(0, 0, 8, 8)
 METHOD = dpt.DPT(
     systems=ReferenceSystems.squares(BOX, 8),
-    cost=Cost(price(epsilon=1), Entity("trip", 48)),
+    cost=PathCost(price(epsilon=1), Entity("trip", 48)),
     most=48,
     every=60.0,
     first_time=0.0,
@@ -38,7 +38,7 @@ def paths() -> Paths:
     lengths = np.array([12, 3, 4, 5])
     x, y = drawn.uniform(0, 4, (2, 24))
     x[:12] *= 2  # one person goes farther than the others
-    return Paths(np.arange(4), lengths, np.arange(24) * 60.0, x, y)
+    return Paths(np.arange(4), lengths, np.arange(24, dtype=np.float64) * 60, x, y)
 
 
 def test_the_right_one_passes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 from sfumato.cli.options import Json
@@ -18,7 +20,7 @@ def sandbox(as_json: Json = False) -> None:
         sfumato sandbox --json
     """
     from sfumato.errors import PolicyError
-    from sfumato.sandbox import chamber, chambers
+    from sfumato.sandbox import VARIABLE, chamber, chambers
 
     found = [(one.name, one.probe()) for one in chambers()]
     try:
@@ -36,6 +38,11 @@ def sandbox(as_json: Json = False) -> None:
         typer.echo(
             f"{name:12}{'holds' if one.passed else 'does not hold: '}{'; '.join(one.findings)}"
         )
-    typer.echo(
-        f"Programs run in {chosen}." if chosen else "No program is run here: no sandbox holds."
-    )
+    if chosen:
+        typer.echo(f"Programs run in {chosen}.")
+    else:
+        asked = (
+            f", and {VARIABLE} asks for {wanted}" if (wanted := os.environ.get(VARIABLE)) else ""
+        )
+        held = ", ".join(name for name, one in found if one.passed) or "no sandbox"
+        typer.echo(f"No program is run here: {held} holds{asked}.")

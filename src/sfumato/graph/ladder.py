@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ladder:
+class LadderCount:
     """Choose a whole number by the rung it stands on, rung t with weight exp(-epsilon t / 2).
 
     *Guarantee*: pure epsilon-differential privacy for graphs that differ in one edge. Rung 0 is the

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.graph.edges import read_graph
-from sfumato.graph.ladder import Ladder
+from sfumato.graph.ladder import LadderCount
 from sfumato.graph.units import edge_privacy
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ class StarSensitivity:
 
 @dataclass(frozen=True)
 class StarCount:
-    """The number of 2-stars by the ladder; its promise is that of `Ladder`."""
+    """The number of 2-stars by the ladder; its promise is that of `LadderCount`."""
 
     request: FormRequest
-    ladder: Ladder
+    ladder: LadderCount
 
     reads = ()
 
@@ -97,4 +97,4 @@ class StarCount:
 
 def prepare(request: FormRequest) -> StarCount:
     """Release the number of 2-stars by the ladder, for a pure epsilon."""
-    return StarCount(request, Ladder(epsilon=edge_privacy(request, "stars")))
+    return StarCount(request, LadderCount(epsilon=edge_privacy(request, "stars")))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sfumato.errors import ParameterError
 from sfumato.graph.degrees import DegreeSequence, public_nodes
 from sfumato.graph.edges import read_graph
-from sfumato.graph.ladder import Ladder
+from sfumato.graph.ladder import LadderCount
 from sfumato.graph.triangles import TriangleSensitivity, triangles
 from sfumato.graph.tricycle import chung_lu, with_triangles
 from sfumato.graph.units import edge_privacy
@@ -40,7 +40,7 @@ class GraphTwin:
 
     *Guarantee*: the price as pure epsilon, for graphs that differ in one edge: the shares of the
     degrees and of the triangles add up to it, and the graph is drawn from what they told alone.
-    *Sensitivity*: of the sorted degrees 2; of the triangles as `Ladder` says.
+    *Sensitivity*: of the sorted degrees 2; of the triangles as `LadderCount` says.
     *Error*: not stated: it depends on the graph. Measures of twins are in the guide.
     *Edges*: nodes are numbered anew, from 1; who is who is not kept.
     *Reference*: Jorgensen, Yu & Cormode 2016 (TriCycLe); Hay, Li, Miklau & Jensen 2009.
@@ -48,7 +48,7 @@ class GraphTwin:
 
     request: FormRequest
     degrees: DegreeSequence
-    ladder: Ladder | None
+    ladder: LadderCount | None
 
     reads = ()
 
@@ -82,7 +82,7 @@ class GraphTwin:
         if self.ladder is not None:
             count = triangles(graph)
             noisy = self.ladder.sample(count, TriangleSensitivity.of(graph), entropy)
-            drawn = with_triangles(drawn, wanted, max(noisy, 0), entropy)
+            drawn = with_triangles(drawn, max(noisy, 0), entropy)
         return {self.request.dataset: self._table(drawn)}
 
     def _table(self, edges: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Table:
@@ -101,5 +101,5 @@ def prepare(request: FormRequest, *, nodes: object = None, method: object = "aut
     epsilon, most = edge_privacy(request, "graph"), public_nodes(nodes, "A synthesis as graph")
     share = _DEGREES if chosen == METHODS[0] else Fraction(1)
     noise = Geometric(epsilon=epsilon * share, l1_sensitivity=Fraction(2))
-    ladder = Ladder(epsilon=epsilon * (1 - share)) if share < 1 else None
+    ladder = LadderCount(epsilon=epsilon * (1 - share)) if share < 1 else None
     return GraphTwin(request, DegreeSequence(request, most, noise), ladder)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.graph.edges import read_graph
-from sfumato.graph.ladder import Ladder
+from sfumato.graph.ladder import LadderCount
 from sfumato.graph.smooth import SmoothCount
 from sfumato.graph.units import edge_privacy
 from sfumato.publish import options
@@ -91,10 +91,10 @@ def _strangers(graph: Graph) -> int:
 
 @dataclass(frozen=True)
 class TriangleCount:
-    """The number of triangles; its promise is that of `Ladder` or `SmoothCount`."""
+    """The number of triangles; its promise is that of `LadderCount` or `SmoothCount`."""
 
     request: FormRequest
-    mechanism: Ladder | SmoothCount
+    mechanism: LadderCount | SmoothCount
 
     reads = ()
 
@@ -134,5 +134,5 @@ def prepare(request: FormRequest, *, mechanism: object = "ladder") -> TriangleCo
     """Release the number by the ladder, or by smooth sensitivity, for a pure epsilon."""
     chosen = options.choice(mechanism, "mechanism", MECHANISMS)
     epsilon = edge_privacy(request, "triangles")
-    made = Ladder if chosen == MECHANISMS[0] else SmoothCount
+    made = LadderCount if chosen == MECHANISMS[0] else SmoothCount
     return TriangleCount(request, made(epsilon=epsilon))

@@ -5,12 +5,11 @@ Everything here is drawn from public or already noisy figures.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.noise.selection import permutation, uniform_integers
+from sfumato.noise.selection import uniform_integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
 
 _ROUNDS = 20
-_TRIES = 30
+_MOST_STEPS = 1_000_000
+_TRIES = 6
 """Steps of rewiring for each edge, after which a graph stays as it is."""
 
 
@@ -36,57 +36,59 @@ def chung_lu(degrees: NDArray[np.int64], entropy: Entropy) -> NDArray[np.int64]:
     return kept
 
 
-def with_triangles(
-    edges: NDArray[np.int64], degrees: NDArray[np.int64], wanted: int, entropy: Entropy
-) -> NDArray[np.int64]:
-    """Replace the oldest edges by edges between nodes that share a neighbour, until it is enough.
+def with_triangles(edges: NDArray[np.int64], wanted: int, entropy: Entropy) -> NDArray[np.int64]:
+    """Swap edges until there are so many triangles; every node keeps its degree.
 
-    A step takes a node by degree, a neighbour of it and a neighbour of that one, and ties the ends
-    where that loses no triangle in all.
+    A step takes two neighbours of a node that are not tied, ties them, and ties the other ends of
+    an edge of each that it takes away; it is undone where that makes no triangle more.
     """
-    stubs = np.repeat(np.arange(len(degrees)), degrees)
-    if not len(edges) or not len(stubs):
-        return edges
-    queue = deque(map(tuple, edges[permutation(len(edges), entropy)].tolist()))
-    near: list[set[int]] = [set() for _ in degrees]
-    for one, other in queue:
+    nodes = int(edges.max(initial=-1)) + 1
+    near: list[set[int]] = [set() for _ in range(nodes)]
+    for one, other in edges.tolist():
         near[one].add(other)
         near[other].add(one)
-    listed = [list(one) for one in near]
-    held = sum(len(near[one] & near[other]) for one, other in queue) // 3
-    steps = _TRIES * len(edges)
-    starts = stubs[uniform_integers(len(stubs), steps, entropy)].tolist()
-    draws = uniform_integers(1 << 40, 2 * steps, entropy).tolist()
-    for at, start in enumerate(starts):
+    listed = [sorted(one) for one in near]
+    held = sum(len(near[one] & near[other]) for one, other in edges.tolist()) // 3
+    ends = edges.ravel().tolist()
+    steps = min(_TRIES * len(edges), _MOST_STEPS)
+    drawn = uniform_integers(1 << 40, 5 * steps, entropy).reshape(-1, 5).tolist()
+    for first, *rest in drawn if ends else ():
         if held >= wanted:
             break
-        if not listed[start]:
+        middle = ends[first % len(ends)]  # by degree, which never changes
+        one, other = (listed[middle][at % len(listed[middle])] for at in rest[:2])
+        if one == other or other in near[one]:
             continue
-        middle = listed[start][draws[2 * at] % len(listed[start])]
-        end = listed[middle][draws[2 * at + 1] % len(listed[middle])]
-        if end == start or end in near[start]:
+        left, right = (
+            listed[end][at % len(listed[end])]
+            for end, at in zip((one, other), rest[2:], strict=True)
+        )
+        if middle in (left, right) or left == right or right in near[left]:
             continue
-        one, other = queue.popleft()
-        lost = len(near[one] & near[other])
+        lost = _untie(near, listed, one, left) + _untie(near, listed, other, right)
+        gained = _tie(near, listed, one, other) + _tie(near, listed, left, right)
+        if gained > lost:
+            held += gained - lost
+            continue
+        _untie(near, listed, left, right)
         _untie(near, listed, one, other)
-        gained = len(near[start] & near[end])
-        if gained < lost or (gained == 0):
-            _tie(near, listed, one, other)
-            queue.append((one, other))
-            continue
-        _tie(near, listed, start, end)
-        queue.append((min(start, end), max(start, end)))
-        held += gained - lost
-    return np.array(sorted(queue), dtype=np.int64).reshape(-1, 2)
+        _tie(near, listed, other, right)
+        _tie(near, listed, one, left)
+    kept = [(one, other) for one, there in enumerate(near) for other in there if one < other]
+    return np.array(sorted(kept), dtype=np.int64).reshape(-1, 2)
 
 
-def _tie(near: list[set[int]], listed: list[list[int]], one: int, other: int) -> None:
+def _tie(near: list[set[int]], listed: list[list[int]], one: int, other: int) -> int:
+    """Add an edge; how many triangles it makes."""
     for here, there in ((one, other), (other, one)):
         near[here].add(there)
         listed[here].append(there)
+    return len(near[one] & near[other])
 
 
-def _untie(near: list[set[int]], listed: list[list[int]], one: int, other: int) -> None:
+def _untie(near: list[set[int]], listed: list[list[int]], one: int, other: int) -> int:
+    """Take an edge away; how many triangles it was in."""
     for here, there in ((one, other), (other, one)):
         near[here].discard(there)
         listed[here].remove(there)
+    return len(near[one] & near[other])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.spending import spendings
-from sfumato.privacy.units import Neighbours, Rows
+from sfumato.privacy.units import Neighbours
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def edge_privacy(request: FormRequest, kind: str) -> Fraction:
     """The pure epsilon of a method that hides single edges; refused for every other unit."""
     unit = request.unit
-    if not isinstance(unit, Rows) or unit.relation is not Neighbours.ADD_REMOVE:
+    # Asked whether it is by person, a unit of two refuses and names what there is for it.
+    if unit.by_person or unit.relation is not Neighbours.ADD_REMOVE:
         raise ParameterError(
             "unit_not_edges",
             f"A publication of kind {quoted(kind)} hides single edges, but the unit of "

@@ -163,14 +163,12 @@ class ProgramRun:
         )
         median = [one["blocks95"] for one in self.error.values() if "blocks95" in one]
         ranks = (
-            (
-                f"The middle block is found up to {max(median):,} blocks on either side, in 95 % of "
-                "cases: how far off that puts the value depends on how blocks differ.",
-            )
+            f"The middle block is found within {max(median):,} blocks on either side in 95 % of "
+            "cases; how far off that puts the value depends on how blocks differ."
             if median
-            else ()
+            else ""
         )
-        return stated, *ranks, *self.notes
+        return tuple(one for one in (stated, ranks, *self.notes) if one)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -17,7 +17,6 @@ from sfumato.cards import Card, Shown
 from sfumato.counting.contribution import COUNT, PERSON, bound
 from sfumato.errors import ParameterError
 from sfumato.noise.entropy import secret
-from sfumato.privacy.units import Entity
 from sfumato.publish.rounding import readable
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.names import quoted
@@ -115,9 +114,10 @@ def _read(data: Dataset, columns: Sequence[str], groups: Sequence[str], salt: st
     whole = [exp.column(one, quoted=True).is_(exp.Null()).not_() for one in named]
     selected = [exp.column(one, quoted=True) for one in named]
     query = exp.select(*selected).from_(data.table.copy()).where(*whole)
-    if not isinstance(data.unit, Entity):
+    if len(data.unit.columns) != 1:  # each row is by itself, or is bounded by projection
         return data.engine.run(query)
-    person = exp.alias_(exp.column(data.unit.column, quoted=True), PERSON)
+    [owner] = data.unit.columns
+    person = exp.alias_(exp.column(owner, quoted=True), PERSON)
     rest = [one for one in named if one not in groups]
     kept = bound(query.select(person), data.unit, list(groups), salt, rest)
     found = data.engine.run(kept)

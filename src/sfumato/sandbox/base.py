@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 RECORD_ITEM = 8
 """Bytes of one number of a block's record: a little-endian float64."""
 
-START_SECONDS = 10.0
-"""The longest that a worker may take to be ready, before any block is handed out."""
+START_SECONDS = 60.0
+"""The longest that workers may take to be ready. They have no rows, so nothing is told by it."""
+
+SPARE_SECONDS = 1.0
+"""What a job may take beside its blocks, once its workers are ready."""
 
 OVERHEAD_SECONDS = 0.25
 """What a block may take beside its own time: its process is made, ended and swept away."""
@@ -92,7 +95,8 @@ class Chamber(Protocol):
 
         A block is an Arrow IPC stream. Block i is worker i modulo `workers`'s, so that none waits
         for what another block does. None stands for any failure whatever. What a record holds is
-        the program's choice: NaN, infinities and wild values are for the caller to mend.
+        the program's choice: NaN, infinities and wild values are for the caller to mend. It is
+        given `longest_seconds` after the workers were ready, neither sooner nor later.
         """
         ...
 
@@ -104,9 +108,9 @@ class Chamber(Protocol):
 
 
 def longest_seconds(blocks: int, workers: int, limits: BlockLimits) -> float:
-    """No run takes longer: known before it starts, whatever the rows make of it."""
+    """How long a run takes once its workers are ready: known before, whatever the rows hold."""
     rounds = math.ceil(blocks / workers)
-    return START_SECONDS + rounds * (limits.seconds + OVERHEAD_SECONDS)
+    return SPARE_SECONDS + rounds * (limits.seconds + OVERHEAD_SECONDS)
 
 
 def unavailable(detail: str) -> PolicyError:

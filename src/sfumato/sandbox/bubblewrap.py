@@ -65,18 +65,25 @@ def _first_inside(told: bytes, process: subprocess.Popen[bytes]) -> int:
     except (ValueError, KeyError):
         process.kill()
         process.wait()
-        raise PermissionError("bwrap may not make namespaces here") from None
+        raise PermissionError(
+            "bwrap does not start: it needs version 0.8 and the right to make namespaces"
+        ) from None
 
 
 def _seen() -> list[str]:
     """The runtime where it lies, to be read only, and nothing else."""
     found = runtime.found()
-    arguments = [word for path in found.paths for word in ("--ro-bind", str(path), str(path))]
+    arguments = []
+    for path in found.paths:
+        arguments += ["--ro-bind", str(path), str(path)]
+        # Packages for programs may lie beneath, and are shown after the others were hidden.
+        for hidden in found.hidden:
+            arguments += ["--tmpfs", str(hidden)] if hidden.parent == path else []
     for top in ("/lib", "/lib64"):
         if Path(top).is_symlink():
             arguments += ["--symlink", str(Path(top).readlink()), top]
-    for path in found.hidden:
-        arguments += ["--tmpfs", str(path), "--remount-ro", str(path)]
+    for hidden in found.hidden:
+        arguments += ["--remount-ro", str(hidden)]
     for name, value in runtime.ENVIRONMENT.items():
         arguments += ["--setenv", name, value]
     return [*arguments, "--chdir", "/", "--remount-ro", "/"]

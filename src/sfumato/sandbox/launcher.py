@@ -6,6 +6,7 @@ Decision 0385.
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import select
 import signal
@@ -78,7 +79,10 @@ class Worker:
         """Wait until it has loaded what programs need; whether it has."""
         if self._told(seconds) != b"R":
             return False
-        pages, *_ = Path(f"/proc/{self._inside}/statm").read_text().split()
+        try:
+            pages, *_ = Path(f"/proc/{self._inside}/statm").read_text().split()
+        except OSError:  # it is gone again
+            return False
         self._base = int(pages) * os.sysconf("SC_PAGE_SIZE")
         return True
 
@@ -107,14 +111,13 @@ class Worker:
 
     def _gathered(self, kept: dict[int, tuple[bytearray, int]], end: float) -> bool:
         """Read what comes until the block's process is gone; whether it went in time."""
-        open_ones = [self._control.fileno(), *kept]
+        control, waited = self._control.fileno(), {*kept}
         while (left := end - time.monotonic()) > 0:
-            ready, _, _ = select.select(open_ones, [], [], left)
-            for fd in ready:
-                if fd == self._control.fileno():
+            for fd in _ready({control, *waited}, left):
+                if fd == control:
                     return self._told(0) == b"D"
                 if not _read_some(fd, *kept[fd]):
-                    open_ones.remove(fd)
+                    waited.discard(fd)
         return False
 
     def _ended(self) -> bool:
@@ -125,9 +128,8 @@ class Worker:
 
     def _told(self, seconds: float) -> bytes:
         """What the worker says within so long; nothing if it says nothing, or is gone."""
-        ready, _, _ = select.select([self._control], [], [], seconds)
         try:
-            return self._control.recv(1) if ready else b""
+            return self._control.recv(1) if _ready({self._control.fileno()}, seconds) else b""
         except OSError:
             return b""
 
@@ -140,7 +142,7 @@ class Worker:
         """End it and all it forked, and wait until they are gone."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._watched, signal.SIGKILL)
-        select.select([self._watched], [], [], START_SECONDS)
+        _ready({self._watched}, START_SECONDS)
         os.close(self._watched)
         self._control.close()
         self._process.kill()
@@ -169,6 +171,14 @@ def _handed(block: bytes, *, listen: bool) -> Iterator[tuple[list[int], list[int
     finally:
         for fd in (*files, *readers):
             os.close(fd)
+
+
+def _ready(fds: set[int], seconds: float) -> list[int]:
+    """Those that can be read or have ended, waiting so long for the first."""
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return [fd for fd, _ in poll.poll(math.ceil(max(seconds, 0.0) * 1000))]
 
 
 def _drained(kept: dict[int, tuple[bytearray, int]]) -> None:

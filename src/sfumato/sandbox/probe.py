@@ -29,11 +29,13 @@ _ALSO_SET = ("LC_CTYPE", "PWD")
 
 def probe(chamber: Chamber) -> Probe:
     """Try them all, now; who cannot even run a program has not passed."""
-    with planted() as facts:
-        try:
-            (record,) = chamber.run(program(facts), [b""], len(NAMES) + 1, LIMITS, 1)
-        except PolicyError as error:
-            return Probe(passed=False, findings=(error.detail or error.message,))
+    try:
+        with planted() as facts:
+            record = chamber.rehearse(program(facts), b"", len(NAMES) + 1, LIMITS).record
+    except PolicyError as error:
+        return Probe(passed=False, findings=(error.detail or error.message,))
+    except OSError as error:
+        return Probe(passed=False, findings=(f"{chamber.name}: the probe failed: {error}",))
     if record is None:
         return Probe(passed=False, findings=(f"{chamber.name}: a program does not run",))
     ran, *tried = struct.unpack(f"<{len(NAMES) + 1}d", record)

@@ -17,6 +17,7 @@ PACKAGES: Final = ("numpy", "pandas", "pyarrow", "scipy", "sklearn")
 _NEEDED = ("dateutil", "joblib", "narwhals", "pytz", "six", "threadpoolctl", "tzdata")
 _BUNDLED = ("numpy.libs", "pandas.libs", "pyarrow.libs", "scipy.libs", "scikit_learn.libs")
 _COMPANIONS = {
+    "datetime": ("_strptime",),
     "numpy": ("numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random"),
     "pandas": ("pyarrow.pandas_compat", "pyarrow.vendored.version"),
     "pyarrow": ("pyarrow.acero", "pyarrow.compute"),

@@ -12,7 +12,14 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sfumato.sandbox import runtime, seccomp
-from sfumato.sandbox.base import OVERHEAD_SECONDS, START_SECONDS, Rehearsal, unavailable
+from sfumato.sandbox.base import (
+    OVERHEAD_SECONDS,
+    SPARE_SECONDS,
+    START_SECONDS,
+    Rehearsal,
+    longest_seconds,
+    unavailable,
+)
 from sfumato.sandbox.launcher import Worker, sealed
 from sfumato.sandbox.probe import probe
 from sfumato.texts import dumps
@@ -51,12 +58,21 @@ class ForkingChamber(ABC):
         width: int,
         limits: BlockLimits,
         workers: int,
+        *,
+        on_time: bool = True,
     ) -> list[bytes | None]:
-        """The record of each block, in their order; None for any failure whatever."""
+        """The record of each block, in their order; None for any failure whatever.
+
+        Only who has rows about nobody may have them as soon as they are there.
+        """
         if not blocks:
             return []
         with self._setup(program, width, limits, rows=any(blocks)) as setup:
-            return _Job(self, setup, blocks, width, limits, min(workers, len(blocks))).done()
+            job = _Job(self, setup, blocks, width, limits, min(workers, len(blocks)))
+            results = job.done()
+        if on_time:
+            time.sleep(max(job.end - time.monotonic(), 0.0))
+        return results
 
     def rehearse(
         self, program: Program, block: bytes, width: int, limits: BlockLimits
@@ -148,13 +164,19 @@ class _Job:
         self._chamber, self._setup, self._workers = chamber, setup, workers
         self._blocks, self._width, self._limits = blocks, width, limits
         self._results: list[bytes | None] = [None] * len(blocks)
-        self._begun = time.monotonic()
+        self._ready = 0.0
         self._stopped = False
+
+    @property
+    def end(self) -> float:
+        """When its records may be given: known when the workers are ready, before any block is."""
+        return self._ready + longest_seconds(len(self._blocks), self._workers, self._limits)
 
     def done(self) -> list[bytes | None]:
         """Run it; when this ends, however it does, no process of it is left."""
         with ExitStack() as stack:
             team = self._chamber.team(self._setup, self._workers, stack)
+            self._ready = time.monotonic()
             # Ended in this order: nobody waits for a worker that is gone.
             pool = stack.enter_context(ThreadPoolExecutor(self._workers))
             stack.callback(self._stop, team)
@@ -183,8 +205,7 @@ class _Job:
 
     def _latest(self, turn: int) -> float:
         """When a worker's block must have begun, so that the whole job ends when it should."""
-        each = self._limits.seconds + OVERHEAD_SECONDS
-        return self._begun + START_SECONDS + turn * each
+        return self._ready + SPARE_SECONDS / 2 + turn * (self._limits.seconds + OVERHEAD_SECONDS)
 
     def _replacement(self, latest: float, stack: ExitStack) -> Worker | None:
         try:

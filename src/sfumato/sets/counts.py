@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 MOST_SIZE = 4
 """The largest sets whose counts are released; noise grows with the sets that a person has."""
+_MOST_OF_ONE = 5_000
+"""So many sets of one person are counted at most."""
 _MOST_DECLARED = 1 << 22
 """Counts of all sets of public items are released up to so many."""
 
@@ -251,6 +253,12 @@ def prepare_itemsets(request: FormRequest, *, size: object = 2) -> ItemCounts:
 def _counts(request: FormRequest, size: int) -> ItemCounts:
     facts = ItemFacts.of(request)
     values, groups = facts.values, max(comb(facts.most, size), 1)
+    if groups > _MOST_OF_ONE:
+        raise ParameterError(
+            "sets_too_many",
+            f"A person with {facts.most:,} items has {groups:,} sets of {size}; at most "
+            f"{_MOST_OF_ONE:,} can be counted. Declare a lower max_rows, or take a smaller size.",
+        )
     public = values is not None and comb(len(values), size) <= _MOST_DECLARED
     found = [key_noise(one, facts.unit, groups=groups) for one in payments(request, public=public)]
     return ItemCounts(facts, min(found, key=lambda one: one.reach), size)

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import CriterionError
-from sfumato.sets.baskets import Baskets
+from sfumato.sets.baskets import MOST_SETS, Baskets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,7 +116,7 @@ class Recoded:
 def violations(baskets: Baskets, k: int, m: int) -> tuple[Ints, Ints] | None:
     """The smallest sets of at most m items that fewer than k baskets have, or None."""
     for size in range(1, m + 1):
-        sets, counts = baskets.supports(size)
+        sets, counts = baskets.supports(size, most=MOST_SETS)
         rare = counts < k
         if rare.any():
             return sets[rare], counts[rare]
@@ -177,7 +177,9 @@ def _apriori(baskets: Baskets, tree: ItemTree, k: int, m: int, suppress: int) ->
     for size in range(1, m + 1):
         while True:
             groups, places = np.unique(now.items, return_inverse=True)
-            sets, counts = replace(now, items=places, kinds=len(groups)).supports(size)
+            sets, counts = replace(now, items=places, kinds=len(groups)).supports(
+                size, most=MOST_SETS
+            )
             rare = groups[sets[counts < k]]
             if not len(rare):
                 break

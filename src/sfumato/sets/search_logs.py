@@ -21,11 +21,15 @@ from sfumato.sets.reading import ItemFacts, held_items
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.forms import FormRequest, FormRows
     from sfumato.sets.counts import KeyNoise
+
+    Ints = NDArray[np.int64]
 
 _SELECTION = Fraction(1, 2)
 """The share of the price that says which queries are told of; the rest is for their counts."""
@@ -91,11 +95,15 @@ class SearchLog:
         """The queries that pass, by name, with counts of their own noise."""
         held = held_items(self.facts, rows, distinct=False)
         counts = np.bincount(held.items, minlength=len(held.values))
-        places, _ = self.chosen.sample(counts, entropy)
-        noisy = self.noise.steps(counts[places], entropy)
+        places, noisy = self.told(counts, entropy)
         return {"queries": self._table(held.values.take(pa.array(places)), noisy)}
 
-    def _table(self, queries: pa.Array, counts: Any) -> pa.Table:
+    def told(self, counts: Ints, entropy: Entropy) -> tuple[Ints, Ints]:
+        """Which queries are told of, by their places, and their counts with noise of their own."""
+        places, _ = self.chosen.sample(counts, entropy)
+        return places, self.noise.steps(counts[places], entropy)
+
+    def _table(self, queries: pa.Array, counts: Ints) -> pa.Table:
         return pa.table([queries, pa.array(counts)], names=[self.facts.form.item, "count"])
 
 

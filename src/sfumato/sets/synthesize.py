@@ -2,9 +2,9 @@
 
 Measured are how many people have how many items, how many have each item, and how many have both of
 any two of the most frequent items; all else follows from these figures. A basket is drawn item by
-item: the first by how frequent it is, each further one by that, times how much more often than by
-chance it goes with the one before. What is drawn is compared with the noisy counts of items and
-the weights are corrected, a few times, on a sample.
+item: each by how frequent it is, times how much more often than by chance it goes with every one
+that is there already. What is drawn is compared with the noisy counts of items and pairs, and the
+weights are corrected, a few times, on a sample.
 
 Decision 0399.
 """
@@ -22,6 +22,7 @@ import pyarrow as pa
 from sfumato import given
 from sfumato.privacy.events import Composed
 from sfumato.privacy.units import count_sensitivity, people_sensitivity
+from sfumato.sets.baskets import distinct
 from sfumato.sets.counts import key_noise, payments
 from sfumato.sets.ratings import Scale, rated
 from sfumato.sets.reading import ItemFacts, held_items
@@ -45,8 +46,7 @@ MOST_PAIRED = 96
 """Of so many items it is measured which go together."""
 _SURE = 3.0
 """Two items go together or avoid each other only by so many deviations of the noise."""
-_ROUNDS, _TRIED = 6, 20_000
-_TRIES = 6
+_ROUNDS, _TRIED = 8, 20_000
 _SHARES = {"sizes": Fraction(1, 8), "items": Fraction(3, 8), "pairs": Fraction(1, 2)}
 _RATED = {
     "sizes": Fraction(1, 8),
@@ -76,7 +76,8 @@ class BasketTwin:
     *Error*: of each figure that of its noise; items below the threshold never appear.
     *Edges*: several baskets of one person are one; with nobody in the data there are a few baskets
     by noise, or none. Pairs that noise could explain count as independent.
-    *Reference*: the walk over pairs is a first-order Markov chain as in Gursoy et al. 2018, 4.2.
+    *Reference*: counts of items and pairs as in Li, Qardaji, Su & Cao 2012 (PrivBasis), without its
+    larger bases; a threshold for items as in Korolova et al. 2009.
     """
 
     facts: ItemFacts
@@ -176,59 +177,91 @@ def _together(baskets: Any, paired: int) -> Ints:
 class Walk:
     """How baskets are drawn: weights of all items, and how the first ones go together."""
 
-    target: Reals
-    """How frequent items should be."""
+    weights: Reals
     lifts: Reals
-    """(items paired + 1, items): how much more often than by chance; the last line is of others."""
+    """(paired, paired + 1): how much more often than by chance each comes with one that is there.
+
+    The last column is of all other items together.
+    """
+    wanted: Reals
+    """How frequent each item should be in a basket."""
+    both: Reals
+    """How frequent two of the first items should be in one; NaN where noise could explain it."""
 
     @classmethod
     def of(cls, counts: Ints, together: Ints, people: int, stddev: float) -> Walk:
         """Weights by noisy counts, as far as they are more than noise."""
-        target = np.maximum(counts.astype(np.float64), 0.5)
-        paired = min(len(target), MOST_PAIRED)
-        expected = np.outer(target[:paired], target[:paired]) / max(people, 1)
+        wanted = np.maximum(counts.astype(np.float64), 0.5) / max(people, 1)
+        paired = min(len(wanted), MOST_PAIRED)
+        expected = np.outer(wanted[:paired], wanted[:paired]) * max(people, 1)
+        both = np.full((paired, paired), np.nan)
         above = np.triu_indices(paired, 1)
-        found = np.ones((paired, paired))
         sure = np.abs(together - expected[above]) > _SURE * stddev
-        lifts = np.maximum(together, 0) / np.maximum(expected[above], 1e-9)
-        found[above] = np.where(sure, np.clip(lifts, 0.02, 50), 1.0)
-        lines = np.ones((paired + 1, len(target)))
-        lines[:paired, :paired] = found * found.T  # each is 1 on one side of the diagonal
-        return cls(target, lines)
+        both[above] = np.where(sure, np.maximum(together, 0.5) / max(people, 1), np.nan)
+        both.T[above] = both[above]
+        lifts = np.ones((paired, paired + 1))
+        lifts[:, :paired] = np.where(np.isnan(both), 1, both * max(people, 1) / expected)
+        return cls(wanted.copy(), lifts, wanted, both)
 
     def baskets(self, sizes: Reals, many: int, entropy: Entropy) -> tuple[Ints, Ints]:
         """Draw so many baskets of such sizes: owners from 0 on, and items."""
-        weights = self.target / self.target.sum()
-        wanted = weights.copy()
+        walk, tried = self, max(min(many, _TRIED), 1)
         for _ in range(_ROUNDS):
-            _, items = self._drawn(weights, sizes, min(many, _TRIED), entropy)
-            got = np.bincount(items, minlength=len(weights)) + 1.0
-            weights = weights * np.clip(wanted * got.sum() / got, 0.5, 2.0)
-            weights /= weights.sum()
-        return self._drawn(weights, sizes, many, entropy)
+            walk = walk.corrected(*walk.drawn(sizes, tried, entropy), tried)
+        return walk.drawn(sizes, many, entropy)
 
-    def _drawn(
-        self, weights: Reals, sizes: Reals, many: int, entropy: Entropy
-    ) -> tuple[Ints, Ints]:
+    def corrected(self, owners: Ints, items: Ints, many: int) -> Walk:
+        """Weights moved to where draws are as frequent as they should be."""
+        got = (np.bincount(items, minlength=len(self.wanted)) + 0.5) / many
+        paired = len(self.lifts)
+        first = items < paired
+        has = np.zeros((many, paired), dtype=np.float32)
+        has[owners[first], items[first]] = 1
+        share = (has.T @ has + 0.5) / many
+        lifts = self.lifts.copy()
+        moved = np.where(np.isnan(self.both), 1, np.clip(self.both / share, 0.5, 2))
+        lifts[:, :paired] = np.clip(lifts[:, :paired] * moved, 1e-4, 1e4)
+        return replace(self, weights=self.weights * np.clip(self.wanted / got, 0.5, 2), lifts=lifts)
+
+    def drawn(self, sizes: Reals, many: int, entropy: Entropy) -> tuple[Ints, Ints]:
+        """So many baskets of such sizes, by the weights as they are."""
         length = 1 + np.searchsorted(np.cumsum(sizes) / sizes.sum(), _uniform(many, entropy))
-        length = np.minimum(length, min(len(sizes), len(weights)))
-        lines = np.cumsum(self.lifts * weights, axis=1)
-        lines /= lines[:, -1:]
-        flat = (lines + np.arange(len(lines))[:, None]).ravel()
-        items = np.full((many, int(length.max(initial=1))), -1, dtype=np.int32)
-        last = np.full(many, len(lines) - 1)
-        for step in range(items.shape[1]):
+        length = np.minimum(length, min(len(sizes), len(self.weights)))
+        found = [
+            (start + owners, items)
+            for start in range(0, many, _TRIED)
+            for owners, items in [self._block(length[start : start + _TRIED], entropy)]
+        ]
+        nothing = np.zeros(0, dtype=np.int64)
+        owners, items = (
+            np.concatenate([nothing, *(one[place] for one in found)]) for place in (0, 1)
+        )
+        order = np.lexsort((items, owners))
+        return owners[order], items[order]
+
+    def _block(self, length: Ints, entropy: Entropy) -> tuple[Ints, Ints]:
+        """Draw baskets of these lengths, item by item, all of them at once."""
+        paired, drawn = len(self.lifts), []
+        rest = np.cumsum(self.weights[paired:])
+        total = rest[-1] if len(rest) else 0.0
+        chances = np.tile(np.append(self.weights[:paired], total), (len(length), 1))
+        for step in range(int(length.max(initial=0))):
             open_ = np.flatnonzero(length > step)
-            for _ in range(_TRIES):
-                drawn = np.searchsorted(flat, last[open_] + _uniform(len(open_), entropy))
-                drawn = np.minimum(drawn - last[open_] * len(weights), len(weights) - 1)
-                new = ~(items[open_, :step] == drawn[:, None]).any(axis=1)
-                items[open_[new], step] = drawn[new]
-                open_ = open_[~new]
-            there = items[:, step] >= 0
-            last[there] = np.minimum(items[there, step], len(lines) - 1)
-        owners, places = np.nonzero(items >= 0)
-        return owners, items[owners, places].astype(np.int64)
+            lines = np.cumsum(chances[open_], axis=1)
+            open_, lines = open_[lines[:, -1] > 0], lines[lines[:, -1] > 0]
+            at = _uniform(len(open_), entropy) * lines[:, -1]
+            items = np.minimum((lines <= at[:, None]).sum(axis=1), paired)
+            first = items < paired
+            chances[open_[first]] *= self.lifts[items[first]]
+            chances[open_[first], items[first]] = 0
+            if not first.all():
+                inside = _uniform(int((~first).sum()), entropy) * total
+                items[~first] = paired + np.minimum(np.searchsorted(rest, inside), len(rest) - 1)
+            drawn.append((open_, items))
+        owners = np.concatenate([one for one, _ in drawn])
+        kinds = len(self.weights)
+        pairs = distinct(owners * kinds + np.concatenate([one for _, one in drawn]))
+        return pairs // kinds, pairs % kinds
 
 
 def _uniform(size: int, entropy: Entropy) -> Reals:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Table = tuple[np.ndarray, "Fraction", int]
 
 
-class Recorded(measuring.Measuring):
+class RecordedTables(measuring.Measuring):
     """Keeps the exact tables, and answers with counts that no data had a part in."""
 
     exact: list[Table]
@@ -48,7 +48,7 @@ def recorded(
     """The exact tables behind a model of paths, in the order in which they are measured."""
     found: list[Table] = []
 
-    class Here(Recorded):
+    class Here(RecordedTables):
         exact = found
 
     for name in ("dpt", "adatrace", "one_level"):

@@ -17,7 +17,7 @@ from sfumato.trajectory.ends import (
     picked,
     settled,
 )
-from sfumato.trajectory.measuring import Cost, Measuring
+from sfumato.trajectory.measuring import Measuring, PathCost
 from sfumato.trajectory.paths import Paths
 from sfumato.trajectory.sampling import uniform
 
@@ -93,14 +93,14 @@ class AdaTrace:
 
     *Guarantee*: the price in full, for the four tables measured; the grid is cut by noisy density.
     *Sensitivity*: a person's points, moves and paths weigh no more than their caps in any table.
-    *Error*: of each table known beforehand (`Cost.stddev`); of paths drawn, not known.
+    *Error*: of each table known beforehand (`PathCost.stddev`); of paths drawn, not known.
     *Edges*: the box is declared, never that of the data; points beyond count as at its edge. When
     paths begin is not measured: any time of the declared ones is as likely.
     *Reference*: Gursoy, Liu, Truex, Yu & Wei 2018.
     """
 
     box: Box
-    cost: Cost
+    cost: PathCost
     most: int
     every: float
     first_time: float

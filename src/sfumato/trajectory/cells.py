@@ -35,7 +35,7 @@ class Box(NamedTuple):
         return np.clip(x, self.west, self.east), np.clip(y, self.south, self.north)
 
 
-class Cells(Protocol):
+class CellSystem(Protocol):
     """A finite number of cells that cover a box."""
 
     @property
@@ -223,7 +223,7 @@ class Hexagons:
 class Whole:
     """One cell that is everything: the last resort of a step that no other cells can tell."""
 
-    below: Cells
+    below: CellSystem
 
     size = 1
 
@@ -251,6 +251,6 @@ def _h3() -> Any:
         raise ParameterError(
             "hexagons_not_installed",
             "Hexagons need the package h3. Install it with: pip install 'sfumato[hexagons]'; or "
-            "leave out --hexagons, which takes squares.",
+            "leave out hexagons, which takes squares.",
         ) from None
     return basic_int

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.trajectory.ends import distance_classes, measured_lengths, settled
-from sfumato.trajectory.measuring import Cost, Measuring
+from sfumato.trajectory.measuring import Measuring, PathCost
 from sfumato.trajectory.prefix_tree import measured_trees, steps_of
 from sfumato.trajectory.pruning import density
 from sfumato.trajectory.sampling import PathModel, begun
@@ -48,14 +48,14 @@ class DPT:
     Drawing reads what was measured alone.
     *Sensitivity*: a person's steps, points and paths weigh no more than their caps together in any
     table (`measuring`), before anything is counted: so a table moves by the cap, in L1 and L2.
-    *Error*: of each table known beforehand (`Cost.stddev`); of paths drawn, not known.
+    *Error*: of each table known beforehand (`PathCost.stddev`); of paths drawn, not known.
     *Edges*: points beyond the box count as at its edge; a path of one point has no step. No paths
     at all give noise, and at least one path.
     *Reference*: He, Cormode, Machanavajjhala, Procopiuc & Srivastava 2015; decision 0393.
     """
 
     systems: ReferenceSystems
-    cost: Cost
+    cost: PathCost
     most: int
     """The longest path, in points: longer ones count as of this length."""
     every: float

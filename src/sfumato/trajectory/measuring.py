@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Cost:
+class PathCost:
     """What everything together may cost, and what one person can change."""
 
     price: Price
@@ -68,7 +68,7 @@ class Cost:
 class Measuring:
     """Tables of items, measured one after another, while the shares last."""
 
-    cost: Cost
+    cost: PathCost
     entropy: Entropy
     spent: Fraction = field(default=Fraction(0))
 

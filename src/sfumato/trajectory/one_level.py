@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.trajectory.ends import among
-from sfumato.trajectory.measuring import Cost, Measuring
+from sfumato.trajectory.measuring import Measuring, PathCost
 from sfumato.trajectory.paths import Paths
 from sfumato.trajectory.sampling import begun, uniform
 
@@ -31,13 +31,13 @@ class OneLevel:
 
     *Guarantee*: the price in full, for the three tables measured.
     *Sensitivity*: a person's moves, each path's end among them, weigh one item together.
-    *Error*: of each table known beforehand (`Cost.stddev`); of paths drawn, not known.
+    *Error*: of each table known beforehand (`PathCost.stddev`); of paths drawn, not known.
     *Edges*: points beyond the box count as at its edge. No paths at all give noise.
     *Reference*: the baseline of He et al. 2015, section 6.
     """
 
     grid: Squares
-    cost: Cost
+    cost: PathCost
     most: int
     every: float
     first_time: float

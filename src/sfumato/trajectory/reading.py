@@ -22,8 +22,8 @@ from sfumato.trajectory.paths import Paths
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.method import Dataset
-    from sfumato.privacy.units import Entity
+    from sfumato.privacy.units import Unit
+    from sfumato.publish.forms import FormRows
     from sfumato.schema.forms import Points
 
 _NAMES = ("sf_path", "sf_time", "sf_x", "sf_y")
@@ -32,9 +32,10 @@ _WRITTEN = (
 )  # fmt: skip
 
 
-def read_paths(data: Dataset, form: Points, unit: Entity, salt: str) -> Paths:
+def read_paths(rows: FormRows, form: Points) -> Paths:
     """The paths of a data set, of no person more rows than the unit allows."""
-    table = data.engine.stream(kept_rows(data.table, form, unit, salt)).read_all()
+    data = rows.data
+    table = data.engine.stream(kept_rows(data.table, form, data.unit, rows.salt)).read_all()
     person, path = (_numbered(table.column(name)) for name in (PERSON, "sf_path"))
     time = moments(table.column("sf_time"))
     x, y = (
@@ -45,9 +46,10 @@ def read_paths(data: Dataset, form: Points, unit: Entity, salt: str) -> Paths:
     return Paths.of(*(one[whole] for one in (person, path, time, x, y)))
 
 
-def kept_rows(table: exp.Table, form: Points, unit: Entity, salt: str) -> exp.Select:
+def kept_rows(table: exp.Table, form: Points, unit: Unit, salt: str) -> exp.Select:
     """Person, path, time and place of everybody's first rows, as many as the unit allows."""
-    named = zip((unit.column, form.path, form.time, form.x, form.y), (PERSON, *_NAMES), strict=True)
+    [person] = unit.columns
+    named = zip((person, form.path, form.time, form.x, form.y), (PERSON, *_NAMES), strict=True)
     columns = [exp.alias_(exp.column(one, quoted=True), name) for one, name in named]
     present = [exp.column(name).is_(exp.Null()).not_() for name in (PERSON, *_NAMES)]
     rows = exp.select(*columns).from_(table.copy())

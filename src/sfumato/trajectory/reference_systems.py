@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.trajectory.cells import Box, Cells, Hexagons, Squares, Whole
+from sfumato.trajectory.cells import Box, CellSystem, Hexagons, Squares, Whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ class ReferenceSystems:
     """Cells from the finest to the coarsest; each of a coarser system is made of finer ones."""
 
     box: Box
-    systems: tuple[Cells, ...]
+    systems: tuple[CellSystem, ...]
     above: tuple[Ints, ...]
     """For each system, the cell of it that holds each of the finest cells."""
 
@@ -40,7 +40,7 @@ class ReferenceSystems:
         across = finest if wide >= high else max(round(finest * wide / high), 1)
         up = finest if high >= wide else max(round(finest * high / wide), 1)
         grid = Squares.of(box, across, up)
-        systems: list[Cells] = [grid]
+        systems: list[CellSystem] = [grid]
         above = [np.arange(grid.size)]
         while max(grid.across, grid.up) > _COARSEST:
             grid, belongs = grid.halved()
@@ -52,7 +52,7 @@ class ReferenceSystems:
     def hexagons(cls, box: Box, resolution: int, levels: int = 4) -> ReferenceSystems:
         """Hexagons of H3 and those that they belong to, then everything as one cell."""
         grid = Hexagons.of(box, resolution)
-        systems: list[Cells] = [grid]
+        systems: list[CellSystem] = [grid]
         above = [np.arange(grid.size)]
         for _ in range(min(levels - 1, resolution)):
             if grid.size <= 1:

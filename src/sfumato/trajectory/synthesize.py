@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from sfumato import given
 from sfumato.errors import ParameterError
-from sfumato.privacy.units import Entity
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.schema.forms import Points
@@ -21,7 +20,7 @@ from sfumato.trajectory import adatrace, one_level
 from sfumato.trajectory.adatrace import AdaTrace
 from sfumato.trajectory.cells import Box, Squares
 from sfumato.trajectory.dpt import DPT, SHARES
-from sfumato.trajectory.measuring import Cost
+from sfumato.trajectory.measuring import PathCost
 from sfumato.trajectory.one_level import OneLevel
 from sfumato.trajectory.paths import Paths
 from sfumato.trajectory.reading import read_paths
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
+    from sfumato.privacy.units import Unit
     from sfumato.publish.forms import FormRequest, FormRows
     from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
@@ -45,6 +45,7 @@ METHODS = ("dpt", "adatrace", "one-level")
 MOST_PATHS = 1_000_000
 _MOST_CELLS = 256
 _ONE_LEVEL = 16
+_OF_PATHS = ("trips", "lengths", "starts", "hours")
 _DAY = 86_400.0
 
 
@@ -54,7 +55,7 @@ class PathTwins:
 
     schema: Schema
     form: Points
-    unit: Entity
+    unit: Unit
     price: Price
     method: str = "dpt"
     rows: int | None = None
@@ -71,7 +72,7 @@ class PathTwins:
     def columns(self) -> tuple[Column, ...]:
         """The columns that are drawn."""
         form = self.form
-        names = dict.fromkeys((self.unit.column, form.path, form.time, form.x, form.y))
+        names = dict.fromkeys((*self.unit.columns, form.path, form.time, form.x, form.y))
         return tuple(self.schema.column(one) for one in names)
 
     @cached_property
@@ -93,9 +94,9 @@ class PathTwins:
         return _bounds(column)
 
     @cached_property
-    def cost(self) -> Cost:
+    def cost(self) -> PathCost:
         """What it costs, and who one person is."""
-        return Cost(self.price, self.unit)
+        return PathCost(self.price, self.unit)
 
     @cached_property
     def learner(self) -> DPT | AdaTrace | OneLevel:
@@ -142,10 +143,12 @@ class PathTwins:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far a table's counts are off, known before anything is spent; of paths it is not."""
+        """How far counts of paths are off in each table; of the paths drawn it is not known."""
         shares = {"dpt": SHARES, "adatrace": adatrace.SHARES, "one-level": one_level.SHARES}
         return {
-            name: {"sd": self.cost.stddev(share)} for name, share in shares[self.method].items()
+            name: {"sd": self.cost.stddev(share, 1 if self.method == "one-level" else self.trips)}
+            for name, share in shares[self.method].items()
+            if name in _OF_PATHS
         }
 
     @property
@@ -165,7 +168,7 @@ class PathTwins:
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Read paths, bounded by person; measure them with noise; draw a twin."""
-        real = read_paths(rows.data, self.form, self.unit, rows.salt).thinned(self.every)
+        real = read_paths(rows, self.form).thinned(self.every)
         if self.schema.column(self.form.time).kind is Kind.TEXT:
             real = _of_a_day(real)
         model = self.learner.learn(real, entropy)
@@ -184,7 +187,7 @@ class PathTwins:
         """The twin in the form of the data set."""
         form, number = self.form, twin.path_of + 1
         drawn: dict[str, Any] = {form.path: number, form.time: twin.times}
-        drawn |= {form.x: twin.x, form.y: twin.y, self.unit.column: number}
+        drawn |= {form.x: twin.x, form.y: twin.y, **dict.fromkeys(self.unit.columns, number)}
         return pa.table({one.name: _typed(one, drawn[one.name]) for one in self.columns})
 
 
@@ -202,7 +205,7 @@ def prepare(
     """Make a synthesis of paths of what was asked, or say what cannot be."""
     form, unit = request.form, request.unit
     assert isinstance(form, Points)
-    if not isinstance(unit, Entity):
+    if not unit.by_person:
         raise ParameterError(
             "unit_not_person",
             "A point is not a person, so that hiding a row hides nobody's path. Declare unit = "

@@ -160,7 +160,7 @@ class Registration:
                     "row. Name the column that tells people apart with --unit.",
                 )
             return declared
-        usual = declared if isinstance(declared, Entity) else None
+        usual = None if isinstance(declared, Ties) or not declared.by_person else declared
         most = self.max_rows
         if most is None and usual is not None:
             most = usual.max_rows

@@ -6,6 +6,7 @@ How many blocks there are follows from what is given or declared, never from row
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
@@ -27,7 +28,6 @@ from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from fractions import Fraction
     from pathlib import Path
 
     from sfumato.privacy.units import Unit
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 USUAL_BLOCKS, MOST_BLOCKS = 100, 10_000
 _EXPONENT = 0.4
 """GUPT's: n people in n^0.4 blocks of n^0.6, which the mean of many estimates suits."""
-_LEAST_SECONDS, _MOST_SECONDS = 0.05, 600
+_LEAST_SECONDS, _MOST_SECONDS = Fraction(1, 20), 600
 MOST_TOGETHER = 3600
 """Seconds of all blocks together that somebody who is not the owner may have."""
 
@@ -169,11 +169,11 @@ def _columns(schema: Schema, columns: Sequence[str] | str | None) -> tuple[Colum
 
 
 def _seconds(said: object) -> float:
-    seconds: Fraction = exact(said, "seconds")
+    seconds = exact(said, "seconds")
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
         raise ParameterError(
             "seconds_out_of_range",
-            f"One block may take from {_LEAST_SECONDS:g} to {_MOST_SECONDS} seconds, "
+            f"One block may take from {float(_LEAST_SECONDS):g} to {_MOST_SECONDS} seconds, "
             f"not {float(seconds):g}.",
         )
     return float(seconds)

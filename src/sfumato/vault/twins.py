@@ -29,7 +29,7 @@ class Twin(NamedTuple):
 
 TWINS = {
     "graph": Twin("edges", "sfumato.graph.synthesize"),
-    PATHS: Twin("points", "sfumato.trajectory.request"),
+    PATHS: Twin("points", "sfumato.trajectory.synthesize"),
     "baskets": Twin("items", "sfumato.sets.synthesize"),
 }
 

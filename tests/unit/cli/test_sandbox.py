@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-
-import pytest
+from typing import TYPE_CHECKING
 
 from sfumato.cli.sandbox import sandbox
-from sfumato.sandbox import PROVIDERS, Probe
+from sfumato.sandbox import PROVIDERS, VARIABLE, Probe
 from sfumato.sandbox.workers import ForkingChamber
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_what_was_found_is_told(
@@ -25,6 +27,16 @@ def test_what_was_found_is_told(
     text = capsys.readouterr().out
     assert "bubblewrap  does not hold: read_secret; fork\n" in text
     assert text.endswith("No program is run here: no sandbox holds.\n")
+
+
+def test_a_choice_that_does_not_hold_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ForkingChamber, "probe", lambda one: Probe(passed=one.name == "landlock"))
+    monkeypatch.setenv(VARIABLE, "bubblewrap")
+    sandbox()
+    told = capsys.readouterr().out
+    assert told.endswith("here: landlock holds, and SFUMATO_SANDBOX asks for bubblewrap.\n")
 
 
 def test_the_one_that_programs_run_in_is_named(

@@ -26,7 +26,7 @@ def test_one_person_moves_as_many_as_blocks_hold_them() -> None:
         (3, Neighbours.ADD_REMOVE, 3),
         (3, Neighbours.REPLACE_ONE, 6),
     ):
-        made = BlockOutputs(**FACTS, blocks=12, repeats=repeats, relation=relation)  # type: ignore[arg-type]
+        made = BlockOutputs(**FACTS, blocks=12, repeats=repeats, relation=relation)
         assert made.moved == moved
     with pytest.raises(ParameterError):
         BlockOutputs(**FACTS, blocks=3, repeats=3)  # type: ignore[arg-type]

@@ -29,12 +29,18 @@ def made(**changes: Any) -> Aggregate:
     return Aggregate(**(facts | changes))
 
 
-WAYS = [{}, {"ranges": "loose"}, {"ranges": "helper"}, {"how": "median"}, {"repeats": 4}]
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"ranges": "loose"},
+    {"ranges": "helper"},
+    {"how": "median"},
+    {"repeats": 4},
+]
 
 
 @pytest.mark.parametrize("changes", WAYS)
 def test_all_parts_together_cost_the_price(changes: dict[str, Any]) -> None:
-    assert total(made(**changes).event, basic_price) == (1, 0)
+    assert total(made(**changes).event, basic_price) == (Fraction(1), Fraction(0))
 
 
 def test_noise_is_by_range_blocks_repeats_and_share() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def alone(rows: Any) -> float:
     import statistics
 
-    return statistics.mean(number for number in rows["age"].to_pylist() if number is not None)
+    return statistics.fmean(number for number in rows["age"].to_pylist() if number is not None)
 
 
 def with_outside(rows: Any) -> float:

@@ -10,28 +10,26 @@ import sys
 import sysconfig
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 import pytest
 
 from sfumato.sandbox import PROVIDERS, BlockLimits, Program, chambers
-
-if TYPE_CHECKING:
-    from sfumato.sandbox import Chamber
+from sfumato.sandbox.workers import ForkingChamber
 
 SOURCE = Path(__file__).parents[3] / "src"
 LIMITS = BlockLimits(seconds=20.0, memory=256 << 20)
 
 
 @pytest.fixture(params=PROVIDERS)
-def chamber(request: pytest.FixtureRequest) -> Chamber:
+def chamber(request: pytest.FixtureRequest) -> ForkingChamber:
     """Each sandbox that this machine has."""
     return provided(request.param)
 
 
 @cache
-def provided(name: str) -> Chamber:
+def provided(name: str) -> ForkingChamber:
     """A sandbox by name; a test of one that cannot start here is skipped with the reason."""
     found = next((one for one in chambers() if one.name == name), None)
     if found is None:
@@ -40,6 +38,7 @@ def provided(name: str) -> Chamber:
     # One that starts and does not hold is no reason to skip: then tests must fail.
     if not tried.passed and any(reason in tried.findings[0] for reason in ("bwrap", "Landlock")):
         pytest.skip(tried.findings[0])
+    assert isinstance(found, ForkingChamber)
     return found
 
 
@@ -60,14 +59,14 @@ class Runs(Protocol):
 
 
 @pytest.fixture
-def runs(chamber: Chamber) -> Runs:
+def runs(chamber: ForkingChamber) -> Runs:
     """Run a program whose function is `f`."""
 
     def run(
         source: str, *blocks: float, width: int = 1, limits: BlockLimits = LIMITS
     ) -> list[tuple[float, ...] | None]:
         given = [stream(pa.table({"x": [one]})) for one in blocks]
-        records = chamber.run(Program(source.encode(), "f"), given, width, limits, 2)
+        records = chamber.run(Program(source.encode(), "f"), given, width, limits, 2, on_time=False)
         return [None if one is None else struct.unpack(f"<{width}d", one) for one in records]
 
     return run

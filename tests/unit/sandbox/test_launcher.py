@@ -18,7 +18,7 @@ from sfumato.sandbox.launcher import sealed
 from .conftest import SOURCE, provided
 
 if TYPE_CHECKING:
-    from sfumato.sandbox import Chamber
+    from sfumato.sandbox.workers import ForkingChamber
 
 _LONG = """
 import sys
@@ -84,16 +84,18 @@ def test_no_process_outlives_its_job(name: str, by: signal.Signals) -> None:
         assert _gone(below | {asking.pid})
 
 
-def test_nothing_is_left_after_a_job(chamber: Chamber) -> None:
+def test_nothing_is_left_after_a_job(chamber: ForkingChamber) -> None:
     before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names are enough
     children = _descendants(os.getpid())
     program = Program(b"def f(table):\n    while True: pass\n", "f")
-    chamber.run(program, [b""] * 2, 1, BlockLimits(seconds=0.2), 2)
+    chamber.run(program, [b""] * 2, 1, BlockLimits(seconds=0.2), 2, on_time=False)
     assert _descendants(os.getpid()) <= children
     assert len(os.listdir("/proc/self/fd")) <= len(before)  # noqa: PTH208 - names are enough
 
 
-def test_a_lost_worker_is_replaced(chamber: Chamber, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_worker_is_replaced(
+    chamber: ForkingChamber, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its block has failed; the others are not told."""
     from sfumato.sandbox.launcher import Worker
 
@@ -107,7 +109,7 @@ def test_a_lost_worker_is_replaced(chamber: Chamber, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Worker, "run", lose_the_first)
     program = Program(b"def f(table):\n    return 2\n", "f")
-    found = chamber.run(program, [b""] * 3, 1, BlockLimits(seconds=5), 1)
+    found = chamber.run(program, [b""] * 3, 1, BlockLimits(seconds=5), 1, on_time=False)
     assert [one is None for one in found] == [True, False, False]
     assert len(set(calls)) == 2
 

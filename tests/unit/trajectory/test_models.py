@@ -15,7 +15,7 @@ from sfumato.trajectory import adatrace, dpt, one_level
 from sfumato.trajectory.cells import Box, Squares
 from sfumato.trajectory.ends import length_edges
 from sfumato.trajectory.generate import EVERY, TOWN, made_up
-from sfumato.trajectory.measuring import Cost
+from sfumato.trajectory.measuring import PathCost
 from sfumato.trajectory.paths import Paths
 from sfumato.trajectory.prefix_tree import steps_of
 from sfumato.trajectory.reference_systems import ReferenceSystems
@@ -24,8 +24,8 @@ BOX = Box(0, 0, 8, 8)
 FIXED: dict[str, Any] = {"most": 48, "every": EVERY, "first_time": 0.0, "last_time": 86_400.0}
 
 
-def cost(epsilon: object, relation: Neighbours = Neighbours.ADD_REMOVE) -> Cost:
-    return Cost(price(epsilon=epsilon, maximum=10**7), Entity("trip", 48, relation=relation))  # type: ignore[arg-type]
+def cost(epsilon: object, relation: Neighbours = Neighbours.ADD_REMOVE) -> PathCost:
+    return PathCost(price(epsilon=epsilon, maximum=10**7), Entity("trip", 48, relation=relation))  # type: ignore[arg-type]
 
 
 def learners(box: Box, epsilon: object = 1, cells: int = 8) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,15 @@ from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError
 from sfumato.method import Dataset
 from sfumato.privacy.units import Entity
+from sfumato.publish.forms import FormRows
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds
 from sfumato.schema.forms import Points
 from sfumato.schema.schema import Schema
+from sfumato.trajectory.cells import Box
 from sfumato.trajectory.generate import made_up
 from sfumato.trajectory.reading import moments, read_paths
+from sfumato.trajectory.reference_systems import ReferenceSystems
 
 FORM = Points("trip", "at", "x", "y")
 
@@ -76,16 +80,21 @@ def test_moments_that_are_texts_come_back_as_moments() -> None:
     assert twin.table.column_names[0] == "taxi"
 
 
+def read(engine: Any, unit: Entity) -> Any:
+    data = Dataset("trips", engine, engine.table, schema(unit), unit)
+    return read_paths(FormRows(data, "s"), FORM)
+
+
 def test_no_more_rows_of_a_person_are_read_than_the_unit_allows() -> None:
     rows, unit = table(), Entity("taxi", 30)
     engine = open_source(rows)
-    kept = read_paths(Dataset("trips", engine, engine.table, schema(unit), unit), FORM, unit, "s")
+    kept = read(engine, unit)
     counts = np.bincount(kept.owners, weights=kept.lengths)
     assert counts.max() == 30
     assert (np.diff(kept.times)[kept.steps] >= 0).all()
     less = rows.filter(pa.compute.not_equal(rows.column("taxi"), "t3"))
     other = open_source(less)
-    without = read_paths(Dataset("trips", other, other.table, schema(unit), unit), FORM, unit, "s")
+    without = read(other, unit)
     assert set(without.x) <= set(kept.x)  # whoever leaves changes nobody else's rows
     assert len(kept.x) - len(without.x) == 30
 
@@ -128,3 +137,9 @@ def test_places_without_bounds_are_refused() -> None:
     private = sf.protect(sf.read(table(20), schema=bare), epsilon=3)
     with pytest.raises(ParameterError, match="bounds"):
         private.synthesize(epsilon=1)
+
+
+def test_without_h3_hexagons_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "h3.api", None)
+    with pytest.raises(ParameterError, match="pip install"):
+        ReferenceSystems.hexagons(Box(0, 0, 1, 1), 5)

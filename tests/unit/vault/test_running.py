@@ -13,6 +13,7 @@ from tests.unit.programs.chambers import OpenChamber
 import sfumato as sf
 from sfumato.programs import request
 from sfumato.vault.running import ProgramAnswer
+from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -189,6 +190,7 @@ def test_blocks_follow_from_what_is_declared(private: sf.Private, tmp_path: Path
         ({"columns": "agee"}, "column_unknown"),
         ({"columns": ["age", "age"]}, "columns_wrong"),
         ({"seconds": 0}, "seconds_out_of_range"),
+        ({"seconds": 0.05, "blocks": 1}, "blocks_wrong"),
         ({"seconds": "soon"}, "parameter_not_number"),
         ({"epsilon": 0}, "epsilon_not_positive"),
     ],
@@ -203,10 +205,9 @@ def test_refusals_are_one_line_and_cost_nothing(
 def test_who_is_not_the_owner_has_an_hour_of_the_machine(tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text(SCHEMA)
     (tmp_path / "p.csv").write_text("who,age,cost\n1,30,2.5\n")
-    sf.create(tmp_path / "v")
-    with sf.open(tmp_path / "v") as vault:
+    with create_vault(tmp_path / "v") as vault:
         vault.add("people", tmp_path / "p.csv", schema=tmp_path / "p.toml", epsilon=9)
-        vault.people.add("ext", "external", population="people", epsilon=5, by="owner")
+        vault.people.add("ext", "external", population="people", epsilon=5, operator="me")
         asked: dict[str, Any] = {**AGES, "blocks": 5000, "seconds": 1}
         private = vault.private("people", principal="ext")
         assert code_of(private.dry_run, mean_age, **asked) == "blocks_take_too_long"

@@ -24,7 +24,8 @@ from sfumato.gate.forms import DATASET, PLAN, family_told
 from sfumato.release.release import Release
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.config import OWNER
-from sfumato.vault.families import FAMILIES, PURPOSE
+from sfumato.vault.families import FAMILIES
+from sfumato.vault.family import PURPOSE
 from sfumato.vault.had import AnyRelease
 from sfumato.vault.jobs.anonymizing import ANONYMIZE
 from sfumato.vault.jobs.asking import asked_plainly, check_request, family_named

@@ -15,7 +15,6 @@ from sfumato.errors import SfumatoError
 from sfumato.gate.console.visit import Download, Page, PageRoute, Visit, Who
 from sfumato.gate.problems import not_found
 from sfumato.privacy.numbers import exact
-from sfumato.privacy.price import amounts_in_words
 from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.report.plots import answer_pictures, pictures_of
 from sfumato.vault.feeds.formats import FORMATS, written
@@ -69,11 +68,11 @@ def feed(visit: Visit) -> Page:
     facts = {
         "feed": found,
         "state": visit.vault.feeds.state(found),
-        "whole": amounts_in_words(found.whole_cost),
+        "whole": found.whole_in_words,
         "items": list(reversed(items)),
         "pictures": _drawn(items),
         "endings": list(FORMATS),
-        "plain": in_plain_words(found.cost.get("epsilon")),
+        "plain": in_plain_words(found.whole_cost.get("epsilon")),
     }
     return Page(facts)
 
@@ -103,8 +102,8 @@ def in_plain_words(epsilon: Any) -> str:
         return ""
     times = exp(min(float(exact(epsilon, "epsilon")), 50.0))
     return (
-        f"Whoever sees this can hardly tell whether any one person was counted: nothing in it is "
-        f"more than {times:.3g} times as likely with them as without."
+        f"Whether any one person was counted makes nothing in this more than {times:.3g} times as "
+        "likely, or as unlikely."
     )
 
 
@@ -133,7 +132,7 @@ def _drawn(items: Sequence[FeedItem]) -> list[Picture]:
     table, error = newest.table, dict(newest.error)
     if all(one.table.num_rows == 1 for one in items):
         table = pa.concat_tables([one.table for one in items])
-        periods = pa.array([one.period.name for one in items])
+        periods = pa.array([one.period.low for one in items])
         table = table.add_column(0, "period", periods)
         error = {name: {"bound95": [_bound(one, name) for one in items]} for name in error}
     guarantee = Guarantee("differential privacy", newest.guarantee, {})
@@ -143,7 +142,8 @@ def _drawn(items: Sequence[FeedItem]) -> list[Picture]:
 
 def _bound(item: FeedItem, name: str) -> float | None:
     bound = item.error[name].get("bound95")
-    return bound[0] if isinstance(bound, list) else bound
+    found: float | None = bound[0] if isinstance(bound, list) else bound
+    return found
 
 
 def _route(

@@ -63,13 +63,13 @@ def listed(call: Call) -> Reply:
 
 def shown(call: Call) -> Reply:
     """One feed with its newest periods; with an ending, as programs read feeds."""
-    name, _, ending = call.path["name"].partition(".")
+    name, dot, ending = call.path["name"].partition(".")
     feed = call.vault.feeds.look_up(name, principal=call.caller.principal)
-    if feed is None or (ending and ending not in FORMATS):
+    if feed is None or (dot and ending not in FORMATS):
         raise not_found()
     limit = call.values.get(_LIMIT.name, None if ending == "csv" else 100)
     items = call.vault.feeds.read(name, principal=call.caller.principal, limit=limit)
-    if not ending:
+    if not dot:
         return Reply({**_told(call, feed), "items": [one.to_json() for one in items]})
     media, body = written(feed, items, ending, f"/v1/feeds/{name}")
     return Reply(body, media)

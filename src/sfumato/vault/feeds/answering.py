@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.ledger.records import Amendment
+from sfumato.publish.counters import Counters
 from sfumato.release.codec import from_bytes
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.feeds.counters import Counters
 from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
 from sfumato.vault.feeds.parts import PeriodOf
 from sfumato.vault.jobs.jobs import in_postgres
@@ -87,13 +87,16 @@ class Answering:
                 "--epsilon or --rho.",
             )
         price = facts.price(Offer(**feed.asked))
-        made = Counters(feed, facts.declared.unit, price)
+        days = tuple((one.low, one.high) for one in feed.periods)
+        unit = facts.declared.unit
+        made = Counters(feed.name, feed.dataset, feed.column, days, unit, price)
         return session.admit("publish", made, facts)
 
     def check_affordable(self, feed: Feed, prepared: Prepared, whole: Event) -> None:
         """Refuse a feed that the budgets could not pay for as a whole now; nothing is charged."""
         asker = self._asker_of(feed)(prepared.datasets)
-        asker.rights is None or asker.rights.check("query" if feed.family == "query" else "publish")
+        if asker.rights is not None:
+            asker.rights.check("publish" if feed.is_continual else FAMILIES[feed.family].shape)
         self._vault.gatekeeper.check_affordable(whole, asker)
 
     def catch_up(self, feed: Feed) -> int:
@@ -185,8 +188,7 @@ class Answering:
         assert entry is not None
         made = datetime.fromisoformat(json.loads(entry.body)["time"])
         release: Release = from_bytes(stored)
-        name, table = next(iter(release.tables.items()))
-        del name
+        table = next(iter(release.tables.values()))
         return FeedItem(period, made, table, release.error or {}, release.guarantee.statement)
 
     def _running(self, feed: Feed, told: Sequence[Period]) -> list[FeedItem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -55,10 +56,18 @@ class Feed(Shown):
     @property
     def whole_cost(self) -> dict[str, str]:
         """What all periods cost together, at most: its whole budget, known ahead."""
-        from fractions import Fraction
-
         times = 1 if self.is_continual else len(self.periods)
         return {name: str(times * Fraction(one)) for name, one in self.cost.items()}
+
+    @property
+    def price_in_words(self) -> str:
+        """What each period costs, or of a continual one the whole."""
+        return amounts_in_words(self.cost)
+
+    @property
+    def whole_in_words(self) -> str:
+        """What all periods cost together."""
+        return amounts_in_words(self.whole_cost)
 
     def request_id(self, period: Period | None = None) -> str:
         """Under which a period is charged and answered, once."""
@@ -123,7 +132,7 @@ class Feed(Shown):
         return " ".join([self.family, *words, "of", listed or "all columns", "in", self.dataset])
 
     def _card(self) -> Card:
-        whole = amounts_in_words(self.whole_cost)
+        whole = self.whole_in_words
         facts = {
             "Asks": self.in_words,
             "Every": f"{self.every}, {self.begins} to {self.ends}, by {self.column}",

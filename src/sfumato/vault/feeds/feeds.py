@@ -17,7 +17,6 @@ from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import ParameterError
 from sfumato.ledger.records import Amendment
 from sfumato.privacy.events import Repeated
-from sfumato.privacy.price import amounts_in_words
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.config import asking
 from sfumato.vault.config import check_name as check_written
@@ -246,7 +245,7 @@ class Feeds(Shown):
 
     def _card(self) -> Card:
         rows = [
-            (one.name, one.in_words, one.every, amounts_in_words(one.whole_cost), ", ".join(one.to))
+            (one.name, one.in_words, one.every, one.whole_in_words, ", ".join(one.to))
             for one in self.list()
         ]
         titles = ("Feed", "Asks", "Every", "Whole cost", "Open to")

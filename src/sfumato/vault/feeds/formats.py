@@ -48,7 +48,8 @@ def atom(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
             "content": _content(item),
         }.items():
             ET.SubElement(entry, name).text = text
-    return ET.tostring(top, encoding="utf-8", xml_declaration=True)
+    written: bytes = ET.tostring(top, encoding="utf-8", xml_declaration=True)
+    return written
 
 
 def json_feed(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:

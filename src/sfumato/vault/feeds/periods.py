@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
-from sfumato.engines.base import column, everything
+from sfumato.counting.days import between
 from sfumato.errors import ParameterError
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sqlglot import exp
 
     from sfumato.method import Dataset
 
@@ -45,16 +45,6 @@ class Period:
     def to_json(self) -> dict[str, Any]:
         """The period as JSON-able data."""
         return {"period": self.name, "from": self.low.isoformat(), "to": self.high.isoformat()}
-
-
-def between(table: exp.Expr, of: str, low: date, high: date) -> exp.Select:
-    """The rows of a table from one day to another, both included."""
-    # Half open, so that a time on the last day belongs to it as well.
-    first, behind = (
-        exp.cast(exp.Literal.string(one.isoformat()), "DATE") for one in (low, _next(high))
-    )
-    chosen = exp.and_(column(of) >= first, column(of) < behind)
-    return everything(table.copy()).where(chosen)
 
 
 def periods(every: str, begins: date, ends: date) -> tuple[Period, ...]:
@@ -120,7 +110,3 @@ def _period(every: str, low: date) -> tuple[str, date]:
 
 def _later(day: date, days: int) -> date:
     return date.max if (date.max - day).days < days else day + timedelta(days=days)
-
-
-def _next(day: date) -> date:
-    return day if day == date.max else day + _DAY

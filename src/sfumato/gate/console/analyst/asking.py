@@ -200,7 +200,7 @@ def _clause(asked: Mapping[str, str], answer: Answer) -> str:
     """The question as SQL that says itself what it may cost."""
     options = ", ".join(f"{name} = {one}" for name, one in _paid(answer))
     sql = asked["sql"]
-    if not sql[:6].upper() == "SELECT" or " WITH " in sql[:12].upper():
+    if sql[:6].upper() != "SELECT" or " WITH " in sql[:12].upper():
         return sql
     return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}){sql[6:]}"
 

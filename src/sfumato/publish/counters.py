@@ -14,27 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
-from sfumato.engines.base import column
+from sfumato.counting.days import count_first
 from sfumato.publish.continual import DyadicTree
 from sfumato.publish.measurement import least_noise, noise_name
 from sfumato.publish.request import Request
 from sfumato.release.release import Guarantee, Provenance, Release
-from sfumato.vault.feeds.periods import between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import date
 
     from sfumato.mechanisms.spending import Noise
-    from sfumato.method import Dataset
+    from sfumato.method import Dataset, Prepared
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
     from sfumato.privacy.units import Unit
-    from sfumato.vault.feeds.feed import Feed
 
-_TURN = "sf_turn"
 _BETA = 0.05
 
 
@@ -53,7 +50,11 @@ class Counters:
     *Reference*: Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011.
     """
 
-    feed: Feed
+    feed: str
+    dataset: str
+    column: str
+    days: tuple[tuple[date, date], ...]
+    """The first and the last day of each step."""
     unit: Unit
     price: Price
 
@@ -63,17 +64,17 @@ class Counters:
     @cached_property
     def noise(self) -> Noise:
         """The noise of least variance that the price pays for."""
-        request = Request(dataset=self.feed.dataset, axes=(), unit=self.unit, price=self.price)
+        request = Request(dataset=self.dataset, axes=(), unit=self.unit, price=self.price)
         return least_noise(request, self._tree.columns)
 
     @property
     def _tree(self) -> DyadicTree:
-        return DyadicTree(len(self.feed.periods))
+        return DyadicTree(len(self.days))
 
     @property
     def datasets(self) -> tuple[str, ...]:
         """The data set it counts."""
-        return (self.feed.dataset,)
+        return (self.dataset,)
 
     @property
     def event(self) -> Event:
@@ -83,26 +84,23 @@ class Counters:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """Everything that determines what is asked."""
-        feed = self.feed
         return {
-            "feed": feed.name,
-            "by": feed.column,
-            "every": feed.every,
-            "periods": len(feed.periods),
-            "begins": feed.begins.isoformat(),
+            "feed": self.feed,
+            "by": self.column,
+            "days": [[one.isoformat() for one in step] for step in self.days],
             "cost": self.price.to_record(),
             "unit": self.unit.sentence(),
             "method": {"noise": noise_name(self.noise)},
         }
 
-    def of(self, prepared: Counters) -> Counters:
+    def of(self, prepared: Prepared) -> Prepared:
         """Itself: the part of the rows that it is about are those up to each step."""
         return prepared
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """The noise of every step, which is never shown; no row is read for it."""
         del datasets
-        steps = self.noise.steps(np.zeros(len(self.feed.periods), dtype=np.int64), entropy)
+        steps = self.noise.steps(np.zeros(len(self.days), dtype=np.int64), entropy)
         return Release(
             {"noise": pa.table({"noise": pa.array(steps)})},
             self.guarantee,
@@ -117,24 +115,9 @@ class Counters:
 
     def counted(self, data: Dataset, step: int) -> int:
         """The rows in the block that ends with a step, of each person the first ones alone."""
-        of, periods = self.feed.column, self.feed.periods
-        first = periods[step - (step & -step)]
-        rows: exp.Select = between(data.table, of, self.feed.begins, periods[step - 1].high)
-        if self.unit.column is not None:
-            person = column(self.unit.column)
-            turn = exp.Window(
-                this=exp.RowNumber(),
-                partition_by=[person],
-                order=exp.Order(expressions=[column(of)]),
-            )
-            rows = rows.where(person.copy().is_(exp.null()).not_())
-            rows = rows.select(exp.alias_(turn, _TURN, quoted=True))
-            kept = column(_TURN) <= exp.Literal.number(self.unit.max_rows)
-            rows = exp.select(exp.Star()).from_(rows.subquery("sf_rows")).where(kept)
-        block = between(rows.subquery("sf_block"), of, first.low, periods[step - 1].high)
-        asked = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(
-            block.subquery("sf_n")
-        )
+        first, last = self.days[step - (step & -step)], self.days[step - 1]
+        begins = self.days[0][0]
+        asked = count_first(data.table, self.column, self.unit, begins, first[0], last[1])
         return int(data.engine.run(asked).column(0)[0].as_py())
 
     def running(self, blocks: Mapping[int, int], step: int) -> tuple[int, dict[str, float]]:

@@ -1,0 +1,12 @@
+"""Programs to begin with: read one, copy it, change its first lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+NAMES = ("mean", "regression", "kmeans", "estimator")
+
+
+def template(name: str) -> Path:
+    """The file of a template, whose function has the same name."""
+    return Path(__file__).with_name(f"{name}.py")

@@ -1,0 +1,135 @@
+"""Programs of analysts in the real sandbox, from the command to the ledger."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import ks_2samp
+
+import sfumato as sf
+from sfumato import sandbox
+from sfumato.errors import PolicyError
+from sfumato.programs import request
+from sfumato.sandbox import base, workers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = """
+table = "people"
+unit = { column = "who", max_rows = 1 }
+[columns.who]
+role = "quasi"
+kind = "integer"
+bounds = [0, 9999]
+nullable = false
+[columns.age]
+role = "quasi"
+kind = "integer"
+bounds = [0, 110]
+nullable = false
+"""
+BOB = 7
+
+
+def has_chamber() -> bool:
+    try:
+        sandbox.chamber()
+    except PolicyError:
+        return False
+    return True
+
+
+pytestmark = pytest.mark.skipif(not has_chamber(), reason="no sandbox holds on this machine")
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker is ready within two seconds here, so that no test waits for ten."""
+    for home in (base, workers):
+        monkeypatch.setattr(home, "START_SECONDS", 2.0)
+
+
+def private(tmp_path: Path, *, bob: bool = True) -> sf.Private:
+    path = tmp_path / "people.toml"
+    path.write_text(SCHEMA)
+    who = np.array([one for one in range(200) if bob or one != BOB])
+    return sf.protect(sf.read(pa.table({"who": who, "age": who % 50}), schema=path), epsilon=10)
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "p.py"
+    path.write_text(text)
+    return path
+
+
+ASKED: dict[str, Any] = {"function": "f", "output": [(0, 110)], "blocks": 4, "seconds": 0.3}
+MEAN = "def f(rows):\n    return rows['age'].to_numpy().mean()\n"
+
+
+def test_an_answer_comes_out_and_no_sooner_than_it_may(tmp_path: Path) -> None:
+    asked = private(tmp_path)
+    begun = time.monotonic()
+    answer = asked.run(written(tmp_path, MEAN), **ASKED, epsilon=9)
+    rounds = -(-4 // request.workers())
+    assert time.monotonic() - begun >= 2 + rounds * 0.55
+    assert answer.values[0] == pytest.approx(25, abs=30)
+    assert answer.cost == {"epsilon": 9}
+
+
+def test_no_sandbox_no_run_and_no_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "chambers", lambda: iter(()))
+    asked = private(tmp_path)
+    for call in (asked.run, asked.dry_run):
+        with pytest.raises(PolicyError) as caught:
+            call(written(tmp_path, MEAN), **ASKED, epsilon=1)
+        assert caught.value.code == "sandbox_unavailable"
+    assert asked.remaining["epsilon"] == 10
+
+
+@pytest.mark.slow
+def test_attacks_of_gupt_by_name(tmp_path: Path) -> None:
+    """State: nothing is left for the next block. Budget: the charge is what was asked, whatever."""
+    asked = private(tmp_path)
+    state = (
+        "import os\nSEEN = []\ndef f(rows):\n    SEEN.append(1)\n    try:\n"
+        "        open('/tmp/seen', 'w').write('x')\n    except OSError:\n        pass\n"
+        "    return 110 if len(SEEN) > 1 or os.path.exists('/tmp/seen') else 0\n"
+    )
+    answer = asked.run(written(tmp_path, state), **{**ASKED, "blocks": 20}, epsilon=5)
+    assert answer.values[0] == pytest.approx(0, abs=30)
+    budget = (
+        "def f(rows):\n    import sfumato as sf\n"
+        "    sf.open('.').query('SELECT COUNT(*) FROM people')\n    return 0\n"
+    )
+    with pytest.raises(sf.SfumatoError, match="sfumato"):
+        asked.run(written(tmp_path, budget), **ASKED, epsilon=1)
+    assert asked.remaining["epsilon"] == 5
+
+
+@pytest.mark.slow
+def test_timing_does_not_tell_of_bob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GUPT's timing attack: who meets Bob loops. Without the wait it is told apart, with it not."""
+    loop = (
+        f"def f(rows):\n    while {BOB} in rows['who'].to_pylist():\n        pass\n    return 1\n"
+    )
+    path = written(tmp_path, loop.replace("while", "while len(rows) < 200 and"))
+
+    def times(*, bob: bool, runs: int, seconds: float = 0.2) -> list[float]:
+        found, asked = [], private(tmp_path, bob=bob)
+        for number in range(runs):
+            begun = time.monotonic()
+            # Each a question of its own: what was asked before comes from store, at once.
+            cost = f"0.0{number + 10}"
+            asked.run(path, **{**ASKED, "seconds": seconds}, epsilon=cost)
+            found.append(time.monotonic() - begun)
+        return found
+
+    assert ks_2samp(times(bob=True, runs=12), times(bob=False, runs=12)).pvalue > 1e-6
+    monkeypatch.setattr(request, "_wait_until", lambda _moment: None)
+    early = times(bob=True, runs=2, seconds=8), times(bob=False, runs=2, seconds=8)
+    assert min(early[0]) > max(early[1])
