@@ -131,7 +131,7 @@ def _scoreboard(folder: Path) -> Iterator[dict[str, object]]:
     )  # fmt: skip
     columns = {"person": "user", "item": "movie", "rating": "stars"}
     before = table.attack("scoreboard", columns=columns)
-    twin = sf.protect(table, epsilon=4, delta=1e-6).synthesize(epsilon=2, delta=1e-6).table
+    twin = sf.protect(table, epsilon=4, delta=1e-4).synthesize(epsilon=2, delta=1e-6).table
     path = folder / "twin.parquet"
     users = pa.array([str(one) for one in twin["user"].to_pylist()])
     pq.write_table(twin.set_column(0, "user", users), path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.end.browsing import needs_chromium
@@ -45,7 +45,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
         told = {"column": "day", "every": "month", "epsilon": "0.1", "operator": "Ann"}
         vault.feeds.add("open", "SELECT COUNT(*) AS n FROM visits", to="public", **told)
         vault.feeds.add("shut", "SELECT COUNT(*) AS n FROM visits", **told)
-        asked = {"kind": "histogram", "columns": ["sex"]}
+        asked: dict[str, Any] = {"kind": "histogram", "columns": ["sex"]}
         for price in (1, 2):
             vault.jobs.submit("publish", "visits", request_id=str(price), epsilon=price, **asked)
         vault.jobs.work()
