@@ -225,7 +225,7 @@ HOMES: dict[str, set[str]] = {
     "uvicorn": {"gate/"},
     "polars": {"release/release.py"},
     "scipy": {"graph/edges.py", "graph/degrees.py", "graph/node_degrees.py"},
-    "sklearn": {"synth/evaluate/learning.py"},
+    "sklearn": {"programs/templates/estimator.py", "synth/evaluate/learning.py"},
     "threadpoolctl": {"synth/evaluate/learning.py"},
 }
 

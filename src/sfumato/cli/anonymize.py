@@ -25,7 +25,7 @@ from sfumato.cli.progress import progress, values_named
 from sfumato.cli.release_gate import NoAttacks, PublishFindings, Require, kept_in_words, table_gate
 from sfumato.errors import ParameterError
 from sfumato.texts import dumps
-from sfumato.vault.families import Field
+from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
     from sfumato.release.places import Output

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.end.browsing import needs_chromium
 
+from sfumato.gate.console.pages import PAGES
+from sfumato.gate.console.tour import STEPS
 from sfumato.testing.servers import served
 from sfumato.vault.vault import create_vault
 
@@ -43,7 +45,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
         told = {"column": "day", "every": "month", "epsilon": "0.1", "operator": "Ann"}
         vault.feeds.add("open", "SELECT COUNT(*) AS n FROM visits", to="public", **told)
         vault.feeds.add("shut", "SELECT COUNT(*) AS n FROM visits", **told)
-        asked = {"kind": "histogram", "columns": ["sex"]}
+        asked: dict[str, Any] = {"kind": "histogram", "columns": ["sex"]}
         for price in (1, 2):
             vault.jobs.submit("publish", "visits", request_id=str(price), epsilon=price, **asked)
         vault.jobs.work()
@@ -91,6 +93,14 @@ def test_what_is_open_is_shown_and_saved_and_nothing_else_is_there(
         assert saved.headers["content-disposition"].startswith("attachment")
         assert saved.headers["content-security-policy"].startswith("sandbox")
         assert saved.body.lower().replace(b'"sex"', b"sex").startswith(begins), path
+
+
+def test_every_step_of_the_tour_leads_to_a_page(console: Console) -> None:
+    assert len(STEPS) == 10
+    paths = {one.path for one in PAGES if one.method == "GET"}
+    assert {one.path for one in STEPS} <= paths
+    tour = console.visitor().get("/console/tour").body.decode()
+    assert tour.count("<li><a href=") >= 10
 
 
 @needs_chromium

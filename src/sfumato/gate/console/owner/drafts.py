@@ -21,6 +21,7 @@ from sfumato.gate.doors.keeping import allowed_source
 from sfumato.release.in_use import TABLES
 from sfumato.schema.file import load, save
 from sfumato.steward.declaring import draft
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,7 +131,7 @@ class TableDrafts:
             save(begun.schema, folder / _SCHEMA)
             save(begun.seen, folder / _SEEN)
             with whole(folder / _NOTE, private=True) as new:
-                new.write_text(json.dumps({"name": name, "source": source}), encoding="utf-8")
+                new.write_text(dumps({"name": name, "source": source}), encoding="utf-8")
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
