@@ -187,9 +187,8 @@ def anonymize(
         sfumato anonymize people.csv --schema people.toml --explore -o candidates
     """
     if (known := said.pop("m")) is not None:
-        beside = (report, public_report, require, explore or None, further)
-        said |= {"m": known, "by": by}
-        release_items(table, schema, out, said, beside, overwrite=overwrite, as_json=as_json)
+        said |= {"m": known, "by": by, "overwrite": overwrite, "as_json": as_json}
+        release_items(table, schema, out, said, (report, public_report, require, explore, further))
         return
     from sfumato.release.places import Output
     from sfumato.steward.explore import explore as explored

@@ -9,7 +9,7 @@ import typer
 
 from sfumato.cli.progress import progress
 from sfumato.texts import dumps
-from sfumato.vault.families import Field
+from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,9 +33,6 @@ def release_items(
     out: str,
     said: dict[str, Any],
     beside: Sequence[object],
-    *,
-    overwrite: bool,
-    as_json: bool,
 ) -> None:
     """Release the baskets of a table of items, and say how."""
     from sfumato.release.in_use import source_files
@@ -45,7 +42,7 @@ def release_items(
     from sfumato.steward.table import read
 
     taken = {name: said.pop(name) for name in ("k", "m", "suppress", "by")}
-    algorithm = said.pop("algorithm")
+    algorithm, overwrite, as_json = map(said.pop, ("algorithm", "overwrite", "as_json"))
     said.pop("suppressed")  # whatever becomes of rows, there are none of what is left out
     kept = (*source_files(table), schema)
     check_outputs(Output.said(out), several=False, overwrite=overwrite, kept=kept)
