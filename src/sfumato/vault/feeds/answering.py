@@ -93,7 +93,7 @@ class Answering:
         return session.admit("publish", made, facts)
 
     def priced(self, feed: Feed) -> Feed:
-        """A feed whose price stays as it is: what nobody named one for costs what it would today."""
+        """A feed whose price stays: where nobody named one, it is what it would be today."""
         if feed.asked.keys() & {"epsilon", "rho"}:
             return feed
         pinned = replace(feed, asked={**feed.asked, "epsilon": feed.cost["epsilon"]})
