@@ -224,14 +224,9 @@ HOMES: dict[str, set[str]] = {
     "argon2": {"gate/console/passwords.py"},
     "uvicorn": {"gate/"},
     "polars": {"release/release.py"},
-<<<<<<< HEAD
-    "scipy": {"graph/edges.py", "graph/degrees.py", "graph/node_degrees.py"},
-    "sklearn": {"programs/templates/estimator.py", "synth/evaluate/learning.py"},
-=======
     "networkx": {"graph/"},
     "scipy": {"graph/"},
-    "sklearn": {"synth/evaluate/learning.py"},
->>>>>>> w/graph
+    "sklearn": {"programs/templates/estimator.py", "synth/evaluate/learning.py"},
     "threadpoolctl": {"synth/evaluate/learning.py"},
 }
 
