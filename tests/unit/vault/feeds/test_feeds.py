@@ -64,7 +64,7 @@ def test_a_publication_and_a_principal_who_pays(vault: sf.Vault) -> None:
 
 
 def test_a_price_that_nobody_named_stays_what_it_was(vault: sf.Vault) -> None:
-    said = {"column": "day", "every": "year"}
+    said: dict[str, Any] = {"column": "day", "every": "year"}
     assert vault.feeds.plan("usual", SQL, **said).asked["epsilon"] == "1"
     clause = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) {SQL[7:]}"
     named = vault.feeds.plan("named", clause, **said)
