@@ -63,6 +63,14 @@ def test_a_publication_and_a_principal_who_pays(vault: sf.Vault) -> None:
     assert account["remaining"]["epsilon"] == 0.5
 
 
+def test_a_price_that_nobody_named_stays_what_it_was(vault: sf.Vault) -> None:
+    said: dict[str, Any] = {"column": "day", "every": "year"}
+    assert vault.feeds.plan("usual", SQL, **said).asked["epsilon"] == "1"
+    clause = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) {SQL[7:]}"
+    named = vault.feeds.plan("named", clause, **said)
+    assert (named.cost, "epsilon" in named.asked) == ({"epsilon": "2"}, False)
+
+
 def test_new_data_change_no_period_that_was_told(vault: sf.Vault) -> None:
     add(vault)
     vault.feeds.work()
