@@ -119,7 +119,7 @@ def million() -> None:
         output=[(-5, 5)] * 3,
         epsilon=1,
         blocks=100,
-        seconds=0.05,
+        seconds=0.1,
     )
     took, cpu = time.perf_counter() - begun, time.process_time() - spent
     told = ", ".join(f"{one:.2f}" for one in answer.values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from tests.end.browsing import needs_chromium
 
 from sfumato.gate.console.pages import PAGES
@@ -115,3 +116,7 @@ def test_it_is_read_on_a_phone_and_a_desk(console: Console, visit: Callable[...,
         assert page.locator("main tbody tr").count() >= 6
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= int(screen.split()[1])
+        for path in ("/console/tour", SHELF, f"{SHELF}/feeds/open"):
+            page.goto(f"{console.url}{path}")
+            found = Axe().run(page).response["violations"]
+            assert [one["id"] for one in found if one["impact"] in {"serious", "critical"}] == []

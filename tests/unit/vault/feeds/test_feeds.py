@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -17,6 +17,7 @@ from sfumato.ledger.base import Ledger
 from sfumato.publish.counters import Counters
 from sfumato.release.codec import from_bytes
 from sfumato.testing.ledgers import code_of
+from sfumato.vault.feeds import answering
 from sfumato.vault.feeds.formats import written
 
 if TYPE_CHECKING:
@@ -166,6 +167,22 @@ def test_a_budget_that_others_spent_is_waited_for_and_told(vault: sf.Vault) -> N
     entries = vault.verify()["entries"]
     assert vault.feeds.work() == 0
     assert vault.verify()["entries"] == entries, "the same trouble is written down once"
+
+
+def test_of_hosts_that_share_a_ledger_one_works_on_a_feed_at_a_time(
+    vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(vault, every="year")
+    monkeypatch.setattr(answering, "in_postgres", lambda _config: True)
+    monkeypatch.setattr("socket.gethostname", lambda: "first")
+    assert vault.feeds._answering._holds(vault.feeds.get("cities"))
+    monkeypatch.setattr("socket.gethostname", lambda: "second")
+    assert vault.feeds.work() == 0
+    monkeypatch.setattr(answering, "_LEASE", timedelta(0))
+    monkeypatch.setattr("socket.gethostname", lambda: "first")
+    assert vault.feeds._answering._holds(vault.feeds.get("cities"))
+    monkeypatch.setattr("socket.gethostname", lambda: "second")
+    assert vault.feeds.work() == 1, "the lease of the first is over"
 
 
 class Killed(BaseException):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import IO, TYPE_CHECKING
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, SfumatoError
 from sfumato.files import whole
 from sfumato.gate.console.owner.uploads import keep_upload, suggested_name
 from sfumato.gate.doors.keeping import allowed_source
@@ -132,6 +132,10 @@ class TableDrafts:
             save(begun.seen, folder / _SEEN)
             with whole(folder / _NOTE, private=True) as new:
                 new.write_text(dumps({"name": name, "source": source}), encoding="utf-8")
+        except SfumatoError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            # Where we keep it is no name that who sent it could know.
+            raise type(error)(error.code, error.message.replace(f"{folder}/", "")) from None
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
