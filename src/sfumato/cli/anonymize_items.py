@@ -9,7 +9,7 @@ import typer
 
 from sfumato.cli.progress import progress
 from sfumato.texts import dumps
-from sfumato.vault.families import Field
+from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
