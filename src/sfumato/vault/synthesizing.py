@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sfumato.privacy.price import Price
     from sfumato.release.places import Places
     from sfumato.schema.column import Column
     from sfumato.synth.request import ColumnSets
@@ -104,6 +105,32 @@ def prepare(
             weighed=weighed,
             sets=named,
         )
+    return _of_table(
+        facts,
+        facts.price(offer),
+        columns,
+        (cut, week),
+        (wanted, weighed),
+        method=method,
+        rows=rows,
+        workload=workload,
+    )
+
+
+def _of_table(
+    facts: Facts,
+    price: Price,
+    columns: Sequence[str] | str | None,
+    binned: tuple[tuple[str, ...], tuple[str, ...]],
+    targets: tuple[str | None, str | None],
+    *,
+    method: str,
+    rows: int | None,
+    workload: Sequence[Sequence[str]] | str | Path | None,
+) -> SynthesisRequest:
+    """The request of one table: columns by quantiles and weekdays, a target and a weighed one."""
+    schema, (cut, week), (wanted, weighed) = facts.declared.schema, binned, targets
+    measured = wanted if weighed is None else None
     kept = [schema.column(one).name for one in column_names(columns, schema)]
     left_out = tuple(one.name for one in schema.columns if one.name not in kept)
     encoding = Encoding(schema, left_out, by_quantiles=cut, weekdays=week)
@@ -117,7 +144,7 @@ def prepare(
         dataset=schema.table,
         encoding=encoding,
         unit=schema.unit,
-        price=facts.price(offer),
+        price=price,
         method=_method(method, sets),
         rows=rows,
         sets=sets,
