@@ -35,7 +35,8 @@ def test_groceries_at_k_5_m_2_by_brute_force() -> None:
     place = {one: number for number, one in enumerate(names)}
     listed = [[place[one] for one in row["items"].split(";")] for row in rows("groceries")]
     pairs = Counter(one for held in listed for one in combinations(sorted(held), 2))
-    assert pairs[tuple(sorted((place["other vegetables"], place["whole milk"])))] == 736
+    first, second = sorted((place["other vegetables"], place["whole milk"]))
+    assert pairs[first, second] == 736
     tree = ItemTree.of(Taxonomy.build(names, steps, missing=False))
     found = global_recoding(Baskets.listed(listed, len(names)), tree, 5, 2)
     cut = found.cuts[0].tolist()
