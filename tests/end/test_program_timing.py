@@ -51,11 +51,11 @@ def ready(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkingChamber]:
         monkeypatch.setattr(type(room), "team", waiting)
         monkeypatch.setattr(workers.Worker, "forget", lambda _self: None)
         monkeypatch.setattr(request, "chamber", lambda _choice: room)
-        monkeypatch.setattr(request, "TICK_SECONDS", 0.25)
+        monkeypatch.setattr(request, "TICK_SECONDS", 0.1)
         # Rehearsals saw nobody, and would take most of the time of this test.
         monkeypatch.setattr(request.ProgramRun, "rehearse", lambda _self: ())
         for home in (base, workers):
-            monkeypatch.setattr(home, "SPARE_SECONDS", 0.4)
+            monkeypatch.setattr(home, "SPARE_SECONDS", 0.2)
         yield room
 
 

@@ -59,7 +59,7 @@ _OUTPUTS = {
     "maxItems": MOST_OUTPUTS,
     "x-code": "range_missing",
 }
-_SOURCE = {"type": "string", "minLength": 1, "maxLength": LONGEST, "x-code": "program_too_long"}
+_SOURCE = {"type": "string", "maxLength": LONGEST, "x-code": "program_too_long"}
 _WRITTEN: dict[str, dict[str, Any]] = {
     "asked": _SQL,
     "at_most": WHOLE,
