@@ -9,7 +9,7 @@ import resource
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +70,7 @@ def _twins(name: str, kind: str) -> Iterator[dict[str, object]]:
     with TemporaryDirectory() as folder:
         vault = _vault(Path(folder), edges, nodes, values)
         true = Shape.of(edges, nodes["kind"].to_pylist(), values)
-        people = dict(people="nodes", nodes=nodes.num_rows)
+        people: dict[str, Any] = {"people": "nodes", "nodes": nodes.num_rows}
         with sf.open(vault) as held:
             private = held.private("ties")
             for epsilon in EPSILONS:
@@ -137,7 +137,7 @@ def _million() -> Iterator[dict[str, object]]:
     nodes = pa.table({"id": np.arange(200_000), "kind": pa.array(["a", "b"] * 100_000)})
     with TemporaryDirectory() as folder:
         vault = _vault(Path(folder), edges, nodes, ["a", "b"])
-        for word, people in (("edges alone", {}), ("with nodes", {"people": "nodes"})):
+        for word, people in (("edges alone", {}), ("with nodes", {"people": "nodes"})):  # type: str, dict[str, Any]
             begin, cpu = time.perf_counter(), time.process_time()
             with sf.open(vault) as held:
                 twin = held.private("ties").synthesize(epsilon=1, nodes=200_000, **people)
