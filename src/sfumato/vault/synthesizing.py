@@ -72,18 +72,20 @@ def prepare(
     key: str | None = None,
     form: str | None = None,
     nodes: int | str | None = None,
+    people: str | None = None,
     **options: object,
 ) -> SynthesisRequest | LinkedRequest | FormPublication:
     """Plan a synthesis from public facts alone; a workload may be a file."""
     schema = facts.declared.schema  # with the unit that the vault says
     made = twin_of(schema, form)
     if made != TABLE:
-        useless = {"columns": columns, "quantiles": quantiles, "weekdays": weekdays,
+        useless = {"quantiles": quantiles, "weekdays": weekdays,
                    "target": target, "workload": workload, "child": child, "key": key}  # fmt: skip
         refuse_useless(f"A synthesis as {made}", useless)
-        said = {"method": method, "rows": rows, "nodes": nodes, **options}
+        said = {"method": method, "rows": rows, "nodes": nodes, "people": people,
+                "columns": columns, **options}  # fmt: skip
         return prepare_twin(facts, offer, made, said)
-    refuse_useless("A synthesis of a table", {"nodes": nodes, **options})
+    refuse_useless("A synthesis of a table", {"nodes": nodes, "people": people, **options})
     if rows is not None:
         given.whole(rows, "rows")
     cut = tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else ()
