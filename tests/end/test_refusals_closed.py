@@ -31,7 +31,7 @@ ELSEWHERE = {
     "vault/registration.py": "add is tested by itself",
     "vault/adding.py": "add is tested by itself",
     "vault/snapshots.py": "no command raises a snapshot: tests/contract/doors/test_owner.py",
-    "vault/redeclaring.py": "a form declares anew, no command: tests/unit/vault/test_redeclaring.py",
+    "vault/redeclaring.py": "no command declares anew: tests/unit/vault/test_redeclaring.py",
     "vault/jobs/comparing.py": "needs releases to compare: tests/unit/vault/jobs/test_comparing.py",
     "vault/creation.py": "add is tested by itself",
     "vault/sources.py": "add is tested by itself",
