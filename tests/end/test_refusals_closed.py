@@ -31,6 +31,8 @@ ELSEWHERE = {
     "vault/registration.py": "add is tested by itself",
     "vault/adding.py": "add is tested by itself",
     "vault/snapshots.py": "no command raises a snapshot: tests/contract/doors/test_owner.py",
+    "vault/redeclaring.py": "no command declares anew: tests/unit/vault/test_redeclaring.py",
+    "vault/jobs/comparing.py": "needs releases to compare: tests/unit/vault/jobs/test_comparing.py",
     "vault/creation.py": "add is tested by itself",
     "vault/sources.py": "add is tested by itself",
     "schema/": "schema files are read when a vault is opened, before its ledger is",

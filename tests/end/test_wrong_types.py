@@ -16,7 +16,7 @@ from sfumato.vault.jobs.jobs import Jobs
 from sfumato.vault.people import People
 from sfumato.vault.publishing import Published
 from sfumato.vault.releases import Releases
-from sfumato.vault.synthesizing import Synthesized
+from sfumato.vault.synthesized import Synthesized
 from sfumato.vault.tokens import Tokens
 
 if TYPE_CHECKING:

@@ -224,7 +224,8 @@ HOMES: dict[str, set[str]] = {
     "argon2": {"gate/console/passwords.py"},
     "uvicorn": {"gate/"},
     "polars": {"release/release.py"},
-    "scipy": {"graph/edges.py", "graph/degrees.py", "graph/node_degrees.py"},
+    "networkx": {"graph/"},
+    "scipy": {"graph/"},
     "sklearn": {"programs/templates/estimator.py", "synth/evaluate/learning.py"},
     "threadpoolctl": {"synth/evaluate/learning.py"},
 }

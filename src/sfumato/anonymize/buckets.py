@@ -14,7 +14,7 @@ import pyarrow as pa
 from sfumato.anonymize.criteria.base import whole
 from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.partition.groups import Partition, Shares, released_classes
-from sfumato.anonymize.partition.points import Points
+from sfumato.anonymize.partition.points import DataPoints
 from sfumato.counting.grouping import group, keys
 from sfumato.errors import CriterionError, SchemaError, SourceError
 from sfumato.noise.entropy import SystemEntropy
@@ -251,13 +251,13 @@ def shares_of(outcome: Outcome) -> Shares:
     if isinstance(outcome, Partition):
         return outcome.release.shares
     assert isinstance(outcome, Generalization)
-    points = Points.of(outcome.node.problem)
+    points = DataPoints.of(outcome.node.problem)
     numbers = released_classes(outcome.node, points.leaves)
     kept = np.flatnonzero(numbers >= 0)
     return Shares(points, kept, points.counts[kept], numbers[kept])
 
 
-def _points(problem: Problem, points: Points, table: Frequencies) -> Ints:
+def _points(problem: Problem, points: DataPoints, table: Frequencies) -> Ints:
     """The point of each combination of a table."""
     sizes = [len(column.taxonomy.leaves) for column in problem.quasi]
     both = [

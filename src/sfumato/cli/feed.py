@@ -23,7 +23,7 @@ from sfumato.cli.options import (
     topic,
 )
 from sfumato.texts import dumps
-from sfumato.vault.families import Field
+from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ import typer
 from sfumato.cli.completion import one_of
 from sfumato.cli.options import Json, VaultFolder, decided_by, form
 from sfumato.texts import dumps, minute
-from sfumato.vault.families import Field
+from sfumato.vault.family import Field
 from sfumato.vault.principals import PERMITTED, SHAPES, PrincipalKind
 
 if TYPE_CHECKING:

@@ -63,7 +63,7 @@ def check_free(folder: Path) -> None:
     place = folder / VAULT
     if place.exists():
         raise OutputError(
-            "output_exists",
+            "demo_vault_exists",
             f"There is a vault in '{place}' already. Serve it with 'sfumato serve --vault "
             f"{place}', or choose another folder with --out.",
         )

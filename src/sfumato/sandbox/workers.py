@@ -107,7 +107,9 @@ class ForkingChamber(ABC):
         except OSError as error:
             raise unavailable(f"{self.name}: {error}") from None
         if not all(one.ready(max(end - time.monotonic(), 0.0)) for one in team):
-            raise unavailable(f"{self.name}: a worker was not ready in {START_SECONDS:g} seconds")
+            raise unavailable(
+                f"{self.name}: a worker ended, or was not ready in {START_SECONDS:g} seconds"
+            )
         return team
 
     @contextmanager

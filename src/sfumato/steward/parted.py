@@ -26,7 +26,7 @@ from sfumato.anonymize.partition.groups import (
     Members,
     write_members,
 )
-from sfumato.anonymize.partition.points import Points
+from sfumato.anonymize.partition.points import DataPoints
 from sfumato.anonymize.search import all_needed, require_weighted
 from sfumato.anonymize.search.mondrian import NAME, Parts, chosen_cuts, require_root
 from sfumato.anonymize.taxonomy import declared
@@ -121,7 +121,7 @@ def cut_in_engine(
     require_weighted([column.name for column in problem.quasi], weights)
     if problem.people is not None:
         raise all_needed(NAME, cells_to_cut(table, problem.criteria))
-    require_root(problem, Points.of(problem))
+    require_root(problem, DataPoints.of(problem))
     sensitive = [
         SensitiveColumn.of(counted, one.name, order_of(table.schema.column(one.name)), one.taxonomy)
         for one in (view.original for view in problem.views)
@@ -203,7 +203,7 @@ class _Search:
             part = self._part(range(len(self.problem.quasi)), box)
         except TooManyCombinationsError:
             return self._cut(box, watch)
-        points = Points.of(part)
+        points = DataPoints.of(part)
         state = Parts(part, points)
         while state.parts:
             if watch.expired:
@@ -231,7 +231,7 @@ class _Search:
     def _cut(self, box: _Box, watch: SearchProgress) -> list[_Box]:
         """Cut a part in the engine, or end there where it cannot be cut."""
         alone = [self._part([place], box) for place in range(len(self.problem.quasi))]
-        columns = [Points.of(one) for one in alone]
+        columns = [DataPoints.of(one) for one in alone]
         found = [Parts(*pair).allowable(0) for pair in zip(alone, columns, strict=True)]
         divided, chosen, cuts = chosen_cuts([one for one, _ in found], [one for _, one in found])
         if watch.expired or not divided[0]:

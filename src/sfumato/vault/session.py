@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.query.sql.tables import Catalogue
     from sfumato.vault.answer import Answer
     from sfumato.vault.datastore import DataStore
-    from sfumato.vault.families import Family
+    from sfumato.vault.family import Family
     from sfumato.vault.gatekeeper import Asker, Gatekeeper
     from sfumato.vault.principals import Principal
     from sfumato.vault.trying import ReleaseGate

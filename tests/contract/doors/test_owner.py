@@ -46,7 +46,7 @@ VISITS = sf.Schema(
 )
 AT_HAND = {
     *("acknowledge", "addresses", "check_purpose", "config", "gatekeeper", "ledger", "refresh"),
-    "stop_thread",
+    *("stop_thread", "asker", "session"),
 }
 """What only who has the folder needs."""
 STAFF = sf.Schema(

@@ -35,7 +35,7 @@ def consoled(home: Path, rows: Sequence[str] = ROWS) -> Iterator[Console]:
         yield Console(vault, server.url, server.owner_link)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _quick_hashes() -> Iterator[None]:
     """Hashes that take a millisecond: what they cost is tried once, elsewhere."""
     quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.labels import Written
     from sfumato.anonymize.lattice.nodes import Node
     from sfumato.anonymize.original import Quasi
-    from sfumato.anonymize.partition.points import Points
+    from sfumato.anonymize.partition.points import DataPoints
     from sfumato.anonymize.problem import Problem
     from sfumato.release.recoding import Recoding
 
@@ -40,13 +40,13 @@ class Shares:
     Groups are numbered from 0 and none is empty; a row that is in no share is suppressed.
     """
 
-    points: Points
+    points: DataPoints
     point: NDArray[np.integer]
     rows: Counts
     group: NDArray[np.integer]
 
     @classmethod
-    def of_rows(cls, points: Points, group: NDArray[np.int64]) -> Shares:
+    def of_rows(cls, points: DataPoints, group: NDArray[np.int64]) -> Shares:
         """The shares of single rows, numbered point by point, whose groups are given."""
         point = np.repeat(np.arange(len(points)), points.counts)
         ones = np.ones(len(point), dtype=np.int64)
@@ -273,7 +273,7 @@ class Intervals(Partition):
         cls,
         algorithm: str,
         problem: Problem,
-        points: Points,
+        points: DataPoints,
         interval: Sequence[Ints],
         *,
         owners: Ints,

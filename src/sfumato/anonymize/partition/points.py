@@ -46,7 +46,7 @@ class Visits(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class DataPoints:
     """Distinct combinations of leaves, in lexicographic order, and how many rows have each.
 
     `leaves` has one array per quasi-identifier, in the smallest type that can hold its codes.
@@ -58,7 +58,7 @@ class Points:
     visits: Visits | None = None
 
     @classmethod
-    def of(cls, problem: Problem) -> Points:
+    def of(cls, problem: Problem) -> DataPoints:
         """The points of a problem; the views hold them in the same order."""
         first = problem.views[0]
         # A population adds combinations that no row of the table has.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.partition.groups import Partition, Shares
-from sfumato.anonymize.partition.points import Points, only_crowds
+from sfumato.anonymize.partition.points import DataPoints, only_crowds
 from sfumato.anonymize.search import mondrian
 from sfumato.anonymize.search.base import unreachable
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.search.base import SearchProgress
 
     Ints = NDArray[np.int64]
-    Digits = Callable[[Problem, Points], Sequence["Digit"]]
+    Digits = Callable[[Problem, DataPoints], Sequence["Digit"]]
 
 _BLOCK = 1 << 22
 """How many distances are held at once."""
@@ -177,7 +177,7 @@ def grouped(
     k = only_crowds(problem, name)
     if problem.rows < k:
         raise unreachable(problem, suppresses=False)
-    points = Points.of(problem)
+    points = DataPoints.of(problem)
     coded = digits(problem, points)
     group = np.empty(problem.rows, dtype=np.int64)
     first = np.cumsum(points.counts) - points.counts
@@ -195,7 +195,9 @@ def grouped(
     return Partition.of(name, problem, shares, style, weights=cost.weights, factor=factor)
 
 
-def _blocks(problem: Problem, points: Points, watch: SearchProgress) -> Iterator[NDArray[np.int64]]:
+def _blocks(
+    problem: Problem, points: DataPoints, watch: SearchProgress
+) -> Iterator[NDArray[np.int64]]:
     """All points, or parts that Mondrian found, united in order up to the size of a block."""
     if problem.rows <= MOST_ROWS:
         yield np.arange(len(points))
@@ -226,7 +228,7 @@ def generalize(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition
     return grouped(GENERALIZE, problem, cost, watch, digits=_steps, style="ancestors")
 
 
-def _steps(problem: Problem, points: Points) -> Sequence[Digit]:
+def _steps(problem: Problem, points: DataPoints) -> Sequence[Digit]:
     """Every level at which two rows differ counts one step of its column's height.
 
     Rows that wear one label wear one at every level above, so that the sum is the level of their
@@ -252,7 +254,7 @@ def suppress_cells(problem: Problem, cost: Cost, watch: SearchProgress) -> Parti
     return grouped(SUPPRESS, problem, cost, watch, digits=_cells, style="stars")
 
 
-def _cells(problem: Problem, points: Points) -> Sequence[Digit]:
+def _cells(problem: Problem, points: DataPoints) -> Sequence[Digit]:
     """Every column counts 1 where two rows differ in it."""
     del problem
     return [Digit(leaves, 1) for leaves in points.leaves]

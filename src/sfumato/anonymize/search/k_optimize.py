@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.partition.groups import Intervals
-from sfumato.anonymize.partition.points import Points, failing, refuse_population
+from sfumato.anonymize.partition.points import DataPoints, failing, refuse_population
 from sfumato.anonymize.search.base import require_cost, unreachable
 from sfumato.counting.grouping import keys
 from sfumato.errors import ParameterError
@@ -48,7 +48,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Intervals:
                 f"{column.breadth:,}, more than memory is kept for. Take algorithm 'optimal', "
                 "which looks at labels.",
             )
-    table = _Table(problem, Points.of(problem))
+    table = _Table(problem, DataPoints.of(problem))
     best, least, bound = _enumerate(table, watch)
     if best is None:
         if bound < float("inf"):
@@ -124,7 +124,7 @@ def _promising(
 class _Table:
     """Points whose columns can be cut before every value that occurs but the first."""
 
-    def __init__(self, problem: Problem, points: Points) -> None:
+    def __init__(self, problem: Problem, points: DataPoints) -> None:
         self.problem, self.points, self.groupings = problem, points, 0
         self.splits = [
             (place, leaf)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.partition.groups import Partition, Shares
-from sfumato.anonymize.partition.points import Points, only_crowds
+from sfumato.anonymize.partition.points import DataPoints, only_crowds
 from sfumato.anonymize.search.base import unreachable
 from sfumato.errors import ParameterError
 
@@ -45,7 +45,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
             f"Algorithm {NAME!r} weighs every set of {k} to {2 * k - 1} rows: with "
             f"{problem.rows:,} rows more than {_MOST_SUBSETS:,}. Take 'aggarwal-suppress'.",
         )
-    points = Points.of(problem)
+    points = DataPoints.of(problem)
     point = np.repeat(np.arange(len(points)), points.counts)
     cells = np.stack([leaves[point] for leaves in points.leaves])
     distances = (cells[:, :, None] != cells[:, None, :]).sum(axis=0)

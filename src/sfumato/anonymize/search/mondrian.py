@@ -11,7 +11,7 @@ from sfumato.anonymize.criteria.identity import KAnonymity
 from sfumato.anonymize.labels import positions
 from sfumato.anonymize.partition.cuts import Cuts, Runs, best_cuts
 from sfumato.anonymize.partition.groups import Partition, Shares
-from sfumato.anonymize.partition.points import Points, failing, refuse_population
+from sfumato.anonymize.partition.points import DataPoints, failing, refuse_population
 from sfumato.anonymize.search.base import unreachable
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
     *Reference*: LeFevre, DeWitt and Ramakrishnan 2006.
     """
     refuse_population(problem, NAME)
-    points = Points.of(problem)
+    points = DataPoints.of(problem)
     group = partition(problem, points, watch)
     shares = Shares(points, np.arange(len(points)), points.counts, group)
     return Partition.of(NAME, problem, shares, "natural", weights=cost.weights)
 
 
-def partition(problem: Problem, points: Points, watch: SearchProgress) -> NDArray[np.int32]:
+def partition(problem: Problem, points: DataPoints, watch: SearchProgress) -> NDArray[np.int32]:
     """The group of each point."""
     require_root(problem, points)
     state = Parts(problem, points)
@@ -67,7 +67,7 @@ class TreeCuts:
     upper: Ints
 
 
-def require_root(problem: Problem, points: Points) -> None:
+def require_root(problem: Problem, points: DataPoints) -> None:
     """Refuse a table that fails as a whole: no part of it can be made to pass by cutting."""
     whole = points.classes(np.zeros(len(points), dtype=np.int64), 1)
     if failing(problem.criteria, whole)[0]:
@@ -81,7 +81,7 @@ class Parts:
     the groups that are done, in their order.
     """
 
-    def __init__(self, problem: Problem, points: Points) -> None:
+    def __init__(self, problem: Problem, points: DataPoints) -> None:
         self.problem, self.points = problem, points
         self.final = np.full(len(points), -1, dtype=np.int32)
         self.live = np.arange(len(points), dtype=np.int32)
@@ -208,7 +208,7 @@ def search_relaxed(problem: Problem, cost: Cost, watch: SearchProgress) -> Parti
     *Reference*: LeFevre, DeWitt and Ramakrishnan 2006.
     """
     refuse_population(problem, RELAXED)
-    points = Points.of(problem)
+    points = DataPoints.of(problem)
     require_root(problem, points)
     state = _Units(problem, points)
     while len(state.part):
@@ -223,7 +223,7 @@ def search_relaxed(problem: Problem, cost: Cost, watch: SearchProgress) -> Parti
 class _Units:
     """Rows of points in parts that may still be cut, part after part."""
 
-    def __init__(self, problem: Problem, points: Points) -> None:
+    def __init__(self, problem: Problem, points: DataPoints) -> None:
         self.problem, self.points = problem, points
         self.point, self.rows = np.arange(len(points)), points.counts
         self.part = np.zeros(len(points), dtype=np.int64)

@@ -11,7 +11,7 @@ from sfumato.anonymize.labels import at_levels
 from sfumato.anonymize.lattice.views import GroupedView
 from sfumato.anonymize.outcome import Generalization, outcome_facts
 from sfumato.anonymize.partition.groups import GroupedRelease, Partition, Shares, released_classes
-from sfumato.anonymize.partition.points import Points, refuse_population
+from sfumato.anonymize.partition.points import DataPoints, refuse_population
 from sfumato.anonymize.search import SearchProgress, run
 from sfumato.errors import CriterionError
 
@@ -50,7 +50,7 @@ def refine(
     """
     problem = outcome.node.problem
     refuse_population(problem, "refine")
-    points = Points.of(problem)
+    points = DataPoints.of(problem)
     rest = np.arange(len(points))
     found: list[Generalization] = []
     groups: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
@@ -111,7 +111,7 @@ def _suppressed(view: View, step: Generalization) -> View:
 
 def _joined(
     problem: Problem,
-    points: Points,
+    points: DataPoints,
     found: Sequence[Generalization],
     groups: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> GroupedRelease:

@@ -122,13 +122,18 @@ def _asked(
             name: [one.name for one in declared.schema.columns] for name, declared in seen.items()
         },
         "purposes": purposes,
-        "accounts": gauges(visit),
+        "accounts": [one for one in gauges(visit) if _pays(visit, one["account"])],
         "explained": None,
         "refusal": None,
         "may_ask": "query" in (visit.person.shapes if visit.person else ()),
         "longest": LONGEST_SQL,
     }
     return Page({**facts, **(more or {})}, status)
+
+
+def _pays(visit: Visit, account: str) -> bool:
+    """Whether the visitor's questions are paid from an account: an owner sees those of others."""
+    return visit.person is None or not visit.person.is_owner or "/" not in account
 
 
 def _explained(visit: Visit, said: Mapping[str, str]) -> Mapping[str, Any]:
@@ -163,7 +168,8 @@ def _off(row: Mapping[str, Any]) -> str:
         return f"rank ± {row['ranks95']:,.4g}"
     if "sizes" in row:
         sizes = row["sizes"].items()
-        return "; ".join(f"± {one['bound95']:.4g} of {int(size):,} rows" for size, one in sizes)
+        told = [f"{int(size):,} rows ± {one['bound95']:.4g}" for size, one in sizes]
+        return f"in groups of {', '.join(told)}"
     return f"± {row['bound95']:,.4g}"
 
 
