@@ -1,7 +1,8 @@
 """Ratings, paths, logs and graphs are plain tables: which of their columns is what.
 
-A column is named by the owner (`columns`), or has the name of what it is; the person is the column
-of the schema's privacy unit where neither says more.
+A column is named by the owner (`columns`), or has the name of what it is; the ends of edges are
+those of the schema's form, and the person is the column of its privacy unit, where neither says
+more.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from sfumato.attack.case import cannot_run
 from sfumato.schema.column import Column, Kind
+from sfumato.schema.forms import Edges
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from sfumato.attack.case import Case
 
 PERSON = "person"
+_ENDS = ("source", "target")
 
 
 def column_of(case: Case, attack: str, what: str) -> str | None:
@@ -40,6 +43,10 @@ def column_of(case: Case, attack: str, what: str) -> str | None:
         return asked
     if what in held:
         return what
+    form = case.schema.form
+    if isinstance(form, Edges) and what in _ENDS:
+        end = (form.source, form.target)[_ENDS.index(what)]
+        return end if end in held else None
     unit = case.schema.unit.column
     return unit if what == PERSON and unit in held else None
 
