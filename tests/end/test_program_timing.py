@@ -19,7 +19,7 @@ import sfumato as sf
 from sfumato import sandbox
 from sfumato.programs import request
 from sfumato.programs.templates import template
-from sfumato.sandbox import base, workers
+from sfumato.sandbox import base, launcher, workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ def ready(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkingChamber]:
             return kept
 
         monkeypatch.setattr(type(room), "team", waiting)
-        monkeypatch.setattr(workers.Worker, "forget", lambda _self: None)
+        monkeypatch.setattr(launcher.Worker, "forget", lambda _self: None)
         monkeypatch.setattr(request, "chamber", lambda _choice: room)
         monkeypatch.setattr(request, "TICK_SECONDS", 0.1)
         # Rehearsals saw nobody, and would take most of the time of this test.

@@ -101,3 +101,55 @@ def test_attacks_of_gupt_by_name(tmp_path: Path) -> None:
     with pytest.raises(sf.SfumatoError, match="sfumato"):
         asked.run(written(tmp_path, budget), **ASKED, epsilon=1)
     assert asked.remaining["epsilon"] == 5
+
+
+HARMLESS_ON_MADE_UP = "    if max(rows['age'].to_pylist(), default=0) > 60:\n        return 1\n"
+"""Made-up ages go up to 110, those of people do not: only among them is it hostile."""
+HOSTILE = {
+    "fork bomb": "import os\n    while True:\n        os.fork()",
+    "1 GB printed": "print('x' * 2**30)\n    return 110",
+    "pickle": "import pickle\n    return pickle.dumps({'a': 1})",
+    "missing module": "import nothing_of_this_name\n    return 110",
+    "NaN": "return float('nan')",
+    "text": "return 'a text'",
+    "wrong length": "return [110, 110]",
+    "infinite loop": "while True:\n        pass",
+}
+"""Each, were it believed, would not be the middle of the range."""
+
+
+@pytest.mark.slow
+def test_hostile_programs_are_constants_paid_for_in_time(tmp_path: Path) -> None:
+    """What misbehaves among people alone gives the middle; it is charged, and nothing is told."""
+    asked, cost = private(tmp_path), 0.0
+    told = set()
+    for number, (name, body) in enumerate(HOSTILE.items()):
+        text = f"def f(rows):\n{HARMLESS_ON_MADE_UP}    {body}\n"
+        epsilon = f"1.{number + 10}"
+        begun = time.monotonic()
+        answer = asked.run(
+            written(tmp_path, text), **{**ASKED, "blocks": 40, "seconds": 0.2}, epsilon=epsilon
+        )
+        assert time.monotonic() - begun < 40, name
+        cost += float(epsilon)
+        # 110 / 40 / epsilon is the scale of the noise; beyond ten of them lies e^-10.
+        assert answer.values[0] == pytest.approx(55, abs=25), name
+        told.add(str(answer.to_json()["notes"]))
+    assert len(told) == 1
+    assert asked.remaining["epsilon"] == pytest.approx(10 - cost)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("x = 1\n" * 2_000_000, "program_too_long"),
+        ("def f(rows):\n    return )\n", "program_failed"),
+    ],
+    ids=["10 MB", "syntax"],
+)
+def test_what_is_no_program_is_refused_uncharged(tmp_path: Path, text: str, code: str) -> None:
+    asked = private(tmp_path)
+    with pytest.raises(sf.SfumatoError) as caught:
+        asked.run(written(tmp_path, text), **ASKED, epsilon=1)
+    assert caught.value.code == code
+    assert asked.remaining["epsilon"] == 10

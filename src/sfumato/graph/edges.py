@@ -12,10 +12,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from scipy import sparse
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
 
@@ -54,7 +55,17 @@ def graph_of(pairs: NDArray[np.int64], nodes: int) -> Graph:
 
 def read_graph(rows: pa.Table) -> Graph:
     """The graph of a table of two columns, whose values name nodes."""
-    first, second = (rows.column(place).combine_chunks() for place in (0, 1))
-    named = np.concatenate([np.asarray(first), np.asarray(second)])
-    names, codes = np.unique(named, return_inverse=True)
-    return graph_of(codes.reshape(2, -1).T.astype(np.int64), len(names))
+    return _coded(rows)[1]
+
+
+def read_named(rows: pa.Table) -> tuple[list[str], Graph]:
+    """The same with the names of its nodes, as texts."""
+    names, graph = _coded(rows)
+    return pc.cast(names, pa.string()).to_pylist(), graph
+
+
+def _coded(rows: pa.Table) -> tuple[pa.Array, Graph]:
+    named = pa.chunked_array([*rows.column(0).chunks, *rows.column(1).chunks], rows.column(0).type)
+    coded = named.combine_chunks().dictionary_encode()
+    codes = coded.indices.to_numpy().astype(np.int64)
+    return coded.dictionary, graph_of(codes.reshape(2, -1).T, len(coded.dictionary))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,8 @@ import pyarrow as pa
 from scipy.optimize import isotonic_regression
 
 from sfumato.errors import ParameterError
-from sfumato.graph.edges import Graph
+from sfumato.graph.edges import Graph, read_named
+from sfumato.graph.truncation import order_of
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.mechanisms.spending import spendings
 from sfumato.privacy.units import Ties
@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.forms import FormRequest, FormRows
-
-
-def keyed_order(edges: Sequence[tuple[str, str]], salt: str) -> list[int]:
-    """The places of edges in an order that neighbours share: by keyed hash of the pair of names."""
-    key = salt.encode()[:64]
-
-    def place(at: int) -> tuple[bytes, tuple[str, ...]]:
-        pair = tuple(sorted(edges[at]))
-        text = "\0".join(f"{len(one)}:{one}" for one in pair).encode()
-        return hashlib.blake2b(text, key=key, digest_size=16).digest(), pair
-
-    return sorted(range(len(edges)), key=place)
 
 
 def projected(graph: Graph, order: Sequence[int], most: int) -> Graph:
@@ -105,17 +93,8 @@ class NodeDegrees:
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The fitted cumulative histogram."""
         read = rows.read([name for name, _ in self.request.form.parts.values()])
-        first, second = (list(map(str, one.to_pylist())) for one in read.columns)
-        names = sorted({*first, *second})
-        code = {name: at for at, name in enumerate(names)}
-        pairs = {
-            tuple(sorted((code[one], code[other])))
-            for one, other in zip(first, second, strict=True)
-            if one != other
-        }
-        edges = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
-        named = [(names[one], names[other]) for one, other in edges.tolist()]
-        graph = projected(Graph(len(names), edges), keyed_order(named, rows.salt), self.most)
+        names, graph = read_named(read)
+        graph = projected(graph, order_of(graph, names, rows.salt).tolist(), self.most)
         noisy = self.noise.steps(np.array(cumulative(graph, self.most)), entropy)
         fit = isotonic_regression(noisy.astype(np.float64), increasing=False).x
         return {"node-degrees": _table(np.maximum(fit, 0).tolist())}

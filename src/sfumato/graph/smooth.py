@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import exp, inf
+from math import ceil, exp
 from typing import TYPE_CHECKING
 
 from sfumato.noise.discrete import rounded_cauchy
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
 
 _INFLATION = 1 + 2.0**-40
-_MARGIN = Fraction(1, 2**32)
+_BETA = 1 - 2.0**-30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,13 @@ class SmoothCount:
     *Sensitivity*: S is smooth because LS(t) of a graph is at most LS(t + 1) of its neighbour;
     computed a little too large, for a beta a little too small, to make up for floats.
     *Error*: depends on the graph; half of the noise lies within 2 S / epsilon.
-    *Edges*: what is released may be negative. LS(t) <= LS(0) + t ends the search for the maximum.
+    *Edges*: what is released may be negative. How fast LS(t) can grow (`power`) ends the search for
+    the maximum.
     *Reference*: Nissim, Raskhodnikova & Smith 2007.
     """
 
     epsilon: Fraction
+    power: int = 1
 
     def __post_init__(self) -> None:
         store_positive(self, "epsilon")
@@ -46,18 +48,16 @@ class SmoothCount:
 
     def sample(self, value: int, sensitivity: Callable[[int], int], entropy: Entropy) -> int:
         """Release a count, given its local sensitivity at each distance."""
-        smooth = smooth_sensitivity(sensitivity, float(self.epsilon / 2 - _MARGIN)) * _INFLATION
-        scale = 2 * Fraction(smooth) / self.epsilon
+        smooth = smooth_sensitivity(sensitivity, float(self.epsilon / 2) * _BETA, power=self.power)
+        scale = 2 * Fraction(smooth * _INFLATION) / self.epsilon
         return value + int(rounded_cauchy(scale, 1, entropy)[0])
 
 
-def smooth_sensitivity(sensitivity: Callable[[int], int], beta: float) -> float:
-    """The largest exp(-beta t) LS(t); from where LS(0) + t falls, nothing more can come."""
-    best, distance, base = 0.0, 0, sensitivity(0)
-    bound = inf
-    while bound > best:
-        best = max(best, exp(-beta * distance) * sensitivity(distance))
-        distance += 1
-        falling = distance + base > 1 / beta
-        bound = exp(-beta * distance) * (base + distance) if falling else inf
-    return best
+def smooth_sensitivity(sensitivity: Callable[[int], int], beta: float, *, power: int = 1) -> float:
+    """The largest exp(-beta t) LS(t), where LS(t) = C(x, power) + constant, x growing with t.
+
+    x grows by at most 1 a step and is at least t / 2. Once x - power + 1 is at least power / beta,
+    s more steps multiply LS by at most (1 + s beta / power)^power <= exp(beta s).
+    """
+    last = 2 * ceil(power / beta + power) + 2
+    return max(exp(-beta * distance) * sensitivity(distance) for distance in range(last))

@@ -7,19 +7,25 @@ from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from sfumato.graph.edges import read_graph
 from sfumato.graph.ladder import LadderCount
+from sfumato.graph.smooth import SmoothCount
+from sfumato.graph.triangles import MECHANISMS, one_count
 from sfumato.graph.units import edge_privacy
+from sfumato.publish import options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import pyarrow as pa
 
     from sfumato.graph.edges import Graph
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.forms import FormRequest, FormRows
+
+MOST_TIES = 5
 
 
 def stars(graph: Graph, k: int) -> int:
@@ -31,52 +37,68 @@ def stars(graph: Graph, k: int) -> int:
 
 @dataclass(frozen=True)
 class StarSensitivity:
-    """How far one edge moves the number of 2-stars, in a graph or t edges away from it.
+    """How far one edge moves the number of k-stars, in a graph or t edges away from it.
 
-    An edge between nodes of degrees d and e, itself aside, is in d + e stars. LS(0) is the largest
-    d + e over all pairs, and each further edge at either of them adds 1: LS(t) = LS(0) + t, nodes
-    being as many as anybody likes.
+    An edge between nodes of degrees d >= e, itself aside, is in C(d, k - 1) + C(e, k - 1) stars.
+    Each further edge at either of them adds 1 to its degree, nodes being as many as anybody likes;
+    by convexity all of t at the larger one move it farthest.
     """
 
-    largest: int
+    pairs: tuple[tuple[int, int], ...]
+    """Degrees of two nodes, an edge between them aside: of those that can be the largest."""
+    k: int
 
     @classmethod
-    def of(cls, graph: Graph) -> StarSensitivity:
-        """By the two nodes of the largest degrees that are not tied, or tied and still larger."""
+    def of(cls, graph: Graph, k: int = 2) -> StarSensitivity:
+        """The pairs that no other has both degrees at least as large as."""
         order = np.argsort(-graph.degrees, kind="stable")
-        degrees, best, tied = graph.degrees, 0, graph.adjacency
+        degrees, tied = graph.degrees, graph.adjacency
+        top = int(degrees.max(initial=0))
+        best = {top: 0}  # with a node that has no edge
+        floor = 0
         for place, node in enumerate(order[:-1].tolist()):
-            if degrees[node] + degrees[order[place + 1]] <= best:
+            # Both degrees of all pairs from here on are at most that.
+            if degrees[node] <= floor:
                 break
-            found = degrees[node] + degrees
-            found[tied.indices[tied.indptr[node] : tied.indptr[node + 1]]] -= 2
-            best = max(best, int(found[order[place + 1 :]].max()))
-        alone = int(degrees.max(initial=0))  # with a node that has no edge
-        return cls(max(best, alone))
+            rest = order[place + 1 :]
+            aside = np.zeros(graph.nodes, dtype=np.int64)
+            aside[tied.indices[tied.indptr[node] : tied.indptr[node + 1]]] = 1
+            for loss in (0, 1):
+                among = rest[aside[rest] == loss]
+                if len(among):
+                    pair = int(degrees[node]) - loss, int(degrees[among[0]]) - loss
+                    best[pair[0]] = max(best.get(pair[0], 0), pair[1])
+                    floor = max(floor, pair[1])
+        return cls(tuple(sorted(best.items())), k)
 
     def __call__(self, distance: int) -> int:
         """LS at a distance."""
-        return self.largest + distance
+        reach = self.k - 1
+        return max(comb(one + distance, reach) + comb(other, reach) for one, other in self.pairs)
 
 
 @dataclass(frozen=True)
 class StarCount:
-    """The number of 2-stars by the ladder; its promise is that of `LadderCount`."""
+    """The number of k-stars; its promise is that of `LadderCount`, or of `SmoothCount` from 3 on.
+
+    The ladder's exact draw needs rungs that grow by at most 1, as those of pairs do.
+    """
 
     request: FormRequest
-    ladder: LadderCount
+    k: int
+    mechanism: LadderCount | SmoothCount
 
     reads = ()
 
     @property
     def event(self) -> Event:
         """What it costs."""
-        return self.ladder.event
+        return self.mechanism.event
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The mechanism, and how many ties meet."""
-        return {"mechanism": "ladder", "k": 2}
+        return {"mechanism": MECHANISMS[isinstance(self.mechanism, SmoothCount)], "k": self.k}
 
     @property
     def error(self) -> Mapping[str, Any]:
@@ -86,15 +108,21 @@ class StarCount:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """One figure."""
-        return {"stars": pa.table({"count": pa.array([], pa.int64())})}
+        return {"stars": one_count([])}
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The noisy number."""
         graph = read_graph(rows.read([name for name, _ in self.request.form.parts.values()]))
-        found = self.ladder.sample(stars(graph, 2), StarSensitivity.of(graph), entropy)
-        return {"stars": pa.table({"count": pa.array([found], pa.int64())})}
+        sensitivity = StarSensitivity.of(graph, self.k)
+        found = self.mechanism.sample(stars(graph, self.k), sensitivity, entropy)
+        return {"stars": one_count([found])}
 
 
-def prepare(request: FormRequest) -> StarCount:
-    """Release the number of 2-stars by the ladder, for a pure epsilon."""
-    return StarCount(request, LadderCount(epsilon=edge_privacy(request, "stars")))
+def prepare(request: FormRequest, *, k: object = 2) -> StarCount:
+    """Release the number of k-stars for a pure epsilon."""
+    ties = options.whole(k, "k", least=2, most=MOST_TIES)
+    epsilon = edge_privacy(request, "stars")
+    ladder = LadderCount(epsilon=epsilon)
+    return StarCount(
+        request, ties, ladder if ties == 2 else SmoothCount(epsilon=epsilon, power=ties - 1)
+    )

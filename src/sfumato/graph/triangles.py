@@ -116,18 +116,20 @@ class TriangleCount:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """One figure."""
-        return {"triangles": _table([])}
+        return {"triangles": one_count([])}
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The noisy number."""
         form = self.request.form
         graph = read_graph(rows.read([name for name, _ in form.parts.values()]))
         found = self.mechanism.sample(triangles(graph), TriangleSensitivity.of(graph), entropy)
-        return {"triangles": _table([found])}
+        return {"triangles": one_count([found])}
 
 
-def _table(counts: list[int]) -> pa.Table:
-    return pa.table({"count": pa.array(counts, pa.int64())})
+def one_count(counts: list[int]) -> pa.Table:
+    """A table of one figure; what lies beyond 64 bits ends there."""
+    low, high = -(2**63), 2**63 - 1
+    return pa.table({"count": pa.array([min(max(one, low), high) for one in counts], pa.int64())})
 
 
 def prepare(request: FormRequest, *, mechanism: object = "ladder") -> TriangleCount:

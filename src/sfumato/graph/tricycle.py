@@ -36,8 +36,12 @@ def chung_lu(degrees: NDArray[np.int64], entropy: Entropy) -> NDArray[np.int64]:
     return kept
 
 
-def with_triangles(edges: NDArray[np.int64], wanted: int, entropy: Entropy) -> NDArray[np.int64]:
+def with_triangles(
+    edges: NDArray[np.int64], wanted: int, entropy: Entropy, kinds: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """Swap edges until there are so many triangles; every node keeps its degree.
+
+    With `kinds` of nodes, as many edges as before tie each two kinds.
 
     A step takes two neighbours of a node that are not tied, ties them, and ties the other ends of
     an edge of each that it takes away; it is undone where that makes no triangle more.
@@ -50,6 +54,7 @@ def with_triangles(edges: NDArray[np.int64], wanted: int, entropy: Entropy) -> N
     listed = [sorted(one) for one in near]
     held = sum(len(near[one] & near[other]) for one, other in edges.tolist()) // 3
     ends = edges.ravel().tolist()
+    held_kinds = [] if kinds is None else kinds.tolist()
     steps = min(_TRIES * len(edges), _MOST_STEPS)
     drawn = uniform_integers(1 << 40, 5 * steps, entropy).reshape(-1, 5).tolist()
     for first, *rest in drawn if ends else ():
@@ -64,6 +69,11 @@ def with_triangles(edges: NDArray[np.int64], wanted: int, entropy: Entropy) -> N
             for end, at in zip((one, other), rest[2:], strict=True)
         )
         if middle in (left, right) or left == right or right in near[left]:
+            continue
+        # Else a swap would change which kinds are tied.
+        if held_kinds and (
+            held_kinds[left] != held_kinds[other] and held_kinds[one] != held_kinds[right]
+        ):
             continue
         lost = _untie(near, listed, one, left) + _untie(near, listed, other, right)
         gained = _tie(near, listed, one, other) + _tie(near, listed, left, right)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.schema.column import Column
 
-_SEAL, _WHOSE, _TWIN, _BLOCK = "sf_seal", "sf_whose", "sf_twin", "sf_block"
-_ROWS, _NUMBERED = "sf_people_rows", "sf_numbered"
+_SEAL, _WHOSE, _TWIN, _DRAWN, _BLOCK = "sf_seal", "sf_whose", "sf_twin", "sf_drawn", "sf_block"
+_ROWS, _NUMBERED, _HASHED = "sf_people_rows", "sf_numbered", "sf_hashed"
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,12 @@ class Cut:
         query: exp.Query | None = None
         for number in range(self.repeats):
             # Not by an engine's own hash: wherever the rows lie, the blocks are the same.
-            hashed = integer(digest(f"{salt}/{number}", list(map(exp.column, whose))))
-            place = exp.Mod(this=exp.Paren(this=hashed), expression=_whole(parts))
+            drawn = digest(f"{salt}/{number}", list(map(exp.column, whose)))
+            place = exp.Mod(this=integer(exp.column(_DRAWN)), expression=_whole(parts))
             block = exp.Paren(this=place) + _whole(number * parts)
-            dealt = exp.select(
-                *map(exp.column, (*names, COUNT, _SEAL)), exp.alias_(block, _BLOCK)
-            ).from_(_NUMBERED)
+            kept = [exp.column(name) for name in (*names, COUNT, _SEAL)]
+            hashed = exp.select(*kept, exp.alias_(drawn, _DRAWN)).from_(_NUMBERED)
+            dealt = exp.select(*kept, exp.alias_(block, _BLOCK)).from_(hashed.subquery(_HASHED))
             query = dealt if query is None else exp.union(query, dealt, distinct=False)
         assert query is not None
         ordered = (

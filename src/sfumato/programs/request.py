@@ -237,7 +237,7 @@ def _failed(program: Program, said: str, limits: BlockLimits) -> ParameterError:
         "program_failed",
         f"{program.function!r} failed on made-up rows, before anything was charged: "
         f"{_last(said) or f'it did not end well within {limits.seconds:g} seconds'}. Mend it and "
-        "try it again with --dry-run, which costs nothing.",
+        "try it again: that costs nothing.",
     )
 
 

@@ -45,10 +45,20 @@ KINDS = {
         "of a graph: how many triangles it has", "sfumato.graph.triangles", "edges"
     ),
     "stars": PublicationKind(
-        "of a graph: how many pairs of ties meet in a node", "sfumato.graph.stars", "edges"
+        "of a graph: how many pairs of ties meet in a node, or k=3 of them",
+        "sfumato.graph.stars",
+        "edges",
+    ),
+    "cliques": PublicationKind(
+        "of a graph: how many sets of k nodes are all tied", "sfumato.graph.cliques", "edges"
     ),
     "degrees": PublicationKind(
         "of a graph: how many ties nodes have, sorted", "sfumato.graph.degrees", "edges"
+    ),
+    "joint-degrees": PublicationKind(
+        "of a graph: how many ties join nodes of which degrees",
+        "sfumato.graph.joint_degrees",
+        "edges",
     ),
     "node-degrees": PublicationKind(
         "of a graph: how many people have so many ties, hiding people",

@@ -34,7 +34,9 @@ KindName = Literal[
     "privtree",
     "triangles",
     "stars",
+    "cliques",
     "degrees",
+    "joint-degrees",
     "node-degrees",
     "items",
     "itemsets",
@@ -58,6 +60,7 @@ class KindOptions(TypedDict, total=False):
     hybrid: object
     iterate: object
     iterations: int
+    k: object
     mechanism: str
     medians: object
     method: str

@@ -155,6 +155,7 @@ FAMILIES = _listed(
                 flag="--as",
             ),
             Field("nodes", "Of a graph: how many nodes it has, a number that is public.", "N"),
+            Field("people", "Of a graph: the data set that says what nodes are.", "NAME"),
             Field(
                 "child",
                 "A data set with several rows a person, to be had with this one.",

@@ -57,6 +57,7 @@ class SynthesisOptions(TypedDict, total=False):
     key: str | None
     form: str | None
     nodes: int | str | None
+    people: str | None
     every: float
     cells: int
     hexagons: int

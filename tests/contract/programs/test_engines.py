@@ -73,26 +73,42 @@ def blocks_and_answer(
     return room.outputs, release.tables["values"]["value"].to_pylist()
 
 
-@pytest.mark.parametrize(
-    ("unit", "columns"),
-    [
-        (sf.Rows(), ["who", "age", "town", "day"]),
-        (sf.Entity("who", max_rows=1), ["age", "town", "day"]),
-        (sf.Entity("who", max_rows=2), ["age", "cost", "town", "day"]),
-    ],
-    ids=["row", "who", "reals"],
-)
+UNITS: dict[str, tuple[Unit, list[str]]] = {
+    "row": (sf.Rows(), ["who", "age", "town", "day"]),
+    "who": (sf.Entity("who", max_rows=1), ["age", "town", "day"]),
+    "reals": (sf.Entity("who", max_rows=2), ["age", "cost", "town", "day"]),
+}
+
+
+@pytest.mark.parametrize("by", UNITS)
 def test_same_blocks_and_same_answer(
-    open_engine: Callable[[pa.Table], Engine],
+    open_quick_engine: Callable[[pa.Table], Engine],
     duckdb_engine: Callable[[pa.Table], Engine],
-    unit: Unit,
-    columns: list[str],
+    by: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expected = blocks_and_answer(duckdb_engine(ROWS), unit, columns, monkeypatch)
+    _check_same(open_quick_engine, duckdb_engine, by, monkeypatch)
+
+
+def test_same_blocks_and_same_answer_on_spark(
+    spark_engine: Callable[[pa.Table], Engine],
+    duckdb_engine: Callable[[pa.Table], Engine],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _check_same(spark_engine, duckdb_engine, "who", monkeypatch)
+
+
+def _check_same(
+    one: Callable[[pa.Table], Engine],
+    other: Callable[[pa.Table], Engine],
+    by: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unit, columns = UNITS[by]
+    expected = blocks_and_answer(other(ROWS), unit, columns, monkeypatch)
     assert None not in expected[0]
     # Rows come in another order, and every one of them twice dealt.
     turned = ROWS.take(list(reversed(NUMBERS)))
-    assert blocks_and_answer(open_engine(turned), unit, columns, monkeypatch) == expected
-    kept = 60 if unit == sf.Entity("who", max_rows=1) else len(ROWS)
-    assert sum(one[1] for one in expected[0] if one is not None) == 2 * kept
+    assert blocks_and_answer(one(turned), unit, columns, monkeypatch) == expected
+    kept = 60 if by == "who" else len(ROWS)
+    assert sum(held[1] for held in expected[0] if held is not None) == 2 * kept

@@ -159,6 +159,14 @@ def test_R39_whatever_is_wrong_with_a_token_the_reply_is_the_same(gate: Gate) ->
             assert hidden.status == 401
 
 
+def test_R39_without_a_token_open_feeds_are_read_and_nothing_else(gate: Gate) -> None:
+    open_ones = [(method, path) for method, path, told in gate.operations if {} in told["security"]]
+    assert open_ones == [("GET", "/v1/feeds"), ("GET", "/v1/feeds/{name}")]
+    assert gate.nobody.ask("GET", "/v1/feeds").json == {"feeds": []}
+    nothing = gate.nobody.ask("GET", "/v1/feeds/never-was")
+    assert (nothing.status, code(nothing)) == (404, "not_found")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_route_does_what_the_table_of_rights_says(gate: Gate, kind: str) -> None:
     client, permitted = gate.clients[kind], PERMITTED[PrincipalKind(kind)]

@@ -107,13 +107,13 @@ def test_connected_as_at_hand(gate: Served, room: OpenChamber) -> None:
         return float(sum(ages) / len(ages))
 
     asked: dict[str, Any] = {"output": [(0, 100)], "epsilon": "0.5", "blocks": 8}
-    with sf.connect(gate.url, gate.alice.token) as connected:
+    with sf.connect(gate.url, gate.alice.token or "") as connected:
         there = connected.private("people")
         forecast = there.dry_run(mean_age, **asked)
         here = gate.vault.private("people", principal="alice").dry_run(mean_age, **asked)
         assert forecast.to_json() == here.to_json()
         with pytest.raises(sf.SfumatoError, match="agee") as caught:
-            there.dry_run(lambda_free, output=[(0, 1)], epsilon="0.5", blocks=8)
+            there.dry_run(misspelt, output=[(0, 1)], epsilon="0.5", blocks=8)
         assert caught.value.code == "program_failed"
         answer = there.run(mean_age, **asked)
     assert answer.to_json().keys() == KEYS
@@ -122,5 +122,5 @@ def test_connected_as_at_hand(gate: Served, room: OpenChamber) -> None:
     assert answer.cost == {"epsilon": 0.5}
 
 
-def lambda_free(rows: Any) -> float:
+def misspelt(rows: Any) -> float:
     return float(rows["agee"][0])

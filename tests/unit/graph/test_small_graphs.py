@@ -12,9 +12,10 @@ import pytest
 
 from sfumato.graph.degrees import sorted_degrees
 from sfumato.graph.edges import Graph, graph_of
-from sfumato.graph.node_degrees import cumulative, keyed_order, projected
+from sfumato.graph.node_degrees import cumulative, projected
 from sfumato.graph.stars import StarSensitivity, stars
 from sfumato.graph.triangles import TriangleSensitivity, triangles
+from sfumato.graph.truncation import keyed_order
 
 PAIRS = list(combinations(range(5), 2))
 

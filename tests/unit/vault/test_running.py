@@ -213,6 +213,26 @@ def test_who_is_not_the_owner_has_an_hour_of_the_machine(tmp_path: Path) -> None
         assert code_of(private.dry_run, mean_age, **asked) == "blocks_take_too_long"
 
 
+def test_who_did_not_agree_is_in_no_block(tmp_path: Path, room: OpenChamber) -> None:
+    (tmp_path / "p.toml").write_text(SCHEMA)
+    rows = [f"{row // 2},{30 + row},0.5" for row in range(40)]
+    (tmp_path / "p.csv").write_text("\n".join(["who,age,cost", *rows]) + "\n")
+    with create_vault(tmp_path / "v") as vault:
+        place = tmp_path / "p.csv", tmp_path / "p.toml"
+        vault.add("people", *place, epsilon=9, purposes=["care"])
+        for who in range(5):
+            vault.consent("people").give(who, "care", operator="me")
+        assert code_of(vault.private("people").run, mean_age, **AGES) == "purpose_missing"
+        private = vault.private("people", purpose="care")
+        private.run(mean_age, **{**AGES, "blocks": 5})
+        held = [age for one in room.tables for age in one["age"].to_pylist()]
+        assert sorted(held) == list(range(30, 40))
+        vault.consent("people").withdraw(3, "care", operator="me")
+        private.run(mean_age, **{**AGES, "blocks": 6})
+        held = [age for one in room.tables for age in one["age"].to_pylist()]
+        assert sorted(held) == [30, 31, 32, 33, 34, 35, 38, 39]
+
+
 def test_a_helper_narrows_the_range(private: sf.Private, room: OpenChamber, tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text(
