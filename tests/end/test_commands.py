@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .warm import warm_command
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").rglob("*.md"))]
@@ -38,13 +36,6 @@ def commands(page: Path) -> list[str]:
 PRINTED = [
     pytest.param(commands(page), id=str(page.relative_to(ROOT))) for page in PAGES if commands(page)
 ]
-
-
-@pytest.fixture(scope="session")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where the command is that need not load its libraries."""
-    with warm_command(tmp_path_factory.mktemp("warm")) as folder:
-        yield folder
 
 
 def run(lines: Sequence[str], folder: Path, warm: Path) -> None:
