@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import exp, log, sqrt
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
+from sfumato.graph.attributes import correlations
+from sfumato.graph.degrees import sorted_degrees
+from sfumato.graph.edges import Graph, graph_of
+from sfumato.graph.joint_degrees import joint_degrees, sensitivity
 from sfumato.graph.ladder import LadderCount
+from sfumato.graph.node_degrees import cumulative, projected
+from sfumato.graph.smooth import smooth_sensitivity
+from sfumato.graph.stars import StarSensitivity, stars
+from sfumato.graph.truncation import truncated
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.noise.discrete import rounded_cauchy
+from sfumato.privacy.losses import Pure
+from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.noise.entropy import Entropy
 
 _DRAWS = 1500
 _BINS = range(-6, 7)
@@ -44,3 +63,102 @@ def test_the_ladder_draws_rungs_by_their_weights() -> None:
     # Twins: the whole of epsilon in each rung, and a centre that is as wide as the next rung.
     assert _farthest(told, _chances(4.0)) > 1
     assert _farthest(told, _chances(2.0, first=4)) > 1
+
+
+EPSILON = Fraction(2)
+_AUDITED = 30_000
+
+
+def _order(graph: Graph) -> NDArray[np.int64]:
+    """An order that both graphs share: by the nodes of an edge."""
+    return np.lexsort((graph.edges[:, 1] * 7 % 11, graph.edges[:, 0] * 5 % 11)).astype(np.int64)
+
+
+def _star(leaves: int, more: int = 0) -> Graph:
+    pairs = [(0, at) for at in range(1, leaves + 1)] + [(at, 9) for at in range(1, more + 1)]
+    return graph_of(np.array(pairs, dtype=np.int64), 10)
+
+
+CODES = np.array([0, 1, 1, 1, 1, 1, 1, 1, 1, 1])
+FIGURES: dict[str, tuple[Any, tuple[Graph, Graph], int, int]] = {
+    # What is told of a graph; neighbours it moves most between; its sensitivity; a wrong one.
+    "degrees": (lambda one: sorted_degrees(one, 10), (_star(3), _star(4)), 2, 1),
+    "node-degrees": (
+        lambda one: np.array(cumulative(projected(one, _order(one).tolist(), 2), 2)),
+        (_star(2, 2), graph_of(np.array([(1, 9), (2, 9)]), 10)),
+        4,
+        1,
+    ),
+    "joint-degrees": (
+        lambda one: joint_degrees(truncated(one, _order(one), 3), 3),
+        (graph_of(np.array([(0, 1), (0, 2), (3, 4), (3, 5)]), 10),
+         graph_of(np.array([(0, 1), (0, 2), (3, 4), (3, 5), (0, 3)]), 10)),
+        sensitivity(3),
+        3,
+    ),
+}  # fmt: skip
+
+
+def _told(figures: Any, scale: int, pair: tuple[Graph, Graph]) -> Any:
+    """Noisy figures, along the direction in which the two graphs differ: nothing else tells."""
+    noise = Geometric(epsilon=EPSILON, l1_sensitivity=Fraction(scale))
+    before, after = (figures(one) for one in pair)
+    moves, middle = np.sign(after - before), (before + after) / 2
+
+    def outputs(graph: Graph, draws: int, entropy: Entropy) -> NDArray[Any]:
+        noisy = noise.steps(np.tile(figures(graph), (draws, 1)), entropy)
+        return np.asarray(((noisy - middle) * moves > 0).sum(axis=1))
+
+    return outputs
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_figures_of_graphs_keep_what_they_claim(kind: str) -> None:
+    figures, pair, right, wrong = FIGURES[kind]
+    claim = Pure(epsilon=EPSILON)
+    found = audit(
+        _told(figures, right, pair), pair, claim, entropy=SeededEntropy(2), draws=_AUDITED
+    )
+    assert not found.violated, found.sentence()
+    caught = audit(
+        _told(figures, wrong, pair), pair, claim, entropy=SeededEntropy(3), draws=_AUDITED
+    )
+    assert caught.violated, caught.sentence()
+
+
+def test_ties_between_kinds_pay_for_a_node_and_not_for_an_edge_alone() -> None:
+    """A node whose kind becomes known moves as many ties as it has, up to the truncation."""
+    graph, most = _star(8), 4
+    cut = truncated(graph, _order(graph), most)
+    unknown = np.array([-1, *CODES[1:]])
+    pair = (CODES, unknown)
+
+    def told(scale: int) -> Any:
+        noise = Geometric(epsilon=EPSILON, l1_sensitivity=Fraction(scale))
+        return lambda codes, draws, entropy: noise.steps(
+            np.full(draws, int(correlations(cut, codes, 2).sum())), entropy
+        )
+
+    assert [int(correlations(cut, one, 2).sum()) for one in pair] == [most, 0]
+    claim = Pure(epsilon=EPSILON)
+    found = audit(told(most), pair, claim, entropy=SeededEntropy(4), draws=_AUDITED)
+    assert not found.violated, found.sentence()
+    # Twin: the three edges that one edge changes, and nothing for what nodes are.
+    caught = audit(told(3), pair, claim, entropy=SeededEntropy(5), draws=_AUDITED)
+    assert caught.violated, caught.sentence()
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_stars_by_smooth_sensitivity(*, twin: bool) -> None:
+    """Twin: the local sensitivity as the scale, which tells by itself which graph it is."""
+    pair, epsilon = (_star(1), _star(2)), Fraction(1, 2)
+
+    def outputs(graph: Graph, draws: int, entropy: Entropy) -> NDArray[Any]:
+        at = StarSensitivity.of(graph, 3)
+        smooth = smooth_sensitivity(at, float(epsilon / 2), power=2)
+        scale = 2 * Fraction(max(at(0), 0.01) if twin else smooth) / epsilon
+        return np.asarray(stars(graph, 3) + rounded_cauchy(scale, draws, entropy))
+
+    claim = Pure(epsilon=epsilon)
+    found = audit(outputs, pair, claim, entropy=SeededEntropy(6), draws=_AUDITED)
+    assert found.violated == twin, found.sentence()

@@ -78,7 +78,7 @@ OUT_OF_REACH = {
     "record_invalid": "commands write plain records: tests/contract/ledger/test_records.py",
     "record_too_long": "commands write short records: tests/contract/ledger/test_records.py",
     **dict.fromkeys(
-        ("unit_not_person", "bounds_missing", "hexagons_not_installed"),
+        ("unit_not_person", "hexagons_not_installed"),
         "no vault here has paths: tests/unit/trajectory/test_synthesize.py",
     ),
     "serve_not_installed": "all tests have the packages: tests/unit/cli/test_serve.py",

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.attack.case import cannot_run
 from sfumato.schema.column import Column, Kind
+from sfumato.schema.forms import Edges
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.attack.case import Case
 
 PERSON = "person"
+_ENDS = ("source", "target")
 
 
 def column_of(case: Case, attack: str, what: str) -> str | None:
@@ -44,6 +46,9 @@ def column_of(case: Case, attack: str, what: str) -> str | None:
     parts = {} if form is None else {name: column for name, (column, _) in form.parts.items()}
     if (declared := parts.get(what)) in held:
         return declared
+    if isinstance(form, Edges) and what in _ENDS:
+        end = (form.source, form.target)[_ENDS.index(what)]
+        return end if end in held else None
     unit = case.schema.unit.column
     return unit if what == PERSON and unit in held else None
 

@@ -37,6 +37,11 @@ _DRAWN = 60
 _FIGURES = {"count": COUNT, "running": RUNNING, "rank": RANK}
 _ENDS = (("low", "high"), ("from", "to"))
 """How the ends of boxes and those of answered ranges are called behind the name of a column."""
+_CURVES = {
+    ("rank_of_node", "degree"): ("Degrees of the nodes, from the largest on", "Node", "Degree"),
+    ("ties_at_least", "count"): ("People with at least so many ties", "Ties", "People"),
+}
+"""What is drawn as a curve of its second column along its first: of graphs."""
 _DEVIATIONS = 2.12
 """So many standard deviations hold 95 % of a Laplace noise, and more of a rounder one."""
 _NOT_KNOWN = "How far off single figures are depends on the data, and is not known."
@@ -72,6 +77,19 @@ def pictures(
     return blocks
 
 
+def _curve(table: pa.Table, label: str, across: str, up: str) -> Picture | None:
+    """A falling curve, the more of which is seen where ranks are drawn by their size."""
+    places, heights = (column.to_pylist() for column in table.columns)
+    points = [charts.Point("released", x, y) for x, y in zip(places, heights, strict=True)]
+    many = len(points) > _SPREAD
+    drawn = charts.thinned(points)
+    return (
+        charts.line(drawn, label=label, x=across, y=up, series="What", logarithmic=many)
+        if points
+        else None
+    )
+
+
 def _first_rows(name: str, table: pa.Table) -> PageTable:
     rows = [
         tuple(map(places.in_words, row.values())) for row in table.slice(0, _LISTED).to_pylist()
@@ -84,6 +102,9 @@ def _drawn(
     columns: Sequence[str], name: str, table: pa.Table, error: Mapping[str, Any]
 ) -> Picture | None:
     """A picture of figures by the columns that the table has; nothing where none would help."""
+    curve = _CURVES.get(tuple(table.column_names))
+    if curve is not None:
+        return _curve(table, *curve)
     if "leaf" in table.column_names:
         table = table.filter(table.column("leaf"))
     for ends in _ENDS:
