@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.demo.sections import anonymize, attack, collect, publish, questions, risk, synthesize
+from sfumato.demo.sections import (
+    anonymize,
+    attack,
+    collect,
+    graphs,
+    publish,
+    questions,
+    risk,
+    synthesize,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +27,7 @@ SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (
     questions.section,
     publish.section,
     synthesize.section,
+    graphs.section,
     attack.section,
     collect.section,
 )
