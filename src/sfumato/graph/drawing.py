@@ -36,7 +36,7 @@ def shares(noisy: NDArray[np.int64]) -> Reals:
 def whole(parts: Reals, total: int) -> Ints:
     """Whole numbers of such shares that sum to a total: the largest remainders are rounded up."""
     exact = parts / parts.sum() * total
-    found = np.floor(exact).astype(np.int64)
+    found: Ints = np.floor(exact).astype(np.int64)
     found[np.argsort(found - exact, kind="stable")[: total - int(found.sum())]] += 1
     return found
 
@@ -81,7 +81,9 @@ def drawn_edges(degrees: Ints, codes: Ints, wanted: Ints, entropy: Entropy) -> I
     need = ends_of(wanted)
     dealt = [_dealt(np.flatnonzero(codes == one), degrees, many, entropy)
              for one, many in enumerate(need.tolist())]  # fmt: skip
-    first, second, cells, used = [], [], [], [0] * len(dealt)
+    first: list[Ints] = []
+    second: list[Ints] = []
+    cells, used = [], [0] * len(dealt)
     for cell, (one, other, many) in enumerate(zip(*every, wanted.tolist(), strict=True)):
         if len(dealt[one]) and len(dealt[other]):
             for side, kind in ((first, one), (second, other)):

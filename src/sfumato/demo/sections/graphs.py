@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.attack.finding import percent
+from sfumato.attack.finding import Finding, percent
 from sfumato.report import charts
 from sfumato.report.blocks import Heading, Note, Paragraph
 from sfumato.schema.column import Column, Kind, Role
@@ -21,6 +21,7 @@ from sfumato.vault.protection import protect
 if TYPE_CHECKING:
     from sfumato.demo.town import Town
     from sfumato.report.blocks import Block
+    from sfumato.steward.table import Table
 
 _PEOPLE = 300
 _EPSILON = 2
@@ -38,10 +39,10 @@ def section(town: Town) -> list[Block]:
         return [title, Note("Graphs need packages that are not installed: sfumato[graph].")]
     true = _friends(town)
     with closing(read(true, schema=_SCHEMA)) as friends:
-        before = friends.attack("neighbourhood")
+        before = _attacked(friends)
         twin = protect(friends, epsilon=_EPSILON).synthesize(nodes=_PEOPLE, epsilon=_EPSILON).table
         with closing(read(twin, schema=_SCHEMA)) as made_up:
-            after = made_up.attack("neighbourhood", original=friends)
+            after = _attacked(made_up, friends)
         points = [
             charts.Point(name, rank, degree)
             for name, table in (("true", true), ("made up", twin))
@@ -66,6 +67,12 @@ def section(town: Town) -> list[Block]:
     ]
 
 
+def _attacked(table: Table, original: Table | None = None) -> Finding:
+    found = table.attack("neighbourhood", original=original)
+    assert isinstance(found, Finding)
+    return found
+
+
 def _friends(town: Town) -> pa.Table:
     """Neighbours of a ring, and some whom many know: the same each time."""
     generator = np.random.default_rng(town.people.num_rows)
@@ -77,4 +84,4 @@ def _friends(town: Town) -> pa.Table:
 
 def _degrees(table: pa.Table) -> list[int]:
     ends = np.concatenate([column.to_numpy() for column in table.columns])
-    return np.sort(np.bincount(ends))[::-1][:_PEOPLE].tolist()
+    return [int(one) for one in np.sort(np.bincount(ends))[::-1][:_PEOPLE]]
