@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sfumato as sf
+from sfumato.attack.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 BASKETS = 1_000_000
@@ -48,7 +49,7 @@ def rows() -> Iterator[dict[str, object]]:
         yield from _million(Path(folder))
 
 
-def _read(folder: Path, pairs: list[tuple[str, ...]], **said: Any) -> sf.Table:
+def _read(folder: Path, pairs: Sequence[tuple[Any, ...]], **said: Any) -> sf.Table:
     """A table of items with its schema, as files."""
     said = {"more": "", "hierarchy": "", "rows": 10, **said}
     names = [said["owner"], said["item"], *said.pop("others", ())]
@@ -111,7 +112,7 @@ def _groceries(folder: Path) -> Iterator[dict[str, object]]:
         }  # fmt: skip
 
 
-def _shares(pairs: list[tuple[Any, ...]], items: list[str]) -> np.ndarray:
+def _shares(pairs: Sequence[tuple[Any, ...]], items: list[str]) -> np.ndarray:
     """The share of baskets with each item, and with both of any two."""
     owners = {one: place for place, one in enumerate(dict.fromkeys(one for one, *_ in pairs))}
     place = {one: number for number, one in enumerate(items)}
@@ -131,13 +132,14 @@ def _scoreboard(folder: Path) -> Iterator[dict[str, object]]:
     )  # fmt: skip
     columns = {"person": "user", "item": "movie", "rating": "stars"}
     before = table.attack("scoreboard", columns=columns)
-    twin = sf.protect(table, epsilon=4, delta=1e-6).synthesize(epsilon=2, delta=1e-6).table
+    twin = sf.protect(table, epsilon=4, delta=1e-4).synthesize(epsilon=2, delta=1e-6).table
     path = folder / "twin.parquet"
     users = pa.array([str(one) for one in twin["user"].to_pylist()])
     pq.write_table(twin.set_column(0, "user", users), path)
     made = sf.read(path, schema=folder / "t.toml")
     after = made.attack("scoreboard", original=table, columns=columns)
     for when, found in (("before", before), ("after, on the twin", after)):
+        assert isinstance(found, Finding)
         yield {"name": f"scoreboard, 8 known films, {when}", "value": found.success.value,
                "unit": "", "peer": "chance", "peer_value": found.baseline.value}  # fmt: skip
 

@@ -73,3 +73,11 @@ class Prepared(Protocol):
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """Read, add noise, and give the release. Called once, after the charge is durable."""
         ...
+
+
+class Part(Protocol):
+    """Some of the rows, by public facts, of which something is asked."""
+
+    def of(self, prepared: Prepared) -> Prepared:
+        """What was prepared for all rows, for these alone."""
+        ...

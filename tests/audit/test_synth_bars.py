@@ -23,7 +23,7 @@ from sfumato.synth.encode.encoding import Encoding
 from sfumato.synth.generator import SynthesisModel, drawn
 from sfumato.synth.synthesis import Synthesis
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.vault.synthesizing import _ask
+from sfumato.vault.synthesized import _ask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.stats import ks_2samp
 
 import sfumato as sf
 from sfumato import sandbox
 from sfumato.errors import PolicyError
 from sfumato.programs import request
-from sfumato.sandbox import base, workers
+from sfumato.sandbox.base import BlockLimits, longest_seconds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,13 +46,6 @@ def has_chamber() -> bool:
 pytestmark = pytest.mark.skipif(not has_chamber(), reason="no sandbox holds on this machine")
 
 
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker is ready within two seconds here, so that no test waits for ten."""
-    for home in (base, workers):
-        monkeypatch.setattr(home, "START_SECONDS", 2.0)
-
-
 def private(tmp_path: Path, *, bob: bool = True) -> sf.Private:
     path = tmp_path / "people.toml"
     path.write_text(SCHEMA)
@@ -75,8 +67,8 @@ def test_an_answer_comes_out_and_no_sooner_than_it_may(tmp_path: Path) -> None:
     asked = private(tmp_path)
     begun = time.monotonic()
     answer = asked.run(written(tmp_path, MEAN), **ASKED, epsilon=9)
-    rounds = -(-4 // request.workers())
-    assert time.monotonic() - begun >= 2 + rounds * 0.55
+    least = longest_seconds(4, request.workers(), BlockLimits(seconds=0.3))
+    assert time.monotonic() - begun >= least
     assert answer.values[0] == pytest.approx(25, abs=30)
     assert answer.cost == {"epsilon": 9}
 
@@ -111,25 +103,53 @@ def test_attacks_of_gupt_by_name(tmp_path: Path) -> None:
     assert asked.remaining["epsilon"] == 5
 
 
+HARMLESS_ON_MADE_UP = "    if max(rows['age'].to_pylist(), default=0) > 60:\n        return 1\n"
+"""Made-up ages go up to 110, those of people do not: only among them is it hostile."""
+HOSTILE = {
+    "fork bomb": "import os\n    while True:\n        os.fork()",
+    "1 GB printed": "print('x' * 2**30)\n    return 110",
+    "pickle": "import pickle\n    return pickle.dumps({'a': 1})",
+    "missing module": "import nothing_of_this_name\n    return 110",
+    "NaN": "return float('nan')",
+    "text": "return 'a text'",
+    "wrong length": "return [110, 110]",
+    "infinite loop": "while True:\n        pass",
+}
+"""Each, were it believed, would not be the middle of the range."""
+
+
 @pytest.mark.slow
-def test_timing_does_not_tell_of_bob(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GUPT's timing attack: who meets Bob loops. Without the wait it is told apart, with it not."""
-    loop = (
-        f"def f(rows):\n    while {BOB} in rows['who'].to_pylist():\n        pass\n    return 1\n"
-    )
-    path = written(tmp_path, loop.replace("while", "while len(rows) < 200 and"))
+def test_hostile_programs_are_constants_paid_for_in_time(tmp_path: Path) -> None:
+    """What misbehaves among people alone gives the middle; it is charged, and nothing is told."""
+    asked, cost = private(tmp_path), 0.0
+    told = set()
+    for number, (name, body) in enumerate(HOSTILE.items()):
+        text = f"def f(rows):\n{HARMLESS_ON_MADE_UP}    {body}\n"
+        epsilon = f"1.{number + 10}"
+        begun = time.monotonic()
+        answer = asked.run(
+            written(tmp_path, text), **{**ASKED, "blocks": 40, "seconds": 0.2}, epsilon=epsilon
+        )
+        assert time.monotonic() - begun < 40, name
+        cost += float(epsilon)
+        # 110 / 40 / epsilon is the scale of the noise; beyond ten of them lies e^-10.
+        assert answer.values[0] == pytest.approx(55, abs=25), name
+        told.add(str(answer.to_json()["notes"]))
+    assert len(told) == 1
+    assert asked.remaining["epsilon"] == pytest.approx(10 - cost)
 
-    def times(*, bob: bool, runs: int, seconds: float = 0.2) -> list[float]:
-        found, asked = [], private(tmp_path, bob=bob)
-        for number in range(runs):
-            begun = time.monotonic()
-            # Each a question of its own: what was asked before comes from store, at once.
-            cost = f"0.0{number + 10}"
-            asked.run(path, **{**ASKED, "seconds": seconds}, epsilon=cost)
-            found.append(time.monotonic() - begun)
-        return found
 
-    assert ks_2samp(times(bob=True, runs=12), times(bob=False, runs=12)).pvalue > 1e-6
-    monkeypatch.setattr(request, "_wait_until", lambda _moment: None)
-    early = times(bob=True, runs=2, seconds=8), times(bob=False, runs=2, seconds=8)
-    assert min(early[0]) > max(early[1])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("x = 1\n" * 2_000_000, "program_too_long"),
+        ("def f(rows):\n    return )\n", "program_failed"),
+    ],
+    ids=["10 MB", "syntax"],
+)
+def test_what_is_no_program_is_refused_uncharged(tmp_path: Path, text: str, code: str) -> None:
+    asked = private(tmp_path)
+    with pytest.raises(sf.SfumatoError) as caught:
+        asked.run(written(tmp_path, text), **ASKED, epsilon=1)
+    assert caught.value.code == code
+    assert asked.remaining["epsilon"] == 10

@@ -10,13 +10,15 @@ import pytest
 from pyarrow import parquet
 
 import sfumato as sf
+from sfumato.programs.source import text_of
 from sfumato.query.builder import BuiltQuestion, Frame, Grouped
 from sfumato.vault.consent.registry import ConsentRegistry
+from sfumato.vault.families import FAMILIES
 from sfumato.vault.jobs.jobs import Jobs
 from sfumato.vault.people import People
 from sfumato.vault.publishing import Published
 from sfumato.vault.releases import Releases
-from sfumato.vault.synthesizing import Synthesized
+from sfumato.vault.synthesized import Synthesized
 from sfumato.vault.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -71,6 +73,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made = World(tmp_path_factory.mktemp("world"))
     yield made
     made.vault.close()
+
+
+def _rows(rows: Any) -> int:
+    return int(rows.num_rows)
 
 
 SYNTHESIS: dict[str, Any] = {
@@ -192,6 +198,12 @@ CALLS: dict[str, Call] = {
     "Private.above": (lambda w: w.private.above, {**ABOVE, "at_most": 1, "request_id": None}),
     "Private.synthesize": (lambda w: w.private.synthesize, {**SYNTHESIS, "request_id": None}),
     "Private.plan_synthesis": (lambda w: w.private.plan_synthesis, SYNTHESIS),
+    "Private.run": (
+        lambda w: _planned_program(w.private),
+        {"program": _rows, "output": [(0, 9)], "epsilon": 0.01}
+        | {"function": None, "blocks": 9, "people": None, "repeats": 1, "aggregate": "mean"}
+        | {"ranges": "tight", "helper": None, "columns": "age", "seconds": 1},
+    ),
     "Vault.synthesize": (
         lambda w: w.vault.synthesize,
         {"name": "people", **SYNTHESIS, "principal": "owner", "purpose": None, "request_id": None},
@@ -384,6 +396,16 @@ CALLS: dict[str, Call] = {
 }
 
 
+def _planned_program(private: sf.Private) -> Callable[..., object]:
+    """What `run` and `dry_run` do first; what passes it is right, and would cost a sandbox each."""
+
+    def planned(*, program: Any, function: Any, **asked: Any) -> object:
+        text, name = text_of(program, function)
+        return private.prepare(FAMILIES["run"], text, function=name, **asked)
+
+    return planned
+
+
 def _built() -> BuiltQuestion:
     return sf.table("people").aggregate(n="COUNT(*)")
 
@@ -463,9 +485,10 @@ def test_every_public_method_is_thrown_at() -> None:
         *("Published.save", "Published.report", "Published.load", "Grouped.aggregate"),
         *("Published.to_pandas", "Published.to_polars", "Synthesized.report", "Synthesized.load"),
         *("Synthesized.to_pandas", "Synthesized.to_polars", "SynthesisModel.unpacked"),
+        "Private.dry_run",
         # The doors of commands, which make these of their own words.
         *("Private.prepare", "Private.answer", "Published.to_json", "Synthesized.to_json"),
-        *("People.admitted", "People.asker", "Jobs.find", "Jobs.done"),
+        *("People.admitted", "People.asker", "Vault.asker", "Jobs.find", "Jobs.done"),
         *("Releases.read", "Releases.answer"),
         *("Private.check_all", "Private.left_after", "Private.owners_rows"),
     }

@@ -226,7 +226,7 @@ HOMES: dict[str, set[str]] = {
     "polars": {"release/release.py"},
     "networkx": {"graph/"},
     "scipy": {"graph/"},
-    "sklearn": {"synth/evaluate/learning.py"},
+    "sklearn": {"programs/templates/estimator.py", "synth/evaluate/learning.py"},
     "threadpoolctl": {"synth/evaluate/learning.py"},
 }
 

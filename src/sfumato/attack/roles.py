@@ -1,8 +1,7 @@
 """Ratings, paths, logs and graphs are plain tables: which of their columns is what.
 
-A column is named by the owner (`columns`), or has the name of what it is; the ends of edges are
-those of the schema's form, and the person is the column of its privacy unit, where neither says
-more.
+A column is named by the owner (`columns`), or has the name of what it is, or the form of the schema
+says so; the person is the column of the schema's privacy unit where none says more.
 """
 
 from __future__ import annotations
@@ -44,6 +43,9 @@ def column_of(case: Case, attack: str, what: str) -> str | None:
     if what in held:
         return what
     form = case.schema.form
+    parts = {} if form is None else {name: column for name, (column, _) in form.parts.items()}
+    if (declared := parts.get(what)) in held:
+        return declared
     if isinstance(form, Edges) and what in _ENDS:
         end = (form.source, form.target)[_ENDS.index(what)]
         return end if end in held else None

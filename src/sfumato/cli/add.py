@@ -11,7 +11,7 @@ from sfumato.cli.options import Json, SchemaFile, VaultFolder, argument, form
 from sfumato.cli.walkthrough import budget, completed, on_terminal
 from sfumato.errors import ParameterError
 from sfumato.texts import dumps
-from sfumato.vault.families import Field
+from sfumato.vault.family import Field
 
 Name = Annotated[str, argument("NAME", "Its name in questions.")]
 Source = Annotated[

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sfumato.cli.anonymize_items import KNOWN, release_items
 from sfumato.cli.explore import EXPLORE, refuse_beside, write_candidates
 from sfumato.cli.options import (
     OUTPUT,
@@ -24,7 +25,7 @@ from sfumato.cli.progress import progress, values_named
 from sfumato.cli.release_gate import NoAttacks, PublishFindings, Require, kept_in_words, table_gate
 from sfumato.errors import ParameterError
 from sfumato.texts import dumps
-from sfumato.vault.families import Field
+from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
     from sfumato.release.places import Output
@@ -80,14 +81,6 @@ CRITERIA = (
     Field("delta_disclosure", "Most that |ln p/q| of any value may be.", "D"),
     Field("beta", "Most that any value may gain.", "B"),
     Field("presence", "Shares of the population in the table.", "MIN,MAX"),
-)
-KNOWN = (
-    Field(
-        "m",
-        "Of a table of items: whoever knows M of a basket finds K that fit; by apriori, or local.",
-        "M",
-        type=int,
-    ),
 )
 ALGORITHMS = {
     "optimal": "one level for each column: the cheapest of all",
@@ -194,12 +187,10 @@ def anonymize(
         sfumato anonymize people.csv --schema people.toml --explore -o candidates
     """
     if (known := said.pop("m")) is not None:
-        ignored = {"report": report, "public_report": public_report, "require": require,
-                   "explore": explore, "columns": further}  # fmt: skip
-        _items(table, schema, out, known, said | {"by": by}, ignored, overwrite, as_json)
+        said |= {"m": known, "by": by, "overwrite": overwrite, "as_json": as_json}
+        release_items(table, schema, out, said, (report, public_report, require, explore, further))
         return
     from sfumato.release.places import Output
-    from sfumato.release.writer import check_outputs
     from sfumato.steward.explore import explore as explored
     from sfumato.steward.problem import CriteriaRequest
 
@@ -207,14 +198,11 @@ def anonymize(
     output, pages = Output.said(out), {"report": report, "public_report": public_report}
     numbers = {one.name: said.pop(one.name) for one in CRITERIA}
     population, algorithm, sensitive = map(said.pop, ("population", "algorithm", "sensitive"))
-    used = _in_use(table, schema, population)
     if several := algorithm == "anatomy":  # in a directory, however it is called
         output = Output(output.path)
     asked = CriteriaRequest(**numbers, population=population is not None)
-    if explore:
-        _check_explored(output, {**pages, "require": require}, overwrite=overwrite)
-    else:
-        check_outputs(output, *pages.values(), several=several, overwrite=overwrite, kept=used)
+    kept = None if explore else _in_use(table, schema, population)
+    _check_places(output, pages, require, several=several, overwrite=overwrite, kept=kept)
     with ExitStack() as stack:
         tables = _read(stack, table, schema, population)
         if explore:
@@ -238,51 +226,6 @@ anonymize.__doc__ = (anonymize.__doc__ or "").replace(
     "{algorithms}",
     "\n        ".join(f"{name:{_WIDEST}}  {told}" for name, told in ALGORITHMS.items()),
 )
-
-
-def _items(
-    table: str,
-    schema: Path,
-    out: str,
-    known: int,
-    said: dict[str, Any],
-    ignored: dict[str, Any],
-    overwrite: bool,
-    as_json: bool,
-) -> None:
-    """Release the baskets of a table of items."""
-    from sfumato.release.places import Output
-    from sfumato.release.writer import check_outputs
-    from sfumato.steward.item_sets import anonymize_items
-
-    taken = {name: said.pop(name) for name in ("k", "suppress", "by")}
-    algorithm = said.pop("algorithm")
-    said.pop("suppressed")
-    check_outputs(
-        Output.said(out), several=False, overwrite=overwrite, kept=_in_use(table, schema, None)
-    )
-    with ExitStack() as stack:
-        people, _ = _read(stack, table, schema, None)
-        with progress("Searching"):
-            release = anonymize_items(
-                people,
-                m=known,
-                algorithm="apriori" if algorithm == "optimal" else algorithm,
-                ignored={**said, **ignored},
-                **taken,
-            )
-        release.save(out, overwrite=overwrite)
-    figures = {**release.guarantee.parameters, **(release.holder or {})}
-    if as_json:
-        typer.echo(dumps(figures, ensure_ascii=False))
-        return
-    typer.echo(release.guarantee.statement)
-    typer.echo(
-        f"Released {figures['baskets']:,} of {figures['baskets_before']:,} baskets of "
-        f"{figures['groups']:,} groups, as {figures['rows']:,} rows; {figures['left_out']:,} items "
-        f"in baskets left out; loss {figures['loss']:.4f}."
-    )
-    typer.echo(f"Wrote {out} and {out}.json; {out}.holder.json stays with you.")
 
 
 def _tell(
@@ -315,11 +258,23 @@ def _tell(
         raise EndedEarly("Interrupted; the best release so far was written.")
 
 
-def _check_explored(output: Output, pages: dict[str, Any], *, overwrite: bool) -> None:
-    """Refuse what means one release, and a folder that candidates cannot go into."""
+def _check_places(
+    output: Output,
+    pages: dict[str, Path | None],
+    require: list[str] | None,
+    *,
+    several: bool,
+    overwrite: bool,
+    kept: tuple[Path, ...] | None,
+) -> None:
+    """Refuse what cannot be written; where nothing is kept, candidates go into a folder."""
+    from sfumato.release.writer import check_outputs
     from sfumato.steward.explore import check_folder
 
-    refuse_beside(pages)
+    if kept is not None:
+        check_outputs(output, *pages.values(), several=several, overwrite=overwrite, kept=kept)
+        return
+    refuse_beside({**pages, "require": require})
     if output.is_table:
         raise ParameterError(
             "explore_beside",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.comparison.result import Comparison
     from sfumato.steward.explore import Ladder
     from sfumato.steward.table import Table
-    from sfumato.vault.families import Family
+    from sfumato.vault.family import Family
     from sfumato.vault.private import Private
 
 EXPLORE = "Make several candidates, from strict to loose, into the folder OUT, and compare them."

@@ -37,13 +37,13 @@ from sfumato.cli.release_gate import (
 from sfumato.errors import ParameterError
 from sfumato.schema.names import quoted
 from sfumato.texts import dumps
-from sfumato.vault.families import PRINCIPAL, PURPOSE, REQUEST_ID
+from sfumato.vault.family import PRINCIPAL, PURPOSE, REQUEST_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from sfumato.vault.answer import Answer
-    from sfumato.vault.families import Family
+    from sfumato.vault.family import Family
 
 Dataset = Annotated[str, argument("NAME", "A data set of the vault.", autocompletion=datasets)]
 

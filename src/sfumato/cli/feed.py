@@ -5,14 +5,25 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sfumato.cli.completion import one_of
-from sfumato.cli.options import OUTPUT, Json, Overwrite, VaultFolder, decided_by, option
+from sfumato.cli.options import (
+    OUTPUT,
+    Json,
+    Overwrite,
+    VaultFolder,
+    decided_by,
+    form,
+    option,
+    topic,
+)
 from sfumato.texts import dumps
+from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,63 +44,55 @@ class FeedAction(StrEnum):
 
 
 _NAMELESS = (FeedAction.LIST, FeedAction.RUN)
-_ADD, _COST = "What add takes", "Cost"
 
 
-def _adding(metavar: str | None, told: str, *flags: str, panel: str = _ADD) -> Any:
-    return option(metavar, told, *flags, rich_help_panel=panel)
-
-
-def feed(
-    action: Annotated[
-        FeedAction,
-        typer.Argument(
-            metavar="ACTION",
-            help="What to do: one of the actions below.",
-            show_default=False,
-            autocompletion=one_of({str(one): "" for one in FeedAction}),
+_Action = Annotated[
+    FeedAction,
+    typer.Argument(
+        metavar="ACTION",
+        help="What to do: one of the actions below.",
+        show_default=False,
+        autocompletion=one_of({str(one): "" for one in FeedAction}),
+    ),
+]
+_Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Which.", show_default=False)]
+_Sql = Annotated[
+    str | None, typer.Argument(metavar="SQL", help="add: one SELECT.", show_default=False)
+]
+_WISHES = (
+    *topic(
+        "What add takes",
+        (
+            Field("column", "The dates that rows belong to periods by.", "COLUMN"),
+            Field("every", "day, week, month, quarter, year, or days such as 10d.", "PERIOD"),
+            Field("begins", "The first day; else the first declared.", "DAY"),
+            Field("ends", "The last day; else the last declared.", "DAY"),
+            Field("delay", "For how many days late rows are waited for.", "DAYS", type=int),
+            Field("continual", "All rows since the beginning, for one price.", "", bool, False),
+            Field("family", "publish, synthesize or above, instead of SQL.", "FAMILY"),
+            Field("dataset", "Of which data set, where no SQL says it.", "NAME"),
+            Field("ask", "What the family takes, as one JSON object.", "JSON"),
+            Field("purpose", "What it is asked for.", "WHAT"),
+            Field("plan", "Only say what it would cost.", "", bool, False),
         ),
-    ],
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Which feed.", show_default=False)
-    ] = None,
-    sql: Annotated[
-        str | None,
-        typer.Argument(metavar="SQL", help="add: one SELECT.", show_default=False),
-    ] = None,
-    column: Annotated[
-        str | None, _adding("COLUMN", "The dates that rows belong to periods by.")
-    ] = None,
-    every: Annotated[
-        str | None, _adding("PERIOD", "day, week, month, quarter, year, or 10d.")
-    ] = None,
-    begins: Annotated[str | None, _adding("DAY", "The first day; else the first declared.")] = None,
-    ends: Annotated[str | None, _adding("DAY", "The last day; else the last declared.")] = None,
-    delay: Annotated[int, _adding("DAYS", "How long late rows are waited for.")] = 0,
-    continual: Annotated[
-        bool, _adding(None, "All rows from the beginning on, for one price.", "--continual")
-    ] = False,
-    family: Annotated[
-        str | None, _adding("FAMILY", "publish, synthesize or above, instead of SQL.")
-    ] = None,
-    dataset: Annotated[
-        str | None, _adding("NAME", "Of which data set, where no SQL says it.")
-    ] = None,
-    ask: Annotated[
-        str | None, _adding("JSON", "What the family takes, as one JSON object.")
-    ] = None,
-    epsilon: Annotated[
-        str | None, _adding("EPSILON", "What each period costs.", panel=_COST)
-    ] = None,
-    rho: Annotated[
-        str | None, _adding("RHO", "The same in zero-concentrated terms.", panel=_COST)
-    ] = None,
-    delta: Annotated[str | None, _adding("DELTA", "Allows Gaussian noise.", panel=_COST)] = None,
-    principal: Annotated[
-        str | None, _adding("NAME", "From whose budget; else the owner's.", panel=_COST)
-    ] = None,
-    purpose: Annotated[str | None, _adding("WHAT", "What it is asked for.")] = None,
-    plan: Annotated[bool, _adding(None, "Only say what it would cost.", "--plan")] = False,
+    ),
+    *topic(
+        "Cost",
+        (
+            Field("epsilon", "What each period costs.", "EPSILON"),
+            Field("rho", "The same in zero-concentrated terms.", "RHO"),
+            Field("delta", "Allows Gaussian noise where it is better.", "DELTA"),
+            Field("principal", "From whose budget; else the owner's.", "NAME"),
+        ),
+    ),
+)
+
+
+@form(*_WISHES)
+def feed(
+    action: _Action,
+    name: _Name = None,
+    sql: _Sql = None,
     to: Annotated[str | None, option("A,B", "add, open: who may read it; all by 'public'.")] = None,
     operator: Annotated[str | None, option("WHO", "Who decided it; else you.")] = None,
     out: Annotated[
@@ -99,6 +102,7 @@ def feed(
     vault: VaultFolder = Path(),
     overwrite: Overwrite = False,
     as_json: Json = False,
+    **said: Any,
 ) -> None:
     """Have a question answered for every period, on the rows of that period.
 
@@ -119,13 +123,9 @@ def feed(
     """
     from sfumato.vault.vault import open_vault
 
-    wishes = {
-        "column": column, "every": every, "begins": begins, "ends": ends, "family": family,
-        "dataset": dataset, "ask": ask, "epsilon": epsilon, "rho": rho, "delta": delta,
-        "principal": principal, "purpose": purpose, "delay": delay or None,
-        "continual": continual or None, "plan": plan or None,
-    }  # fmt: skip
+    wishes = {flag: value or None for flag, value in said.items()}
     _check_said(action, name, wishes, {"SQL": sql, "--to": to, "--out": out})
+    who = decided_by(operator)
     with open_vault(vault) as opened:
         feeds = opened.feeds
         if action is FeedAction.LIST:
@@ -137,16 +137,12 @@ def feed(
             _read(feeds, str(name), out, overwrite=overwrite, as_json=as_json)
         elif action is FeedAction.ADD:
             told = _wished(wishes, to)
-            if plan:
-                found = feeds.plan(str(name), sql, **told)
-            else:
-                found = feeds.add(str(name), sql, operator=decided_by(operator), **told)
-            _told(feeds, found, as_json=as_json)
+            add = feeds.plan if wishes["plan"] else partial(feeds.add, operator=who)
+            _told(feeds, add(str(name), sql, **told), as_json=as_json)
         elif action is FeedAction.OPEN:
-            found = feeds.open_to(str(name), str(to), operator=decided_by(operator))
-            _told(feeds, found, as_json=as_json)
+            _told(feeds, feeds.open_to(str(name), str(to), operator=who), as_json=as_json)
         else:
-            _told(feeds, feeds.stop(str(name), operator=decided_by(operator)), as_json=as_json)
+            _told(feeds, feeds.stop(str(name), operator=who), as_json=as_json)
 
 
 def _check_said(

@@ -45,7 +45,7 @@ Named = Annotated[
     str | None,
     typer.Argument(
         metavar="NAME",
-        help="show, cancel: which job; submit: publish, synthesize, above or anonymize.",
+        help="show, cancel: which job; submit: publish, synthesize, above, anonymize, compare.",
         show_default=False,
     ),
 ]
@@ -156,7 +156,9 @@ def _told(job: Job, *, as_json: bool) -> None:
     if as_json:
         typer.echo(dumps(told))
         return
+    from sfumato.release.in_use import RELEASES
     from sfumato.report.terminal import printable
+    from sfumato.vault.jobs.job import COMPARE
 
     why = f" ({job.error['code']}): {job.error['message']}" if job.error else ""
     over = f", ended {minute(told['ended'])}" if told["ended"] else ""
@@ -167,4 +169,6 @@ def _told(job: Job, *, as_json: bool) -> None:
         f"Submitted {minute(told['submitted'])}{over}",
     ]
     lines += [f"Release: sfumato release show {job.release}"] if job.release else []
+    if job.family == COMPARE and job.state == "done":
+        lines.append(f"What was found: {RELEASES}/{job.id}/comparison.html in the vault's folder")
     typer.echo("\n".join(str(printable(line)) for line in lines))

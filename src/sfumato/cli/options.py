@@ -19,7 +19,7 @@ from sfumato.texts import without_passwords
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sfumato.vault.families import Field
+    from sfumato.vault.family import Field
 
 
 _COLUMNS = {"COLUMN", "COLUMN ...", "A,B"}

@@ -12,7 +12,7 @@ import typer
 from sfumato.cli.completion import one_of
 from sfumato.cli.options import Json, VaultFolder, decided_by, form
 from sfumato.texts import dumps, minute
-from sfumato.vault.families import Field
+from sfumato.vault.family import Field
 from sfumato.vault.principals import PERMITTED, SHAPES, PrincipalKind
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ def principal(
         move    a part of a budget to another, both or neither
         expire  let their time end, now or at --expires
         change  their kind, shapes or prices
-        password  print a link, good once and for three days, by which they set their password
-                  for the console
+        password  print a link by which they set theirs for the console
 
     Kinds:
         owner            everything, from the populations' own budgets
@@ -129,10 +128,7 @@ def principal(
         if action is PrincipalAction.LIST:
             found = people.list() if name is None else [people.get(name)]
         else:
-            if action is PrincipalAction.EXPIRE and "expires" in given:
-                given["at"] = given.pop("expires")
-            change = unwrap(getattr(people, action))  # to hear of flags, not of keywords
-            found = [change(people, name, operator=operator, **given)]
+            found = [_changed(people, action, name, given | {"operator": operator})]
         _tell(people, found, as_json=as_json, one=action is not PrincipalAction.LIST)
 
 
@@ -146,6 +142,17 @@ def _check(action: PrincipalAction, name: str | None, given: dict[str, Any]) -> 
     other = [one for one in given if one not in _TAKES[action]]
     if other:
         raise typer.BadParameter(f"{action} takes no {' and no '.join(map(_flag, other))}.")
+
+
+def _changed(
+    people: People, action: PrincipalAction, name: str | None, given: dict[str, Any]
+) -> Principal:
+    """A principal as it is once the action is done."""
+    if action is PrincipalAction.EXPIRE and "expires" in given:
+        given["at"] = given.pop("expires")
+    change = unwrap(getattr(people, action))  # to hear of flags, not of keywords
+    found: Principal = change(people, name, **given)
+    return found
 
 
 def _tell_link(vault: Path, name: str, url: str, *, as_json: bool) -> None:

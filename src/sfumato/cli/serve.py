@@ -53,10 +53,10 @@ def serve(
         sfumato serve --vault clinic --port 0 --check
         sfumato serve --vault clinic --port 0 --processes 2 --check
     """
-    serving = _serving()
+    gate = serving()
     from sfumato.vault.vault import open_vault
 
-    listening = serving.Listening(
+    listening = gate.Listening(
         host=host,
         port=port,
         allow_hosts=tuple(allow_host or ()),
@@ -67,7 +67,7 @@ def serve(
     )
     _check_processes(processes)
     if processes > 1 and not check:
-        serving.answer_in(
+        gate.answer_in(
             processes,
             partial(open_vault, vault),
             listening,
@@ -76,7 +76,7 @@ def serve(
         )
         return
     with open_vault(vault) as opened:
-        server = serving.VaultServer(opened, listening, owner_link=owner_link)
+        server = gate.VaultServer(opened, listening, owner_link=owner_link)
 
         def ready() -> None:
             _tell(vault, server.url, server.owner_link, as_json=as_json)
@@ -106,13 +106,13 @@ def _tell(vault: Path, url: str, link: str | None, *, as_json: bool) -> None:
         typer.echo(f"For its first owner, good once: {link}")
 
 
-def _serving() -> Any:
+def serving() -> Any:
     """The server, which needs packages that nothing else does."""
     try:
-        from sfumato.gate import serving
+        from sfumato.gate import serving as found
     except ModuleNotFoundError as missing:
         raise not_installed(missing) from None
-    return serving
+    return found
 
 
 def not_installed(missing: ModuleNotFoundError) -> ParameterError:

@@ -13,12 +13,12 @@ from sfumato.gate.checking import EXACT, check
 from sfumato.programs.outputs import MOST_OUTPUTS
 from sfumato.programs.source import LONGEST
 from sfumato.publish.options import KindOptions
-from sfumato.vault.families import PURPOSE
+from sfumato.vault.family import PURPOSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from sfumato.vault.families import Family, Field
+    from sfumato.vault.family import Family, Field
 
 LONGEST_SQL = 64 * 1024
 _MOST_NAMES = 10_000
@@ -59,7 +59,7 @@ _OUTPUTS = {
     "maxItems": MOST_OUTPUTS,
     "x-code": "range_missing",
 }
-_SOURCE = {"type": "string", "minLength": 1, "maxLength": LONGEST, "x-code": "program_too_long"}
+_SOURCE = {"type": "string", "maxLength": LONGEST, "x-code": "program_too_long"}
 _WRITTEN: dict[str, dict[str, Any]] = {
     "asked": _SQL,
     "at_most": WHOLE,

@@ -24,7 +24,7 @@ from sfumato.gate.welcome import OwnerLink
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
     from types import FrameType
@@ -205,6 +205,14 @@ def answer_in(
                 VaultServer(vault, listening, limits=each, shared=(listener, link)).answer(tell)
 
         run_in(processes, serve, partial(ready, url, None if link is None else url + link.path))
+
+
+def give_passwords(vault: Vault, passwords: Mapping[str, str]) -> None:
+    """Let people sign in at the console by these passwords."""
+    from sfumato.gate.console.passwords import hashed  # each takes its time
+
+    for name, password in passwords.items():
+        vault.logins.change(name, hashed(password, password))
 
 
 def _configured(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.Config:

@@ -11,7 +11,9 @@ put all equal rows into one block. Here a row is known by what it says and by wh
 is; a row less of m equal ones is the one with number m less, since nothing else tells them apart.
 
 Rows of a block are in the order of their seals, a keyed hash of what they say. An engine's own
-order may change with any row of the table, and a program might look at it.
+order may change with any row of the table, and a program might look at it. Blocks are the same on
+every engine, but for reals, which each writes as text in its own way: they may stand in another
+order, and where every row is a person in other blocks, just as well dealt.
 
 Decision 0373.
 """
@@ -26,7 +28,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.counting.contribution import COUNT, PERSON, bound
-from sfumato.counting.hashing import sealed
+from sfumato.counting.hashing import digest, integer, sealed
 from sfumato.engines.base import REAL
 from sfumato.engines.kinds import stored_schema
 from sfumato.schema.column import Kind
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.schema.column import Column
 
-_SEAL, _WHOSE, _TWIN, _BLOCK = "sf_seal", "sf_whose", "sf_twin", "sf_block"
-_ROWS, _NUMBERED = "sf_people_rows", "sf_numbered"
+_SEAL, _WHOSE, _TWIN, _DRAWN, _BLOCK = "sf_seal", "sf_whose", "sf_twin", "sf_drawn", "sf_block"
+_ROWS, _NUMBERED, _HASHED = "sf_people_rows", "sf_numbered", "sf_hashed"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Cut:
 
     def blocks_of(self, engine: Engine, table: exp.Table, salt: str) -> list[pa.Table]:
         """The rows of each block."""
-        found = engine.run(self._query(engine, table, salt))
+        found = engine.run(self._query(table, salt))
         numbers = found[_BLOCK].to_numpy()
         starts = np.searchsorted(numbers, np.arange(self.blocks + 1))
         counts = found[COUNT].to_numpy()
@@ -69,7 +71,7 @@ class Cut:
             for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
         ]
 
-    def _query(self, engine: Engine, table: exp.Table, salt: str) -> exp.Query:
+    def _query(self, table: exp.Table, salt: str) -> exp.Query:
         """All rows with their block, in the order of blocks and seals; once for each round."""
         names = [f"sf_value_{place}" for place in range(len(self.columns))]
         rows = exp.select(
@@ -83,12 +85,13 @@ class Cut:
         parts = self.blocks // self.repeats
         query: exp.Query | None = None
         for number in range(self.repeats):
-            hashed = engine.traits.hashed(f"{salt}/{number}", list(map(exp.column, whose)))
-            place = exp.Mod(this=exp.Paren(this=hashed), expression=_whole(parts))
+            # Not by an engine's own hash: wherever the rows lie, the blocks are the same.
+            drawn = digest(f"{salt}/{number}", list(map(exp.column, whose)))
+            place = exp.Mod(this=integer(exp.column(_DRAWN)), expression=_whole(parts))
             block = exp.Paren(this=place) + _whole(number * parts)
-            dealt = exp.select(
-                *map(exp.column, (*names, COUNT, _SEAL)), exp.alias_(block, _BLOCK)
-            ).from_(_NUMBERED)
+            kept = [exp.column(name) for name in (*names, COUNT, _SEAL)]
+            hashed = exp.select(*kept, exp.alias_(drawn, _DRAWN)).from_(_NUMBERED)
+            dealt = exp.select(*kept, exp.alias_(block, _BLOCK)).from_(hashed.subquery(_HASHED))
             query = dealt if query is None else exp.union(query, dealt, distinct=False)
         assert query is not None
         ordered = (

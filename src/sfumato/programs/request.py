@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from sfumato.sandbox.base import BlockLimits, Chamber
 
 VALUES = "values"
-_READING_TICK = 1.0
-"""How long reading took is told in whole seconds, rounded up."""
+TICK_SECONDS = 1.0
+"""How long reading took, and how late an answer is, is told in whole ticks, rounded up."""
 _TWIN_ROWS = 200
 
 
@@ -188,7 +188,7 @@ class ProgramRun:
                 data, self.cut.unit, self.aggregate.on_inputs, salt, entropy
             )
             ranges = self.helper.ranges(room, self.program, found, self.aggregate, self.limits)
-        reading = math.ceil((time.monotonic() - started) / _READING_TICK) * _READING_TICK
+        reading = _ticks(time.monotonic() - started)
         values = self._outputs(room, blocks)
         released = self.aggregate.release(values, entropy, ranges)
         outputs = self.aggregate.outputs
@@ -223,9 +223,13 @@ def workers() -> int:
 
 
 def _wait_until(moment: float) -> None:
-    """Wait, so that no answer leaves early; one that is late leaves at a whole second."""
+    """Wait, so that no answer leaves early; one that is late leaves at a whole tick."""
     late = time.monotonic() - moment
-    time.sleep(math.ceil(max(late, 0)) - late)
+    time.sleep(_ticks(max(late, 0)) - late)
+
+
+def _ticks(seconds: float) -> float:
+    return math.ceil(seconds / TICK_SECONDS) * TICK_SECONDS
 
 
 def _failed(program: Program, said: str, limits: BlockLimits) -> ParameterError:
@@ -233,7 +237,7 @@ def _failed(program: Program, said: str, limits: BlockLimits) -> ParameterError:
         "program_failed",
         f"{program.function!r} failed on made-up rows, before anything was charged: "
         f"{_last(said) or f'it did not end well within {limits.seconds:g} seconds'}. Mend it and "
-        "try it again with --dry-run, which costs nothing.",
+        "try it again: that costs nothing.",
     )
 
 

@@ -40,7 +40,7 @@ _COUNTS = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
-class Scale:
+class RatingScale:
     """The declared grid of ratings: `last` + 1 of them, from the lowest on."""
 
     low: float
@@ -48,7 +48,7 @@ class Scale:
     last: int
 
     @classmethod
-    def of(cls, request: FormRequest, column: str) -> Scale:
+    def of(cls, request: FormRequest, column: str) -> RatingScale:
         """The grid of a column, which must have declared bounds."""
         axis = declared(request.schema.column(column))
         if not isinstance(axis, Grid):
@@ -81,7 +81,7 @@ class Scale:
         return self.low + self.step * np.clip(codes, 0, self.last)
 
 
-def rated(held: HeldItems, scale: Scale, column: str) -> tuple[Ints, Ints]:
+def rated(held: HeldItems, scale: RatingScale, column: str) -> tuple[Ints, Ints]:
     """Each pair of a person and an item once, as item and rating: of several the highest counts."""
     codes = scale.codes(held.rows.column(column))
     order = np.lexsort((-codes, held.items, held.people))
@@ -106,7 +106,7 @@ class RatingMeans:
     """
 
     facts: ItemFacts
-    scale: Scale
+    scale: RatingScale
     keys: KeyNoise
     sums: Noise
 
@@ -163,7 +163,7 @@ def prepare(request: FormRequest) -> RatingMeans:
             f"The form of {quoted(request.dataset)} names no ratings. Write rating = COLUMN into "
             "its items, or publish as 'items'.",
         )
-    scale = Scale.of(request, facts.form.rating)
+    scale = RatingScale.of(request, facts.form.rating)
     size = scale.sums(facts)
     found = [
         RatingMeans(

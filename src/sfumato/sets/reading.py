@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import ParameterError
-from sfumato.privacy.units import Entity
 from sfumato.schema.domain import Values
 from sfumato.schema.forms import Items
 from sfumato.schema.names import quoted
@@ -19,6 +18,7 @@ from sfumato.sets.baskets import Baskets
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.privacy.units import Entity
     from sfumato.publish.forms import FormRequest, FormRows
     from sfumato.schema.column import Column
 
@@ -37,13 +37,14 @@ class ItemFacts:
     def of(cls, request: FormRequest) -> ItemFacts:
         """The facts of a request; refused where no column says whose an item is."""
         assert isinstance(request.form, Items)
-        if not isinstance(request.unit, Entity):
+        if not request.unit.by_person:
             raise ParameterError(
                 "unit_not_person",
                 f"The unit of {quoted(request.dataset)} does not say whose an item is. Declare it "
                 f'as unit = {{ column = "{request.form.owner}", max_rows = 20 }}.',
             )
-        return cls(request.form, request.unit, request.schema.column(request.form.item))
+        unit = cast("Entity", request.unit)
+        return cls(request.form, unit, request.schema.column(request.form.item))
 
     @property
     def most(self) -> int:

@@ -24,7 +24,7 @@ from sfumato.privacy.events import Composed
 from sfumato.privacy.units import count_sensitivity, people_sensitivity
 from sfumato.sets.baskets import distinct
 from sfumato.sets.counts import key_noise, payments
-from sfumato.sets.ratings import Scale, rated
+from sfumato.sets.ratings import RatingScale, rated
 from sfumato.sets.reading import ItemFacts, held_items
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ _RATED = {
 class RatingNoise:
     """Noise on the histogram of all ratings, and on the sums of each item's."""
 
-    scale: Scale
+    scale: RatingScale
     histogram: Noise
     sums: Noise
 
@@ -270,7 +270,7 @@ def _uniform(size: int, entropy: Entropy) -> Reals:
 
 
 def _drawn_ratings(
-    histogram: Ints, sums: Ints, counts: Ints, scale: Scale, items: Ints, entropy: Entropy
+    histogram: Ints, sums: Ints, counts: Ints, scale: RatingScale, items: Ints, entropy: Entropy
 ) -> Reals:
     """A rating for each item drawn: all ratings, tilted so that each item has its own mean."""
     base = np.maximum(histogram.astype(np.float64), 1e-9)
@@ -319,7 +319,7 @@ def _paid(request: FormRequest, facts: ItemFacts, payment: Payment, rows: int | 
     )
     if rating is None:
         return twin
-    scale = Scale.of(request, rating)
+    scale = RatingScale.of(request, rating)
     # A person's m ratings may all be the same: one cell of the histogram moves by m.
     histogram = spending.noise(
         count_sensitivity(unit.bounded(facts.most), grouped=True), shares["ratings"]

@@ -179,25 +179,15 @@ class TableActions(Shown):
         that may be left out, such as 0.02 or "2%". With `advice` the holder learns what else would
         lose less, with `attacks` what these still get; what breaks a rule of `require`, such as
         "link<0.05", is refused. `by` is who made it. `.table` and `.save` make the same rows.
-
-        Of a table of items, `m` is how many items of a basket somebody may know who is to find `k`
-        baskets that fit, or none; algorithms are then "apriori" and "local".
+        Of a table of items, who knows `m` of a basket finds `k` that fit; see the guide of sets.
         """
         from sfumato.steward.problem import CriteriaRequest
         from sfumato.steward.wishes import decide
 
         numbers = CriteriaRequest(
-            k=k,
-            l=l,
-            diversity=diversity,
-            c=c,
-            t=t,
-            distance=distance,
-            delta_disclosure=delta_disclosure,
-            beta=beta,
-            presence=presence,
-            population=population is not None,
-        )
+            k=k, l=l, diversity=diversity, c=c, t=t, distance=distance, beta=beta,
+            delta_disclosure=delta_disclosure, presence=presence, population=population is not None,
+        )  # fmt: skip
         looking = {"algorithm": algorithm, "cost": cost, "weights": weights, "refine": refine}
         leaving = {"sensitive": sensitive, "suppress": suppress, "suppressed": suppressed}
         timing = {"limit_seconds": limit_seconds, "progress": progress}
@@ -205,8 +195,7 @@ class TableActions(Shown):
         options: dict[str, Any] = {**looking, **leaving, **timing, **telling}
         options |= {"attacks": attacks, "require": require, "publish_findings": publish_findings}
         if m is not None:
-            asked = {"criteria": criteria, "l": l, "diversity": diversity, "t": t, **options}
-            return _of_items(self._held, k, m, asked)
+            return _of_items(self._held, k, m, {"criteria": criteria, "l": l, "t": t, **options})
         decided = decide(self._held, criteria, numbers, population=source_of(population), **options)
         return decided.release()
 

@@ -152,14 +152,16 @@ def _with_list(schema: Schema, known: Source) -> Schema:
     names = {column.name for column in schema.columns}
     with read(known) as table:
         more = [column for column in table.schema.columns if column.name not in names]
-    return Schema(schema.table, (*schema.columns, *more), schema.unit, schema.layout)
+    return Schema(
+        schema.table, (*schema.columns, *more), schema.unit, schema.layout, form=schema.form
+    )
 
 
 def _with_moments(schema: Schema, options: AttackOptions) -> Schema:
     """The same with times as they are written: of a date, the time of day is lost."""
     name = options.columns.get("time", "time")
     columns = [Column(c.name, Kind.TEXT) if c.name == name else c for c in schema.columns]
-    return Schema(schema.table, tuple(columns), schema.unit, schema.layout)
+    return Schema(schema.table, tuple(columns), schema.unit, schema.layout, form=schema.form)
 
 
 def _opened(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.vault.publishing import Published
     from sfumato.vault.questions import Asked
     from sfumato.vault.session import AskerOf, Asking
-    from sfumato.vault.synthesizing import Synthesized
+    from sfumato.vault.synthesized import Synthesized
 
 
 class AnyVault(Shown, ABC):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.query.answer.question import Question
     from sfumato.query.sql.tables import Catalogue
     from sfumato.vault.answer import Answer
-    from sfumato.vault.families import Family
+    from sfumato.vault.family import Family
     from sfumato.vault.options import QueryCost
     from sfumato.vault.questions import Asked
     from sfumato.vault.session import AskerOf, Asking

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from sfumato import files, given
-from sfumato.errors import InternalError, ParameterError, SchemaError
+from sfumato.errors import InternalError, ParameterError, SchemaError, SourceError
 from sfumato.files import sweep, whole
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.losses import Approx
@@ -383,3 +383,15 @@ def covers(whole: Budget, part: Budget) -> bool:
 def asking(principal: str | None) -> str:
     """Who asks a vault at hand: its owner, where nobody is named."""
     return OWNER if principal is None else given.text(principal, "principal")
+
+
+def still_held(config: Config, name: str) -> PrivateSet | PublicSet:
+    """A data set that the vault still has, though a plan may be older."""
+    found = config.datasets.get(name)
+    if found is None:
+        raise SourceError(
+            "dataset_removed",
+            f"The data set {quoted(name)} was taken out of the vault meanwhile. Nothing was "
+            "charged. Look which there are, and ask again.",
+        )
+    return found

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.engines.files.endings import is_pattern
-from sfumato.errors import SourceError
 from sfumato.query.sql.tables import PrivateRows, PublicRows
 from sfumato.schema.file import load as load_schema
-from sfumato.schema.names import quoted
 from sfumato.steward.table import read
 from sfumato.vault.accounts import source_of
 from sfumato.vault.config import PrivateSet
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
     from sfumato.engines.identity import Identity
     from sfumato.schema.schema import Schema
-    from sfumato.vault.config import Config, PublicSet
+    from sfumato.vault.config import Config
     from sfumato.vault.consent.registry import Consents
 
 
@@ -79,15 +77,3 @@ def location(
         return found
     register = consents.register(held.population)
     return replace(found, purposes=held.purposes, register=register)
-
-
-def still_held(config: Config, name: str) -> PrivateSet | PublicSet:
-    """A data set that the vault still has, though a plan may be older."""
-    found = config.datasets.get(name)
-    if found is None:
-        raise SourceError(
-            "dataset_removed",
-            f"The data set {quoted(name)} was taken out of the vault meanwhile. Nothing was "
-            "charged. Look which there are, and ask again.",
-        )
-    return found

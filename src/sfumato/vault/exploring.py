@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sfumato.comparison.result import Comparison
     from sfumato.method import Prepared
-    from sfumato.vault.families import Family
+    from sfumato.vault.family import Family
     from sfumato.vault.private import Private
 
     Progress = Callable[[float, float], None]

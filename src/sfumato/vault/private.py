@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
     from sfumato.vault.publishing import Published
     from sfumato.vault.running import ProgramAnswer
-    from sfumato.vault.synthesizing import Synthesized
+    from sfumato.vault.synthesized import Synthesized
     from sfumato.vault.trying import ReleaseGate
 
 

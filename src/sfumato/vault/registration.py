@@ -173,7 +173,7 @@ class Registration:
                 f"With the unit {quoted(self.unit or '')} say how many rows of one person are used "
                 "at most: --max-rows 10.",
             )
-        column = self.unit or ("" if usual is None else usual.column)
+        column = declared.columns[0] if self.unit is None else self.unit
         return Entity(column, most, groups, declared.relation)
 
     def _budget(self, config: Config, population: str) -> Budget:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from sfumato.method import Dataset, Prepared
+    from sfumato.method import Dataset, Part, Prepared
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
     from sfumato.programs.forecast import ProgramForecast
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.query.sql.tables import Catalogue
     from sfumato.vault.answer import Answer
     from sfumato.vault.datastore import DataStore
-    from sfumato.vault.families import Family
+    from sfumato.vault.family import Family
     from sfumato.vault.gatekeeper import Asker, Gatekeeper
     from sfumato.vault.principals import Principal
     from sfumato.vault.trying import ReleaseGate
@@ -145,14 +145,6 @@ def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Prep
     prepared: Prepared = family.home().prepare(facts, offer, **asked)
     facts.check(prepared.datasets)
     return prepared
-
-
-class Part(Protocol):
-    """Some of the rows, by public facts, of which something is asked."""
-
-    def of(self, prepared: Prepared) -> Prepared:
-        """What was prepared for all rows, for these alone."""
-        ...
 
 
 class Asking(Protocol):

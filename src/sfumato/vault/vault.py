@@ -24,11 +24,11 @@ from sfumato.vault.accounts import (
     verified,
 )
 from sfumato.vault.anywhere import AnyVault
-from sfumato.vault.config import Config, PrivateSet, asking, load, modified
+from sfumato.vault.config import Config, PrivateSet, asking, load, modified, still_held
 from sfumato.vault.consent.registry import Consents
 from sfumato.vault.consoled import Consoled
 from sfumato.vault.datastore import DataStore
-from sfumato.vault.declared import catalogue, location, schema_of, still_held
+from sfumato.vault.declared import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.people import People

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def consoled(home: Path, rows: Sequence[str] = ROWS) -> Iterator[Console]:
         yield Console(vault, server.url, server.owner_link)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _quick_hashes() -> Iterator[None]:
     """Hashes that take a millisecond: what they cost is tried once, elsewhere."""
     quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
@@ -50,6 +50,12 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
         yield found
 
 
+def _is_error(told: ConsoleMessage) -> bool:
+    """Whether a browser complains; a form that we refuse, and say why, is no complaint."""
+    refused = any(f"status of {one} " in told.text for one in (402, 422))
+    return told.type == "error" and not refused
+
+
 @pytest.fixture
 def visit(browser: Browser, console: Console) -> Iterator[Callable[..., Page]]:
     """A browser's page, of somebody who has signed in or of nobody; it may say no word of error."""
@@ -57,7 +63,7 @@ def visit(browser: Browser, console: Console) -> Iterator[Callable[..., Page]]:
 
     def visit(name: str | None = None, *, screen: str = "light 1280") -> Page:
         page = open_page(browser, screen)
-        page.on("console", lambda one: said.append(one.text) if one.type == "error" else None)
+        page.on("console", lambda one: said.append(one.text) if _is_error(one) else None)
         page.on("pageerror", lambda one: said.append(str(one)))
         opened.append(page)
         if name is not None:

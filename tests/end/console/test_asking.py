@@ -54,6 +54,8 @@ def test_a_form_that_is_sent_twice_is_paid_for_once(console: Console) -> None:
     first, second = (bob.post("/console/ask", said) for _ in range(2))
     assert first.status == second.status == 303
     assert first.headers["location"] == second.headers["location"] == "/console/answers/r1"
+    other = bob.post("/console/ask", said | {"sql": f"{sql} WHERE age < 9"})
+    assert other.status == 409  # a request is one question for good
     [account] = console.vault.accounts(principal="bob")
     assert account["spent"] == "epsilon 0.25"
     assert bob.get("/console/answers/r1").status == 200

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from tests.end.browsing import needs_chromium
 
+from sfumato.gate.console.pages import PAGES
+from sfumato.gate.console.tour import STEPS
 from sfumato.testing.servers import served
 from sfumato.vault.vault import create_vault
 
@@ -43,7 +46,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
         told = {"column": "day", "every": "month", "epsilon": "0.1", "operator": "Ann"}
         vault.feeds.add("open", "SELECT COUNT(*) AS n FROM visits", to="public", **told)
         vault.feeds.add("shut", "SELECT COUNT(*) AS n FROM visits", **told)
-        asked = {"kind": "histogram", "columns": ["sex"]}
+        asked: dict[str, Any] = {"kind": "histogram", "columns": ["sex"]}
         for price in (1, 2):
             vault.jobs.submit("publish", "visits", request_id=str(price), epsilon=price, **asked)
         vault.jobs.work()
@@ -93,6 +96,14 @@ def test_what_is_open_is_shown_and_saved_and_nothing_else_is_there(
         assert saved.body.lower().replace(b'"sex"', b"sex").startswith(begins), path
 
 
+def test_every_step_of_the_tour_leads_to_a_page(console: Console) -> None:
+    assert len(STEPS) == 10
+    paths = {one.path for one in PAGES if one.method == "GET"}
+    assert {one.path for one in STEPS} <= paths
+    tour = console.visitor().get("/console/tour").body.decode()
+    assert tour.count("<li><a href=") >= 10
+
+
 @needs_chromium
 def test_it_is_read_on_a_phone_and_a_desk(console: Console, visit: Callable[..., Page]) -> None:
     for screen in ("light 390", "dark 1280"):
@@ -105,3 +116,7 @@ def test_it_is_read_on_a_phone_and_a_desk(console: Console, visit: Callable[...,
         assert page.locator("main tbody tr").count() >= 6
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= int(screen.split()[1])
+        for path in ("/console/tour", SHELF, f"{SHELF}/feeds/open"):
+            page.goto(f"{console.url}{path}")
+            found = Axe().run(page).response["violations"]
+            assert [one["id"] for one in found if one["impact"] in {"serious", "critical"}] == []

@@ -147,12 +147,24 @@ def test_R39_whatever_is_wrong_with_a_token_the_reply_is_the_same(gate: Gate) ->
             replies = {
                 (reply.status, reply.body)
                 for token in bad
+                if token is not None or {} not in told["security"]
                 for reply in [Client(gate.nobody.url, token).ask(method, where, body)]
             }
+            if {} in told["security"]:  # where none is needed, one that is wrong is still refused
+                assert [status for status, _ in replies] == [401], (method, path)
+                continue
             asked = f"{where}?token={good}&access_token={good}"
             hidden = gate.nobody.ask(method, asked, body)
             assert replies == {(hidden.status, hidden.body)}, (method, path)
             assert hidden.status == 401
+
+
+def test_R39_without_a_token_open_feeds_are_read_and_nothing_else(gate: Gate) -> None:
+    open_ones = [(method, path) for method, path, told in gate.operations if {} in told["security"]]
+    assert open_ones == [("GET", "/v1/feeds"), ("GET", "/v1/feeds/{name}")]
+    assert gate.nobody.ask("GET", "/v1/feeds").json == {"feeds": []}
+    nothing = gate.nobody.ask("GET", "/v1/feeds/never-was")
+    assert (nothing.status, code(nothing)) == (404, "not_found")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,6 +13,7 @@ from sfumato.attack.roles import minutes
 from sfumato.errors import ParameterError
 from sfumato.privacy.units import Entity
 from sfumato.schema.column import Column, Kind
+from sfumato.schema.forms import Items
 from sfumato.schema.schema import Schema
 from sfumato.steward.attack import attack
 from sfumato.steward.attack_options import attack_options
@@ -53,6 +54,20 @@ def test_a_few_ratings_find_a_person(found: Attacked, draws: np.random.Generator
     assert told.success.value > 0.95
     assert told.baseline.value == pytest.approx(1 / 200)
     assert told.success.tried == 200
+
+
+def test_the_form_of_a_table_says_which_column_is_what(
+    found: Attacked, draws: np.random.Generator
+) -> None:
+    named = ratings(draws).rename_columns(["user", "film", "stars", "day"])
+    columns = tuple(
+        Column(name, one.kind, nullable=name != "user")
+        for name, one in zip(named.column_names, RATINGS.columns, strict=True)
+    )
+    form = Items("user", "film", "stars", "day")
+    declared = Schema("rated", columns, Entity("user", 20), form=form)
+    told = found("scoreboard", named, declared, knows=4)
+    assert told.success.value > 0.95
 
 
 def test_ratings_dealt_out_anew_find_nobody(found: Attacked, draws: np.random.Generator) -> None:

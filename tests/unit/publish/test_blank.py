@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FIGURES = {"count", "running", "rank", "sd", "line", "bucket"}
 ASKED: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(KINDS, ("x", "y")),
+    **dict.fromkeys((name for name, kind in KINDS.items() if kind.form == "rows"), ("x", "y")),
     "continual": ("x",),
     "dawa": ("x",),
     "fourier": ("x",),

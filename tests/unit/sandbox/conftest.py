@@ -96,7 +96,7 @@ def as_plain_user(script: str) -> str:
     python = Path(sys.executable).resolve()
     places = (sys.base_prefix, sysconfig.get_path("purelib"), str(SOURCE), python.name)
     command = ["unshare", "--mount", "sh", "-c", _AS_PLAIN_USER, "sh", *places, script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if "mount" in done.stderr or "unshare" in done.stderr:
         pytest.skip(f"this root may not mount: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr

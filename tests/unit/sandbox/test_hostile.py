@@ -5,6 +5,7 @@ In each of them Bob's block is the second of three; what it does there must show
 
 from __future__ import annotations
 
+import json
 import struct
 import time
 from typing import TYPE_CHECKING
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from sfumato.sandbox import BlockLimits, Program, longest_seconds
+from sfumato.sandbox import PROVIDERS, BlockLimits, Program, longest_seconds
 
-from .conftest import LIMITS, stream
+from .conftest import LIMITS, as_plain_user, stream
 
 if TYPE_CHECKING:
     from sfumato.sandbox.workers import ForkingChamber
@@ -48,13 +49,45 @@ HOSTILE = {
     "eats the stack": "sys.setrecursionlimit(10**9); repr(eval('[' * 90 + ']' * 90)); harm()",
     "closes everything": "os.closerange(0, 64); raise SystemExit",
 }
+LASTING = ("loops", "sleeps", "huge output", "prints a gigabyte", "eats the stack")
+"""They end with their time or their stack, which no provider but all that fork workers see to."""
 
 
-@pytest.mark.parametrize("harm", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize(
+    ("chamber", "harm"),
+    [
+        pytest.param(
+            provider,
+            harm,
+            id=f"{provider}-{name}",
+            marks=pytest.mark.slow if provider == "bubblewrap" and name in LASTING else [],
+        )
+        for provider in PROVIDERS
+        for name, harm in HOSTILE.items()
+    ],
+    indirect=["chamber"],
+)
 def test_a_hostile_program_fails_alone(runs: Runs, harm: str) -> None:
     source = f"{_HEAD}def harm():\n    {harm}\n    raise ValueError\n"
     limits = BlockLimits(seconds=1.5, memory=LIMITS.memory)
     assert runs(source, 1.0, BOB, 3.0, limits=limits) == [(1.0,), None, (3.0,)]
+
+
+@pytest.mark.slow
+def test_hostile_programs_fail_alone_for_a_plain_user_too() -> None:
+    sources = [
+        f"{_HEAD}def harm():\n    {harm}\n    raise ValueError\n" for harm in HOSTILE.values()
+    ]
+    blocks = [stream(pa.table({"x": [one]})) for one in (1.0, BOB, 3.0)]
+    told = as_plain_user(
+        "import json\n"
+        "from sfumato.sandbox import BlockLimits, Program, chambers\n"
+        f"blocks, sources, limits = {blocks!r}, {sources!r}, BlockLimits(seconds=1.5)\n"
+        "print(json.dumps([[one is None for one in chamber.run(\n"
+        "    Program(source.encode(), 'f'), blocks, 1, limits, 2, on_time=False)]\n"
+        "    for chamber in chambers() for source in sources]))"
+    )
+    assert json.loads(told) == [[False, True, False]] * (2 * len(HOSTILE))
 
 
 def test_what_is_no_record_is_a_failure(runs: Runs) -> None:

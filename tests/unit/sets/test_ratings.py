@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.privacy.units import Neighbours
-from sfumato.sets.ratings import Scale, prepare, rated
+from sfumato.sets.ratings import RatingScale, prepare, rated
 from sfumato.sets.reading import ItemFacts, held_items
 from sfumato.testing.entropy import SeededEntropy
 
@@ -30,7 +30,7 @@ def test_nobody_moves_sums_by_more_than_the_noise_is_made_for(
     make_request: MakeRequest, make_rows: MakeRows
 ) -> None:
     request = make_request(max_rows=2, values=tuple("abc"), rated=True, epsilon=1)
-    scale, facts = Scale.of(request, "stars"), ItemFacts.of(request)
+    scale, facts = RatingScale.of(request, "stars"), ItemFacts.of(request)
     held = held_items(facts, make_rows(request, [list("abcabc")], stars=5))
     items, codes = rated(held, scale, "stars")
     moved = np.abs(2 * codes - scale.last)

@@ -17,7 +17,7 @@ from sfumato.errors import ParameterError, QueryError
 from sfumato.synth.bars import parsed, table_named
 
 if TYPE_CHECKING:
-    from sfumato.vault.synthesizing import Synthesized
+    from sfumato.vault.synthesized import Synthesized
 
 SCHEMA = sf.Schema(
     "people",

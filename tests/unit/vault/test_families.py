@@ -12,7 +12,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.cli.main import run
-from sfumato.vault.families import FAMILIES, Family, Field
+from sfumato.vault.families import FAMILIES
+from sfumato.vault.family import Family, Field
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:

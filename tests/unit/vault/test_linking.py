@@ -20,7 +20,7 @@ from sfumato.schema.constraints import OrderedColumns, UniqueKey
 from sfumato.schema.layout import FileLayout
 from sfumato.synth.linked.request import LinkedRequest
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.synthesizing import LinkedTwins
+from sfumato.vault.synthesized import LinkedTwins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

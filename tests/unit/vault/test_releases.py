@@ -18,7 +18,7 @@ from sfumato.testing.ledgers import code_of
 from sfumato.vault.publishing import Published
 from sfumato.vault.registration import Registration, create
 from sfumato.vault.releases import TOPIC
-from sfumato.vault.synthesizing import Synthesized
+from sfumato.vault.synthesized import Synthesized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -92,7 +92,7 @@ def test_one_person_less_changes_the_outputs_of_their_blocks_alone(
     few = table.slice(0, 60)
     for repeats in (1, 3):
         outputs = []
-        for rows in (few, *(few.filter(pa.compute.not_equal(few["who"], who)) for who in range(9))):
+        for rows in (few, *(few.filter(pa.compute.not_equal(few["who"], who)) for who in range(3))):
             private = sf.protect(sf.read(rows, schema=tmp_path / "p.toml"), epsilon=9)
             private.run(mean_age, output=[(0, 110)], epsilon=1, blocks=6, repeats=repeats)
             outputs.append(room.outputs)
@@ -211,6 +211,26 @@ def test_who_is_not_the_owner_has_an_hour_of_the_machine(tmp_path: Path) -> None
         asked: dict[str, Any] = {**AGES, "blocks": 5000, "seconds": 1}
         private = vault.private("people", principal="ext")
         assert code_of(private.dry_run, mean_age, **asked) == "blocks_take_too_long"
+
+
+def test_who_did_not_agree_is_in_no_block(tmp_path: Path, room: OpenChamber) -> None:
+    (tmp_path / "p.toml").write_text(SCHEMA)
+    rows = [f"{row // 2},{30 + row},0.5" for row in range(40)]
+    (tmp_path / "p.csv").write_text("\n".join(["who,age,cost", *rows]) + "\n")
+    with create_vault(tmp_path / "v") as vault:
+        place = tmp_path / "p.csv", tmp_path / "p.toml"
+        vault.add("people", *place, epsilon=9, purposes=["care"])
+        for who in range(5):
+            vault.consent("people").give(who, "care", operator="me")
+        assert code_of(vault.private("people").run, mean_age, **AGES) == "purpose_missing"
+        private = vault.private("people", purpose="care")
+        private.run(mean_age, **{**AGES, "blocks": 5})
+        held = [age for one in room.tables for age in one["age"].to_pylist()]
+        assert sorted(held) == list(range(30, 40))
+        vault.consent("people").withdraw(3, "care", operator="me")
+        private.run(mean_age, **{**AGES, "blocks": 6})
+        held = [age for one in room.tables for age in one["age"].to_pylist()]
+        assert sorted(held) == [30, 31, 32, 33, 34, 35, 38, 39]
 
 
 def test_a_helper_narrows_the_range(private: sf.Private, room: OpenChamber, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from sfumato.demo.sections import (
     publish,
     questions,
     risk,
+    sets,
     synthesize,
 )
 
@@ -28,6 +29,7 @@ SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (
     publish.section,
     synthesize.section,
     graphs.section,
+    sets.section,
     attack.section,
     collect.section,
 )

@@ -24,11 +24,12 @@ from sfumato.gate.forms import DATASET, PLAN, family_told
 from sfumato.release.release import Release
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.config import OWNER
-from sfumato.vault.families import FAMILIES, PURPOSE
+from sfumato.vault.families import FAMILIES
+from sfumato.vault.family import PURPOSE
 from sfumato.vault.had import AnyRelease
 from sfumato.vault.jobs.anonymizing import ANONYMIZE
 from sfumato.vault.jobs.asking import asked_plainly, check_request, family_named
-from sfumato.vault.jobs.job import STAGES, Job, JobState
+from sfumato.vault.jobs.job import COMPARE, STAGES, Job, JobState
 from sfumato.vault.rendering import MEDIA, ReleaseFile
 
 if TYPE_CHECKING:
@@ -96,6 +97,12 @@ class RemoteJobs(Shown):
         if family == ANONYMIZE:
             with owners_only():
                 return self._submitted(ANONYMIZE, plain | told, key)
+        if family == COMPARE:
+            raise ParameterError(
+                "job_family_unknown",
+                "Releases are compared where their vault is: in its console, or there with "
+                "'sfumato job submit compare'.",
+            )
         known = family_named(family)
         # What cannot be planned is refused here, in the words that it has everywhere.
         self._kept.private(name, purpose=why).prepare(known, **plain)

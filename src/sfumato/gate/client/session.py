@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.programs.forecast import ProgramForecast
     from sfumato.programs.request import ProgramRun
     from sfumato.vault.answer import Answer
-    from sfumato.vault.families import Family
+    from sfumato.vault.family import Family
     from sfumato.vault.session import AskerOf
     from sfumato.vault.trying import ReleaseGate
 

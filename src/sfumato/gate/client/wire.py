@@ -24,7 +24,7 @@ from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
     from sfumato.gate.client.reading import Received
-    from sfumato.vault.families import Family
+    from sfumato.vault.family import Family
     from sfumato.vault.session import Facts
 
 

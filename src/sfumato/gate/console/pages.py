@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from sfumato.gate.console import entry, home, reading
+from sfumato.gate.console import entry, home, reading, tour
 from sfumato.gate.console.analyst import asking, code, datasets, work
 from sfumato.gate.console.owner import budgets, consent, feeds, people, releases, tables
 
 PAGES = (
     *home.PAGES,
     *reading.PAGES,
+    *tour.PAGES,
     *asking.PAGES,
     *code.PAGES,
     *datasets.PAGES,

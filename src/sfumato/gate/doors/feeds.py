@@ -165,6 +165,7 @@ ROUTES = (
         owner=True,
         gives=_FEED,
         refusals=(404,),
+        example={},
     ),
     Route(
         method="POST",

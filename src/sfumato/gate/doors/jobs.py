@@ -21,13 +21,14 @@ from sfumato.gate.forms import (
 )
 from sfumato.gate.problems import not_found
 from sfumato.gate.routing import Call, Reply, Route
-from sfumato.vault.families import FAMILIES, PURPOSE
+from sfumato.vault.families import FAMILIES
+from sfumato.vault.family import PURPOSE
 from sfumato.vault.jobs.anonymizing import ANONYMIZE
 from sfumato.vault.jobs.job import STAGES, JobState
 from sfumato.vault.tokens import scope_of
 
 if TYPE_CHECKING:
-    from sfumato.vault.families import Family
+    from sfumato.vault.family import Family
     from sfumato.vault.jobs.job import Job
 
 _PEOPLE = {"dataset": "people"}

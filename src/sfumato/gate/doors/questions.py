@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from sfumato.gate.answers import ANSWER, answered
 from sfumato.gate.forms import DATASET, PLAN, family_form, family_values
 from sfumato.gate.routing import JSON, Call, Reply, Route
-from sfumato.vault.families import FAMILIES, PURPOSE
+from sfumato.vault.families import FAMILIES
+from sfumato.vault.family import PURPOSE
 from sfumato.vault.plans import check_plan, plan_digest
 from sfumato.vault.session import explain
 
 if TYPE_CHECKING:
     from sfumato.method import Prepared
     from sfumato.vault.asking import Questions
-    from sfumato.vault.families import Family
+    from sfumato.vault.family import Family
 
 _QUERY = FAMILIES["query"]
 _EXAMPLE = {"sql": "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "epsilon": "0.1"}

@@ -92,6 +92,19 @@ class Answering:
         made = Counters(feed.name, feed.dataset, feed.column, days, unit, price)
         return session.admit("publish", made, facts)
 
+    def priced(self, feed: Feed) -> Feed:
+        """A feed whose price stays: where nobody named one, it is what it would be today."""
+        if feed.asked.keys() & {"epsilon", "rho"}:
+            return feed
+        pinned = replace(feed, asked={**feed.asked, "epsilon": feed.cost["epsilon"]})
+        try:
+            self.prepared(pinned)
+        except ParameterError as error:
+            if error.code != "cost_twice":
+                raise
+            return feed  # the question itself names its price
+        return pinned
+
     def check_affordable(self, feed: Feed, prepared: Prepared, whole: Event) -> None:
         """Refuse a feed that the budgets could not pay for as a whole now; nothing is charged."""
         asker = self._asker_of(feed)(prepared.datasets)

@@ -93,7 +93,7 @@ class Feeds(Shown):
         )
         placed = self._answering.placed(draft, _day(begins, "begins"), _day(ends, "ends"))
         prepared = self._answering.prepared(placed)
-        return replace(placed, cost=prepared.parameters["cost"])
+        return self._answering.priced(replace(placed, cost=prepared.parameters["cost"]))
 
     @given.in_python
     def add(

@@ -15,7 +15,7 @@ from sfumato.vault.jobs.values import plain_values
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.vault.families import Family
+    from sfumato.vault.family import Family
 
 
 def families() -> dict[str, Family]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.requests import Request
@@ -29,7 +30,9 @@ def read(body: bytes, kind: str, *, uploads: int = 0, length: int | None = None)
             assert all(len(files[name]) == one.size for name, one in sent.files.items())
             return sent
 
-    return asyncio.run(reading())
+    # In a thread of its own: tests of pages leave a loop in this one.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(reading())).result()
 
 
 def test_fields_are_texts_and_boxes_may_all_be_ticked() -> None:

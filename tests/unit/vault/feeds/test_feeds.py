@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -17,6 +17,7 @@ from sfumato.ledger.base import Ledger
 from sfumato.publish.counters import Counters
 from sfumato.release.codec import from_bytes
 from sfumato.testing.ledgers import code_of
+from sfumato.vault.feeds import answering
 from sfumato.vault.feeds.formats import written
 
 if TYPE_CHECKING:
@@ -60,6 +61,14 @@ def test_a_publication_and_a_principal_who_pays(vault: sf.Vault) -> None:
     assert vault.feeds.read("shapes", principal="ann")[0].table.num_rows == 2
     [account] = vault.accounts(principal="ann")
     assert account["remaining"]["epsilon"] == 0.5
+
+
+def test_a_price_that_nobody_named_stays_what_it_was(vault: sf.Vault) -> None:
+    said: dict[str, Any] = {"column": "day", "every": "year"}
+    assert vault.feeds.plan("usual", SQL, **said).asked["epsilon"] == "1"
+    clause = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) {SQL[7:]}"
+    named = vault.feeds.plan("named", clause, **said)
+    assert (named.cost, "epsilon" in named.asked) == ({"epsilon": "2"}, False)
 
 
 def test_new_data_change_no_period_that_was_told(vault: sf.Vault) -> None:
@@ -166,6 +175,22 @@ def test_a_budget_that_others_spent_is_waited_for_and_told(vault: sf.Vault) -> N
     entries = vault.verify()["entries"]
     assert vault.feeds.work() == 0
     assert vault.verify()["entries"] == entries, "the same trouble is written down once"
+
+
+def test_of_hosts_that_share_a_ledger_one_works_on_a_feed_at_a_time(
+    vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(vault, every="year")
+    monkeypatch.setattr(answering, "in_postgres", lambda _config: True)
+    monkeypatch.setattr("socket.gethostname", lambda: "first")
+    assert vault.feeds._answering._holds(vault.feeds.get("cities"))
+    monkeypatch.setattr("socket.gethostname", lambda: "second")
+    assert vault.feeds.work() == 0
+    monkeypatch.setattr(answering, "_LEASE", timedelta(0))
+    monkeypatch.setattr("socket.gethostname", lambda: "first")
+    assert vault.feeds._answering._holds(vault.feeds.get("cities"))
+    monkeypatch.setattr("socket.gethostname", lambda: "second")
+    assert vault.feeds.work() == 1, "the lease of the first is over"
 
 
 class Killed(BaseException):

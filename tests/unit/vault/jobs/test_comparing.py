@@ -47,5 +47,7 @@ def test_what_cannot_be_compared_is_refused_when_it_is_submitted(vault: sf.Vault
     assert code_of(submit, "compare", "visits") == "candidates_none"
     assert code_of(submit, "compare", "visits", releases=[made], k=3) == "wish_unknown"
     assert code_of(submit, "compare", "visits", releases=["x"]) == "release_unknown"
+    vault.add("more", "visits.csv", "visits.toml", population="visits")
+    assert code_of(submit, "compare", "more", releases=[made]) == "candidate_foreign"
     theirs = code_of(submit, "compare", "visits", releases=[made], principal="ann")
     assert theirs == "anonymize_owner_only"

@@ -72,18 +72,14 @@ def answered(visit: Visit) -> Page:
     if before is None:
         raise not_found()
     answer = visit.vault.history.answer(visit.principal, before)
-    told = shown(answer, _MOST_ROWS)
-    titles: list[str] = []
-    for column in told.columns:
-        titles += [column.name, *([] if column.bars is None else [column.bar_title])]
-    rows = list(told.rows)
+    table, notes = answer_table(answer)
     return Page(
         {
             "before": before,
-            "table": PageTable("The answer", titles, rows),
-            "more": max(answer.table.num_rows - len(rows), 0),
-            "pictures": pictures_of(answer) if rows else [],
-            "notes": [*told.notes, *answer.guarantee.parameters.get("notes", ())],
+            "table": table,
+            "more": max(answer.table.num_rows - len(table.rows), 0),
+            "pictures": pictures_of(answer) if table.rows else [],
+            "notes": notes,
             "cost": answer.cost_in_words if answer.charged else "nothing: it was paid for before",
             "balance": answer.balance,
             "guarantee": answer.guarantee.statement,
@@ -92,6 +88,16 @@ def answered(visit: Visit) -> Page:
             "clause": _clause(before.asked, answer),
         }
     )
+
+
+def answer_table(answer: Answer) -> tuple[PageTable, list[str]]:
+    """An answer as a table of a page, and what is to be said of it."""
+    told = shown(answer, _MOST_ROWS)
+    titles: list[str] = []
+    for column in told.columns:
+        titles += [column.name, *([] if column.bars is None else [column.bar_title])]
+    notes = [*told.notes, *answer.guarantee.parameters.get("notes", ())]
+    return PageTable("The answer", titles, list(told.rows)), notes
 
 
 def history(visit: Visit) -> Page:
@@ -116,13 +122,18 @@ def _asked(
             name: [one.name for one in declared.schema.columns] for name, declared in seen.items()
         },
         "purposes": purposes,
-        "accounts": gauges(visit),
+        "accounts": [one for one in gauges(visit) if _pays(visit, one["account"])],
         "explained": None,
         "refusal": None,
         "may_ask": "query" in (visit.person.shapes if visit.person else ()),
         "longest": LONGEST_SQL,
     }
     return Page({**facts, **(more or {})}, status)
+
+
+def _pays(visit: Visit, account: str) -> bool:
+    """Whether the visitor's questions are paid from an account: an owner sees those of others."""
+    return visit.person is None or not visit.person.is_owner or "/" not in account
 
 
 def _explained(visit: Visit, said: Mapping[str, str]) -> Mapping[str, Any]:
@@ -157,7 +168,8 @@ def _off(row: Mapping[str, Any]) -> str:
         return f"rank ± {row['ranks95']:,.4g}"
     if "sizes" in row:
         sizes = row["sizes"].items()
-        return "; ".join(f"± {one['bound95']:.4g} of {int(size):,} rows" for size, one in sizes)
+        told = [f"{int(size):,} rows ± {one['bound95']:.4g}" for size, one in sizes]
+        return f"in groups of {', '.join(told)}"
     return f"± {row['bound95']:,.4g}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sfumato.gate.console.analyst.asking import answer_table
 from sfumato.gate.console.visit import Download, Page, PageRoute, Redirect, Visit, Who
 from sfumato.gate.problems import not_found
 from sfumato.report.plots import pictures_of
@@ -39,7 +40,11 @@ def release(visit: Visit) -> Page:
     """One release: what it guarantees, its pictures, and as which files it can be had."""
     found = _release(visit)
     drawn = pictures_of(found.release.public)[:_MOST_PICTURES]
-    return Page({"release": found, "told": found.described(), "pictures": drawn})
+    told = found.described()
+    # A program's few numbers are the whole release: nobody should have to save a file for them.
+    table, notes = answer_table(found.answer()) if told["family"] == "run" else (None, [])
+    facts = {"release": found, "told": told, "pictures": drawn, "table": table, "notes": notes}
+    return Page(facts)
 
 
 def download(visit: Visit) -> Download:

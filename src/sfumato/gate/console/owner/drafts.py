@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import IO, TYPE_CHECKING
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, SfumatoError
 from sfumato.files import whole
 from sfumato.gate.console.owner.uploads import keep_upload, suggested_name
 from sfumato.gate.doors.keeping import allowed_source
 from sfumato.release.in_use import TABLES
 from sfumato.schema.file import load, save
 from sfumato.steward.declaring import draft
+from sfumato.texts import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,7 +131,11 @@ class TableDrafts:
             save(begun.schema, folder / _SCHEMA)
             save(begun.seen, folder / _SEEN)
             with whole(folder / _NOTE, private=True) as new:
-                new.write_text(json.dumps({"name": name, "source": source}), encoding="utf-8")
+                new.write_text(dumps({"name": name, "source": source}), encoding="utf-8")
+        except SfumatoError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            # Where we keep it is no name that who sent it could know.
+            raise type(error)(error.code, error.message.replace(f"{folder}/", "")) from None
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

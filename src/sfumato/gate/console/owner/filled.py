@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from sfumato.errors import SourceError
 from sfumato.gate.problems import status_of, told
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def wrong(error: SfumatoError, fields: Iterable[str]) -> dict[str, str]:
 
     What is not for who sent the form to mend is raised again.
     """
-    if status_of(error) >= 500 and error.__class__.__name__ != "SourceError":
+    if status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, SourceError):
         raise error
     names = sorted(fields, key=len, reverse=True)
     found = _FIELD_OF.get(error.code)

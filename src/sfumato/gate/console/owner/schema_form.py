@@ -73,7 +73,7 @@ def fields_of(schema: Schema) -> dict[str, str]:
         STATE: state_of(schema),
         UNIT: unit.column or ROW,
         MAX_ROWS: str(unit.max_rows) if unit.by_person else "",
-        MAX_GROUPS: str(unit.max_groups) if isinstance(unit, Entity) and unit.max_groups else "",
+        MAX_GROUPS: str(unit.facts().get("max_groups", "")),
     }
     for place, column in enumerate(schema.columns):
         found |= {f"c{place}.{name}": one for name, one in _fields(column).items()}

@@ -28,6 +28,10 @@ if (asking) {
   asking.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(explain, 500); });
 }
 
+// On a phone the navigation is a line that scrolls: show where one is in it.
+const here = document.querySelector(".bar [aria-current]");
+if (here) here.closest("ul").scrollLeft = here.offsetLeft - here.closest("ul").offsetLeft - 40;
+
 // Offer to copy what stands in a box.
 for (const box of document.querySelectorAll(".copied")) {
   const button = document.createElement("button");

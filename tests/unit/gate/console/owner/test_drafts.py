@@ -5,6 +5,9 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+import pytest
+
+from sfumato.errors import SourceError
 from sfumato.gate.console.owner.drafts import CONNECTIONS, TableDrafts, offered
 from sfumato.testing.ledgers import code_of
 
@@ -40,7 +43,10 @@ def test_once_it_is_added_a_table_stays_and_is_no_draft(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_leaves_nothing_behind(tmp_path: Path) -> None:
     drafts = TableDrafts(tmp_path)
-    assert code_of(drafts.from_upload, BytesIO(b"\x00\x01\x02,\n\xff"), "a.csv") != "no error"
+    with pytest.raises(SourceError) as refused:
+        drafts.from_upload(BytesIO(b"\xff\xfe\x00"), "a.csv")
+    assert "'table.csv'" in refused.value.message
+    assert str(tmp_path) not in refused.value.message
     assert list((tmp_path / "tables").iterdir()) == []
 
 

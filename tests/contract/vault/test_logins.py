@@ -1,0 +1,117 @@
+"""What the console keeps, the same in SQLite and in PostgreSQL, and for several servers at once."""
+
+from __future__ import annotations
+
+import stat
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from sfumato.errors import PolicyError
+from sfumato.release.in_use import CONSOLE
+from sfumato.vault.logins import INVITED_SECONDS, Logins
+from sfumato.vault.vault import create_vault, open_vault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sfumato.vault.vault import Vault
+
+_POSTGRES = [pytest.mark.postgres, pytest.mark.xdist_group("postgres")]
+LASTING = {"idle": 1800.0, "absolute": 43200.0}
+SCHEMA = """\
+table = "people"
+[columns.age]
+kind = "integer"
+bounds = [0, 99]
+"""
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=_POSTGRES)])
+def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Vault, Vault]]:
+    """One vault, as two servers have it."""
+    ledger = "ledger.sqlite"
+    if request.param == "postgres":
+        import psycopg
+
+        url, schema = request.getfixturevalue("postgres_url"), f"console_{uuid4().hex}"
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {schema}")
+        ledger = f"{url}&options=-csearch_path%3D{schema}"
+    (tmp_path / "people.csv").write_text("age\n" + "\n".join(map(str, range(90))) + "\n")
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    with ExitStack() as stack:
+        one = stack.enter_context(create_vault(tmp_path / "clinic", ledger=ledger))
+        one.add("people", tmp_path / "people.csv", tmp_path / "people.toml", epsilon=8)
+        one.people.add("ann", "purchaser", epsilon=1, population="people", operator="Ann")
+        yield one, stack.enter_context(open_vault(tmp_path / "clinic"))
+
+
+def test_an_invitation_is_taken_up_once_at_whichever_server(
+    servers: tuple[Vault, Vault], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (vault.logins for vault in servers)
+    old, secret = one.invite("ann"), one.invite("ann")
+    assert (other.invited(old), other.invited(secret)) == (None, "ann")
+    with pytest.raises(PolicyError):
+        one.invite("nobody")
+    assert other.accept(secret, "first") == "ann"
+    assert one.accept(secret, "second") is None
+    assert one.hash_of("ann") == "first"
+    late, now = one.invite("ann"), one._clock()
+    monkeypatch.setattr(other, "_clock", lambda: now + INVITED_SECONDS + 1)
+    assert other.invited(late) is None
+    assert other.accept(late, "third") is None
+
+
+def test_a_session_is_known_to_all_servers_until_it_is_over(servers: tuple[Vault, Vault]) -> None:
+    one, other = (vault.logins for vault in servers)
+    session = one.begin("ann")
+    one.tell(session, ["Done."])
+    found = other.find(session, **LASTING)
+    assert found is not None
+    assert (found.principal, found.notices) == ("ann", ("Done.",))
+    other.seen(session, said=True)
+    again = one.find(session, **LASTING)
+    assert again is not None
+    assert again.notices == ()
+    one.change("ann", "another")
+    assert other.find(session, **LASTING) is None
+    ended = one.begin("ann")
+    other.end(ended, began_before=0.0)
+    assert one.find(ended, **LASTING) is None
+
+
+def test_tries_are_counted_over_all_servers(servers: tuple[Vault, Vault]) -> None:
+    one, other = (vault.logins for vault in servers)
+    tries = [logins.may_try("ann", most=3, seconds=60) for logins in (one, other, one, other)]
+    assert tries == [True, True, True, False]
+    one.forget_tries("ann")
+    assert other.may_try("ann", most=3, seconds=60)
+
+
+def test_a_question_is_kept_once_with_its_answer(servers: tuple[Vault, Vault]) -> None:
+    one, other = servers
+    asked = {"sql": "SELECT COUNT(*) AS n FROM people", "epsilon": "0.5"}
+    answer = one.query(asked["sql"], epsilon=0.5, principal="ann", request_id="console/r")
+    for vault in (one, other):
+        vault.history.keep("ann", "r", asked, answer, ["people"])
+    [kept] = other.history.list("ann")
+    assert kept.asked == asked
+    again = other.history.answer("ann", kept)
+    assert again.table == answer.table
+    assert again.remaining == answer.remaining
+    assert other.history.get("bob", "r") is None
+
+
+def test_nothing_that_lets_somebody_in_lies_in_the_file(tmp_path: Path) -> None:
+    with create_vault(tmp_path / "clinic") as vault:
+        vault.people.add("ann", "purchaser", operator="Ann")
+        secrets = [vault.logins.invite("ann"), vault.logins.begin("ann")]
+        assert isinstance(vault.logins, Logins)
+    kept = tmp_path / "clinic" / CONSOLE
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert not [one for one in secrets if one.encode() in kept.read_bytes()]
