@@ -23,6 +23,7 @@ from sfumato.report.blocks import PageTable
 from sfumato.report.plots import pictures_of
 from sfumato.texts import minute
 from sfumato.vault.families import FAMILIES
+from sfumato.vault.requests import OwnRequest
 from sfumato.vault.session import explain
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def ask(visit: Visit) -> Page | Redirect:
         return _asked(visit, said, request, {"explained": _explained(visit, said)})
     try:
         questions, prepared = _planned(visit, said)
-        answer = questions.answer(_QUERY, prepared, request_id=f"console/{request}")
+        answer = questions.answer(_QUERY, prepared, request_id=OwnRequest(f"console/{request}"))
     except SfumatoError as error:
         told = _refusal(error, charging=True)
         # A new request: what was refused for good under this one must not stand in the way.
