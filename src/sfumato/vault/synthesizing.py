@@ -92,16 +92,8 @@ def prepare(
             weighed=weighed,
             sets=named,
         )
-    return _of_table(
-        facts,
-        facts.price(offer),
-        columns,
-        (cut, week),
-        (wanted, weighed),
-        method=method,
-        rows=rows,
-        workload=workload,
-    )
+    return _of_table(facts, facts.price(offer), columns, (cut, week), (wanted, weighed),
+                     method=method, rows=rows, workload=workload)  # fmt: skip
 
 
 def _of_table(
