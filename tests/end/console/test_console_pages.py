@@ -156,6 +156,19 @@ def test_axe_finds_nothing_and_words_stay_in_their_place(
 
 
 @needs_chromium
+def test_the_owners_tables_are_no_wider_than_a_phone(
+    console: Console, visit: Callable[..., Page]
+) -> None:
+    asked = {"kind": "histogram", "columns": ["sex"], "epsilon": "0.01"}
+    console.vault.jobs.wait(console.vault.jobs.submit("publish", "people", **asked), seconds=30)
+    page = visit("owner", screen="light 390")
+    for path in ("jobs", "releases", "owner/releases", "owner/people"):
+        page.goto(f"{console.url}/console/{path}")
+        assert page.locator("td").count() > 0, path
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+@needs_chromium
 def test_without_a_script_one_reads_and_asks(console: Console, browser: Browser) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
