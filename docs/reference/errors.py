@@ -61,9 +61,11 @@ def codes() -> Iterator[tuple[Path, str, int, str]]:
     """Every place in the source that gives a code, with its exit code and its message."""
     from sfumato.privacy.numbers import CODES
 
-    trees = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
-    calls = [call for path, tree in trees.items() for call in _calls(path, tree)]
-    yield from _codes(calls, _with_derived(exit_codes(), trees.values()))
+    calls: list[Call] = []
+    classes: list[ast.ClassDef] = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        _collect(calls, classes, path, ast.parse(path.read_text()))
+    yield from _codes(calls, _with_derived(exit_codes(), classes))
     for code in CODES:  # built from the name of a parameter and what is wrong with it
         yield SOURCE / "privacy" / "numbers.py", code, exit_codes()["ParameterError"], "{...}"
 
@@ -80,7 +82,11 @@ class Call:
     @cached_property
     def name(self) -> tuple[Path | None, str]:
         """What is called; a private function is one of its own module."""
-        called = ast.unparse(self.node.func).rpartition(".")[2]
+        match self.node.func:
+            case ast.Name(id=called) | ast.Attribute(attr=called):
+                pass
+            case _:  # what another call or a place in a table gives has no name
+                called = ""
         return _known_as(self.path, self.within if called == "cls" else called)
 
 
@@ -88,13 +94,22 @@ def _known_as(path: Path, name: str) -> tuple[Path | None, str]:
     return path if name.startswith("_") else None, name
 
 
-def _calls(
-    path: Path, node: ast.AST, within: str = "", function: ast.FunctionDef | None = None
-) -> Iterator[Call]:
+def _collect(
+    calls: list[Call],
+    classes: list[ast.ClassDef],
+    path: Path,
+    node: ast.AST,
+    within: str = "",
+    function: ast.FunctionDef | None = None,
+) -> None:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Call):
-            yield Call(path, within, function, child)
-        yield from _calls(
+            calls.append(Call(path, within, function, child))
+        elif isinstance(child, ast.ClassDef):
+            classes.append(child)
+        _collect(
+            calls,
+            classes,
             path,
             child,
             child.name if isinstance(child, ast.ClassDef) else within,
@@ -102,9 +117,8 @@ def _calls(
         )
 
 
-def _with_derived(leaving: Mapping[str, int], trees: Iterable[ast.AST]) -> dict[str, int]:
+def _with_derived(leaving: Mapping[str, int], classes: Iterable[ast.ClassDef]) -> dict[str, int]:
     """The exit codes of errors, and of classes elsewhere that are made from them."""
-    classes = [one for tree in trees for one in ast.walk(tree) if isinstance(one, ast.ClassDef)]
     found = dict(leaving)
     known = 0
     while known < len(found):

@@ -6,6 +6,7 @@ answers. The entropy is seeded.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sfumato.ledger.receipt import Receipt, Stage
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -169,9 +170,16 @@ def ratios(values: NDArray[np.int64], rows: int, total: int) -> dict[str, float]
     return found
 
 
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize(("epsilon", "delta"), [("0.1", "0"), ("1", "0"), ("1", "1e-5")])
-@pytest.mark.parametrize("name", RATIOS)
+def _by_turns() -> Iterator[Any]:
+    """Every ratio at every price, of one unit or the other; all of them in `slow`."""
+    for turn, (name, (epsilon, delta), unit) in enumerate(
+        product(RATIOS, [("0.1", "0"), ("1", "0"), ("1", "1e-5")], UNITS)
+    ):
+        fast = (turn // 2 + turn) % 2 == 0
+        yield pytest.param(unit, epsilon, delta, name, marks=[] if fast else [pytest.mark.slow])
+
+
+@pytest.mark.parametrize(("unit", "epsilon", "delta", "name"), [*_by_turns()])
 def test_E_bars_of_shares_and_ratios_hold_at_every_size(
     unit: str, epsilon: str, delta: str, name: str
 ) -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.end.test_programs import has_chamber
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -22,4 +23,6 @@ EXAMPLES = [
 def test_example_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "assert" in code, "an example shows what comes out of it"
+    if "private.run(" in code and not has_chamber():
+        pytest.skip("no sandbox holds on this machine")
     exec(compile(code, "example", "exec"), {"__name__": "example"})  # noqa: S102

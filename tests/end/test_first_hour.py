@@ -9,13 +9,15 @@ import json
 import random
 import re
 import subprocess
-import sys
 from datetime import date, timedelta
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-COMMAND = Path(sys.executable).with_name("sfumato")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("warm_path")
 ROWS = 3000
 
 QUESTIONS = [
@@ -65,7 +67,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def sfumato(home: Path, *words: str) -> str:
     """What a command says and hints; it ends well."""
-    ran = subprocess.run([COMMAND, *words], cwd=home, capture_output=True, text=True)
+    ran = subprocess.run(["sfumato", *words], cwd=home, capture_output=True, text=True)
     assert ran.returncode == 0, f"sfumato {' '.join(words)}\n{ran.stderr}"
     assert "Traceback" not in ran.stderr
     return ran.stdout + ran.stderr

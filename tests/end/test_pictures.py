@@ -132,7 +132,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-@pytest.fixture(scope="module", params=SCREENS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        # Either light with either size, and all four in `slow`.
+        pytest.param(one, marks=[] if one in ("light 1280", "dark 390") else [pytest.mark.slow])
+        for one in SCREENS
+    ],
+)
 def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     opened = open_page(browser, request.param)
     yield opened

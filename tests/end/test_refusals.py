@@ -43,7 +43,7 @@ from .spoiling import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 ROOT = Path(__file__).parents[2]
 FRONT = ROOT / "tests" / "unit" / "query"
@@ -535,8 +535,16 @@ def test_a_refusal_changes_nothing(
     check_refused(case, home, capsys)
 
 
+@pytest.mark.parametrize(
+    "questions",
+    [
+        pytest.param({one: question for question, one in QUESTIONS.items()}.values(), id="a code"),
+        pytest.param(QUESTIONS, id="all", marks=pytest.mark.slow),
+    ],
+)
 def test_no_refused_question_changes_anything(
-    home: Path, capsys: pytest.CaptureFixture[str]
+    questions: Iterable[str], home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for question, code in QUESTIONS.items():
+    for question in questions:
+        code = QUESTIONS[question]
         check_refused(Case(code, ("query", question, "--epsilon", "0.1")), home, capsys)

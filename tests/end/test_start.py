@@ -71,12 +71,8 @@ def _seconds(code: str, *arguments: str) -> float:
 
 
 @pytest.mark.usefixtures("vault")
-def test_a_question_takes_little_longer_than_loading_its_tools(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Without bytecode most of the time would go into compiling, which is done once.
-    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "bytecode"))
+def test_a_question_takes_little_longer_than_loading_its_tools() -> None:
+    # Most of the first time may go into compiling, which is done once: tests/conftest.py.
     asked = ("query", "SELECT COUNT(*) AS n FROM people", "--vault", "clinic")
     command = "from sfumato.cli import main; main()"
     assert seconds(command, *asked) < 2 * seconds(TOOLS)

@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.cli.main import run
 
-COMMAND = Path(sys.executable).with_name("sfumato")
+pytestmark = pytest.mark.usefixtures("warm_path")
 CHECKER = Path(__file__).parents[2] / "src" / "sfumato" / "ledger" / "checker.py"
 COUNT = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
 SCHEMA = """\
@@ -53,7 +53,7 @@ print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
 def sfumato(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=120
+        ["sfumato", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=120
     )
 
 
@@ -188,10 +188,9 @@ def test_a_unit_that_does_not_tell_people_apart_is_refused_or_warned_of(
         '[columns.who]\nkind = "text"\nrole = "identifier"\nnullable = false\n'
         '[columns.age]\nkind = "integer"\nbounds = [0, 110]\n'
     )
-    command = str(Path(sys.executable).with_name("sfumato"))
-    subprocess.run([command, "init", "v"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(["sfumato", "init", "v"], cwd=tmp_path, check=True, capture_output=True)
     added = subprocess.run(
-        [command, "add", "t", "t.csv", "--schema", "t.toml", "--epsilon", "1", "--vault", "v"],
+        ["sfumato", "add", "t", "t.csv", "--schema", "t.toml", "--epsilon", "1", "--vault", "v"],
         cwd=tmp_path, check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert added.returncode == outcome, added.stderr

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import ParameterError
-from sfumato.privacy.units import Entity, Neighbours
+from sfumato.privacy.units import Neighbours
 from sfumato.publish.options import several
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Values
@@ -105,24 +105,25 @@ def node_table(request: FormRequest, people: object, columns: object) -> NodeTab
             f"{suggestion(name, request.others)} Add it with --population of this one.",
         )
     unit = schema.unit
-    if not isinstance(unit, Entity) or unit.max_rows != 1:
+    if len(unit.columns) != 1 or unit.max_rows != 1:
         raise ParameterError(
             "nodes_unit",
             f"Data set {quoted(name)} must have one row for each node. Declare in its schema "
             'unit = { column = "id", max_rows = 1 }.',
         )
+    [key] = unit.columns
     end = next(iter(request.form.parts.values()))[0]
-    if schema.column(unit.column).kind is not request.schema.column(end).kind:
+    if schema.column(key).kind is not request.schema.column(end).kind:
         raise ParameterError(
             "nodes_key",
-            f"Column {quoted(unit.column)} of {quoted(name)} names nodes otherwise than "
+            f"Column {quoted(key)} of {quoted(name)} names nodes otherwise than "
             f"{quoted(end)} of {quoted(request.dataset)}. Declare one kind.",
         )
     wanted = None if columns is None else several(columns, "columns")
     chosen = [
         one
         for one in (schema.columns if wanted is None else map(schema.column, wanted))
-        if one.name != unit.column and (wanted is not None or _values(one))
+        if one.name != key and (wanted is not None or _values(one))
     ]
     missing = [one.name for one in chosen if not _values(one)]
     many = prod(len(_values(one)) for one in chosen)
@@ -134,7 +135,7 @@ def node_table(request: FormRequest, people: object, columns: object) -> NodeTab
             f"{MOST_KINDS} combinations in all, but {told}. Name others with --columns A,B.",
         )
     weight = 1 if unit.relation is Neighbours.ADD_REMOVE else 2
-    return NodeTable(name, unit.column, tuple(chosen), weight)
+    return NodeTable(name, key, tuple(chosen), weight)
 
 
 def _values(column: Column) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,18 @@ from scipy import sparse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_BLOCK = 1 << 24
+"""So many pairs of ends of paths of two edges are looked at together."""
+
+
+class Shared(NamedTuple):
+    """What pairs of nodes share."""
+
+    triangles: int
+    single: NDArray[np.int64]
+    """By the number of neighbours that a pair shares, the most that only one of them has."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +49,33 @@ class Graph:
         """The symmetric matrix of its edges."""
         first, second = self.edges.T
         ends = np.concatenate([first, second]), np.concatenate([second, first])
-        ones = np.ones(2 * len(self.edges), dtype=np.int64)
+        ones = np.ones(2 * len(self.edges), dtype=np.int32)
         return sparse.csr_array((ones, ends), shape=(self.nodes, self.nodes))
 
     @cached_property
-    def shared(self) -> sparse.csr_array:
-        """How many neighbours two nodes share, for every pair that shares any."""
-        return sparse.csr_array(sparse.triu(self.adjacency @ self.adjacency, k=1))
+    def shared(self) -> Shared:
+        """What pairs of nodes share, counted a block of nodes at a time: memory stays bounded."""
+        adjacency, degrees = self.adjacency, self.degrees
+        work = np.cumsum(adjacency @ degrees)
+        total = int(work.max(initial=0))
+        ends = np.searchsorted(work, np.arange(_BLOCK, total + _BLOCK, _BLOCK)) + 1
+        most, largest = np.zeros(self.nodes + 1, dtype=np.int64), 0
+        closed, start = 0, 0
+        for end in np.unique(np.minimum(ends, self.nodes)).tolist():
+            rows = adjacency[start:end]
+            found = (rows @ adjacency).tocoo()
+            later = found.col > found.row + start
+            one, other, both = found.row[later], found.col[later], found.data[later]
+            if not len(one):  # of no places scipy gives a matrix
+                start = end
+                continue
+            tied = np.asarray(rows[one, other]).ravel().astype(np.int64)
+            closed += int((both * tied).sum())
+            single = degrees[one + start] + degrees[other] - 2 * both - 2 * tied
+            np.maximum.at(most, both, single)
+            largest = max(largest, int(both.max(initial=0)))
+            start = end
+        return Shared(closed // 3, most[: largest + 1])
 
 
 def graph_of(pairs: NDArray[np.int64], nodes: int) -> Graph:

@@ -32,7 +32,7 @@ MECHANISMS = ("ladder", "smooth")
 
 def triangles(graph: Graph) -> int:
     """How many triples of nodes are all tied."""
-    return int((graph.adjacency * graph.shared).sum()) // 3
+    return graph.shared.triangles
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,7 @@ class TriangleSensitivity:
     @classmethod
     def of(cls, graph: Graph) -> TriangleSensitivity:
         """The pairs of a graph that can be the largest at some distance."""
-        pairs = graph.shared.tocoo()
-        tied = np.asarray(graph.adjacency[pairs.row, pairs.col]).ravel()
-        both = np.asarray(pairs.data, dtype=np.int64)
-        degrees = graph.degrees
-        one = degrees[pairs.row] + degrees[pairs.col] - 2 * both - 2 * tied
-        most = np.zeros(int(both.max(initial=0)) + 1, dtype=np.int64)
-        np.maximum.at(most, both, one)
+        most = graph.shared.single.copy()
         most[0] = _strangers(graph)
         return cls(np.arange(len(most)), most)
 
@@ -73,12 +67,11 @@ def _strangers(graph: Graph) -> int:
     """The most nodes joined to exactly one of two that share none."""
     order = np.argsort(-graph.degrees, kind="stable")
     degrees, best = graph.degrees[order], 0
-    both = graph.shared + graph.shared.T
     for place, node in enumerate(order[:-1].tolist()):
         if degrees[place] + degrees[place + 1] <= best:
             break
         free = np.ones(graph.nodes, dtype=bool)
-        free[both.indices[both.indptr[node] : both.indptr[node + 1]]] = False
+        free[(graph.adjacency[[node]] @ graph.adjacency).indices] = False
         tied = graph.adjacency.indices[
             graph.adjacency.indptr[node] : graph.adjacency.indptr[node + 1]
         ]

@@ -45,7 +45,7 @@ KINDS = {
         "of a graph: how many triangles it has", "sfumato.graph.triangles", "edges"
     ),
     "stars": PublicationKind(
-        "of a graph: how many pairs of ties meet in a node, or k=3 of them",
+        "of a graph: pairs of ties that meet in a node, or k=3 of them",
         "sfumato.graph.stars",
         "edges",
     ),

@@ -9,14 +9,21 @@ from __future__ import annotations
 import json
 import os
 import platform
+import select
 import shutil
 import subprocess
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sfumato.sandbox import runtime, seccomp
 from sfumato.sandbox.launcher import Started, sealed
 from sfumato.sandbox.workers import ForkingChamber
 
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+_SAYING_SECONDS = 10.0
 _SHUT = (
     *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
     *("--die-with-parent", "--new-session", "--clearenv", "--as-pid-1"),
@@ -31,9 +38,7 @@ class Bubblewrap(ForkingChamber):
 
     def _start(self, control: int) -> Started:
         """Start it; it tells under which number we see the process that is the first inside."""
-        command = shutil.which("bwrap")
-        if command is None:
-            raise FileNotFoundError("bwrap is not installed")
+        command = _trusted()
         steps = sealed(seccomp.first_filter(platform.machine(), programs=True))
         try:
             reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -54,9 +59,34 @@ class Bubblewrap(ForkingChamber):
                     )
                 finally:
                     os.close(writer)
-                return Started(process, _first_inside(told.read(), process))
+                return Started(process, _first_inside(_heard(told), process))
         finally:
             os.close(steps)
+
+
+def _trusted() -> str:
+    """Where bwrap is; one that others than root and ourselves could have put there is not run."""
+    found = shutil.which("bwrap")
+    if found is None:
+        raise FileNotFoundError("bwrap is not installed")
+    for path in (Path(found).resolve(), Path(found).resolve().parent):
+        state = path.stat()
+        if state.st_uid not in {0, os.geteuid()} or state.st_mode & 0o022:
+            raise PermissionError(f"others may change {path}, so its bwrap is not run")
+    return found
+
+
+def _heard(told: BinaryIO) -> bytes:
+    """What is written before the other end is closed; one who keeps it open is not waited for."""
+    said, end = b"", time.monotonic() + _SAYING_SECONDS
+    poll = select.poll()
+    poll.register(told, select.POLLIN)
+    while (left := end - time.monotonic()) > 0 and poll.poll(1000 * left):
+        piece = os.read(told.fileno(), 4096)
+        if not piece:
+            return said
+        said += piece
+    return b""
 
 
 def _first_inside(told: bytes, process: subprocess.Popen[bytes]) -> int:

@@ -75,6 +75,11 @@ class Worker:
         self._control = ours
         self._base = 0
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it said so."""
+        return self._base > 0
+
     def ready(self, seconds: float) -> bool:
         """Wait until it has loaded what programs need; whether it has."""
         if self._told(seconds) != b"R":

@@ -43,6 +43,9 @@ class _Rule(NamedTuple):
 
 _NO_NEW_CODE = _Rule(2, no_bits=4)
 _ASKS_ONLY = _Rule(2, values=(0,))
+_OF_ITSELF = _Rule(0, values=(0,))
+_COMMON_CLOCK = _Rule(0, no_bits=1 << 31)
+"""The clocks of other processes have negative numbers."""
 
 # Name: (x86_64, aarch64), from the kernel's own tables; -1 where a machine has no such call.
 _COMPUTING: dict[str, tuple[int, int]] = {
@@ -58,18 +61,21 @@ _COMPUTING: dict[str, tuple[int, int]] = {
     "exit": (60, 93), "exit_group": (231, 94), "futex": (202, 98), "sched_yield": (24, 124),
     "sched_getaffinity": (204, 123), "getcpu": (309, 168), "set_robust_list": (273, 99),
     "rseq": (334, 293), "membarrier": (324, 283), "getrandom": (318, 278), "uname": (63, 160),
-    "sysinfo": (99, 179), "getrusage": (98, 165), "times": (100, 153), "getrlimit": (97, 163),
+    "getrusage": (98, 165), "times": (100, 153), "getrlimit": (97, 163),
     "poll": (7, -1), "ppoll": (271, 73), "select": (23, -1), "pselect6": (270, 72),
     "mmap": (9, 222), "mprotect": (10, 226), "ioctl": (16, 29), "fcntl": (72, 25),
     "prlimit64": (302, 261),
 }  # fmt: skip
-_ONLY_SO: dict[str, _Rule] = {
-    "mmap": _NO_NEW_CODE,
-    "mprotect": _NO_NEW_CODE,
-    "ioctl": _Rule(1, values=(0x5401, 0x5450, 0x5451)),  # is it a terminal; close it on exec
+_ONLY_SO: dict[str, tuple[_Rule, ...]] = {
+    "mmap": (_NO_NEW_CODE,),
+    "mprotect": (_NO_NEW_CODE,),
+    "clock_gettime": (_COMMON_CLOCK,),
+    "clock_getres": (_COMMON_CLOCK,),
+    "clock_nanosleep": (_COMMON_CLOCK,),
+    "ioctl": (_Rule(1, values=(0x5401, 0x5450, 0x5451)),),  # is it a terminal; close it on exec
     # No locks and no leases: files of the runtime are shared, and a lock on one could be seen.
-    "fcntl": _Rule(1, values=(0, 1, 2, 3, 1030)),
-    "prlimit64": _ASKS_ONLY,
+    "fcntl": (_Rule(1, values=(0, 1, 2, 3, 1030)),),
+    "prlimit64": (_OF_ITSELF, _ASKS_ONLY),
 }
 
 _NEVER: dict[str, tuple[int, int]] = {
@@ -115,7 +121,7 @@ def first_filter(machine: str, *, programs: bool) -> bytes:
     code += [
         _one(_CLONE3[column], _returned(_REFUSE | errno.ENOSYS)),
         _one(_CLONE[column], _checked(_Rule(0, no_bits=_NEW_NAMESPACES))),
-        _one(_COMPUTING["ioctl"][column], _checked(_TYPING_FOR_OTHERS, taken=False)),
+        _one(_COMPUTING["ioctl"][column], _refused_if(_TYPING_FOR_OTHERS)),
     ]
     return _assembled(machine, code, _returned(_ALLOW))
 
@@ -124,7 +130,7 @@ def last_filter(machine: str) -> bytes:
     """What a block's program may still ask of the kernel; all else fails as not permitted."""
     column = _MACHINES[machine].column
     code = [
-        _one(numbers[column], _checked(_ONLY_SO[name]) if name in _ONLY_SO else _returned(_ALLOW))
+        _one(numbers[column], _checked(*_ONLY_SO[name]) if name in _ONLY_SO else _returned(_ALLOW))
         for name, numbers in _COMPUTING.items()
     ]
     return _assembled(machine, code, _refused())
@@ -143,19 +149,29 @@ def _one(number: int, body: bytes) -> bytes:
     return b"" if number < 0 else _step(_EQUAL, number, 0, len(body) // 8) + body
 
 
-def _checked(rule: _Rule, *, taken: bool = True) -> bytes:
-    """Taken if the rule holds, refused if not; or the other way round.
+def _checked(*rules: _Rule) -> bytes:
+    """Taken if all rules hold, refused if not.
 
-    Bits lie in the lower half, as the kernel reads them; a value is compared in both halves.
+    Bits lie in the lower half, as the kernel reads them; a value of zero is compared in both.
     """
-    met, unmet = (_returned(_ALLOW), _refused()) if taken else (_refused(), _returned(_ALLOW))
+    return b"".join(map(_required, rules)) + _returned(_ALLOW)
+
+
+def _required(rule: _Rule) -> bytes:
+    """Refused unless the rule holds; then on to what follows."""
     low = _step(_LOAD, _ARGUMENTS_AT + 8 * rule.argument)
     if rule.no_bits:
-        return low + _step(_ANY_BIT, rule.no_bits, 1, 0) + met + unmet
+        return low + _step(_ANY_BIT, rule.no_bits, 0, 1) + _refused()
     if rule.values == (0,):
         high = _step(_LOAD, _ARGUMENTS_AT + 8 * rule.argument + 4)
-        return low + _step(_EQUAL, 0, 0, 3) + high + _step(_EQUAL, 0, 0, 1) + met + unmet
-    return low + _among(rule.values) + unmet + met
+        return low + _step(_EQUAL, 0, 0, 2) + high + _step(_EQUAL, 0, 1, 0) + _refused()
+    return low + _among(rule.values) + _refused()
+
+
+def _refused_if(rule: _Rule) -> bytes:
+    """Refused if an argument is one of these."""
+    low = _step(_LOAD, _ARGUMENTS_AT + 8 * rule.argument)
+    return low + _among(rule.values) + _returned(_ALLOW) + _refused()
 
 
 def _among(values: Sequence[int]) -> bytes:

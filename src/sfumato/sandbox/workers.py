@@ -8,7 +8,8 @@ import platform
 import time
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato.sandbox import runtime, seccomp
@@ -69,9 +70,9 @@ class ForkingChamber(ABC):
             return []
         with self._setup(program, width, limits, rows=any(blocks)) as setup:
             job = _Job(self, setup, blocks, width, limits, min(workers, len(blocks)))
-            results = job.done()
+            results = job.done(on_time=on_time)
         if on_time:
-            time.sleep(max(job.end - time.monotonic(), 0.0))
+            _until(job.end)
         return results
 
     def rehearse(
@@ -152,7 +153,12 @@ def _resources(limits: BlockLimits) -> dict[str, int]:
 
 
 class _Job:
-    """One program on all blocks: block i is worker i modulo their number's, whatever happens."""
+    """One program on all blocks: block i is worker i modulo their number's, whatever happens.
+
+    Each block begins at a time of its own, which follows from its number alone: a clock then tells
+    it nothing of the blocks before. A worker that is lost, such as one that cannot end a block in
+    time, is followed by one that stands by, so that blocks after it do not wait.
+    """
 
     def __init__(
         self,
@@ -174,15 +180,17 @@ class _Job:
         """When its records may be given: known when the workers are ready, before any block is."""
         return self._ready + longest_seconds(len(self._blocks), self._workers, self._limits)
 
-    def done(self) -> list[bytes | None]:
+    def done(self, *, on_time: bool) -> list[bytes | None]:
         """Run it; when this ends, however it does, no process of it is left."""
         with ExitStack() as stack:
-            team = self._chamber.team(self._setup, self._workers, stack)
+            each = 2 if on_time else 1
+            team = self._chamber.team(self._setup, each * self._workers, stack)
             self._ready = time.monotonic()
             # Ended in this order: nobody waits for a worker that is gone.
             pool = stack.enter_context(ThreadPoolExecutor(self._workers))
             stack.callback(self._stop, team)
-            list(pool.map(self._work, range(self._workers), team))
+            crews = [team[place :: self._workers] for place in range(self._workers)]
+            list(pool.map(partial(self._work, on_time=on_time), range(self._workers), crews))
         return self._results
 
     def _stop(self, team: list[Worker]) -> None:
@@ -190,28 +198,35 @@ class _Job:
         for worker in team:
             worker.forget()
 
-    def _work(self, place: int, worker: Worker | None) -> None:
-        """All blocks of one worker; one that is lost is replaced."""
+    def _work(self, place: int, crew: list[Worker], *, on_time: bool) -> None:
+        """All blocks of one place."""
         with ExitStack() as stack:
             for turn, index in enumerate(range(place, len(self._blocks), self._workers)):
-                latest = self._latest(turn)
-                if worker is None:
-                    worker = self._replacement(latest, stack)
-                if worker is None or self._stopped or time.monotonic() > latest:
+                begin = self._begin(turn)
+                if on_time:
+                    _until(begin)
+                    self._recruit(crew, stack)
+                late = time.monotonic() > begin + SPARE_SECONDS / 2
+                if not crew or self._stopped or (on_time and late):
                     continue
-                outcome = worker.run(self._blocks[index], self._width, self._limits, listen=False)
+                outcome = crew[0].run(self._blocks[index], self._width, self._limits, listen=False)
                 if outcome is None:
-                    worker = None
+                    crew.pop(0)
                 else:
                     self._results[index] = outcome.record
 
-    def _latest(self, turn: int) -> float:
-        """When a worker's block must have begun, so that the whole job ends when it should."""
-        return self._ready + SPARE_SECONDS / 2 + turn * (self._limits.seconds + OVERHEAD_SECONDS)
+    def _begin(self, turn: int) -> float:
+        """When a place's block begins, whatever those before it did."""
+        return self._ready + turn * (self._limits.seconds + OVERHEAD_SECONDS)
 
-    def _replacement(self, latest: float, stack: ExitStack) -> Worker | None:
-        try:
-            worker = self._chamber.worker(self._setup, stack)
-        except OSError:
-            return None
-        return worker if worker.ready(max(latest - time.monotonic(), 0.0)) else None
+    def _recruit(self, crew: list[Worker], stack: ExitStack) -> None:
+        """Have somebody come who will stand by, where nobody does; he gets ready meanwhile."""
+        if len(crew) < 2:
+            with suppress(OSError):
+                crew.append(self._chamber.worker(self._setup, stack))
+        if crew and not crew[0].is_ready and not crew[0].ready(0.0):
+            crew.append(crew.pop(0))
+
+
+def _until(moment: float) -> None:
+    time.sleep(max(moment - time.monotonic(), 0.0))

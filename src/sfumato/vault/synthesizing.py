@@ -68,9 +68,8 @@ def prepare(
         useless = {"quantiles": quantiles, "weekdays": weekdays,
                    "target": target, "workload": workload, "child": child, "key": key}  # fmt: skip
         refuse_useless(f"A synthesis as {made}", useless)
-        said = {"method": method, "rows": rows, "nodes": nodes, "people": people,
-                "columns": columns, **options}  # fmt: skip
-        return prepare_twin(facts, offer, made, said)
+        said = {"method": method, "rows": rows, "nodes": nodes, "people": people, **options}
+        return prepare_twin(facts, offer, made, {"columns": columns, **said})
     refuse_useless("A synthesis of a table", {"nodes": nodes, "people": people, **options})
     if rows is not None:
         given.whole(rows, "rows")
@@ -93,16 +92,8 @@ def prepare(
             weighed=weighed,
             sets=named,
         )
-    return _of_table(
-        facts,
-        facts.price(offer),
-        columns,
-        (cut, week),
-        (wanted, weighed),
-        method=method,
-        rows=rows,
-        workload=workload,
-    )
+    return _of_table(facts, facts.price(offer), columns, (cut, week), (wanted, weighed),
+                     method=method, rows=rows, workload=workload)  # fmt: skip
 
 
 def _of_table(

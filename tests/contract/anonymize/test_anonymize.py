@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,16 @@ def test_engines_agree(
     assert rows(sf.Release.load(tmp_path / "out.csv").table) == rows(there.table)
 
 
-@pytest.mark.parametrize("algorithm", ["optimal", "mondrian"])
+@pytest.mark.parametrize(
+    ("open_engine", "algorithm"),
+    [
+        # Cuts are hundreds of small queries, which take a server that starts slowly ten seconds.
+        *product(("duckdb", "postgres"), ("optimal", "mondrian")),
+        ("spark", "optimal"),
+        pytest.param("spark", "mondrian", marks=pytest.mark.slow),
+    ],
+    indirect=["open_engine"],
+)
 def test_engines_agree_on_what_does_not_fit_in_memory(
     open_engine: Open, duckdb_engine: Open, algorithm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,8 @@ VISITS = sf.Schema(
 AT_HAND = {
     *("acknowledge", "addresses", "check_purpose", "config", "gatekeeper", "ledger", "refresh"),
     *("stop_thread", "asker", "session"),
+    # The console's own: passwords and open pages stay where the server is.
+    *("logins", "history", "close_console"),
 }
 """What only who has the folder needs."""
 STAFF = sf.Schema(

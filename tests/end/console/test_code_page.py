@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from tests.end.browsing import SCREENS, needs_chromium, words_at_fault
 from tests.unit.programs.chambers import OpenChamber
 
 from sfumato.programs import request
+
+from .test_office_journey import serious
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,8 +37,7 @@ def room() -> Iterator[OpenChamber]:
 
 def look(page: Page, screen: str) -> None:
     """Nobody is kept out, and nothing stands beyond the edge."""
-    found = Axe().run(page).response["violations"]
-    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+    assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= int(screen.split()[1])
     assert words_at_fault(page) == []
 
@@ -77,6 +77,7 @@ def test_a_program_from_its_first_mistake_to_its_answer(
     look(page, "light 1280")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("screen", SCREENS)
 def test_the_page_on_every_screen(
     visit: Callable[..., Page], console: Console, screen: str

@@ -64,7 +64,8 @@ def test_an_edge_or_a_node_moves_ties_by_no_more_than_said(small_graphs: list[Gr
     flipped = [np.abs(table[mask] - table[mask ^ 1 << at]).sum()
                for mask in range(1024) for at in range(10)]  # fmt: skip
     assert max(flipped) <= 3
-    gone, changed = [], []
+    gone: list[int] = []
+    changed: list[int] = []
     for mask, graph in enumerate(small_graphs):
         for node in range(5):
             for to, moved in ((-1, gone), ((codes[node] + 1) % 3, changed)):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Ranges = NDArray[np.int64]
 
-LINE, SIDE, EDGE = 500, 40, 8
+LINE, SIDE, EDGE = 500, 40, 6
 
 
 def points(size: int) -> Ranges:
@@ -123,7 +123,14 @@ def optimised_methods(request: Request) -> Iterator[float]:
         yield quadtree.of_cells(request, budget="optimised").workload_mse
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+ALIKE = ("short", "long", "strips", "tall", "few rectangles")
+"""Workloads of shapes that others have too, of other sizes."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.slow] if one in ALIKE else []) for one in WORKLOADS],
+)
 def test_auto_is_as_good_as_the_best_single_method(name: str) -> None:
     shape, boxes = WORKLOADS[name]
     request = request_for(whole_numbers(*shape), boxes=boxes, epsilon="1/10")
@@ -162,10 +169,13 @@ def _cells(request: Request) -> list[range]:
 
 
 RANDOM = [
-    pytest.param(shape, count, cost, marks=[pytest.mark.slow] if count > 30 else [])
+    # By turns at one price and at the other, all of them at both in `slow`.
+    pytest.param(
+        shape, count, cost, marks=[pytest.mark.slow] if count > 30 or place % 2 != turn else []
+    )
     for shape, counts in (((150,), (1, 4, 30, 120, 300)), ((24, 20), (1, 7, 20, 60, 250)))
-    for count in counts
-    for cost in ({"epsilon": "1/2"}, {"rho": "1/8"})
+    for place, count in enumerate(counts)
+    for turn, cost in enumerate(({"epsilon": "1/2"}, {"rho": "1/8"}))
 ]
 
 
@@ -189,7 +199,13 @@ def test_auto_is_never_worse_than_a_method_it_knows(
     assert found.workload_mse <= min(others) * (1 + 1e-3)
 
 
-@pytest.mark.parametrize("cost", [{"epsilon": 1}, {"rho": "1/2"}], ids=["epsilon", "rho"])
+@pytest.mark.parametrize(
+    "cost",
+    [
+        pytest.param({"epsilon": 1}, id="epsilon"),
+        pytest.param({"rho": "1/2"}, id="rho", marks=pytest.mark.slow),
+    ],
+)
 def test_there_is_no_cliff_where_queries_make_many_regions(cost: dict[str, Any]) -> None:
     boxes = beside(some(128, 20), some(128, 20, seed=2))
     errors = [

@@ -234,31 +234,36 @@ from tests.unit.release import test_writer as its
 def kill():
     os.kill(os.getpid(), signal.SIGKILL)
 
-kind, over, home = sys.argv[1], sys.argv[2] == "True", Path(sys.argv[3])
-for step in range(500):
-    folder = its.prepared(home / str(step), kind, overwrite=over)
-    child = os.fork()
-    if not child:
-        with its.STEPS.at(step, folder, its.WRITES, kill):
-            its.KINDS[kind](folder, its.NEW, overwrite=over)
-        os._exit(0)
-    if os.waitpid(child, 0)[1] == 0:
-        break
+for way in sys.argv[2:]:
+    kind, over = way.split("-")[0], way.endswith("-overwritten")
+    for step in range(500):
+        folder = its.prepared(Path(sys.argv[1], way, str(step)), kind, overwrite=over)
+        child = os.fork()
+        if not child:
+            with its.STEPS.at(step, folder, its.WRITES, kill):
+                its.KINDS[kind](folder, its.NEW, overwrite=over)
+            os._exit(0)
+        if os.waitpid(child, 0)[1] == 0:
+            break
 """
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What writers leave that were killed at every step, in a folder for each way of writing."""
+    home = tmp_path_factory.mktemp("killed")
+    ways = [f"{kind}-{over}" for kind in KINDS for over in ("new", "overwritten")]
+    command = [sys.executable, "-c", KILLED, str(home), *ways]
+    subprocess.run(command, check=True, timeout=240, cwd=Path(__file__).parents[3])
+    return home
 
 
 @pytest.mark.parametrize("over", [False, True], ids=["new", "overwritten"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_killed_process_leaves_is_refused_and_swept(
-    tmp_path: Path, kind: str, over: bool
+    tmp_path: Path, killed: Path, kind: str, over: bool
 ) -> None:
-    home = tmp_path / "home"
-    subprocess.run(
-        [sys.executable, "-c", KILLED, kind, str(over), home],
-        check=True,
-        timeout=120,
-        cwd=Path(__file__).parents[3],
-    )
+    home = killed / f"{kind}-{'overwritten' if over else 'new'}"
     plain = contents(prepared(tmp_path / "plain", kind, overwrite=over))
     refused = 0
     for folder in sorted(home.iterdir(), key=lambda one: int(one.name)):
@@ -286,11 +291,11 @@ def test_what_is_left_does_not_stand_in_the_way(tmp_path: Path) -> None:
     """A name that only a broken writing took is free again for whoever comes next."""
     script = KILLED.replace("its.WRITES", "frozenset({'os.link'})").replace("range(500)", "(1,)")
     subprocess.run(
-        [sys.executable, "-c", script, "one_file", "False", tmp_path],
+        [sys.executable, "-c", script, tmp_path, "one_file-new"],
         check=True,
         cwd=Path(__file__).parents[3],
     )
-    folder = tmp_path / "1"
+    folder = tmp_path / "one_file-new" / "1"
     assert (folder / "out.csv").is_file()
     assert not (folder / "out.csv.json").exists()
     with pytest.raises(SourceError) as refusal:
@@ -303,11 +308,11 @@ def test_what_is_left_does_not_stand_in_the_way(tmp_path: Path) -> None:
 def test_a_file_changed_after_a_killed_writing_is_not_taken_back(tmp_path: Path) -> None:
     script = KILLED.replace("its.WRITES", "frozenset({'os.link'})").replace("range(500)", "(1,)")
     subprocess.run(
-        [sys.executable, "-c", script, "one_file", "False", tmp_path],
+        [sys.executable, "-c", script, tmp_path, "one_file-new"],
         check=True,
         cwd=Path(__file__).parents[3],
     )
-    folder = tmp_path / "1"
+    folder = tmp_path / "one_file-new" / "1"
     (folder / "out.csv").write_text("my own work since")
     sweep(folder, again=True)
     assert (folder / "out.csv").read_text() == "my own work since"

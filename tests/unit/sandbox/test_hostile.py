@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from sfumato.sandbox import BlockLimits, Program, longest_seconds
+from sfumato.sandbox import PROVIDERS, BlockLimits, Program, longest_seconds
 
 from .conftest import LIMITS, as_plain_user, stream
 
@@ -49,9 +49,24 @@ HOSTILE = {
     "eats the stack": "sys.setrecursionlimit(10**9); repr(eval('[' * 90 + ']' * 90)); harm()",
     "closes everything": "os.closerange(0, 64); raise SystemExit",
 }
+LASTING = ("loops", "sleeps", "huge output", "prints a gigabyte", "eats the stack")
+"""They end with their time or their stack, which no provider but all that fork workers see to."""
 
 
-@pytest.mark.parametrize("harm", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize(
+    ("chamber", "harm"),
+    [
+        pytest.param(
+            provider,
+            harm,
+            id=f"{provider}-{name}",
+            marks=pytest.mark.slow if provider == "bubblewrap" and name in LASTING else [],
+        )
+        for provider in PROVIDERS
+        for name, harm in HOSTILE.items()
+    ],
+    indirect=["chamber"],
+)
 def test_a_hostile_program_fails_alone(runs: Runs, harm: str) -> None:
     source = f"{_HEAD}def harm():\n    {harm}\n    raise ValueError\n"
     limits = BlockLimits(seconds=1.5, memory=LIMITS.memory)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from sfumato.sandbox import BlockLimits, Program
+from sfumato.sandbox.base import OVERHEAD_SECONDS
 from sfumato.sandbox.launcher import sealed
 
 from .conftest import SOURCE, provided
@@ -109,9 +113,40 @@ def test_a_lost_worker_is_replaced(
 
     monkeypatch.setattr(Worker, "run", lose_the_first)
     program = Program(b"def f(table):\n    return 2\n", "f")
-    found = chamber.run(program, [b""] * 3, 1, BlockLimits(seconds=5), 1, on_time=False)
+    found = chamber.run(program, [b""] * 3, 1, BlockLimits(seconds=0.5), 1)
     assert [one is None for one in found] == [True, False, False]
     assert len(set(calls)) == 2
+
+
+BUSY = b"""
+import time
+def f(table):
+    began = time.time()
+    if table.num_rows:
+        time.sleep(0.9)
+    return began
+"""
+
+
+def test_state_attack_when_a_block_begins_tells_nothing_of_those_before(
+    chamber: ForkingChamber,
+) -> None:
+    """Blocks of Bob sleep, or are ended; all others begin when they would without him."""
+    bob, nobody = _rows(1), _rows(0)
+    limits = BlockLimits(seconds=0.6)
+    found = chamber.run(Program(BUSY, "f"), [bob, nobody, nobody, nobody], 1, limits, 1)
+    assert found[0] is None
+    began = [struct.unpack("<d", one)[0] for one in found[1:] if one is not None]
+    slot = limits.seconds + OVERHEAD_SECONDS
+    assert np.diff(began) == pytest.approx([slot, slot], abs=0.2)
+
+
+def _rows(count: int) -> bytes:
+    table = pa.table({"x": pa.array(range(count), pa.int64())})
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(stream.getvalue())
 
 
 def test_what_is_sealed_cannot_be_changed() -> None:

@@ -8,6 +8,7 @@ from sfumato.demo.sections import (
     anonymize,
     attack,
     collect,
+    graphs,
     publish,
     questions,
     risk,
@@ -28,6 +29,7 @@ SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (
     publish.section,
     synthesize.section,
     sets.section,
+    graphs.section,
     attack.section,
     collect.section,
 )

@@ -32,22 +32,21 @@ def test_a_table_is_kept_for_its_owner_alone_under_a_name_of_ours(tmp_path: Path
     assert keep_upload(BytesIO(content), "C:\\t\\a.parquet", tmp_path).name == "table.parquet"
 
 
-@pytest.mark.parametrize(
-    ("content", "name", "code"),
-    [
-        (b"", "a.csv", "upload_empty"),
-        (b"x", "a.exe", "upload_kind"),
-        (b"x", "a.csv.gz", "upload_kind"),
-        (b"x", "a", "upload_kind"),
-        (gzip.compress(b"a,b\n" * 10_000), "a.csv", "upload_kind"),
-        (b"PK\x03\x04....", "a.tsv", "upload_kind"),
-        (b"no parquet at all", "a.parquet", "upload_kind"),
-        (b"PAR1....PAR1", "a.parquet", "upload_kind"),
-        (b"," * 2000 + b"\n", "a.csv", "upload_too_wide"),
-        (b"x" * (1024**2 + 5), "a.csv", "upload_too_wide"),
-    ],
-    ids=str,
-)
+NO_TABLES = {
+    "empty": (b"", "a.csv", "upload_empty"),
+    "program": (b"x", "a.exe", "upload_kind"),
+    "packed-by-name": (b"x", "a.csv.gz", "upload_kind"),
+    "no-ending": (b"x", "a", "upload_kind"),
+    "packed": (gzip.compress(b"a,b\n" * 10_000), "a.csv", "upload_kind"),
+    "zip": (b"PK\x03\x04....", "a.tsv", "upload_kind"),
+    "text-as-parquet": (b"no parquet at all", "a.parquet", "upload_kind"),
+    "hollow-parquet": (b"PAR1....PAR1", "a.parquet", "upload_kind"),
+    "many-columns": (b"," * 2000 + b"\n", "a.csv", "upload_too_wide"),
+    "long-line": (b"x" * (1024**2 + 5), "a.csv", "upload_too_wide"),
+}
+
+
+@pytest.mark.parametrize(("content", "name", "code"), NO_TABLES.values(), ids=NO_TABLES)
 def test_what_is_no_table_is_refused(content: bytes, name: str, code: str, tmp_path: Path) -> None:
     assert code_of(keep_upload, BytesIO(content), name, tmp_path) == code
 
