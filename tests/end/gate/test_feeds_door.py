@@ -78,7 +78,7 @@ def _read_by_everybody(nobody: Client) -> None:
     [listed] = nobody.ask("GET", "/v1/feeds").json["feeds"]
     assert not listed.keys() & {"principal", "to", "trouble"}
     csv = nobody.ask("GET", "/v1/feeds/months.csv")
-    assert csv.body.decode().splitlines()[0] == '"period","from","to","n","n sd","n bound95"'
+    assert csv.body.decode().splitlines()[0] == "period,from,to,n,n sd,n bound95"
     assert json.loads(nobody.ask("GET", "/v1/feeds/months.json").body)["items"][0]["id"]
     ET.fromstring(nobody.ask("GET", "/v1/feeds/months.atom").body)
     for path in ("months.xml", "months.", "so-far", "so-far.csv", "nothing"):
