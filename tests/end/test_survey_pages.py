@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from typing import TYPE_CHECKING
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -196,6 +197,11 @@ def test_headers_let_nothing_else_run_and_nothing_be_kept(served: Served) -> Non
             assert answer.headers["Cache-Control"] == "no-store"
             assert answer.headers["Referrer-Policy"] == "no-referrer"
             assert "set-cookie" not in answer.headers
+    for method in ("PUT", "TRACE"):
+        with pytest.raises(HTTPError) as refused:
+            urlopen(Request(served.page, method=method), timeout=30)
+        with refused.value as answer:
+            assert (answer.code, json.load(answer)["code"]) == (405, "method_unknown")
 
 
 def test_when_it_is_closed_nobody_is_asked(browser: Browser, tmp_path: Path) -> None:
