@@ -1,4 +1,4 @@
-"""Nodes are known by their edges: a new one counts as one that is there, and a hub bounds memory."""
+"""Nodes are known by their edges: a new one counts as one there; a hub takes bounded memory."""
 
 from __future__ import annotations
 
