@@ -115,17 +115,23 @@ DATASET = Input("dataset", "The data set that is asked, by its name.", NAME, req
 
 def family_form(family: Family) -> tuple[Input, ...]:
     """What a request of a family may say; files are sent as what they hold."""
+    options = KindOptions.__annotations__ if family.has_options else {}
+    # A field that is an option of some kinds too is written as they like: `method` of a graph.
     known = [
-        Input(_NAMES.get(one.name, one.name), one.help, _written(family, one), one.required)
+        Input(
+            _NAMES.get(one.name, one.name),
+            one.help,
+            _OPTION if one.name in options else _written(family, one),
+            one.required,
+        )
         for one in (*family.fields, *family.cost)
     ]
-    options = (
-        [Input(name, "An option of some kinds.", _OPTION) for name in KindOptions.__annotations__]
-        if family.has_options
-        else []
-    )
+    named = {one.name for one in known}
+    others = [
+        Input(one, "An option of some kinds.", _OPTION) for one in options if one not in named
+    ]
     of = [DATASET] if family.of_dataset else []
-    return (*of, *known, *options, Input(PURPOSE.name, PURPOSE.help, NAME), PLAN)
+    return (*of, *known, *others, Input(PURPOSE.name, PURPOSE.help, NAME), PLAN)
 
 
 def family_values(family: Family, values: Mapping[str, Any]) -> dict[str, Any]:

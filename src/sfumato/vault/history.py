@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, select
@@ -71,8 +72,11 @@ class History(Shown):
     def keep(
         self, principal: str, request: str, asked: Mapping[str, str], answer: Answer,
         datasets: Sequence[str],
-    ) -> None:  # fmt: skip
-        """Keep a question that was answered; once, however often it was sent."""
+    ) -> str:  # fmt: skip
+        """Keep a question that was answered; once, however often it was sent.
+
+        Under the request that is given back: another where its own stands for something else.
+        """
         row = {
             "principal": principal,
             "request": request,
@@ -83,8 +87,12 @@ class History(Shown):
             "time": utc_now().isoformat(timespec="seconds"),
         }
         with self._store.writing() as connection:
-            if connection.execute(_of(principal, request)).first() is None:
-                connection.execute(insert(_questions).values(row))
+            held = connection.execute(_of(principal, request)).first()
+            if held is not None and json.loads(held.asked) == asked:
+                return request
+            kept = request if held is None else token_urlsafe(16)
+            connection.execute(insert(_questions).values({**row, "request": kept}))
+        return kept
 
     def list(self, principal: str, most: int = 100) -> list[AskedBefore]:
         """Somebody's questions, the last first."""

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
-from sfumato import given
 from sfumato.cards import Card, Shown
 from sfumato.errors import EngineError, ParameterError, QueryError
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
@@ -23,6 +22,7 @@ from sfumato.query.sql.tables import PrivateRows
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.accounts import left_over
 from sfumato.vault.plans import foreign_plan
+from sfumato.vault.requests import taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -272,7 +272,9 @@ class Session:
         """Charge and answer what was prepared; with a `gate` attack it before it is given."""
         if gate is not None:
             gate.check(self, asker_of, prepared)
-        answer = family.read(self.answer(prepared, asker_of, request_id=request_id), prepared)
+        answer = family.read(
+            self.answer(prepared, asker_of, request_id=taken(request_id)), prepared
+        )
         return answer if gate is None else gate.tried(self, asker_of, prepared, answer)
 
     def answer(
@@ -287,7 +289,6 @@ class Session:
 
         That of a `part` is one for good, whatever becomes of who asks, and of other data later.
         """
-        given.maybe_text(request_id, "request_id")
         shapes = [
             one for one, made in list(self._prepared.items()) if made.get(id(prepared)) is prepared
         ]

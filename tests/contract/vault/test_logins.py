@@ -96,7 +96,7 @@ def test_tries_are_counted_over_all_servers(servers: tuple[Vault, Vault]) -> Non
 def test_a_question_is_kept_once_with_its_answer(servers: tuple[Vault, Vault]) -> None:
     one, other = servers
     asked = {"sql": "SELECT COUNT(*) AS n FROM people", "epsilon": "0.5"}
-    answer = one.query(asked["sql"], epsilon=0.5, principal="ann", request_id="console/r")
+    answer = one.query(asked["sql"], epsilon=0.5, principal="ann", request_id="r")
     for vault in (one, other):
         vault.history.keep("ann", "r", asked, answer, ["people"])
     [kept] = other.history.list("ann")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import TYPE_CHECKING
 
 from tests.end.browsing import needs_chromium
 
+from sfumato.testing.servers import Client
+
+from .visitors import Visitor
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pytest
     from playwright.sync_api import Page
 
     from .visitors import Console
@@ -60,6 +66,41 @@ def test_a_form_that_is_sent_twice_is_paid_for_once(console: Console) -> None:
     assert account["spent"] == "epsilon 0.25"
     assert bob.get("/console/answers/r1").status == 200
     assert console.visitor("alice").get("/console/answers/r1").status == 404
+
+
+def test_a_form_whose_request_stands_for_another_question_is_refused_before_it_is_paid(
+    console: Console,
+) -> None:
+    console.vault.people.add(
+        "twice", "permanent-staff", epsilon=1, population="people", operator="Ann"
+    )
+    visitor = Visitor(Client(console.url), console.vault.logins.begin("twice"))
+    word, sql = visitor.word("/console/ask"), "SELECT COUNT(*) AS n FROM people"
+    console.vault.query(sql, epsilon="0.25", principal="twice")
+    said = {"form": word, "request": "free", "sql": sql, "epsilon": "0.25", "do": "ask"}
+    assert visitor.post("/console/ask", said).status == 303  # nothing is charged under it
+    other = visitor.post("/console/ask", said | {"sql": f"{sql} WHERE age < 9"})
+    assert other.status == 409
+    assert b'value="free"' not in other.body  # the next try is another request
+    [account] = console.vault.accounts(principal="twice")
+    assert account["spent"] == "epsilon 0.25"
+
+
+def test_two_forms_of_one_request_at_once_are_both_shown(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, history = console.visitor("alice"), console.vault.history
+    monkeypatch.setattr(history, "get", lambda *_: None)  # neither is kept yet
+    said = {"form": alice.word("/console/ask"), "request": "race", "epsilon": "0.01", "do": "ask"}
+    where = []
+    console.vault.query(BY_SEX, epsilon="0.01", principal="alice")
+    for sql in (BY_SEX, "SELECT COUNT(*) AS n FROM people WHERE age < 30"):
+        reply = alice.post("/console/ask", said | {"sql": sql})
+        assert reply.status == 303
+        where.append((reply.headers["location"], sql))
+    monkeypatch.undo()
+    for place, sql in where:
+        assert escape(sql) in alice.get(place).body.decode()
 
 
 def test_at_zero_a_question_is_refused_on_its_page(console: Console) -> None:

@@ -53,8 +53,7 @@ def test_every_page_is_there_for_whom_the_table_says(console: Console) -> None:
             elif route.method == "POST":
                 assert reply.status in {403, 404, 415}, path
             elif not route.is_for(person):
-                assert reply.status in {403, 404}, path
-                assert route.who is not Who.OWNER or reply.status == 404
+                assert reply.status == 404, path
             else:
                 assert reply.status in {200, 303, 404}, path
 
@@ -66,6 +65,28 @@ def test_what_is_not_theirs_is_not_there_in_the_same_bytes(console: Console) -> 
         for path in ("datasets/others", "datasets/nothing", "answers/x", "nothing/at/all")
     }
     assert len(replies) == 1
+    for who, path in (("reader", "ask"), ("reader", "history"), ("alice", "owner/people")):
+        visitor = console.visitor(who)
+        for method in ("GET", "DELETE", "TRACE"):
+            found, nothing = (
+                visitor.told(method, f"/console/{one}") for one in (path, "nothing/at/all")
+            )
+            assert (found.status, found.body) == (nothing.status, nothing.body), (method, path)
+            assert found.status == 404
+
+
+def test_every_way_to_ask_for_a_page(console: Console) -> None:
+    alice = console.visitor("alice")
+    for path in ("/console", "/console/ask", "/console/nothing", "/"):
+        page, head = alice.get(path), alice.told("HEAD", path)
+        assert (head.status, head.body) == (page.status, b""), path
+        assert head.headers.get("content-length") == page.headers.get("content-length")
+    assert alice.get("/console/").headers["location"] == "/console"
+    for method in ("TRACE", "PUT", "PROPFIND"):
+        reply = alice.told(method, "/console/ask")
+        assert (reply.status, reply.headers["allow"]) == (405, "GET, HEAD, POST")
+        assert "content-security-policy" in reply.headers
+    assert console.visitor().told("DELETE", "/console/owner/people").status == 404
 
 
 def crawl(console: Console) -> Iterator[tuple[str, object]]:
@@ -132,6 +153,19 @@ def test_axe_finds_nothing_and_words_stay_in_their_place(
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= int(screen.split()[1]), (path, screen)
             assert words_at_fault(page) == [], (path, screen)
+
+
+@needs_chromium
+def test_the_owners_tables_are_no_wider_than_a_phone(
+    console: Console, visit: Callable[..., Page]
+) -> None:
+    asked = {"kind": "histogram", "columns": ["sex"], "epsilon": "0.01"}
+    console.vault.jobs.wait(console.vault.jobs.submit("publish", "people", **asked), seconds=30)
+    page = visit("owner", screen="light 390")
+    for path in ("jobs", "releases", "owner/releases", "owner/people"):
+        page.goto(f"{console.url}/console/{path}")
+        assert page.locator("td").count() > 0, path
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
 
 
 @needs_chromium

@@ -50,6 +50,10 @@ class Visitor:
         """A page."""
         return self._heard("GET", path, None, {**self._cookies(), **(headers or {})})
 
+    def told(self, method: str, path: str) -> Heard:
+        """What another method gives."""
+        return self._heard(method, path, None, self._cookies())
+
     def send(self, path: str, page: str | None = None, **fields: str) -> Heard:
         """A form, with the word of the page that it stands on."""
         word = fields.pop("word", None) or self.word(page or path)

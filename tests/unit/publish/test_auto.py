@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Ranges = NDArray[np.int64]
 
-LINE, SIDE, EDGE = 500, 40, 8
+LINE, SIDE, EDGE = 500, 40, 6
 
 
 def points(size: int) -> Ranges:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import re
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -66,6 +67,11 @@ def lines(batch: pa.RecordBatch, separator: str = ",") -> bytes:
     _, offsets, data = ended.buffers()
     size = int(np.frombuffer(offsets, np.int64)[len(ended)]) if len(ended) else 0
     return bytes(data.slice(0, size)) if size else b""
+
+
+def guarded_names(names: Sequence[str]) -> list[str]:
+    """Headers that no spreadsheet runs, for a file that is not read as a data set again."""
+    return [f"'{one}" if re.match(_FORMULA, one) else one for one in names]
 
 
 def unguarded(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-_FIELDS = 25_000
+MOST_FIELDS = 25_000
 """A schema of a thousand columns, as a form, has about twenty for each."""
 _FILES = 4
 _PLAIN = "application/x-www-form-urlencoded"
@@ -71,7 +71,9 @@ async def _parts(request: Request, uploads: int, seconds: float) -> AsyncIterato
     try:
         # A file of a gigabyte takes its time; what must not happen is that it takes for ever.
         async with asyncio.timeout(seconds + int(length) / 1e5):
-            found = await request.form(max_files=_FILES, max_fields=_FIELDS, max_part_size=LARGEST)
+            found = await request.form(
+                max_files=_FILES, max_fields=MOST_FIELDS, max_part_size=LARGEST
+            )
     except TimeoutError:
         raise RequestError(
             408, "body_slow", "The file did not arrive in time. Send it again."
@@ -82,14 +84,14 @@ async def _parts(request: Request, uploads: int, seconds: float) -> AsyncIterato
         ) from None
     note_read(request)
     try:
-        fields: dict[str, tuple[str, ...]] = {}
+        fields: dict[str, list[str]] = {}
         files: dict[str, Upload] = {}
         for name, value in found.multi_items():
             if isinstance(value, UploadFile):
                 files[name] = Upload(value.filename or "", value.file, value.size or 0)
             else:
-                fields[name] = (*fields.get(name, ()), _text(value))
-        yield Sent(fields, files)
+                fields.setdefault(name, []).append(_text(value))
+        yield Sent({name: tuple(values) for name, values in fields.items()}, files)
     finally:
         await found.close()
 
@@ -97,16 +99,16 @@ async def _parts(request: Request, uploads: int, seconds: float) -> AsyncIterato
 def _fields(raw: bytes) -> dict[str, tuple[str, ...]]:
     try:
         pairs = parse_qsl(
-            raw.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict"
+            raw.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"
         )
     except ValueError:
         raise RequestError(
             400, "form_broken", "The form cannot be read. Send it as a browser does."
         ) from None
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, list[str]] = {}
     for name, value in pairs:
-        found[name] = (*found.get(name, ()), _text(value))
-    return found
+        found.setdefault(name, []).append(_text(value))
+    return {name: tuple(values) for name, values in found.items()}
 
 
 def _text(value: str) -> str:

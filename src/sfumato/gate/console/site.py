@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
     from sfumato.gate.console.sent import Sent
     from sfumato.gate.settings import Setting
+    from sfumato.vault.principals import Principal
     from sfumato.vault.vault import Vault
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 
 HOME, SIGN_IN = "/console", "/console/sign-in"
 _HTML = "text/html; charset=utf-8"
-_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _PATH = re.compile(r"/console(/[A-Za-z0-9_.~%:-]+)*", re.ASCII)
 _WAITING = 16
 POLICY = (
@@ -63,12 +63,20 @@ def console_pages(
 ) -> list[PathRoute]:
     """The pages of a vault's console, as parts of the application that answers for it."""
     site = _Site(vault, setting, workers, pages)
-    by_path: dict[str, dict[str, Endpoint]] = {"/": {"GET": _leading(HOME)}}
+    to_home: dict[str, Endpoint] = {"GET": _leading(HOME)}
+    by_path = {"/": to_home, f"{HOME}/": to_home}
+    shown: dict[str, list[PageRoute]] = {}
     for route in pages:
         by_path.setdefault(route.path, {})[route.method] = partial(site.page, route)
+        shown.setdefault(route.path, []).append(route)
     by_path[rendering.STATIC] = {"GET": site.file}
-    by_path["/console/{rest:path}"] = dict.fromkeys(_METHODS, site.nothing)
-    return [PathRoute(path, site.guarded(ways), methods=_METHODS) for path, ways in by_path.items()]
+    by_path["/console/{rest:path}"] = {}
+    found = [
+        PathRoute(path, site.guarded(ways, shown.get(path, ()))) for path, ways in by_path.items()
+    ]
+    for one in found:
+        one.methods = None  # whatever is asked, it is answered here and not by the framework
+    return found
 
 
 class _Site:
@@ -82,20 +90,24 @@ class _Site:
         few = replace(setting.limits, workers=HASHED_AT_A_TIME, waiting=_WAITING)
         self._hashing = Workers(few)
 
-    def guarded(self, ways: Mapping[str, Endpoint]) -> Endpoint:
-        """Endpoints of one path; whatever they refuse is shown as a page."""
+    def guarded(self, ways: Mapping[str, Endpoint], pages: Sequence[PageRoute]) -> Endpoint:
+        """Endpoints of one path, with its lines of the table; what they refuse is shown as a page.
+
+        A path without any way is none.
+        """
 
         async def guarded(request: Request) -> Response:
             session = VisitSession("")
             try:
                 check_caller(request.scope, self._setting)
-                if request.method not in ways:
-                    raise _method_unknown(ways)
-                if request.method != "GET":
+                method = _method(request)
+                if method in {"POST", *ways} - {"GET"}:
                     check_site(request)
                 session = await self._session(request)
                 request.state.session = session
-                response = await ways[request.method](request)
+                if method not in ways:
+                    raise _method_unknown(ways, pages, session.person)
+                response = await ways[method](request)
             except ClientDisconnect:
                 return Response(status_code=499)
             except SfumatoError as error:
@@ -114,10 +126,8 @@ class _Site:
         session: VisitSession = request.state.session
         if route.who is not Who.PUBLIC and session.person is None:
             return self._to_sign_in(request)
-        if route.who is Who.OWNER and not route.is_for(session.person):
+        if not route.is_for(session.person):
             raise problems.not_found()
-        if route.shape is not None and session.person is not None:
-            session.person.check(route.shape)
         name = "" if session.person is None else session.person.name
         self._paces.check(Caller(name, f"console {name}"))
         async with AsyncExitStack() as kept:
@@ -143,10 +153,6 @@ class _Site:
             raise problems.not_found()
         return Response(found.content, 200, {"Cache-Control": _FOR_GOOD}, found.media)
 
-    async def nothing(self, _request: Request) -> Response:
-        """Refuse a path that is none."""
-        raise problems.not_found()
-
     async def _session(self, request: Request) -> VisitSession:
         cookies = request.headers.getlist("cookie")
 
@@ -159,7 +165,7 @@ class _Site:
     async def _sent(
         self, route: PageRoute, request: Request, session: VisitSession, kept: AsyncExitStack
     ) -> Sent:
-        if request.method == "GET":
+        if _method(request) == "GET":
             check_no_body(request)
             return asked(request)
         seconds = self._setting.limits.body_seconds
@@ -207,7 +213,7 @@ class _Site:
 
     def _to_sign_in(self, request: Request) -> Response:
         path = request.scope["path"]
-        to = f"?to={quote(path)}" if request.method == "GET" and leads_inside(path) else ""
+        to = f"?to={quote(path)}" if _method(request) == "GET" and leads_inside(path) else ""
         response = RedirectResponse(f"{SIGN_IN}{to}", 303)
         if is_unread(request):
             response.headers["Connection"] = "close"
@@ -258,8 +264,21 @@ def _address(request: Request, setting: Setting) -> str:
     return f"{scheme}://{request.headers['host']}"
 
 
-def _method_unknown(ways: Mapping[str, Endpoint]) -> RequestError:
-    allowed = ", ".join(sorted(ways))
+def _method(request: Request) -> str:
+    """How a page is asked for: its head alone is asked for as the page is, and sent without."""
+    return "GET" if request.method == "HEAD" else request.method
+
+
+def _method_unknown(
+    ways: Mapping[str, Endpoint], pages: Sequence[PageRoute], person: Principal | None
+) -> RequestError:
+    """What a path takes, for whom it is there; that others may sign in to most is no secret."""
+    hidden = (
+        not one.is_for(person) and (person is not None or one.who is Who.OWNER) for one in pages
+    )
+    if not ways or any(hidden):
+        return problems.not_found()
+    allowed = ", ".join(sorted({*ways, *(["HEAD"] if "GET" in ways else [])}))
     headers = {"Allow": allowed}
     return RequestError(405, "method_unknown", f"This path takes {allowed}.", headers=headers)
 

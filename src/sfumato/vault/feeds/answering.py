@@ -53,6 +53,8 @@ class Answering:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
+        self._own: dict[tuple[str, int], bool] = {}
+        """Of answered requests, by their ids and charges, whether they are the feed's own."""
 
     def placed(self, feed: Feed, begins: date | None, ends: date | None) -> Feed:
         """A feed with its data set and its days, by what is declared."""
@@ -143,7 +145,7 @@ class Answering:
         told = told if limit is None else told[-limit:]
         if feed.is_continual:
             return self._running(feed, told)
-        return [self._item(feed, one, answered[one.name]) for one in told]
+        return [self._item(one, answered[one.name]) for one in told]
 
     def state(self, feed: Feed) -> dict[str, Any]:
         """How far it is, by public facts and by what was answered."""
@@ -185,22 +187,35 @@ class Answering:
             told = self._vault.ledger.decided().of(STEPS)
             keys = {one.name: f"{feed.name}/{one.name}" for one in feed.periods}
             return {name: told[key] for name, key in keys.items() if key in told}
-        ids = {feed.request_id(one): one.name for one in feed.periods}
+        ids = {feed.request_id(one): one for one in feed.periods}
         found = self._vault.ledger.charged(feed.principal, list(ids))
-        return {ids[key]: one for key, one in found.items() if one.answered is not None}
+        return {
+            ids[key].name: one
+            for key, one in found.items()
+            if one.answered is not None and self._gave(PeriodOf(feed, ids[key]), one)
+        }
 
-    def _item(self, feed: Feed, period: Period, request: Any) -> FeedItem:
-        ledger = self._vault.ledger
-        stored = ledger.answer(
-            principal=feed.principal,
+    def _gave(self, part: PeriodOf, request: ChargeRequest) -> bool:
+        """Whether what was charged under a period's id is the period's answer."""
+        key = request.request_id, request.charge
+        if key not in self._own:
+            self._own[key] = part.gave(self._stored(request))
+        return self._own[key]
+
+    def _stored(self, request: ChargeRequest) -> Release:
+        stored = self._vault.ledger.answer(
+            principal=request.principal,
             request_id=request.request_id,
             body_digest=request.body_digest,
         )
-        entry = ledger.entry(request.answered)
         assert stored is not None
+        return from_bytes(stored)
+
+    def _item(self, period: Period, request: Any) -> FeedItem:
+        entry = self._vault.ledger.entry(request.answered)
         assert entry is not None
         made = datetime.fromisoformat(json.loads(entry.body)["time"])
-        release: Release = from_bytes(stored)
+        release = self._stored(request)
         table = next(iter(release.tables.values()))
         return FeedItem(period, made, table, release.error or {}, release.guarantee.statement)
 

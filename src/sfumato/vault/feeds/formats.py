@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 from xml.etree import ElementTree as ET
 
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
 
+from sfumato.engines.files.output import format_of, guarded_names
 from sfumato.errors import ParameterError
+from sfumato.schema.layout import USUAL
 from sfumato.schema.names import quoted, suggestion
 from sfumato.texts import dumps
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _ATOM = "http://www.w3.org/2005/Atom"
 _JSON_FEED = "https://jsonfeed.org/version/1.1"
+_CSV = Path("feed.csv")
 _SPREADS = ("sd", "bound95")
 
 
@@ -78,8 +81,10 @@ def csv(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
     del feed, home
     tables = [_table(one) for one in items]
     found = pa.concat_tables(tables, promote_options="permissive") if tables else _periods(None, 0)
+    # Who asks also names the columns, and others open the file.
+    found = found.rename_columns(guarded_names(found.column_names))
     written = io.BytesIO()
-    arrow_csv.write_csv(found, written)
+    format_of(_CSV)(found.to_reader(), written, USUAL)
     return written.getvalue()
 
 

@@ -28,7 +28,19 @@ class PeriodOf:
 
     def of(self, prepared: Prepared) -> Prepared:
         """What was prepared for all rows, for these alone."""
-        return _OfPeriod(prepared, self.feed, self.period)
+        return _OfPeriod(prepared, self)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Which rows those are, for whoever reads what was asked of them."""
+        return {"name": self.feed.name, "by": self.feed.column, **self.period.to_json()}
+
+    def gave(self, release: Release) -> bool:
+        """Whether a release is what was answered of these rows.
+
+        It says so itself: what is declared may have changed since, and who paid may be gone.
+        """
+        return release.provenance.parameters.get("feed") == self.told
 
 
 @dataclass(frozen=True)
@@ -40,8 +52,7 @@ class _OfPeriod:
     """
 
     method: Prepared
-    feed: Feed
-    period: Period
+    part: PeriodOf
 
     @property
     def name(self) -> str:
@@ -66,12 +77,14 @@ class _OfPeriod:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """Everything that determines what is asked."""
-        told = {"name": self.feed.name, "by": self.feed.column, **self.period.to_json()}
-        return {**self.method.parameters, "feed": told}
+        return {**self.method.parameters, "feed": self.part.told}
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """Run the method on the rows of the period."""
-        whole = datasets[self.feed.dataset]
-        with whole.engine.view(self.period.rows(whole, self.feed.column)) as rows:
-            seen = {**datasets, self.feed.dataset: replace(whole, table=rows)}
-            return self.method.run(seen, entropy)
+        feed, period = self.part.feed, self.part.period
+        whole = datasets[feed.dataset]
+        with whole.engine.view(period.rows(whole, feed.column)) as rows:
+            seen = {**datasets, feed.dataset: replace(whole, table=rows)}
+            made = self.method.run(seen, entropy)
+        told = {**made.provenance.parameters, "feed": self.part.told}
+        return replace(made, provenance=replace(made.provenance, parameters=told))

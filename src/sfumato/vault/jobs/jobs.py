@@ -27,6 +27,7 @@ from sfumato.vault.jobs.job import COMPARE, Job, JobState
 from sfumato.vault.jobs.store import JobStore
 from sfumato.vault.jobs.workers import LEASE_SECONDS, JobWorkers
 from sfumato.vault.plans import check_plan, plan_digest
+from sfumato.vault.requests import OwnRequest, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,7 +113,8 @@ class Jobs(Shown):
         who, name = asking(principal), given.text(dataset, "dataset")
         given.maybe_text(purpose, "purpose")
         made = token_hex(8)
-        key = made if request_id is None else given.text(request_id, "request_id")
+        asked_under = taken(request_id)
+        key = made if asked_under is None else asked_under
         check_request(key)
         given.text(family, "family")
         job, prepared = self._planned(Job(made, family, name, who, asked, key, purpose), plan)
@@ -257,7 +259,9 @@ class Jobs(Shown):
         private, prepared = self._prepared(job)
         check_plan(prepared, job.plan)
         charging()
-        answer = private.answer(families()[job.family], prepared, request_id=job.request_id)
+        answer = private.answer(
+            families()[job.family], prepared, request_id=OwnRequest(job.request_id)
+        )
         # A job that is begun again finds what it paid for before.
         begun = job.request_id if job.attempts > 1 else None
         charged = paid_under(answer, self._vault.ledger, job.principal, begun)

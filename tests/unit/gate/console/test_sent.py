@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.requests import Request
 
-from sfumato.gate.console.sent import Sent, asked, form
+from sfumato.gate.console.sent import MOST_FIELDS, Sent, asked, form
 from sfumato.gate.problems import RequestError
 
 PLAIN = "application/x-www-form-urlencoded"
@@ -59,7 +59,7 @@ def test_a_file_comes_with_its_form_where_one_may() -> None:
     [
         (b"a=%FF", PLAIN, None, "form_broken"),
         (b"a=\xff", PLAIN, None, "form_broken"),
-        (b"&".join([b"a=1"] * 5001), PLAIN, None, "form_broken"),
+        (b"&".join([b"a=1"] * (MOST_FIELDS + 1)), PLAIN, None, "form_broken"),
         (b"a=%00", PLAIN, None, "body_text_broken"),
         (b"{}", "application/json", None, "form_unknown"),
         (b"x", "multipart/form-data", None, "form_broken"),

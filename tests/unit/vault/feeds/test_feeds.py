@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
@@ -18,6 +19,7 @@ from sfumato.publish.counters import Counters
 from sfumato.release.codec import from_bytes
 from sfumato.testing.ledgers import code_of
 from sfumato.vault.feeds import answering
+from sfumato.vault.feeds.feed import FeedItem
 from sfumato.vault.feeds.formats import written
 
 if TYPE_CHECKING:
@@ -225,10 +227,23 @@ def test_a_period_whose_answer_was_on_its_way_comes_to_the_same_end(
     assert not list(Path("clinic/answers").glob("*.flight"))
 
 
+def test_no_cell_and_no_header_of_a_csv_is_a_formula(vault: sf.Vault) -> None:
+    feed = add(vault)
+    table = pa.table(
+        {"=A1+1": ["=cmd()", "@x", "plain"], "-n": [-5, 1, 2], '"q",': ["+", "", None]}
+    )
+    item = FeedItem(feed.periods[0], datetime.now(UTC), table, {"-n": {"sd": 1.5}}, "")
+    found = list(csv.reader(written(feed, [item], "csv")[1].decode().splitlines()))
+    assert found[0][3:] == ["'=A1+1", "'-n", "'-n sd", '"q",']
+    assert [row[3:] for row in found[1:]] == [
+        ["'=cmd()", "-5", "1.5", "'+"], ["'@x", "1", "1.5", ""], ["plain", "2", "1.5", ""],
+    ]  # fmt: skip
+
+
 def test_a_feed_in_every_form(vault: sf.Vault) -> None:
     feed = add(vault)
     empty = written(feed, [], "csv")[1]
-    assert empty.splitlines() == [b'"period","from","to"']
+    assert empty == b"period,from,to\n"
     vault.feeds.work()
     items = vault.feeds.read("cities")
     rows = list(csv.DictReader(written(feed, items, "csv")[1].decode().splitlines()))

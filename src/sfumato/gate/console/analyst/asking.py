@@ -23,6 +23,7 @@ from sfumato.report.blocks import PageTable
 from sfumato.report.plots import pictures_of
 from sfumato.texts import minute
 from sfumato.vault.families import FAMILIES
+from sfumato.vault.requests import OwnRequest
 from sfumato.vault.session import explain
 
 if TYPE_CHECKING:
@@ -50,14 +51,15 @@ def ask(visit: Visit) -> Page | Redirect:
     if visit.said("do") != "ask":
         return _asked(visit, said, request, {"explained": _explained(visit, said)})
     try:
+        _check_same(visit, request, said)
         questions, prepared = _planned(visit, said)
-        answer = questions.answer(_QUERY, prepared, request_id=f"console/{request}")
+        answer = questions.answer(_QUERY, prepared, request_id=OwnRequest(f"console/{request}"))
     except SfumatoError as error:
         told = _refusal(error, charging=True)
         # A new request: what was refused for good under this one must not stand in the way.
         return _asked(visit, said, None, {"refusal": told}, problems.status_of(error))
-    visit.vault.history.keep(visit.principal, request, said, answer, prepared.datasets)
-    return Redirect(f"/console/answers/{request}")
+    kept = visit.vault.history.keep(visit.principal, request, said, answer, prepared.datasets)
+    return Redirect(f"/console/answers/{kept}")
 
 
 def explained(visit: Visit) -> Page:
@@ -194,6 +196,18 @@ def _request(visit: Visit) -> str:
             422, "request_id_wrong", "This form is not from the page of questions. Load it again."
         )
     return found
+
+
+def _check_same(visit: Visit, request: str, said: Mapping[str, str]) -> None:
+    """Refuse another question under a request that was answered, also where that cost nothing."""
+    before = visit.vault.history.get(visit.principal, request)
+    if before is not None and before.asked != said:
+        raise RequestError(
+            409,
+            "request_reused",
+            "This form was sent before with another question. Nothing was charged. This is a new "
+            "form: send it again to ask.",
+        )
 
 
 _LETTERS = {*"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"}

@@ -12,6 +12,7 @@ from sfumato.gate.console.visit import Page, PageRoute, Redirect, Visit, Who
 from sfumato.programs.source import LONGEST, check_length
 from sfumato.programs.templates import NAMES, template
 from sfumato.vault.families import FAMILIES
+from sfumato.vault.requests import OwnRequest
 from sfumato.vault.session import explain
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def code(visit: Visit) -> Page | Redirect:
             said["dataset"],
             principal=visit.principal,
             purpose=said["purpose"] or None,
-            request_id=f"console/{request}",
+            request_id=OwnRequest(f"console/{request}"),
             **asked,
         )
     except SfumatoError as error:

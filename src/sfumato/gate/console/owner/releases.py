@@ -19,6 +19,7 @@ from sfumato.vault.jobs.anonymizing import ANONYMIZE
 from sfumato.vault.jobs.comparing import PAGE, PART, compared
 from sfumato.vault.jobs.job import COMPARE
 from sfumato.vault.releases import PUBLIC
+from sfumato.vault.requests import OwnRequest
 
 if TYPE_CHECKING:
     from sfumato.vault.releases import KeptRelease
@@ -58,7 +59,7 @@ def submitted(visit: Visit) -> Page | Redirect:
                 name,
                 principal=visit.principal,
                 purpose=visit.said("purpose") or None,
-                request_id=f"console {visit.said('request') or token_hex(8)} {place}",
+                request_id=_request(visit, f"/{place}"),
                 **asked,
             )
     except (SfumatoError, ValueError) as error:
@@ -79,11 +80,16 @@ def compare(visit: Visit) -> Page | Redirect:
         visit.vault.jobs.submit(
             COMPARE, named[0], principal=visit.principal, releases=[*chosen],
             purpose=next(iter(visit.vault.purposes(named[0])), None),
-            request_id=f"console {visit.said('request') or token_hex(8)}",
+            request_id=_request(visit),
         )  # fmt: skip
     except SfumatoError as error:
         return Page(_listed(visit, {"release": wrong(error, ())[""]}), status=422)
     return Redirect(RELEASES, "They are being attacked and counted: look below how far it is.")
+
+
+def _request(visit: Visit, more: str = "") -> OwnRequest:
+    """Under which a form is handed in, however often it is sent."""
+    return OwnRequest(f"console/{visit.said('request') or token_hex(8)}{more}")
 
 
 def cancelled(visit: Visit) -> Redirect:

@@ -71,8 +71,8 @@ def fields_of(schema: Schema) -> dict[str, str]:
     unit = schema.unit
     found = {
         STATE: state_of(schema),
-        UNIT: unit.column or ROW,
-        MAX_ROWS: str(unit.max_rows) if unit.by_person else "",
+        UNIT: " and ".join(unit.columns) or ROW,
+        MAX_ROWS: str(unit.max_rows) if unit.columns else "",
         MAX_GROUPS: str(unit.facts().get("max_groups", "")),
     }
     for place, column in enumerate(schema.columns):
@@ -122,6 +122,8 @@ def edited(
 def _unit(schema: Schema, fields: Mapping[str, str], errors: dict[str, str]) -> Unit:
     """What tells people apart, and what bounds each."""
     relation = schema.unit.relation
+    if len(schema.unit.columns) > 1:  # rows of two people: a form has no words for another pair
+        return schema.unit
     if fields[UNIT] == ROW:
         return Rows(relation=relation)
     numbers: dict[str, int | None] = {}

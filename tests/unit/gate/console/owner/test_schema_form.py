@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sfumato.gate.console.owner.schema_form import KEPT, EditedSchema, edited, fields_of
-from sfumato.privacy.units import Entity
+from sfumato.privacy.units import Entity, Ties
 from sfumato.schema.column import Column, Kind, Role
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.file import dump, parse
 from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
 from sfumato.schema.hierarchy.tree import Tree
-
-if TYPE_CHECKING:
-    from sfumato.schema.schema import Schema
+from sfumato.schema.schema import Schema
 
 HERE = Path()
 TEXT = """
@@ -176,3 +173,11 @@ def test_nobody_overwrites_what_they_have_not_seen(schema: Schema) -> None:
     assert found.schema is None
     assert set(found.errors) == {"state"}
     assert found.fields == fields_of(moved)
+
+
+def test_a_unit_of_two_people_is_shown_and_stays() -> None:
+    ends = [Column(one, Kind.TEXT, Role.OTHER, nullable=False) for one in ("a", "b")]
+    ties = Schema("ties", tuple(ends), Ties(("a", "b"), max_rows=9))
+    told = fields_of(ties)
+    assert (told["unit"], told["max_rows"]) == ("a and b", "9")
+    assert edited(ties, told, HERE).schema == ties

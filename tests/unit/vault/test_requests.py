@@ -1,0 +1,21 @@
+"""Request ids that Sfumato makes itself are nobody else's."""
+
+from __future__ import annotations
+
+import pytest
+
+from sfumato.testing.ledgers import code_of
+from sfumato.vault.requests import OwnRequest, taken
+
+
+@pytest.mark.parametrize("start", ["feed/", "console/"])
+def test_what_sfumato_makes_itself_is_taken_from_nobody_else(start: str) -> None:
+    assert code_of(taken, f"{start}x") == "request_id_reserved"
+    found = taken(OwnRequest(f"{start}x"))
+    assert (found, type(found)) == (f"{start}x", str)
+
+
+def test_any_other_text_is_a_request_id() -> None:
+    for one in (None, "feed", "feeds/x", "a/feed/x", "console"):
+        assert taken(one) == one
+    assert code_of(taken, 5) == "type_wrong"
