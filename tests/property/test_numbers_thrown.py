@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module
 from inspect import signature
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import sfumato as sf
 from sfumato import given
 from sfumato.errors import CallerError
 from sfumato.publish.catalogue import KINDS
+from sfumato.publish.kinds import maker
 from sfumato.publish.options import KindOptions
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.session import explain
@@ -61,9 +61,9 @@ def private() -> Private:
 
 
 def options_of(kind: str) -> list[str]:
-    module, _, function = KINDS[kind].home.partition(":")
-    made = getattr(import_module(f"sfumato.publish.{module}"), function or "prepare")
-    return [name for name in signature(made).parameters if name in KindOptions.__annotations__]
+    return [
+        name for name in signature(maker(kind)).parameters if name in KindOptions.__annotations__
+    ]
 
 
 def told_or_refused(family: str, *positional: object, **asked: Any) -> None:

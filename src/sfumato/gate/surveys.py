@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route as PathRoute
 from starlette.routing import Router
 
 from sfumato.errors import InternalError, SfumatoError
@@ -21,6 +20,7 @@ from sfumato.gate.body import read_json
 from sfumato.gate.callers import check_caller
 from sfumato.gate.headers import secured
 from sfumato.gate.pace import Workers
+from sfumato.gate.paths import path_route
 from sfumato.gate.problems import RequestError
 from sfumato.local.browser import chance_of_truth, script_facts
 from sfumato.local.by_hand import second_throw
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from starlette.requests import Request
+    from starlette.routing import Route as PathRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from sfumato.gate.settings import Setting
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
 MOST_ITEMS = 1000
 """Reports, or tickets, in one request."""
 _FORM_BYTES = 2048
-_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _HTML = "text/html; charset=utf-8"
 
 
@@ -133,9 +133,7 @@ class _Site:
         by_path: dict[str, dict[str, Endpoint]] = {}
         for path, method, endpoint in endpoints:
             by_path.setdefault(path, {})[method] = endpoint
-        return [
-            PathRoute(path, self._guarded(ways), methods=_METHODS) for path, ways in by_path.items()
-        ]
+        return [path_route(path, self._guarded(ways)) for path, ways in by_path.items()]
 
     def _guarded(self, ways: Mapping[str, Endpoint]) -> Endpoint:
         """Endpoints for who comes by a known name; their refusals are told in one form."""

@@ -194,11 +194,17 @@ def prepare_form(kind: str, request: FormRequest, options: Mapping[str, object])
     return FormPublication(kind, request, _made(kind, request, options))
 
 
-def _made(kind: str, request: Request | FormRequest, options: Mapping[str, object]) -> Any:
-    """The method that a kind makes of a request, with options that it has."""
+def maker(kind: str) -> Callable[..., Any]:
+    """What makes a method of a request for a kind; its keywords are the kind's options."""
     module, _, function = kind_named(kind).home.partition(":")
     home = module if module.startswith("sfumato.") else f"sfumato.publish.{module}"
-    make: Callable[..., Any] = getattr(import_module(home), function or "prepare")
+    found: Callable[..., Any] = getattr(import_module(home), function or "prepare")
+    return found
+
+
+def _made(kind: str, request: Request | FormRequest, options: Mapping[str, object]) -> Any:
+    """The method that a kind makes of a request, with options that it has."""
+    make = maker(kind)
     known = [
         name
         for name, one in signature(make).parameters.items()

@@ -95,8 +95,10 @@ class Private(Questions):
         of columns that matter, or a file of them, among which `aim` chooses; `quantiles` names
         columns to cut where rows crowd, `weekdays` dates whose day of the week is kept. `child` is
         a data set of the same people with several rows each, which comes with this one, linked by
-        their `key`; `rows` are this one's then. The cost is an epsilon or a rho, and a delta. The
-        identical request is answered again from store.
+        their `key`; `rows` are this one's then. Of edges, points or items a graph, paths or baskets
+        are made up, as `form` says, by default as the schema does: `nodes` are how many nodes a
+        graph has, `people` the data set of their attributes. The cost is an epsilon or a rho, and a
+        delta. The identical request is answered again from store.
 
         With `attacks` its owner has what attackers still get as `findings`; by `require`, such as
         "copies<0.05", what they get more from is refused, and the charge stays.

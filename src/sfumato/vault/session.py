@@ -270,11 +270,10 @@ class Session:
         gate: ReleaseGate | None = None,
     ) -> Answer:
         """Charge and answer what was prepared; with a `gate` attack it before it is given."""
+        request = taken(request_id)
         if gate is not None:
             gate.check(self, asker_of, prepared)
-        answer = family.read(
-            self.answer(prepared, asker_of, request_id=taken(request_id)), prepared
-        )
+        answer = family.read(self.answer(prepared, asker_of, request_id=request), prepared)
         return answer if gate is None else gate.tried(self, asker_of, prepared, answer)
 
     def answer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
@@ -159,7 +159,7 @@ def test_axe_finds_nothing_and_words_stay_in_their_place(
 def test_the_owners_tables_are_no_wider_than_a_phone(
     console: Console, visit: Callable[..., Page]
 ) -> None:
-    asked = {"kind": "histogram", "columns": ["sex"], "epsilon": "0.01"}
+    asked: dict[str, Any] = {"kind": "histogram", "columns": ["sex"], "epsilon": "0.01"}
     console.vault.jobs.wait(console.vault.jobs.submit("publish", "people", **asked), seconds=30)
     page = visit("owner", screen="light 390")
     for path in ("jobs", "releases", "owner/releases", "owner/people"):

@@ -65,6 +65,8 @@ def test_feeds_by_owners_by_others_and_by_everybody(vault: Vault) -> None:
             assert code_of(hers.feeds.get, "so-far") == "feed_unknown"
             assert code_of(hers.feeds.stop, "months") == "owner_only"
             assert code_of(remote.feeds.add, "months", SQL, **SAID, epsilon="0.1") == "feed_exists"
+            said = {"epsilon": "0.1", "request_id": "feed/months/2024-03"}
+            assert code_of(hers.query, SQL, **said) == "request_id_reserved"
             vault.people.add("eve", "public", operator="me")
             assert nobody.ask("GET", "/v1/feeds").json == {"feeds": []}
             assert nobody.ask("GET", "/v1/feeds/months.csv").status == 404
@@ -78,7 +80,7 @@ def _read_by_everybody(nobody: Client) -> None:
     [listed] = nobody.ask("GET", "/v1/feeds").json["feeds"]
     assert not listed.keys() & {"principal", "to", "trouble"}
     csv = nobody.ask("GET", "/v1/feeds/months.csv")
-    assert csv.body.decode().splitlines()[0] == '"period","from","to","n","n sd","n bound95"'
+    assert csv.body.decode().splitlines()[0] == "period,from,to,n,n sd,n bound95"
     assert json.loads(nobody.ask("GET", "/v1/feeds/months.json").body)["items"][0]["id"]
     ET.fromstring(nobody.ask("GET", "/v1/feeds/months.atom").body)
     for path in ("months.xml", "months.", "so-far", "so-far.csv", "nothing"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import pydoc
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, get_args
 
 import pandas as pd
@@ -14,6 +13,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.publish.catalogue import KINDS
+from sfumato.publish.kinds import maker
 from sfumato.publish.options import KindName, KindOptions
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.session import Forecast
@@ -83,10 +83,8 @@ def test_help_tells_of_every_method() -> None:
 def test_completion_knows_all_kinds_and_their_options() -> None:
     assert set(get_args(KindName)) == {*KINDS}
     options: set[str] = set()
-    for kind in KINDS.values():
-        module, _, function = kind.home.partition(":")
-        make = getattr(import_module(f"sfumato.publish.{module}"), function or "prepare")
-        found = inspect.signature(make).parameters
+    for kind in KINDS:
+        found = inspect.signature(maker(kind)).parameters
         options |= {name for name, one in found.items() if one.kind is one.KEYWORD_ONLY}
     assert options == set(KindOptions.__annotations__)
 

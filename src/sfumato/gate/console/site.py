@@ -18,7 +18,6 @@ from urllib.parse import quote
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
-from starlette.routing import Route as PathRoute
 
 from sfumato.errors import SfumatoError
 from sfumato.gate import problems
@@ -33,11 +32,14 @@ from sfumato.gate.console.sessions import VisitSession, find_session, send_cooki
 from sfumato.gate.console.visit import FORM, Download, PageRoute, Redirect, Visit, Who
 from sfumato.gate.headers import secured
 from sfumato.gate.pace import Paces, Workers
+from sfumato.gate.paths import path_route
 from sfumato.gate.problems import RequestError
 from sfumato.vault.folder import note_request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from starlette.routing import Route as PathRoute
 
     from sfumato.gate.console.sent import Sent
     from sfumato.gate.settings import Setting
@@ -71,12 +73,9 @@ def console_pages(
         shown.setdefault(route.path, []).append(route)
     by_path[rendering.STATIC] = {"GET": site.file}
     by_path["/console/{rest:path}"] = {}
-    found = [
-        PathRoute(path, site.guarded(ways, shown.get(path, ()))) for path, ways in by_path.items()
+    return [
+        path_route(path, site.guarded(ways, shown.get(path, ()))) for path, ways in by_path.items()
     ]
-    for one in found:
-        one.methods = None  # whatever is asked, it is answered here and not by the framework
-    return found
 
 
 class _Site:

@@ -48,9 +48,9 @@ def test_a_name_that_nobody_has_takes_the_same_work(vault: Vault) -> None:
     check_password(vault, "warm", GOOD)
     spent = []
     for name in ("ann", "nobody"):
-        begun = time.thread_time()
+        begun = time.process_time()
         assert not check_password(vault, name, "wrong" * 4)
-        spent.append(time.thread_time() - begun)
+        spent.append(time.process_time() - begun)
     # Both compute one hash; without it a refusal takes a hundredth of that.
     assert 0.2 < spent[0] / spent[1] < 5
 
