@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_BLOCK = 1 << 24
-"""So many pairs of ends of paths of two edges are looked at together."""
+_BLOCK = 1 << 21
+"""So many pairs of ends of paths of two edges are looked at together, of some 50 bytes each."""
 
 
 class Shared(NamedTuple):

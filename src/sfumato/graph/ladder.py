@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sfumato.graph.units import require_epsilon
 from sfumato.noise.discrete import geometric
 from sfumato.noise.entropy import BLOCK
 from sfumato.noise.selection import uniform_integers
@@ -13,9 +15,10 @@ from sfumato.privacy.numbers import store_positive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from fractions import Fraction
 
     from sfumato.noise.entropy import Entropy
+
+LEAST_EPSILON = Fraction(1, 10_000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +34,8 @@ class LadderCount:
     *Error*: depends on the graph: about I_0 times 2 / epsilon where I_t grows slowly.
     *Edges*: the count 0 is as good as any; what is released may be negative. The rung is drawn
     exactly: a proposal proportional to (I_0 + t) exp(-epsilon t / 2) is a mixture of a geometric
-    variable and of a sum of two, and a rung is kept with chance (its width) / (2 (I_0 + t)).
+    variable and of a sum of two, and a rung is kept with chance (its width) / (2 (I_0 + t)). As
+    many rungs are added up as there are: an epsilon below `LEAST_EPSILON` is refused.
     *Reference*: Zhang, Cormode, Procopiuc, Srivastava & Xiao 2015.
     """
 
@@ -39,6 +43,7 @@ class LadderCount:
 
     def __post_init__(self) -> None:
         store_positive(self, "epsilon")
+        require_epsilon(self.epsilon, LEAST_EPSILON)
 
     @property
     def event(self) -> PureEvent:

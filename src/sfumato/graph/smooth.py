@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import ceil, exp
 from typing import TYPE_CHECKING
 
+from sfumato.graph.units import require_epsilon
 from sfumato.noise.discrete import rounded_cauchy
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.numbers import store_positive
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _INFLATION = 1 + 2.0**-40
 _BETA = 1 - 2.0**-30
+LEAST_EPSILON = Fraction(1, 10_000)
+LEAST_OF_POWERS = Fraction(1, 1000)
+"""Where LS(t) grows by a power of t, so does noise: that of the 4th power is then 6 10^15."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +35,8 @@ class SmoothCount:
     computed a little too large, for a beta a little too small, to make up for floats.
     *Error*: depends on the graph; half of the noise lies within 2 S / epsilon.
     *Edges*: what is released may be negative. How fast LS(t) can grow (`power`) ends the search for
-    the maximum.
+    the maximum, which lies at 2 power / epsilon at the farthest: less than `LEAST_EPSILON`, or
+    `LEAST_OF_POWERS` for a power from 2 on, is refused.
     *Reference*: Nissim, Raskhodnikova & Smith 2007.
     """
 
@@ -40,6 +45,7 @@ class SmoothCount:
 
     def __post_init__(self) -> None:
         store_positive(self, "epsilon")
+        require_epsilon(self.epsilon, LEAST_EPSILON if self.power == 1 else LEAST_OF_POWERS)
 
     @property
     def event(self) -> PureEvent:

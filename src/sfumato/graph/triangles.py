@@ -64,9 +64,9 @@ class TriangleSensitivity:
 
 
 def _strangers(graph: Graph) -> int:
-    """The most nodes joined to exactly one of two that share none."""
+    """The most nodes joined to exactly one of two that share none; one of them may be new."""
     order = np.argsort(-graph.degrees, kind="stable")
-    degrees, best = graph.degrees[order], 0
+    degrees, best = graph.degrees[order], int(graph.degrees.max(initial=0))
     for place, node in enumerate(order[:-1].tolist()):
         if degrees[place] + degrees[place + 1] <= best:
             break

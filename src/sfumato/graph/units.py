@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from sfumato.publish.forms import FormRequest
 
 
+def require_epsilon(epsilon: Fraction, least: Fraction) -> None:
+    """Refuse less than a mechanism can tell anything by: distances it looks at are as 1 / epsilon.
+
+    What it would tell is noise beyond every count, and after thousands of steps.
+    """
+    if epsilon < least:
+        raise ParameterError(
+            "epsilon_too_small",
+            f"A count of a graph needs an epsilon of at least {float(least):g}, but was given "
+            f"{float(epsilon):g}: it would be noise alone. Give it more with --epsilon.",
+        )
+
+
 def edge_privacy(request: FormRequest, kind: str) -> Fraction:
     """The pure epsilon of a method that hides single edges; refused for every other unit."""
     unit = request.unit

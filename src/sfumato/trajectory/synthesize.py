@@ -173,7 +173,10 @@ class PathTwins:
             real = _of_a_day(real)
         model = self.learner.learn(real, entropy)
         count = max(round(model.people), 1) if self.rows is None else self.rows
-        return {self.schema.table: self._rows(model.drawn(min(count, MOST_PATHS), entropy))}
+        twin = model.drawn(min(count, MOST_PATHS), entropy)
+        if self.schema.column(self.form.time).kind is not Kind.TEXT:
+            twin = _ended(twin, self.times[1])
+        return {self.schema.table: self._rows(twin)}
 
     def maps(
         self, tables: Mapping[str, pa.Table]
@@ -266,18 +269,36 @@ def _of_a_day(paths: Paths) -> Paths:
     return type(paths)(paths.owners, paths.lengths, paths.times - shift, paths.x, paths.y)
 
 
+def _ended(paths: Paths, last: float) -> Paths:
+    """Paths that go on for too long begin earlier, so that all end by then."""
+    late = np.maximum(paths.times[paths.first + paths.lengths - 1] - last, 0)[paths.path_of]
+    return type(paths)(paths.owners, paths.lengths, paths.times - late, paths.x, paths.y)
+
+
+def _declared(column: Column, values: Reals) -> Reals:
+    """Values within what a column declares, and on its grid."""
+    domain = column.public_domain
+    if not isinstance(domain, Bounds):
+        return values
+    low, high = _number(domain.low), _number(domain.high)
+    step = float(domain.grid_step or 0) * (_DAY if column.kind is Kind.DATE else 1)
+    if not step:
+        return np.clip(values, low, high)
+    near = np.round if column.kind is Kind.REAL else np.floor
+    return np.round(low + near(np.clip(values - low, 0, high - low) / step) * step, 9)
+
+
 def _typed(column: Column, values: Any) -> pa.Array:
     """Numbers as the column writes them; times that are texts as moments of a day in 2000."""
-    if column.kind is Kind.INTEGER:
-        return pa.array(np.floor(values).astype(np.int64))
+    if np.asarray(values).dtype.kind == "i":  # who it is: any number will do
+        numbers = {Kind.INTEGER: pa.int64(), Kind.REAL: pa.float64()}
+        return pa.array(values).cast(numbers.get(column.kind, pa.string()))
+    found = _declared(column, np.asarray(values, dtype=np.float64))
     if column.kind is Kind.REAL:
-        domain = column.public_domain
-        step = float(domain.grid_step or 0) if isinstance(domain, Bounds) else 0.0
-        found = np.asarray(values, dtype=np.float64)
-        return pa.array(np.round(np.round(found / step) * step, 9) if step else found)
-    if np.asarray(values).dtype.kind == "i":
-        return pa.array(values).cast(pa.string())
-    whole = np.floor(values).astype(np.int64)
+        return pa.array(found)
+    whole = np.floor(found).astype(np.int64)
+    if column.kind is Kind.INTEGER:
+        return pa.array(whole)
     if column.kind is Kind.DATE:
         return pa.array(whole // int(_DAY), type=pa.int32()).cast(pa.date32())
     moments = np.datetime64("2000-01-01T00:00:00", "s") + whole.astype("timedelta64[s]")

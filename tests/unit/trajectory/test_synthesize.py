@@ -80,6 +80,25 @@ def test_moments_that_are_texts_come_back_as_moments() -> None:
     assert twin.table.column_names[0] == "taxi"
 
 
+@pytest.mark.parametrize("method", ["dpt", "adatrace", "one-level"])
+def test_every_point_of_a_twin_fits_the_schema(method: str) -> None:
+    """Paths begin within 20 minutes and go on for longer; places lie on a grid of their own."""
+    declared = schema()
+    grids = {"at": Bounds(1, 1201, 30), "x": Bounds(5, 15_985, 20), "y": Bounds(0, 16_000, 1000)}
+    columns = tuple(
+        Column(one.name, one.kind, domain=grids[one.name]) if one.name in grids else one
+        for one in declared.columns
+    )
+    narrow = Schema("trips", columns, declared.unit, form=FORM)
+    rows = table(100, at=lambda times: times % 1200)
+    private = sf.protect(sf.read(rows, schema=narrow), epsilon=9)
+    twin: Any = private.synthesize(epsilon=8, rows=200, method=method)
+    for name, grid in grids.items():
+        found = twin.table.column(name).to_numpy()
+        assert grid.low <= found.min() <= found.max() <= grid.high
+        assert not ((found - grid.low) % grid.step).any()
+
+
 def read(engine: Any, unit: Entity) -> Any:
     data = Dataset("trips", engine, engine.table, schema(unit), unit)
     return read_paths(FormRows(data, "s"), FORM)
