@@ -81,3 +81,6 @@ KINDS = {
     ),
 }
 """In the order in which people are told of them."""
+
+KINDS_OF_ROWS = tuple(name for name, kind in KINDS.items() if kind.form == "rows")
+"""Those of tables whose rows are people, or theirs: what is said of them is said of columns."""

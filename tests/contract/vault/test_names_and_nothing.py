@@ -14,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.ledger.receipt import Receipt, Stage
-from sfumato.publish.catalogue import KINDS
+from sfumato.publish.catalogue import KINDS_OF_ROWS
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def test_F_order_by_a_figure_whose_name_another_output_has(duckdb_engine: Open) 
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS_OF_ROWS)
 def test_F_publications_of_nothing(kind: str, rows: int, duckdb_engine: Open) -> None:
     """Without rows, and with none but missing values, every kind publishes."""
     columns = tuple(sf.Column(one, sf.Kind.INTEGER, domain=sf.Bounds(0, 7)) for one in "ab")

@@ -12,7 +12,7 @@ import sfumato as sf
 from sfumato.attack.catalogue import ON_ROWS
 from sfumato.cli.main import run
 from sfumato.errors import PolicyError
-from sfumato.publish.catalogue import KINDS
+from sfumato.publish.catalogue import KINDS_OF_ROWS
 from sfumato.report.parts import FINDINGS_TRAVEL
 from sfumato.steward.paid_attacks import read_as_rows
 from sfumato.vault.trying import CHOSEN
@@ -201,10 +201,7 @@ def test_attacks_on_other_data_are_refused_before_a_search(
     assert "--column " not in told
 
 
-ROWS = {name for name, kind in KINDS.items() if kind.form == "rows"}
-
-
-@pytest.mark.parametrize("kind", sorted(ROWS - {"above", "quadtree", "adaptive-grid"}))
+@pytest.mark.parametrize("kind", sorted({*KINDS_OF_ROWS} - {"above", "quadtree", "adaptive-grid"}))
 def test_it_is_known_before_the_charge_which_kinds_can_be_read_as_rows(kind: str) -> None:
     with sf.read("people.csv", "people.toml") as people:
         private = sf.protect(people, epsilon=8)

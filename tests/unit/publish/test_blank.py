@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.publish.catalogue import KINDS
+from sfumato.publish.catalogue import KINDS_OF_ROWS
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.schema import Schema
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FIGURES = {"count", "running", "rank", "sd", "line", "bucket"}
 ASKED: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys((name for name, kind in KINDS.items() if kind.form == "rows"), ("x", "y")),
+    **dict.fromkeys(KINDS_OF_ROWS, ("x", "y")),
     "continual": ("x",),
     "dawa": ("x",),
     "fourier": ("x",),

@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.noise.entropy import SystemEntropy
-from sfumato.publish.catalogue import KINDS
+from sfumato.publish.catalogue import KINDS_OF_ROWS
 from sfumato.publish.kinds import prepare
 from sfumato.publish.spatial import growth
 
@@ -45,7 +45,7 @@ def test_boxes_of_nobody_are_not_cut_where_there_is_hardly_noise(kind: str, colu
     assert released.table.num_rows < 3 * 48 * 4
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS_OF_ROWS)
 @pytest.mark.filterwarnings("error")
 def test_every_kind_answers_whatever_is_paid(kind: str) -> None:
     columns = ["a", "b"] if kind in ("quadtree", "adaptive-grid") else ["a"]
