@@ -54,7 +54,7 @@ class Begun:
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Begun:
     made = Begun()
-    monkeypatch.setattr(serving, "_serving", lambda: made)
+    monkeypatch.setattr(serving, "serving", lambda: made)
 
     @contextmanager
     def opened(path: Path) -> Iterator[str]:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.attack.finding import Finding, percent
+from sfumato.demo.draws import uniform
 from sfumato.report import charts
 from sfumato.report.blocks import Heading, Note, Paragraph
 from sfumato.schema.column import Column, Kind, Role
@@ -75,9 +76,10 @@ def _attacked(table: Table, original: Table | None = None) -> Finding:
 
 def _friends(town: Town) -> pa.Table:
     """Neighbours of a ring, and some whom many know: the same each time."""
-    generator = np.random.default_rng(town.people.num_rows)
+    counters = np.arange(4 * _PEOPLE, dtype=np.uint64) + np.uint64(town.people.num_rows)
+    heavy = (1 - uniform("friends", counters)) ** (-2 / 3) - 1  # few have very many
     ring = [(at, (at + step) % _PEOPLE) for at in range(_PEOPLE) for step in _STEPS]
-    popular = (generator.pareto(1.5, (2 * _PEOPLE, 2)) * _PEOPLE / 8).astype(np.int64) % _PEOPLE
+    popular = (heavy.reshape(-1, 2) * _PEOPLE / 8).astype(np.int64) % _PEOPLE
     pairs = {tuple(sorted(pair)) for pair in [*ring, *popular.tolist()] if pair[0] != pair[1]}
     return pa.table([pa.array(ends) for ends in zip(*sorted(pairs), strict=True)], ["one", "other"])
 
