@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.graph.edges import read_graph
 from sfumato.graph.ladder import LadderCount
 from sfumato.graph.smooth import SmoothCount
-from sfumato.graph.triangles import MECHANISMS, TriangleSensitivity, one_count
+from sfumato.graph.subgraphs import SubgraphCount
+from sfumato.graph.triangles import TriangleSensitivity
 from sfumato.graph.units import edge_privacy
 from sfumato.publish import options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pyarrow as pa
+    from collections.abc import Callable
 
     from sfumato.graph.edges import Graph
-    from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
-    from sfumato.publish.forms import FormRequest, FormRows
+    from sfumato.publish.forms import FormRequest
 
 MOST_NODES_OF_A_CLIQUE = 5
 
@@ -64,45 +60,14 @@ class CliqueSensitivity:
         return comb(self.triangles(distance), self.k - 2)
 
 
-@dataclass(frozen=True)
-class CliqueCount:
+class CliqueCount(SubgraphCount):
     """The number of k-cliques; its promise is that of `LadderCount` or `SmoothCount`."""
 
-    request: FormRequest
-    k: int
-    mechanism: LadderCount | SmoothCount
+    name = "cliques"
 
-    reads = ()
-
-    @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.mechanism.event
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The mechanism, and how many nodes are tied."""
-        return {"mechanism": MECHANISMS[isinstance(self.mechanism, SmoothCount)], "k": self.k}
-
-    @property
-    def error(self) -> Mapping[str, Any]:
-        """It depends on the graph, and is not known beforehand."""
-        return {"note": "how far off it is depends on the graph, and is not known"}
-
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """One figure."""
-        return {"cliques": one_count([])}
-
-    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The noisy number."""
-        graph = read_graph(rows.read([name for name, _ in self.request.form.parts.values()]))
-        sensitivity = CliqueSensitivity(TriangleSensitivity.of(graph), self.k)
-        return {
-            "cliques": one_count(
-                [self.mechanism.sample(cliques(graph, self.k), sensitivity, entropy)]
-            )
-        }
+    def counted(self, graph: Graph) -> tuple[int, Callable[[int], int]]:
+        """The number, and its sensitivity."""
+        return cliques(graph, self.k), CliqueSensitivity(TriangleSensitivity.of(graph), self.k)
 
 
 def prepare(request: FormRequest, *, k: object = 4) -> CliqueCount:

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.graph.edges import read_graph
 from sfumato.graph.ladder import LadderCount
 from sfumato.graph.smooth import SmoothCount
-from sfumato.graph.triangles import MECHANISMS, one_count
+from sfumato.graph.subgraphs import SubgraphCount
 from sfumato.graph.units import edge_privacy
 from sfumato.publish import options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pyarrow as pa
+    from collections.abc import Callable
 
     from sfumato.graph.edges import Graph
-    from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
-    from sfumato.publish.forms import FormRequest, FormRows
+    from sfumato.publish.forms import FormRequest
 
 MOST_TIES = 5
 
@@ -77,45 +72,17 @@ class StarSensitivity:
         return max(comb(one + distance, reach) + comb(other, reach) for one, other in self.pairs)
 
 
-@dataclass(frozen=True)
-class StarCount:
+class StarCount(SubgraphCount):
     """The number of k-stars; its promise is that of `LadderCount`, or of `SmoothCount` from 3 on.
 
     The ladder's exact draw needs rungs that grow by at most 1, as those of pairs do.
     """
 
-    request: FormRequest
-    k: int
-    mechanism: LadderCount | SmoothCount
+    name = "stars"
 
-    reads = ()
-
-    @property
-    def event(self) -> Event:
-        """What it costs."""
-        return self.mechanism.event
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The mechanism, and how many ties meet."""
-        return {"mechanism": MECHANISMS[isinstance(self.mechanism, SmoothCount)], "k": self.k}
-
-    @property
-    def error(self) -> Mapping[str, Any]:
-        """It depends on the graph, and is not known beforehand."""
-        return {"note": "how far off it is depends on the graph, and is not known"}
-
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """One figure."""
-        return {"stars": one_count([])}
-
-    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The noisy number."""
-        graph = read_graph(rows.read([name for name, _ in self.request.form.parts.values()]))
-        sensitivity = StarSensitivity.of(graph, self.k)
-        found = self.mechanism.sample(stars(graph, self.k), sensitivity, entropy)
-        return {"stars": one_count([found])}
+    def counted(self, graph: Graph) -> tuple[int, Callable[[int], int]]:
+        """The number, and its sensitivity."""
+        return stars(graph, self.k), StarSensitivity.of(graph, self.k)
 
 
 def prepare(request: FormRequest, *, k: object = 2) -> StarCount:
