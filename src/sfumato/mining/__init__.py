@@ -1,1 +1,1 @@
-"""Learning from private rows: models of sums and counts that were made in the engine, with noise."""
+"""Learning from private rows: models of noisy sums and counts that an engine made."""
