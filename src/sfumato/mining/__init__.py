@@ -1,1 +1,1 @@
-"""Learning from private rows: models of noisy sums and counts that an engine made."""
+"""Learning that does not leak: models made of noisy sums and counts alone."""
