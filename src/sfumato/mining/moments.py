@@ -173,36 +173,36 @@ def _query(
     rows: exp.Query, terms: Sequence[exp.Expr], unit: Unit, groups: int, *, grouped: bool
 ) -> exp.Select:
     """The sums of some terms, each in two parts, by group."""
-    figures: list[exp.Expr] = []
-    for place, term in enumerate(terms):
+    names, figures = [f"sf_sum_{place}" for place in range(len(terms))], []
+    for name, term in zip(names, terms, strict=True):
         tree: exp.Expr = exp.Paren(this=term.copy())
         if unit.by_person:
             tree = exp.Mul(this=tree, expression=exp.column(WEIGHT))
-        high, low = _parts(exp.Sum(this=exp.cast(tree, "DECIMAL(19, 0)")))
-        figures.append(exp.alias_(high, f"sf_high_{place}", copy=False))
-        figures.append(exp.alias_(low, f"sf_low_{place}", copy=False))
-    source = rows.subquery("sf_weighed")
+        wide = exp.Cast(this=tree, to=exp.DataType.build("DECIMAL(19, 0)"))
+        figures.append(exp.alias_(exp.Sum(this=wide), name, copy=False))
+    summed = exp.select(*figures).from_(rows.subquery("sf_weighed"), copy=False)
+    parts = [part for name in names for part in _parts(name)]
     if not grouped:
-        return exp.select(*figures).from_(source, copy=False)
+        return exp.select(*parts).from_(summed.subquery("sf_summed", copy=False), copy=False)
     number = exp.column(_GROUP)
     inside = exp.and_(number >= literal(0), number.copy() < literal(groups))
-    keyed = exp.alias_(exp.cast(number.copy(), "BIGINT"), _GROUP)
-    query = exp.select(keyed, *figures).from_(source, copy=False).where(inside, copy=False)
-    return query.group_by(number.copy(), copy=False)
+    summed = summed.select(number.copy()).where(inside, copy=False).group_by(number.copy())
+    key = exp.alias_(exp.cast(number.copy(), "BIGINT"), _GROUP)
+    return exp.select(key, *parts).from_(summed.subquery("sf_summed", copy=False), copy=False)
 
 
-def _parts(total: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+def _parts(name: str) -> tuple[exp.Expr, exp.Expr]:
     """A sum as multiples of `_PART`, and the rest, towards 0. Where nothing is added both are 0.
 
     The sum without the rest is a multiple of a power of two with a quotient below 2^53: however an
     engine divides, as decimals or as doubles, the quotient is exact.
     """
-    some = exp.Coalesce(this=total, expressions=[exp.convert(0)])
+    some = exp.Coalesce(this=exp.column(name), expressions=[exp.convert(0)])
     rest = exp.Mod(this=some, expression=literal(_PART))
     whole = exp.Paren(this=some.copy() - rest.copy())
-    return exp.cast(exp.Div(this=whole, expression=literal(_PART)), "BIGINT"), exp.cast(
-        rest, "BIGINT"
-    )
+    high = exp.cast(exp.Div(this=whole, expression=literal(_PART)), "BIGINT")
+    low = exp.cast(rest, "BIGINT")
+    return exp.alias_(high, f"{name}_high", copy=False), exp.alias_(low, f"{name}_low", copy=False)
 
 
 def total_of(trees: Sequence[exp.Expr]) -> exp.Expr:
