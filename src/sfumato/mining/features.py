@@ -56,6 +56,16 @@ class Encoding(Protocol):
         """What each coordinate is called."""
         ...
 
+    @property
+    def half(self) -> float:
+        """What a coordinate of 1 is away from one of 0, in units of the column."""
+        ...
+
+    @property
+    def middle(self) -> float:
+        """What a coordinate of 0 is; a value is 1 where a row has it, else 0."""
+        ...
+
     def expressions(self) -> list[exp.Expr]:
         """The SQL of each coordinate: a BIGINT from -GRID to GRID, never NULL."""
         ...
@@ -75,6 +85,16 @@ class Stepped:
     def names(self) -> tuple[str, ...]:
         """The column's own name."""
         return (self.grid.column,)
+
+    @property
+    def half(self) -> float:
+        """Half the range of the bounds."""
+        return float(self.grid.bounds.span) / 2
+
+    @property
+    def middle(self) -> float:
+        """The middle of the bounds."""
+        return float(_number(self.grid.bounds.low)) + self.half
 
     @property
     def _coarse(self) -> tuple[int, int]:
@@ -133,6 +153,16 @@ class Continuous:
         return (self.column,)
 
     @property
+    def half(self) -> float:
+        """Half the range of the bounds."""
+        return float(self.bounds.span) / 2
+
+    @property
+    def middle(self) -> float:
+        """The middle of the bounds."""
+        return float(_number(self.bounds.low)) + self.half
+
+    @property
     def _scale(self) -> Decimal:
         """Coordinates per unit of the column."""
         return Decimal(repr(2 * GRID / float(self.bounds.span)))
@@ -171,6 +201,8 @@ class Switch:
     column: Column
     values: tuple[Scalar, Scalar]
 
+    half, middle = 0.5, 0.5
+
     @property
     def names(self) -> tuple[str, ...]:
         """The second value, which has the coordinate GRID."""
@@ -195,6 +227,8 @@ class OneHot:
 
     column: Column
     values: tuple[Scalar, ...]
+
+    half, middle = 1.0, 0.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -235,6 +269,16 @@ class FeatureSpace:
     def size(self) -> int:
         """How many coordinates there are."""
         return len(self.names)
+
+    @cached_property
+    def halves(self) -> NDArray[np.float64]:
+        """What a coordinate of 1 is away from one of 0, for each, in units of its column."""
+        return np.array([one.half for one in self.encodings for _ in one.names])
+
+    @cached_property
+    def middles(self) -> NDArray[np.float64]:
+        """What a coordinate of 0 is, for each, in units of its column."""
+        return np.array([one.middle for one in self.encodings for _ in one.names])
 
     @cached_property
     def blocks(self) -> tuple[range, ...]:

@@ -53,8 +53,10 @@ def clipped(place: int) -> exp.Column:
     return exp.column(f"sf_c{place}")
 
 
-def clip_layers(size: int, norm: int) -> list[Layer]:
+def clip_layers(size: int, norm: int, *, others: int = 0) -> list[Layer]:
     """Layers that shrink every row to an L2 norm of at most `norm`, in whole numbers.
+
+    The first `size` coordinates have the norm; so many others behind them shrink as they do.
 
     The norm is rounded up and quotients towards 0, so that |x'| <= |x| norm / |x|. The squared norm
     is a whole number below 2^53, whose root engines find exactly rounded: rounded up to a whole
@@ -79,7 +81,7 @@ def clip_layers(size: int, norm: int) -> list[Layer]:
                 ),
             )
             .else_(coordinate(i))
-            for i in range(size)
+            for i in range(size + others)
         },
     ]
 
