@@ -26,7 +26,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import ParameterError
-from sfumato.mining.features import Continuous, FeatureSpace, Stepped
+from sfumato.mining.encodings import Continuous, Stepped
+from sfumato.mining.features import FeatureSpace
 from sfumato.mining.measured import (
     CROSS,
     JOINT,

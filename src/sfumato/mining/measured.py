@@ -39,7 +39,8 @@ from sqlglot import exp
 from sfumato.counting.axes import literal
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.spending import spendings
-from sfumato.mining.features import GRID, FeatureSpace, OneHot, Switch
+from sfumato.mining.encodings import GRID, OneHot, Switch
+from sfumato.mining.features import FeatureSpace
 from sfumato.mining.moments import clip_layers, person_sensitivity, sums, whole_row
 from sfumato.privacy.events import Composed
 from sfumato.privacy.numbers import positive
