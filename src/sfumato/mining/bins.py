@@ -9,7 +9,10 @@ Decision 0457.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +100,21 @@ class BinnedSpace:
             else:
                 numbers[:, column] = (some[:, 0] + GRID) * size // (2 * GRID + 1)
         return numbers
+
+    def question(self, column: int, cut: int) -> str:
+        """What is asked of a column: whether it is a value, or lies behind so many stretches."""
+        name, one = self.names[column], self.space.encodings[column]
+        if isinstance(one, OneHot):
+            return f"{one.names[cut]}?"
+        if isinstance(one, Switch):
+            return f"{name} = {one.values[1]}?" if self.sizes[column] == 2 else f"{name} > {cut}?"
+        bounds = self.space.columns[column].public_domain
+        assert isinstance(bounds, Bounds)
+        along = Fraction((cut + 1) * (2 * GRID + 1), 2 * GRID * self.sizes[column])
+        if isinstance(bounds.low, date) and isinstance(bounds.high, date):
+            days = (bounds.high - bounds.low).days
+            return f"{name} after {bounds.low + timedelta(days=math.floor(min(along, 1) * days))}?"
+        return f"{name} > {float(bounds.low) + float(along) * float(bounds.span):.6g}?"  # type: ignore[arg-type]
 
     def facts(self) -> dict[str, Any]:
         """What a model must know of the columns, in JSON form."""

@@ -52,15 +52,15 @@ class ClassCounter:
         return [(f"sf_b{place}", size) for place, size in enumerate(self.space.sizes)]
 
     def tables(
-        self, keys: Sequence[Key], *, within: Key | None = None, layers: Sequence[Layer] = ()
+        self, keys: Sequence[Key], *, within: Key | None = None, layer: Layer | None = None
     ) -> list[NDArray[np.int64]]:
         """For every key its table, (classes, size), in parts of `whole_row`.
 
-        Layers name further numbers, of the columns' numbers and of those of earlier layers.
-        `within` is one of them, by which every table is parted: then (parts, classes, size).
+        A layer names further numbers, made of the columns' numbers. `within` is one of them, by
+        which every table is parted: then (parts, classes, size).
         """
         base = [(CLASS, len(self.labels))] if within is None else [within, (CLASS, len(self.labels))]
-        answer = self.data.engine.run(self._query(keys, [name for name, _ in base], layers))
+        answer = self.data.engine.run(self._query(keys, [name for name, _ in base], layer))
         columns = [one.to_numpy(zero_copy_only=False) for one in answer.columns]
         counts, found = columns[-1].astype(np.int64), []
         groups = [column.astype(np.int64) for column in columns[: len(base)]]
@@ -74,7 +74,7 @@ class ClassCounter:
         return found
 
     def _query(
-        self, keys: Sequence[Key], base: Sequence[str], layers: Sequence[Layer]
+        self, keys: Sequence[Key], base: Sequence[str], layer: Layer | None
     ) -> exp.Select:
         names = [name for name, _ in keys]
         sets = [exp.Tuple(expressions=[exp.column(one) for one in (*base, name)]) for name in names]
@@ -82,26 +82,26 @@ class ClassCounter:
         query = exp.select(
             *(exp.alias_(exp.cast(exp.column(one), "BIGINT"), one) for one in (*base, *names)),
             exp.alias_(exp.cast(weight, "BIGINT"), _COUNT),
-        ).from_(self._rows(layers).subquery("sf_counted", copy=False), copy=False)
+        ).from_(self._rows(layer).subquery("sf_counted", copy=False), copy=False)
         query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=sets)]))
         return query
 
-    def _rows(self, layers: Sequence[Layer]) -> exp.Query:
-        """The rows that have a class, with their weight, numbers, and what the layers add."""
+    def _rows(self, layer: Layer | None) -> exp.Query:
+        """The rows that have a class, with their weight, numbers, and what the layer adds."""
         data = self.data
         trees = self.space.space.expressions()
-        named = [exp.alias_(tree, f"sf_x{place}") for place, tree in enumerate(trees)]
-        label = exp.alias_(self.labels.expression(), CLASS)
-        rows: exp.Select = exp.select(label, *named).from_(data.table.copy())
+        named = [exp.alias_(tree, f"sf_x{place}", copy=False) for place, tree in enumerate(trees)]
+        label = exp.alias_(self.labels.expression(), CLASS, copy=False)
+        rows: exp.Select = exp.select(label, *named).from_(data.table.copy(), copy=False)
         if data.unit.by_person:
             assert data.unit.column is not None
             person = exp.alias_(exp.column(data.unit.column, quoted=True), PERSON)
-            rows = rows.select(person)
+            rows = rows.select(person, copy=False)
         rows = _over(rows, "sf_labelled").where(exp.column(CLASS) >= literal(0), copy=False)
         if data.unit.by_person:
             rows = weigh_rows(rows, data.unit)
-        for place, layer in enumerate([self.space.layer(), *layers]):
-            added = [exp.alias_(tree.copy(), name) for name, tree in layer.items()]
+        for place, one in enumerate([self.space.layer(), layer or {}]):
+            added = [exp.alias_(tree, name, copy=False) for name, tree in one.items()]
             rows = _over(rows, f"sf_layer_{place}").select(*added, copy=False)
         return rows
 
