@@ -19,6 +19,7 @@ from sfumato.method import Dataset
 from sfumato.mining.class_counts import ClassCounter
 from sfumato.mining.forest import Forest
 from sfumato.mining.naive_bayes import NaiveBayes
+from sfumato.mining.random_tree import RandomTree
 from sfumato.mining.splits import Questions, SplitTrees
 from sfumato.mining.tree import GreedyTree, Stump
 from sfumato.privacy.losses import Pure
@@ -128,6 +129,30 @@ def test_a_person_who_counts_as_one_row_is_caught() -> None:
     run = told(wrong.choice(5), wrong.noise)
     claim = Pure(epsilon=EPSILON)
     assert audit(run, pair, claim, entropy=SeededEntropy(3), draws=20_000).violated
+
+
+def test_the_leaves_of_a_random_tree_cost_once_and_a_price_for_one_row_is_caught() -> None:
+    """A person has rows in two leaves, and moves the class of both."""
+    learner, wrong = tree(PERSON_OF_THREE, "random"), tree(Entity("person", 1), "random")
+    halves = SplitTrees(learner.space, np.array([[0]]), np.array([[1]]))
+    person = [(99, age, *OTHERS[1][2:-1], 3) for age in (10, 90, 90)]
+    sides = []
+    for rows in (OTHERS[5:7], OTHERS[5:7] + person):
+        parted = counted(learner, rows, halves)[0].sum(axis=-1)  # (leaves, classes)
+        sides.append(parted)
+
+    def run(choice: Any) -> Any:
+        def outputs(counts: Ints, count: int, entropy: Entropy) -> Ints:
+            return np.asarray(choice.sample(np.broadcast_to(counts, (count, 2, 3)), entropy))
+
+        return outputs
+
+    pair, claim = (sides[0], sides[1]), Pure(epsilon=EPSILON)
+    whole = [Feature("both leaves", lambda told: (told[:, 0] * 3 + told[:, 1]).astype(np.uint64))]
+    given: dict[str, Any] = {"entropy": SeededEntropy(8), "draws": 20_000, "extra": whole}
+    assert isinstance(learner, RandomTree)
+    assert not audit(run(learner.choice), pair, claim, **given).violated
+    assert audit(run(wrong.choice), pair, claim, **given).violated
 
 
 def choice_loss(choice: Exponential, before: Ints, after: Ints) -> float:
