@@ -220,3 +220,17 @@ def leaves_table(labels: ClassLabels, counts: NDArray[Any]) -> pa.Table:
         }
     )
 
+
+
+def trees_facts(space: BinnedSpace, labels: ClassLabels, trees: int, sd: float) -> dict[str, Any]:
+    """How columns are read, which classes there are, and how far counts of leaves are off."""
+    return {**space.facts(), "classes": labels.facts(), "trees": trees, "sd": sd}
+
+
+def blank_tables(space: BinnedSpace, labels: ClassLabels) -> dict[str, pa.Table]:
+    """The tables of trees, without a row."""
+    nothing = np.zeros((1, 0), dtype=np.int64)
+    return {
+        "splits": SplitTrees(space, nothing, nothing).table(),
+        "leaves": leaves_table(labels, np.zeros((1, 0, len(labels)))),
+    }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.mining.forest import Forest
+from sfumato.mining.random_tree import RandomTree
 from sfumato.mining.tree import GreedyTree, Stump
 from sfumato.privacy.composition import basic_price, total
 from sfumato.privacy.units import Entity, Neighbours, Rows
@@ -21,7 +21,7 @@ from sfumato.testing.class_learning import ILL, STAGE, learnt, planned, spread, 
     [
         (100, ILL, Stump, 1),
         (100, STAGE, GreedyTree, 2),
-        (40, STAGE, Forest, 5),
+        (40, STAGE, RandomTree, 8),
         (1_000, ILL, GreedyTree, 3),
         (10_000, ILL, GreedyTree, 4),
         (100_000, STAGE, GreedyTree, 5),
