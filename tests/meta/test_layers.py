@@ -83,6 +83,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "counting", "errors", "given", "local.planar", "mechanisms", "noise", "privacy",
         "publish.forms", "schema",
     },
+    "mining": {
+        "cards", "counting", "engines.base", "engines.kinds", "engines.files.regular",
+        "engines.frames", "errors", "files", "given", "mechanisms", "method", "noise", "privacy",
+        "publish.forms", "publish.options", "release", "schema", "sets", "texts",
+    },
     # Other people's programs, which run in the sandbox alone.
     "programs": {
         "cards", "counting", "engines.base", "engines.kinds", "errors", "given", "mechanisms",
@@ -103,14 +108,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Attacks on answers ask through the real door, which is opened only when they do.
     "steward": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "counting",
-        "inspection", "release", "report", "anonymize", "attack", "comparison", "synth",
+        "inspection", "release", "report", "anonymize", "attack", "comparison", "synth", "mining",
         "noise", "sets", "texts", "vault.protection",
     },
     "vault": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",
         "counting",
         "release", "report", "ledger", "method", "anonymize", "query", "publish", "synth",
-        "programs", "sandbox", "steward", "attack.finding", "attack.case", "comparison",
+        "mining", "programs", "sandbox", "steward", "attack.finding", "attack.case", "comparison",
         "noise.entropy",
     },
     "demo": {

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "feed",
         "sandbox",
     ),
+    "Learn": ("predict",),
     "Ask people": ("survey", "collect"),
 }
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from sfumato.mining.catalogue import KINDS as MODELS
 from sfumato.programs.catalogue import HOW, RANGES
 from sfumato.publish.catalogue import KINDS
 from sfumato.synth.methods import METHOD_WORDS
@@ -188,6 +189,32 @@ FAMILIES = _listed(
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv --plan",
             "sfumato synthesize people --epsilon 0.4 --explore --yes --vault clinic -o twins",
             "sfumato synthesize people --target smoker --vault clinic -o t.parquet --model m.arrow",
+        ),
+    ),
+    Family(
+        name="learn",
+        help="Learn a model of a data set; it predicts, and holds nothing of anybody.",
+        chapter="Learn",
+        module="sfumato.vault.learning",
+        fields=(
+            Field(
+                "kind",
+                "What to learn: one of the kinds below.",
+                "KIND",
+                required=True,
+                positional=True,
+                choices={name: kind.told for name, kind in MODELS.items()},
+            ),
+            Field("features", "The columns to learn from.", "A,B"),
+            Field("target", "The column that they are to tell, where the kind has one.", "COLUMN"),
+        ),
+        shape="publish",
+        writes="may",
+        out_help="A .json file, which sfumato predict reads.",
+        has_options=True,
+        examples=(
+            "sfumato learn naive-bayes people --features age --target sex --vault clinic -o m.json",
+            "sfumato learn kmeans people --features age,smoker --vault clinic --explain",
         ),
     ),
     Family(

@@ -76,3 +76,17 @@ class ProgramOptions(TypedDict, total=False):
     helper: str | None
     columns: Sequence[str] | str | None
     seconds: Number
+
+
+class LearningOptions(TypedDict, total=False):
+    """What may be said of a model besides its kind and what it costs: options of kinds."""
+
+    norm: Number
+    clusters: int
+    components: int
+    rounds: int
+    depth: int
+    bins: int
+    trees: int
+    penalty: Number
+    most: int

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from sfumato.publish.options import KindName, KindOptions
     from sfumato.schema.schema import Schema
     from sfumato.synth.forecast import SynthesisForecast
+    from sfumato.vault.learning import Learned
     from sfumato.vault.options import (
+        LearningOptions,
         ProgramOptions,
         PublishOptions,
         QueryCost,
@@ -113,6 +115,31 @@ class Private(Questions):
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
         """Say how far off `synthesize`, asked the same, would be by each method; free."""
         return cast("SynthesisForecast", explain(self._planned(FAMILIES["synthesize"], **asked)))
+
+    @given.in_python
+    def learn(
+        self,
+        kind: str,
+        *,
+        features: Sequence[str] | str | None = None,
+        target: str | None = None,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        delta: Number | None = None,
+        request_id: str | None = None,
+        **options: Unpack[LearningOptions],
+    ) -> Learned:
+        """Learn a model, charged to the table's budget; it predicts, and can be saved.
+
+        `features` are the columns that it is made of, `target` the one that they are to tell, where
+        the kind has one; `options` are those of the kind. All bounds are those that the schema
+        declares. The identical request is answered again from store.
+        """
+        cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
+        family, asked = FAMILIES["learn"], {"features": features, "target": target, **options}
+        planned = self.prepare(family, kind, **asked, **cost)
+        found: Learned = self.answer(family, planned, request_id=request_id)
+        return found
 
     @given.in_python
     def run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sfumato.gate.doors.questions import RUN_EXAMPLE
+from sfumato.gate.doors.questions import LEARN_EXAMPLE, RUN_EXAMPLE
 from sfumato.gate.forms import (
     DATASET,
     FLAG,
@@ -197,6 +197,7 @@ ROUTES = (
                 },
             ),
             (FAMILIES["synthesize"], {**_PEOPLE, "method": "mst", "epsilon": "0.5"}),
+            (FAMILIES["learn"], {**_PEOPLE, **LEARN_EXAMPLE, "epsilon": "0.5"}),
             (FAMILIES["run"], {**_PEOPLE, **RUN_EXAMPLE}),
         )
     ),

@@ -29,6 +29,7 @@ RUN_EXAMPLE = {
     "blocks": 10,
     "epsilon": "0.1",
 }
+LEARN_EXAMPLE = {"kind": "naive-bayes", "features": ["age"], "target": "sex"}
 _PLAN = "plan", "explain"
 _COST = {
     "type": "object",
@@ -154,6 +155,7 @@ ROUTES = (
             (FAMILIES["publish"], {**_OF_PEOPLE, "kind": "histogram", "columns": ["sex"]}, *_PLAN),
             (FAMILIES["above"], {**_OF_PEOPLE, **_WATCHED}, *_PLAN),
             (FAMILIES["synthesize"], {**_OF_PEOPLE, "method": "mst"}, *_PLAN),
+            (FAMILIES["learn"], {**_OF_PEOPLE, **LEARN_EXAMPLE}, *_PLAN),
             # A dry run runs the program, though on rows about nobody.
             (FAMILIES["run"], {**_OF_PEOPLE, **RUN_EXAMPLE}, "submit-code", "code"),
         )
