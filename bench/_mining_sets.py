@@ -26,7 +26,10 @@ TEST = 0.3
 """The share of rows that are held back to score on."""
 
 # How far a nucleus on a slide, measured in pixels, can be off round: radius to fractal dimension.
-_NUCLEUS = "radius texture perimeter area smoothness compactness concavity points symmetry fractal"
+_NUCLEUS = (
+    "radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "points",
+    "symmetry", "fractal",
+)  # fmt: skip
 _NUCLEI = (
     ("mean", (30, 40, 200, 2500, 0.2, 0.4, 0.5, 0.2, 0.4, 0.1)),
     ("error", (3, 5, 20, 300, 0.03, 0.15, 0.4, 0.05, 0.1, 0.03)),
@@ -35,7 +38,7 @@ _NUCLEI = (
 BREAST_CANCER = {
     f"{of}_{name}": (0.0, float(high))
     for of, highs in _NUCLEI
-    for name, high in zip(_NUCLEUS.split(), highs, strict=True)
+    for name, high in zip(_NUCLEUS, highs, strict=True)
 }
 # What laboratories of wineries quote as usual; alcohol in percent by volume, the rest in g/l, mg/l.
 WINE = {
@@ -157,10 +160,10 @@ def samples() -> Iterator[Sample]:
         yield _read("census", CENSUS, census, _census, target=(0.0, 200_000.0))
 
 
-_SCHOOLS = (
-    "Preschool 1st-4th 5th-6th 7th-8th 9th 10th 11th 12th HS-grad Some-college Assoc-voc "
-    "Assoc-acdm Bachelors Masters Prof-school Doctorate"
-).split()
+_SCHOOLS = [
+    "Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th", "HS-grad",
+    "Some-college", "Assoc-voc", "Assoc-acdm", "Bachelors", "Masters", "Prof-school", "Doctorate",
+]  # fmt: skip
 
 
 def _adult(one: dict[str, str]) -> list[float]:
@@ -179,9 +182,9 @@ def _adult(one: dict[str, str]) -> list[float]:
 
 def _encounter(one: dict[str, str]) -> list[float]:
     counted = (
-        "time_in_hospital num_lab_procedures num_procedures num_medications number_outpatient "
-        "number_emergency number_inpatient number_diagnoses"
-    ).split()
+        "time_in_hospital", "num_lab_procedures", "num_procedures", "num_medications",
+        "number_outpatient", "number_emergency", "number_inpatient", "number_diagnoses",
+    )  # fmt: skip
     return [
         float(one["age"].strip("[)").split("-")[0]) + 5,
         one["gender"] == "Female",
@@ -218,8 +221,8 @@ def _read(
 ) -> Sample:
     """A table of a file, a row of numbers each, of which the last is the target."""
     seen, found = set(), []
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as stream:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt") as stream:
         for one in csv.DictReader(stream, delimiter=delimiter):
             if once is None or one[once] not in seen:
                 seen.add(one.get(once or "", ""))
