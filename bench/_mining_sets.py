@@ -152,7 +152,7 @@ def samples() -> Iterator[Sample]:
     rows, target = datasets.load_diabetes(return_X_y=True, scaled=False)
     yield Sample("diabetes", DIABETES, rows, target, (0.0, 350.0))
     if DATA.exists():
-        yield _read("adult", ADULT, DATA / "adult" / "adult.csv", _adult, delimiter=";")
+        yield _read("adult", ADULT, DATA / "adult" / "adult.csv", adult_row, delimiter=";")
         encounters = DATA / "clinical" / "diabetes_encounters.csv.gz"
         # A person's first stay, so that a row is a person.
         yield _read("encounters", ENCOUNTERS, encounters, _encounter, once="patient_nbr")
@@ -166,7 +166,8 @@ _SCHOOLS = [
 ]  # fmt: skip
 
 
-def _adult(one: dict[str, str]) -> list[float]:
+def adult_row(one: dict[str, str]) -> list[float]:
+    """A row of Adult as numbers, of which the last is whether it earns much."""
     return [
         float(one["age"]),
         _SCHOOLS.index(one["education"]) + 1,

@@ -50,7 +50,7 @@ def rows() -> Iterator[dict[str, object]]:
         sources = {"Parquet": str(file)}
         server = opened.enter_context(_postgres())
         if server is not None:
-            _load(server, file)
+            load(server, file)
             sources["PostgreSQL"] = f"{server}#million"
         if shutil.which("java") or os.environ.get("JAVA_HOME"):
             sources["Spark"] = f"spark+parquet://{file}"
@@ -91,7 +91,7 @@ def _postgres() -> Iterator[str | None]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _load(server: str, file: Path) -> None:
+def load(server: str, file: Path) -> None:
     """The table of a file in a server."""
     import adbc_driver_postgresql.dbapi as postgres
 

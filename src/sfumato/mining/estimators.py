@@ -347,7 +347,7 @@ def estimator_of(model: Model) -> _PrivateEstimator:
     made = ESTIMATORS[model.kind]()
     made.model_, made.declared_ = model, None
     made.n_features_in_ = len(model.features)
-    classes = getattr(model, "classes", None)
+    classes = getattr(model, "classes_", None)
     if classes is not None:
-        made.classes_ = np.array(classes)
+        made.classes_ = np.asarray(classes)
     return made
