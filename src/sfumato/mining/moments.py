@@ -60,7 +60,7 @@ def clip_layers(size: int, norm: int) -> list[Layer]:
     is a whole number below 2^53, whose root engines find exactly rounded: rounded up to a whole
     number, it is never below the root itself.
     """
-    square = _sum_of([exp.Mul(this=coordinate(i), expression=coordinate(i)) for i in range(size)])
+    square = total_of([exp.Mul(this=coordinate(i), expression=coordinate(i)) for i in range(size)])
     root = exp.Ceil(this=exp.Sqrt(this=exp.cast(exp.column("sf_square"), "DOUBLE")))
     length, most = exp.column("sf_length"), literal(norm)
     return [
@@ -205,12 +205,12 @@ def _parts(name: str) -> tuple[exp.Expr, exp.Expr]:
     return exp.alias_(high, f"{name}_high", copy=False), exp.alias_(low, f"{name}_low", copy=False)
 
 
-def _sum_of(trees: Sequence[exp.Expr]) -> exp.Expr:
+def total_of(trees: Sequence[exp.Expr]) -> exp.Expr:
     """A sum of trees, nested no deeper than its logarithm: engines bound the depth they parse."""
     if not trees:
         return literal(0)
     if len(trees) == 1:
         return trees[0]
     half = len(trees) // 2
-    left, right = _sum_of(trees[:half]), _sum_of(trees[half:])
+    left, right = total_of(trees[:half]), total_of(trees[half:])
     return exp.Paren(this=exp.Add(this=left, expression=right))
