@@ -122,7 +122,8 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is
         self.n_features_in_ = len(features)
 
     def _cost(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "delta": self.delta}
+        """The price of one fit; a delta is said only where there is one."""
+        return {"epsilon": self.epsilon, **({"delta": self.delta} if self.delta else {})}
 
     def _target(self, name: str, y: Any) -> tuple[Column, pa.Array] | None:  # noqa: ARG002
         """The column that is to be told, as it is declared, and what each row says there."""
@@ -135,6 +136,11 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is
         """Rows as the model reads them."""
         check_is_fitted(self)
         return X if self.declared_ is None else self.declared_.read(X)
+
+    def _read(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """What the model says of each row."""
+        rows = self._rows(X)
+        return self.model_.predict(rows)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -163,7 +169,7 @@ class _Classifier(ClassifierMixin, _PrivateEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The class of each row, one of the declared ones."""
-        told = self.model_.predict(self._rows(X))
+        told = self._read(X)
         return told if self.declared_ is None else self.classes_[told.astype(np.intp)]
 
     def _target(self, name: str, y: Any) -> tuple[Column, pa.Array]:
@@ -204,7 +210,7 @@ class _Regressor(RegressorMixin, _PrivateEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """The number of each row."""
-        return self.model_.predict(self._rows(X))
+        return self._read(X)
 
     def _target(self, name: str, y: Any) -> tuple[Column, pa.Array]:
         return number_column(name, self.target_bounds), numbers(_given(y))
@@ -269,7 +275,7 @@ class KMeans(ClusterMixin, _PrivateEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The number of the centre that is nearest to each row."""
-        return self.model_.predict(self._rows(X))
+        return self._read(X)
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[Any]:  # noqa: N803
         """Learn, then tell the nearest centre of the same rows; that is not private."""
