@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.counting.axes import literal
 from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.model import Model
 from sfumato.mining.packing import packed_points
@@ -50,8 +49,6 @@ _START = 0.6
 """Half the width of the cube in which starting points lie, around where all rows do."""
 _MOVES = 0.25
 """How far a centre is expected to move in a round, in every coordinate."""
-_SPREAD = 0.15
-"""The variance that is expected of where all rows lie in a coordinate."""
 _FLOOR = 0.1
 """A count is taken to be at least this part of an equal share of all rows."""
 
@@ -141,13 +138,8 @@ class Clustering:
 
     def _started(self, rows: CodedRows, entropy: Entropy) -> Reals:
         """Points that are far apart, around the noisy mean of all rows."""
-        origin = np.zeros((1, rows.width), dtype=np.int64)
-        told = rows.tell(origin, self.middle.reach, literal(0))
-        counts, sums = self.middle.sample(told, entropy)
-        mean = np.clip(sums[0] / max(counts[0], 1.0), -1, 1)
-        noise = (self.middle.sum_sd / max(counts[0], 1.0)) ** 2
         start = packed_points(self.clusters, rows.width, _START, entropy)
-        return np.asarray(np.clip(mean * _SPREAD / (_SPREAD + noise) + start, -1, 1))
+        return np.asarray(np.clip(rows.middle(self.middle, entropy) + start, -1, 1))
 
     def _tables(self, centres: Reals, counts: Reals) -> Mapping[str, pa.Table]:
         """Centres in coordinates from -1 to 1, one after the other, and the sizes of clusters."""

@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 PLACE, _NORM, _LEAST = "sf_place", "sf_norm", "sf_least"
 
 
+_SPREAD = 0.15
+"""The variance that is expected of where all rows lie in a coordinate from -1 to 1."""
+
+
 def reach_of(share: Fraction, coordinates: int) -> int:
     """The radius of a ball, in steps of the grid: so much of every coordinate's half width."""
     return max(int(share * coordinates * GRID), 1)
@@ -156,20 +160,32 @@ class CodedRows:
         terms: Sequence[exp.Expr],
         group: exp.Expr,
         layers: Sequence[Layer] = (),
+        after: Sequence[Layer] = (),
     ) -> NDArray[Any]:
-        """Exact sums of terms of cut offsets, by group number: one row for each centre."""
+        """Exact sums of terms of cut offsets, by group number: one row for each centre.
+
+        The group is made of `layers`; layers `after` it are made of offsets.
+        """
         return sums(
             self.data,
             self.expressions,
             terms,
-            layers=[*layers, {PLACE: group}, *offset_layers(centres, reach)],
+            layers=[*layers, {PLACE: group}, *offset_layers(centres, reach), *after],
             group=exp.column(PLACE),
             groups=len(centres),
         )
 
+    def middle(self, first: OffsetRound, entropy: Entropy) -> Reals:
+        """The noisy mean of all rows, drawn to the middle of the bounds as far as it is noise."""
+        origin = np.zeros((1, self.width), dtype=np.int64)
+        counts, moved = first.sample(self.tell(origin, first.reach, literal(0)), entropy)
+        rows = max(float(counts[0]), 1.0)
+        known = _SPREAD / (_SPREAD + (first.sum_sd / rows) ** 2)
+        return np.asarray(np.clip(moved[0] / rows, -1, 1) * known)
+
     @property
     def label(self) -> exp.Expr:
-        """The number of a row's class; NULL for none."""
+        """The number of a row's class; -1 for none."""
         return coordinate(self.width)
 
 
