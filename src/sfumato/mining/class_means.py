@@ -55,7 +55,7 @@ def class_means(counts: Reals, sums: Reals, *, count_sd: float, sum_sd: float) -
     common = weights @ noisy / weights.sum()
     shared = max(float((common**2).mean()) - 1 / float(weights.sum()), _COMMON)
     spread = shared + between * np.eye(len(sizes))
-    mixing = np.linalg.solve((spread + np.diag(doubt)).T, spread.T).T
+    mixing = np.asarray(np.linalg.solve(spread + np.diag(doubt), spread).T, dtype=np.float64)
     means = np.clip(mixing @ noisy, -2, 2)
     return ClassMeans(sizes, means, mixing, doubt, count_sd)
 
@@ -76,7 +76,7 @@ def _between(noisy: Reals, doubt: Reals) -> float:
     common = weights @ noisy / weights.sum()
     seen = float((weights[:, None] * (noisy - common) ** 2).sum()) / noisy.shape[1]
     freedom = float(weights.sum() - (weights**2).sum() / weights.sum())
-    return max((seen - (len(noisy) - 1)) / max(freedom, 1e-12), _BETWEEN)
+    return float(max((seen - (len(noisy) - 1)) / max(freedom, 1e-12), _BETWEEN))
 
 
 def common_precision(products: Reals, found: ClassMeans, noise_sd: float) -> Reals:

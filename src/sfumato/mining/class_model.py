@@ -41,12 +41,16 @@ class ClassModel(Model):
         return found
 
     @abstractmethod
-    def scores(self, bins: NDArray[np.int64]) -> NDArray[np.float64]:
+    def scores(self, bins: NDArray[Any]) -> NDArray[np.float64]:
         """The logarithm of how likely each class is, (rows, classes), up to a constant a row."""
+
+    def encoded(self, rows: pa.Table) -> NDArray[Any]:
+        """Rows as the numbers that scores are made of: those of bins, unless a kind has others."""
+        return self.space.encode(rows)
 
     def chances(self, rows: pa.Table) -> NDArray[np.float64]:
         """How likely each class is, (rows, classes)."""
-        scores = self.scores(self.space.encode(rows))
+        scores = self.scores(self.encoded(rows))
         likely = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(likely / likely.sum(axis=1, keepdims=True))
 

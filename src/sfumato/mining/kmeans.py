@@ -149,9 +149,7 @@ class Clustering:
         values = pa.array(np.round(centres, 6).ravel())
         sizes = np.rint(np.maximum(counts, 0)).astype(np.int64)
         return {
-            "centres": pa.table(
-                {"cluster": clusters, "coordinate": coordinates, "value": values}
-            ),
+            "centres": pa.table({"cluster": clusters, "coordinate": coordinates, "value": values}),
             "sizes": pa.table({"cluster": pa.array(numbers), "size": pa.array(sizes)}),
         }
 
@@ -195,7 +193,9 @@ def prepare(
     """Find clusters, from public facts alone; how many must be said."""
     wanted = options.whole(clusters, "clusters", least=1, most=MOST_CLUSTERS)
     often = options.whole(rounds, "rounds", least=1, most=MOST_ROUNDS)
-    space, spending = FeatureSpace(request.features), best_spending(request.price)
+    space = FeatureSpace(request.features)
+    near, far = (reach_of(one, space.size) for one in (_NEAR, _FAR))
+    spending = best_spending(request.price, request.unit, near)
 
     def made(reach: int, share: Fraction) -> OffsetRound:
         weight = count_weight(reach)
@@ -204,7 +204,7 @@ def prepare(
     return Clustering(
         space=space,
         clusters=wanted,
-        middle=made(reach_of(_FAR, space.size), _MIDDLE),
-        each=made(reach_of(_NEAR, space.size), (1 - _MIDDLE) / often),
+        middle=made(far, _MIDDLE),
+        each=made(near, (1 - _MIDDLE) / often),
         rounds=often,
     )

@@ -141,9 +141,7 @@ class LogisticLearning:
             precision = common_precision(products, found, self.shape.stddev / self._product_unit)
         return self._tables(found, log_odds(found, centre[0] / GRID, precision))
 
-    def _products(
-        self, rows: CodedRows, places: Any, noise: Noise, entropy: Entropy
-    ) -> Reals:
+    def _products(self, rows: CodedRows, places: Any, noise: Noise, entropy: Entropy) -> Reals:
         """Noisy sums of products of offsets, over the rows of all classes together."""
         pairs = np.triu_indices(rows.width)
         terms = [offset(one) * offset(two) for one, two in zip(*map(list, pairs), strict=True)]
@@ -194,10 +192,13 @@ class LogisticModel(ClassModel):
         assert len(self.weights) == len(self.labels)
         assert np.isfinite(self.weights).all()
 
-    def scores(self, rows: pa.Table) -> Reals:
-        """The log-odds of every class against the first."""
-        places = self.coordinates.encode(rows)
-        return np.asarray(self.weights[:, 0] + places @ self.weights[:, 1:].T)
+    def encoded(self, rows: pa.Table) -> Reals:
+        """The coordinates of rows, from -1 to 1."""
+        return self.coordinates.encode(rows)
+
+    def scores(self, bins: Reals) -> Reals:
+        """The log-odds of every class against the first, of coordinates."""
+        return np.asarray(self.weights[:, 0] + bins @ self.weights[:, 1:].T)
 
 
 MODEL = LogisticModel
@@ -216,7 +217,7 @@ def prepare(
     if size is not None:
         rows = options.whole(size, "size", least=1, most=_MOST_ROWS)
     space, labels = FeatureSpace(request.features), ClassLabels.of(request.target)
-    spending = best_spending(request.price)
+    spending = best_spending(request.price, request.unit, reach_of(_NEAR, space.size))
     known = None if rows is None else rows * float(spending.pure_epsilon())
     width = space.size
     shaped = wanted == "shape"

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.counting.axes import literal
 from sfumato.errors import ParameterError
 from sfumato.mining.bins import ClassLabels
 from sfumato.mining.features import GRID, FeatureSpace
@@ -37,10 +36,12 @@ from sfumato.schema.names import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from sfumato.mechanisms.spending import Noise
     from sfumato.method import Dataset
     from sfumato.mining.request import LearningRequest
-    from sfumato.mining.rounds import Ints, Reals
+    from sfumato.mining.rounds import Ints, Layer, Reals
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.privacy.units import Sensitivity, Unit
@@ -143,20 +144,20 @@ def whole_line(line: Reals) -> Ints:
     return np.rint(line * (GRID / most if most else 0.0)).astype(np.int64)
 
 
-def mistakes(
-    rows: CodedRows, centre: Ints, line: Ints, reach: int, constant: int
-) -> Any:
+def mistakes(rows: CodedRows, centre: Ints, line: Ints, reach: int, constant: int) -> NDArray[Any]:
     """Exact sums over rows that a line tells wrongly: of a constant and of offsets, signed.
 
     A score is below 2^31 d, so that it fits 64 bits.
     """
     label, side = rows.label, combined(line[1:], int(line[0]) * constant, offset)
-    sign = exp.Paren(this=label * literal(2) - literal(1))
-    wrong = exp.column(_SIGN) * exp.Paren(this=side) <= literal(0)
-    moves = exp.case().when(wrong, exp.column(_SIGN)).else_(literal(0))
-    terms = [exp.column(_WRONG) * one for one in (literal(constant), *map(offset, range(rows.width)))]
-    classed = exp.case().when(label.copy() >= literal(0), literal(0)).else_(literal(-1))
-    after = [{_SIGN: sign}, {_WRONG: moves}]
+    sign = exp.Paren(this=label * exp.convert(2) - exp.convert(1))
+    wrong = exp.column(_SIGN) * exp.Paren(this=side) <= exp.convert(0)
+    moves: exp.Expr = exp.case().when(wrong, exp.column(_SIGN)).else_(exp.convert(0))
+    terms = [
+        exp.column(_WRONG) * one for one in (exp.convert(constant), *map(offset, range(rows.width)))
+    ]
+    classed = exp.case().when(label.copy() >= exp.convert(0), exp.convert(0)).else_(exp.convert(-1))
+    after: list[Layer] = [{_SIGN: sign}, {_WRONG: moves}]
     return rows.sums(centre[None, :], reach, terms, classed, after=after)[0]
 
 
@@ -208,8 +209,8 @@ def prepare(request: LearningRequest, *, rounds: object = _ROUNDS) -> Perceptron
             f"A perceptron parts two classes, and column {quoted(request.target.name)} declares "
             f"{len(labels)}. Learn 'logistic', which tells any number of classes.",
         )
-    spending, unit = best_spending(request.price), request.unit
-    near, far = (reach_of(one, space.size) for one in (_NEAR, _FAR))
+    unit, (near, far) = request.unit, (reach_of(one, space.size) for one in (_NEAR, _FAR))
+    spending = best_spending(request.price, unit, near)
     constant = max(round(near * _CONSTANT / math.sqrt(space.size)), 1)
     share = (1 - _MIDDLE) / often
     weight = max(int(_COUNTS * far), 1)

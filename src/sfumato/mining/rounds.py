@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlglot import exp
 
-from sfumato.counting.axes import literal
 from sfumato.mechanisms.spending import spendings
 from sfumato.mining.features import GRID
 from sfumato.mining.moments import coordinate, person_sensitivity, sums, total_of, whole_row
@@ -73,10 +72,10 @@ def product_sensitivity(unit: Unit, reach: int) -> Sensitivity:
     return person_sensitivity(unit, l1=reach**2, l2_squared=reach**4)
 
 
-def best_spending(price: Price) -> Spending:
-    """The way to spend a price: a delta buys Gaussian noise where that is the smaller one."""
-    one = Sensitivity(l1=Fraction(GRID), l2_squared=Fraction(GRID**2))
-    return min(spendings(price), key=lambda way: way.noise(one).stddev)
+def best_spending(price: Price, unit: Unit, reach: int) -> Spending:
+    """The way to spend a price: a delta buys Gaussian noise where offsets have less of it so."""
+    size = offset_sensitivity(unit, reach)
+    return min(spendings(price), key=lambda way: way.noise(size).stddev)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +149,7 @@ class CodedRows:
         self, centres: Ints, reach: int, group: exp.Expr, layers: Sequence[Layer] = ()
     ) -> NDArray[Any]:
         """How many rows each group has, and the sums of their cut offsets from its centre."""
-        terms = [literal(1), *(offset(at) for at in range(self.width))]
+        terms = [exp.convert(1), *(offset(at) for at in range(self.width))]
         return self.sums(centres, reach, terms, group, layers)
 
     def sums(
@@ -178,7 +177,7 @@ class CodedRows:
     def middle(self, first: OffsetRound, entropy: Entropy) -> Reals:
         """The noisy mean of all rows, drawn to the middle of the bounds as far as it is noise."""
         origin = np.zeros((1, self.width), dtype=np.int64)
-        counts, moved = first.sample(self.tell(origin, first.reach, literal(0)), entropy)
+        counts, moved = first.sample(self.tell(origin, first.reach, exp.convert(0)), entropy)
         rows = max(float(counts[0]), 1.0)
         known = _SPREAD / (_SPREAD + (first.sum_sd / rows) ** 2)
         return np.asarray(np.clip(moved[0] / rows, -1, 1) * known)
@@ -200,7 +199,7 @@ def nearest_layers(centres: Ints) -> tuple[list[Layer], exp.Expr]:
     |x|^2 is the same for all centres, so that |c|^2 - 2 x c decides; it is below 2^45.
     """
     if len(centres) == 1:
-        return [], literal(0)
+        return [], exp.convert(0)
     squares = (centres.astype(object) ** 2).sum(axis=1)
     far = {
         f"sf_far{at}": combined(-2 * centre, int(squares[at]), coordinate)
@@ -210,14 +209,14 @@ def nearest_layers(centres: Ints) -> tuple[list[Layer], exp.Expr]:
     least = exp.Least(this=first, expressions=rest, ignore_nulls=True)
     case = exp.case()
     for at, name in enumerate((first, *rest[:-1])):
-        case = case.when(name.copy().eq(exp.column(_LEAST)), literal(at))
-    return [far, {_LEAST: least}], case.else_(literal(len(rest)))
+        case = case.when(name.copy().eq(exp.column(_LEAST)), exp.convert(at))
+    return [far, {_LEAST: least}], case.else_(exp.convert(len(rest)))
 
 
 def combined(weights: Ints, constant: int, column: Callable[[int], exp.Expr]) -> exp.Expr:
     """A constant and columns times whole numbers."""
-    scaled = [column(at) * literal(int(weight)) for at, weight in enumerate(weights)]
-    return total_of([literal(constant), *scaled])
+    scaled = [column(at) * exp.convert(int(weight)) for at, weight in enumerate(weights)]
+    return total_of([exp.convert(constant), *scaled])
 
 
 def offset_layers(centres: Ints, reach: int) -> list[Layer]:
@@ -236,19 +235,19 @@ def _cut(apart: exp.Expr, reach: int) -> exp.Expr:
     """A coordinate of an offset within the ball; sizes are divided, so all engines round alike."""
     norm = exp.column(_NORM)
     # An engine may compute a branch that it does not take.
-    divisor = exp.Greatest(this=norm, expressions=[literal(1)], ignore_nulls=True)
-    size = exp.Paren(this=exp.Abs(this=apart) * literal(reach))
+    divisor = exp.Greatest(this=norm, expressions=[exp.convert(1)], ignore_nulls=True)
+    size = exp.Paren(this=exp.Abs(this=apart) * exp.convert(reach))
     shrunk = exp.cast(exp.IntDiv(this=size, expression=divisor), "BIGINT")
-    case = exp.case().when(norm.copy() <= literal(reach), apart.copy())
-    case = case.when(apart.copy() < literal(0), exp.Paren(this=literal(0) - shrunk))
+    case = exp.case().when(norm.copy() <= exp.convert(reach), apart.copy())
+    case = case.when(apart.copy() < exp.convert(0), exp.Paren(this=exp.convert(0) - shrunk))
     return case.else_(shrunk.copy())
 
 
 def _centre(column: Ints) -> exp.Expr:
     """A coordinate of the centre of a row's group; a row of no group is summed nowhere."""
     if len(set(column.tolist())) == 1:
-        return literal(int(column[0]))
+        return exp.convert(int(column[0]))
     case = exp.case()
     for at, one in enumerate(column[:-1]):
-        case = case.when(exp.column(PLACE).eq(literal(at)), literal(int(one)))
-    return exp.Paren(this=case.else_(literal(int(column[-1]))))
+        case = case.when(exp.column(PLACE).eq(exp.convert(at)), exp.convert(int(one)))
+    return exp.Paren(this=case.else_(exp.convert(int(column[-1]))))
