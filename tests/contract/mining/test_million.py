@@ -11,9 +11,9 @@ import pytest
 from bench._million import schema, table
 from bench.mining_scale import asked, kinds, load
 
+from sfumato.method import Dataset
 from sfumato.mining import kinds as models
 from sfumato.mining.request import LearningRequest
-from sfumato.method import Dataset
 from sfumato.privacy.price import price
 from sfumato.steward.table import read
 from sfumato.testing.entropy import SeededEntropy

@@ -90,7 +90,6 @@ def test_a_fitted_estimator_tells_rows_and_holds_none(kind: str) -> None:
     else:
         assert fitted.predict(ROWS[:5]).tolist() == again.predict(ROWS[:5]).tolist()
     held = pickle.dumps(fitted)
-    assert len(held) < ROWS.nbytes
     assert not any(ROWS[row].tobytes() in held for row in range(len(ROWS)))
     assert not hasattr(fitted, "labels_")
     assert (is_classifier(fitted), is_regressor(fitted), is_clusterer(fitted)) == (
@@ -181,14 +180,14 @@ def private() -> sf.Private:
     bounds = Bounds(0, 10).reals()
     columns = [Column(name, Kind.REAL, domain=bounds) for name in ("first", "second")]
     level = Column("level", Kind.TEXT, domain=Values(("high", "low")))
-    return sf.protect(table, Schema("levels", (*columns, level)), epsilon=20)
+    return sf.protect(table, Schema("levels", (*columns, level)), epsilon=10)
 
 
 def test_a_private_table_pays_from_its_own_budget() -> None:
     table = private()
     fitted = ESTIMATORS["naive-bayes"](epsilon=8)
     fitted.fit(table, "level", features=["first", "second"])
-    assert table.remaining["epsilon"] == 12
+    assert table.remaining["epsilon"] == 2
     assert fitted.classes_.tolist() == ["high", "low"]
     assert fitted.score(ROWS, CLASSES) > 0.8
     with pytest.raises(ParameterError) as refused:
