@@ -13,7 +13,6 @@ can overflow, and no error depends on what is summed. Decision 0451.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +52,10 @@ def clipped(place: int) -> exp.Column:
     return exp.column(f"sf_c{place}")
 
 
-def clip_layers(size: int, norm: int) -> list[Layer]:
+def clip_layers(size: int, norm: int, *, others: int = 0) -> list[Layer]:
     """Layers that shrink every row to an L2 norm of at most `norm`, in whole numbers.
+
+    The first `size` coordinates have the norm; so many others behind them shrink as they do.
 
     The norm is rounded up and quotients towards 0, so that |x'| <= |x| norm / |x|. The squared norm
     is a whole number below 2^53, whose root engines find exactly rounded: rounded up to a whole
@@ -79,7 +80,7 @@ def clip_layers(size: int, norm: int) -> list[Layer]:
                 ),
             )
             .else_(coordinate(i))
-            for i in range(size)
+            for i in range(size + others)
         },
     ]
 
@@ -132,18 +133,6 @@ def person_sensitivity(unit: Unit, *, l1: int, l2_squared: int, signed: bool = T
         l1=Fraction(l1) * rows * (2 if both else 1),
         l2_squared=Fraction(l2_squared) * rows**2 * ((4 if signed else 2) if both else 1),
     )
-
-
-@dataclass(frozen=True)
-class SecondMoments:
-    """The number of rows, sums of coordinates, and sums of their products, with or without noise.
-
-    In units of rows and of 1: a coordinate lies from -1 to 1.
-    """
-
-    rows: float
-    sums: NDArray[np.float64]
-    products: NDArray[np.float64]
 
 
 def _rows(
