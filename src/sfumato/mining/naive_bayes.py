@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.mechanisms.selection import Exponential
 from sfumato.mechanisms.spending import spendings
 from sfumato.mining.bins import MOST_BINS, BinnedSpace, ClassLabels
@@ -238,12 +239,14 @@ def _class_totals(tables: Sequence[NDArray[np.float64]], variance: float) -> NDA
     beyond = totals - middle
     signal = max(float(np.mean(beyond**2)) - noise, 0.0)
     drawn = middle + beyond * signal / (signal + noise + 1e-12)
-    return np.maximum(drawn, middle / 20)
+    # No class is so rare as the noise could have made it look.
+    return np.maximum(drawn, middle / 20) + math.sqrt(noise) / 2
 
 
 def clarity(noise: Noise, unit: Unit, rows: int, classes: int) -> float:
     """How many rows a class has for each row of the noise's scale, if rows are spread evenly."""
-    return math.sqrt(2) * rows / (noise.stddev / whole_row(unit)) / classes
+    scale = float(noise.scale) if isinstance(noise, Geometric) else noise.stddev / math.sqrt(2)
+    return rows * whole_row(unit) / scale / classes
 
 
 def prepare(request: LearningRequest, *, bins: object = None, most: object = None) -> NaiveBayes:
