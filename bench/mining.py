@@ -38,6 +38,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     "logistic": _CLASSES,
     "naive-bayes": _CLASSES,
     "tree": _CLASSES,
+    "forest": _CLASSES,
     "kmeans": ("iris", "wine", "breast cancer", "digits"),
     "pca": ("wine", "breast cancer", "iris", "digits"),
     "linear": ("diabetes", "census"),

@@ -33,6 +33,8 @@ def asked(kind: str) -> dict[str, Any]:
     told: dict[str, Any] = {"features": FEATURES, "target": TARGETS[KINDS[kind].target]}
     if kind in {"kmeans", "pca", "covariance"}:
         told["features"] = NUMERIC
+    if kind == "kmeans":
+        told["clusters"] = 8
     return told
 
 

@@ -246,6 +246,12 @@ class DecisionTree(_ChanceClassifier):
     kind = "tree"
 
 
+class RandomForest(_ChanceClassifier):
+    """Classes by many trees of random questions, whose leaves are counted with noise."""
+
+    kind = "forest"
+
+
 class LinearPerceptron(_Classifier):
     """Two classes by a line between them."""
 
@@ -334,6 +340,7 @@ ESTIMATORS = {
         LogisticRegression,
         NaiveBayes,
         DecisionTree,
+        RandomForest,
         LinearPerceptron,
         KMeans,
         PrincipalComponents,
