@@ -201,7 +201,10 @@ class MomentPlan:
 
     def measure(self, data: Dataset, entropy: Entropy) -> NoisyMoments:
         """Add up in the engine, add noise, and only then divide."""
-        exact = self._exact(data)
+        return self.noised(self.exact(data), entropy)
+
+    def noised(self, exact: NDArray[Any], entropy: Entropy) -> NoisyMoments:
+        """Add each block's noise to exact sums."""
         whole, start = float(whole_row(self.unit) * GRID**2), 0
         size = self.space.size + 2
         found, stddev = np.zeros((size, size)), self.stddev
@@ -221,8 +224,8 @@ class MomentPlan:
             stddev=stddev,
         )
 
-    def _exact(self, data: Dataset) -> NDArray[Any]:
-        """The sums of all products of all blocks, in the order of the blocks."""
+    def exact(self, data: Dataset) -> NDArray[Any]:
+        """The sums of all products of all blocks, in the order of the blocks: private."""
         size = self.space.size
         features = self.space.expressions()
         others = [literal(GRID)]
