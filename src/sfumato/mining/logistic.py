@@ -62,7 +62,7 @@ class LogisticLearning:
     *Sensitivity*: a row has one class; it adds 1 to a count, at most `reach` to sums of offsets and
     reach^2 to sums of their products (`rounds`).
     *Error*: every coefficient has a standard deviation of noise and of few rows together, of first
-    order, around a value that is drawn towards 0; `sum` says ahead what noise lies on the sums.
+    order, that of a value that is not drawn towards 0; `sum` says ahead what lies on the sums.
     *Edges*: rows without a declared class count nowhere; one class, equal rows or no rows at all
     give numbers like all others. Without a shape, coordinates count as if independent of each
     other: classes are told apart well, but chances are nearer to 0 and 1 than they should be.

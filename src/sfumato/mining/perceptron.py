@@ -15,17 +15,19 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from sfumato.counting.axes import literal
 from sfumato.errors import ParameterError
 from sfumato.mining.bins import ClassLabels
 from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.model import Model
-from sfumato.mining.moments import person_sensitivity, whole_row
+from sfumato.mining.moments import whole_row
 from sfumato.mining.rounds import (
     CodedRows,
     OffsetRound,
     best_spending,
     combined,
     offset,
+    offset_sensitivity,
     on_grid,
     reach_of,
 )
@@ -44,23 +46,16 @@ if TYPE_CHECKING:
     from sfumato.mining.rounds import Ints, Layer, Reals
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-    from sfumato.privacy.units import Sensitivity, Unit
 
 MOST_ROUNDS = 20
 _ROUNDS = 4
 _NEAR, _FAR = Fraction(3, 10), Fraction(1, 2)
 _MIDDLE = Fraction(1, 5)
 """The share of the price for where all rows lie; the rounds have the rest, in equal parts."""
-_COUNTS, _CONSTANT = Fraction(15, 100), 0.3
-"""What counts weigh, and the constant by the root of the coordinates, as parts of a reach."""
+_COUNTS, _CONSTANT = Fraction(15, 100), 1.0
+"""What counts weigh, and the constant times the root of the coordinates, as parts of a reach."""
 _WRONG, _SIGN = "sf_wrong", "sf_sign"
 CONSTANT = "(constant)"
-
-
-def mistake_sensitivity(unit: Unit, reach: int, constant: int) -> Sensitivity:
-    """How far a person moves the sums over mistakes: of an offset and of a constant, signed."""
-    squared = reach * min(reach, 2 * GRID) + constant**2
-    return person_sensitivity(unit, l1=reach + constant, l2_squared=squared)
 
 
 @dataclass(frozen=True)
@@ -69,9 +64,9 @@ class PerceptronLearning:
 
     *Guarantee*: the price in full: a fifth for where all rows lie, equal parts of the rest for
     rounds whose number is fixed before any row is read.
-    *Sensitivity*: a row that is told wrongly adds its offset, cut to the reach in L1, and a public
-    constant, both with its sign: reach + constant in L1 (`mistake_sensitivity`); one that is told
-    rightly adds nothing.
+    *Sensitivity*: a row that is told wrongly adds its offset with a public constant as one more
+    coordinate, all of it cut to the reach in L1, with its sign (`offset_sensitivity`); one that is
+    told rightly adds nothing. Cutting moves no row to the other side of a line.
     *Error*: `sum` is what noise lies on each weight in each round, in rows; the line that is told
     is the mean of those of all rounds, later ones counting more.
     *Edges*: at first every row counts as wrong. Rows without a class never count. No rows, or rows
@@ -118,22 +113,24 @@ class PerceptronLearning:
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:  # noqa: ARG002  # weights draw nothing
         """The centre, then a line that is moved by what it gets wrong."""
-        expressions = [*self.space.expressions(), self.labels.expression()]
-        rows = CodedRows(data, expressions, self.space.size)
-        centre = on_grid(rows.middle(self.middle, entropy))
-        line, mean = np.zeros(rows.width + 1), np.zeros(rows.width + 1)
+        expressions, label = self.space.expressions(), self.labels.expression()
+        width = self.space.size
+        middle = CodedRows(data, expressions, width).middle(self.middle, entropy)
+        centre = np.append(on_grid(middle), 0)
+        rows = CodedRows(data, [*expressions, literal(self.constant), label], width + 1)
+        line, mean = np.zeros(width + 1), np.zeros(width + 1)
         for place in range(self.rounds):
-            told = mistakes(rows, centre, whole_line(line), self.reach, self.constant)
+            told = mistakes(rows, centre, whole_line(line), self.reach)
             noisy = self.noise.steps(told, entropy).astype(np.float64)
             line = line + noisy / (self.row * GRID)
             mean = mean + (place + 1) * line
-        return {"weights": self._table(mean, centre / GRID)}
+        return {"weights": self._table(mean, centre[:-1] / GRID)}
 
     def _table(self, line: Reals, centre: Reals) -> pa.Table:
         """Weights of the coordinates themselves, with norm 1, and the constant first."""
-        unit = line / max(float(np.linalg.norm(line[1:])), 1e-9)
-        constant = unit[0] * self.constant / GRID - unit[1:] @ centre
-        values = np.round(np.concatenate([[constant], unit[1:]]), 6)
+        unit = line / max(float(np.linalg.norm(line[:-1])), 1e-9)
+        constant = unit[-1] * self.constant / GRID - unit[:-1] @ centre
+        values = np.round(np.concatenate([[constant], unit[:-1]]), 6)
         terms = pa.array([CONSTANT, *self.space.names], pa.string())
         return pa.table({"term": terms, "weight": pa.array(values)})
 
@@ -144,21 +141,19 @@ def whole_line(line: Reals) -> Ints:
     return np.rint(line * (GRID / most if most else 0.0)).astype(np.int64)
 
 
-def mistakes(rows: CodedRows, centre: Ints, line: Ints, reach: int, constant: int) -> NDArray[Any]:
-    """Exact sums over rows that a line tells wrongly: of a constant and of offsets, signed.
+def mistakes(rows: CodedRows, centre: Ints, line: Ints, reach: int) -> NDArray[Any]:
+    """Exact sums of the cut offsets of rows that a line tells wrongly, with their signs.
 
-    A score is below 2^31 d, so that it fits 64 bits.
+    A score is below 2^31 for each coordinate, so that it fits 64 bits.
     """
-    label, side = rows.label, combined(line[1:], int(line[0]) * constant, offset)
-    sign = exp.Paren(this=label * exp.convert(2) - exp.convert(1))
-    wrong = exp.column(_SIGN) * exp.Paren(this=side) <= exp.convert(0)
-    moves: exp.Expr = exp.case().when(wrong, exp.column(_SIGN)).else_(exp.convert(0))
-    terms = [
-        exp.column(_WRONG) * one for one in (exp.convert(constant), *map(offset, range(rows.width)))
-    ]
-    classed = exp.case().when(label.copy() >= exp.convert(0), exp.convert(0)).else_(exp.convert(-1))
+    sign = exp.Paren(this=rows.label * exp.convert(2) - exp.convert(1))
+    side = exp.column(_SIGN) * exp.Paren(this=combined(line, 0, offset))
+    moves = exp.case().when(side <= exp.convert(0), exp.column(_SIGN)).else_(exp.convert(0))
     after: list[Layer] = [{_SIGN: sign}, {_WRONG: moves}]
-    return rows.sums(centre[None, :], reach, terms, classed, after=after)[0]
+    terms = [exp.column(_WRONG) * offset(at) for at in range(rows.width)]
+    told = rows.label >= exp.convert(0)
+    classed = exp.case().when(told, exp.convert(0)).else_(exp.convert(-1))
+    return np.asarray(rows.sums(centre[None, :], reach, terms, classed, after=after)[0])
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -211,14 +206,14 @@ def prepare(request: LearningRequest, *, rounds: object = _ROUNDS) -> Perceptron
         )
     unit, (near, far) = request.unit, (reach_of(one, space.size) for one in (_NEAR, _FAR))
     spending = best_spending(request.price, unit, near)
-    constant = max(round(near * _CONSTANT / math.sqrt(space.size)), 1)
+    constant = min(max(round(near * _CONSTANT / math.sqrt(space.size)), 1), GRID)
     share = (1 - _MIDDLE) / often
     weight = max(int(_COUNTS * far), 1)
     return PerceptronLearning(
         space=space,
         labels=labels,
         middle=OffsetRound.of(spending, unit, far, weight=weight, share=_MIDDLE),
-        noise=spending.noise(mistake_sensitivity(unit, near, constant), share),
+        noise=spending.noise(offset_sensitivity(unit, near), share),
         reach=near,
         constant=constant,
         rounds=often,

@@ -68,8 +68,11 @@ def offset_sensitivity(unit: Unit, reach: int) -> Sensitivity:
 
 
 def product_sensitivity(unit: Unit, reach: int) -> Sensitivity:
-    """How far a person moves the sums of products of two coordinates of an offset."""
-    return person_sensitivity(unit, l1=reach**2, l2_squared=reach**4)
+    """How far a person moves the sums of products of two coordinates of an offset.
+
+    Products of two rows are never opposed: ((a b)^2 + sum of a_i^2 b_i^2) / 2 >= 0 within them.
+    """
+    return person_sensitivity(unit, l1=reach**2, l2_squared=reach**4, signed=False)
 
 
 def best_spending(price: Price, unit: Unit, reach: int) -> Spending:

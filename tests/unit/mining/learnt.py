@@ -61,7 +61,7 @@ def planned(
 ) -> Learning:
     """A kind made ready for a table of so many features."""
     columns = features(width)
-    who = Column("who", Kind.INTEGER)
+    who = Column("who", Kind.INTEGER, nullable=False)
     schema = Schema("people", (*columns, target, who), unit or Rows())
     request = LearningRequest(
         dataset="people",

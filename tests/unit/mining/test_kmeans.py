@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.unit.mining.learnt import dataset, fitted, model_of, people, planned
 
 from sfumato.engines.sources import open_duckdb
 from sfumato.errors import ParameterError
@@ -16,7 +17,6 @@ from sfumato.mining.kmeans import count_weight, moved
 from sfumato.mining.packing import packed_points
 from sfumato.privacy.composition import basic_price, total
 from sfumato.testing.entropy import SeededEntropy
-from tests.unit.mining.learnt import dataset, fitted, model_of, people, planned
 
 if TYPE_CHECKING:
     import pyarrow as pa

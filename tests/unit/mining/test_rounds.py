@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from sqlglot import exp
+from tests.unit.mining.learnt import dataset, features, people, planned
 
 from sfumato.engines.sources import open_duckdb
 from sfumato.mining.features import GRID, FeatureSpace
@@ -23,7 +24,6 @@ from sfumato.privacy.composition import basic_price, total
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Entity, Rows
 from sfumato.testing.entropy import SeededEntropy
-from tests.unit.mining.learnt import dataset, features, people, planned
 
 RNG = np.random.default_rng(4)
 CELLS = np.round(RNG.uniform(-1.2, 1.2, (60, 3)) * GRID) / GRID
