@@ -90,3 +90,6 @@ class LearningOptions(TypedDict, total=False):
     trees: int
     penalty: Number
     most: int
+    growth: str
+    learn: str
+    size: int
