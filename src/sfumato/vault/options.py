@@ -90,3 +90,6 @@ class LearningOptions(TypedDict, total=False):
     trees: int
     penalty: Number
     most: int
+    k: int
+    size: int
+    confidence: int
