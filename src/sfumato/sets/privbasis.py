@@ -139,12 +139,8 @@ class PrivBasis:
         return int(ranked[place - 1]) if place <= len(ranked) else 0
 
     def number(self, counts: Ints, level: int, entropy: Entropy) -> int:
-        """How many items matter: those that have at least a level, by how far a number misses that.
-
-        It misses by how far its last item is below the level, or the next one above it.
-        """
-        ranked = np.append(np.sort(counts)[::-1], 0)[: self.k + 1]
-        missed = np.maximum(level - ranked[:-1], ranked[1:] - level).clip(min=0)
+        """How many items matter: those that have at least a level, by a choice."""
+        missed = self.missed(counts, level)
         apart = self.unit.max_rows * (2 if self.unit.relation is Neighbours.REPLACE_ONE else 1)
         choice = Exponential(
             epsilon=self.spending.choice_epsilon(_NUMBER),
@@ -152,6 +148,11 @@ class PrivBasis:
             sensitivity=Fraction(apart),
         )
         return 1 + int(choice.sample(-missed, entropy))
+
+    def missed(self, counts: Ints, level: int) -> Ints:
+        """For each number of items, how far its last is below the level, or the next one above."""
+        ranked = np.append(np.sort(counts)[::-1], 0)[: self.k + 1]
+        return np.maximum(level - ranked[:-1], ranked[1:] - level).clip(min=0)
 
     def choices(self, counts: Ints, number: int, share: Fraction, entropy: Entropy) -> Ints:
         """The places of so many counts, each by a choice among those that are left."""
