@@ -69,7 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "sets": {
         "errors", "given", "schema", "noise", "privacy", "mechanisms", "method", "counting.axes",
-        "publish.forms", "publish.options",
+        "counting.grouping", "publish.forms", "publish.options",
     },
     # An evaluation can be told to people as a page; the page is loaded only when asked for.
     "synth": {

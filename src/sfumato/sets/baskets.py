@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.counting.grouping import ragged
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Baskets:
             for _ in range(size - 1):
                 stop = ends[self.owners[places]]
                 many = stop - places - 1
-                places, keys = _runs(places + 1, many), np.repeat(keys, many)
+                places, keys = ragged(places + 1, many), np.repeat(keys, many)
                 keys = keys * self.kinds + self.items[places]
             yield keys
             start = end
@@ -140,13 +141,6 @@ def distinct(numbers: Ints) -> Ints:
     first = np.ones(len(ordered), dtype=bool)
     first[1:] = ordered[1:] != ordered[:-1]
     return ordered[first]
-
-
-def _runs(firsts: Ints, many: Ints) -> Ints:
-    """Runs of whole numbers one after the other: each from its first, so many."""
-    steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    places: Ints = np.repeat(firsts, many) + steps
-    return places
 
 
 def _too_many(size: int) -> ParameterError:
