@@ -98,19 +98,18 @@ class _Held:
 
     def __init__(self, baskets: list[list[int]]) -> None:
         self.kinds = 1 + max(max(one) for one in baskets)
-        self.has = np.zeros((len(baskets), self.kinds), dtype=bool)
+        held = np.zeros((len(baskets), self.kinds), dtype=bool)
         for place, one in enumerate(baskets):
-            self.has[place, one] = True
+            held[place, one] = True
+        packed, self.many = np.unique(np.packbits(held, axis=1), axis=0, return_counts=True)
+        self.has = np.unpackbits(packed, axis=1, count=self.kinds).astype(bool)
         self.baskets = baskets
 
     def counts(self) -> NDArray[np.int64]:
-        return self.has.sum(axis=0).astype(np.int64)
+        return self.many @ self.has
 
     def profiles(self, items: NDArray[np.int64]) -> Profiles:
-        packed, many = np.unique(
-            np.packbits(self.has[:, items], axis=1), axis=0, return_counts=True
-        )
-        return Profiles(np.unpackbits(packed, axis=1, count=len(items)).astype(bool), many)
+        return Profiles(self.has[:, items], self.many)
 
     @lru_cache  # noqa: B019  # as long as the table, and no longer
     def supports(self, size: int, cap: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -133,7 +132,7 @@ class _Held:
         counts = self.counts()
         order = np.argsort(-counts, kind="stable")[:k].tolist()
         level = {(one,): self.has[:, one] for one in sorted(order)}
-        found: Found = {one: float(held.sum()) for one, held in level.items()}
+        found: Found = {one: float(self.many[held].sum()) for one, held in level.items()}
         while level and max(map(len, level)) < SIZE:
             least = sorted(found.values(), reverse=True)[min(k, len(found)) - 1]
             wider = {}
@@ -141,7 +140,7 @@ class _Held:
                 for item in order:
                     if item > one[-1] and min(found[one], counts[item]) >= least:
                         both = held & self.has[:, item]
-                        if (many := float(both.sum())) >= least:
+                        if (many := float(self.many[both].sum())) >= least:
                             wider[*one, item], found[*one, item] = both, many
             level = wider
         return dict(sorted(found.items(), key=lambda one: -one[1])[:k])
