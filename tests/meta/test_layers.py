@@ -68,8 +68,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "publish.options",
     },
     "sets": {
-        "errors", "given", "schema", "noise", "privacy", "mechanisms", "counting.axes",
-        "publish.forms", "publish.options",
+        "errors", "given", "schema", "noise", "privacy", "mechanisms", "method", "counting.axes",
+        "counting.grouping", "publish.forms", "publish.options",
     },
     # An evaluation can be told to people as a page; the page is loaded only when asked for.
     "synth": {

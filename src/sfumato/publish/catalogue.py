@@ -73,6 +73,9 @@ KINDS = {
         "sfumato.sets.counts:prepare_itemsets",
         "items",
     ),
+    "frequent": PublicationKind(
+        "of sets: the sets of items that most people have", "sfumato.sets.frequent", "items"
+    ),
     "search-log": PublicationKind(
         "of sets: what was asked for, and how often", "sfumato.sets.search_logs", "items"
     ),

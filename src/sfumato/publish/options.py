@@ -40,6 +40,7 @@ KindName = Literal[
     "node-degrees",
     "items",
     "itemsets",
+    "frequent",
     "search-log",
     "ratings",
 ]

@@ -93,3 +93,5 @@ class LearningOptions(TypedDict, total=False):
     growth: str
     learn: str
     size: int
+    k: int
+    confidence: int
