@@ -39,7 +39,7 @@ ARACAJU = Box(-37.15, -11.05, -37.02, -10.83)
 def learner(name: str, box: Box, epsilon: str) -> Any:
     """A model by name, as the command has it by default."""
     fixed: dict[str, Any] = {
-        "cost": PathCost(price(epsilon=epsilon), Entity("trip", MOST)),
+        "cost": PathCost(price(epsilon=epsilon, maximum=100), Entity("trip", MOST)),
         "most": MOST, "every": 60.0, "first_time": 0.0, "last_time": 86_400.0,
     }  # fmt: skip
     if name == "dpt":

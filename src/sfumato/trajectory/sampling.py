@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sfumato.trajectory.bridge import Bridge, Chain, Grounds, apart, ends_of
 from sfumato.trajectory.ends import among, distance_classes, picked, settled
+from sfumato.trajectory.paces import pace_classes, paced
 from sfumato.trajectory.paths import Paths
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ _LEAST = 1e-12
 HOURS = 24
 """The parts that the time is told by."""
 _DOUBT = 2.0
+_TRIED = 8
 """How many deviations of noise the prior of a move weighs."""
 
 
@@ -65,9 +68,9 @@ class PathModel:
     trees: list[PrefixTree]
     deviations: tuple[float, float, float]
     turns: list[Reals]
-    """For each chosen system, (moves before and none, moves)."""
-    switches: Reals
-    """(chosen systems and none, chosen systems): which system follows which."""
+    """For each chosen system, (headings, moves)."""
+    paces: Reals
+    """(classes, paces and none, paces): the chances of which follows which."""
     visits: Reals
     """Of each of the finest cells."""
     starts: Reals
@@ -89,20 +92,9 @@ class PathModel:
         return float(self.lengths.counts.sum())
 
     @cached_property
-    def step(self) -> float:
-        """The typical length of a step: the root of the mean square over systems."""
-        told = self.switches.sum(axis=0) + _LEAST
-        squares = np.array([self._side(number) ** 2 for number in self.chosen])
-        return float(np.sqrt((told * squares).sum() / told.sum()))
-
-    def _side(self, number: int) -> float:
-        grid = self.systems.systems[number]
-        if grid.size == 1:
-            return float(np.hypot(*np.ptp(self.systems.systems[0].centres, axis=0)))
-        around = grid.neighbours
-        where = np.argwhere(around[:, 1:] >= 0)[0]
-        other = around[where[0], 1 + where[1]]
-        return float(np.hypot(*(grid.centres[where[0]] - grid.centres[other])))
+    def side(self) -> float:
+        """From one of the finest cells to the next."""
+        return self.systems.side
 
     @cached_property
     def _below(self) -> list[Descent]:
@@ -112,7 +104,7 @@ class PathModel:
         ]
 
     @cached_property
-    def _chances(self) -> list[tuple[Reals, Reals, Reals]]:
+    def _chances(self) -> list[Chances]:
         """Of each system: moves of the first order, what turns add, and how near its cells are."""
         found = []
         for place, number in enumerate(self.chosen):
@@ -128,25 +120,23 @@ class PathModel:
             moves /= np.maximum(moves.sum(axis=1, keepdims=True), _LEAST)
             lift = turns / turns.sum(axis=1, keepdims=True) / plain
             cells = (tree.cells + self.deviations[0]) / (tree.cells + self.deviations[0]).sum()
-            found.append((moves, lift, cells / np.maximum(self.systems.fine_cells(number), 1)))
+            found.append(Chances(moves, plain, lift, cells / np.maximum(self.systems.fine_cells(number), 1)))
         return found
+
+    @cached_property
+    def _keeping(self) -> float:
+        """How much a walk keeps its direction: for the chance of a turn by so much, an exponent."""
+        aligned, total = 0.0, _LEAST
+        for place, number in enumerate(self.chosen):
+            both = self.systems.directions(0) @ self.systems.directions(number).T
+            table = self.turns[place][1:, 1:]
+            aligned += float((table * both[1:, 1:]).sum())
+            total += float(table.sum())
+        mean = min(max(aligned / total, 0.0), 0.95)
+        return mean * (2 - mean**2) / (1 - mean**2)  # of the von Mises of that mean, about
 
     def drawn(self, count: int, entropy: Entropy) -> Paths:
         """So many paths, each of a person of its own."""
-        parts = [
-            self._walks(min(_AT_ONCE, count - done), entropy) for done in range(0, count, _AT_ONCE)
-        ]
-        lengths = np.concatenate([one.lengths for one in parts])
-        return Paths(
-            np.arange(count),
-            lengths,
-            *(
-                np.concatenate([getattr(one, name) for one in parts])
-                for name in ("times", "x", "y")
-            ),
-        )
-
-    def _walks(self, count: int, entropy: Entropy) -> Paths:
         grid = self.systems.systems[self.pairs]
         belongs = self.systems.above[self.pairs]
         pair = among(self.trips.ravel() + _LEAST, uniform(count, entropy))
@@ -154,75 +144,158 @@ class PathModel:
         classes = distance_classes(grid.centres, start, end)
         lengths = self.lengths.drawn(classes, uniform(count, entropy))
         cell = Descent.of(belongs, self.starts, grid.size).within(start, uniform(count, entropy))
-        goal = Descent.of(belongs, self.ends, grid.size).within(end, uniform(count, entropy))
-        finest = self.systems.systems[0]
-        aim = finest.centres[goal]
-        cells = np.zeros((count, int(lengths.max())), dtype=np.int64)
+        paces = pace_classes(grid, start, end, lengths, self.side)
+        cells = np.full((count, int(lengths.max())), -1, dtype=np.int64)
         cells[:, 0] = cell
-        system = np.full(count, len(self.chosen))
-        before = np.zeros(count, dtype=np.int64)
-        for step in range(1, cells.shape[1]):
-            alive = np.flatnonzero(lengths > step)
-            left = lengths[alive] - 1 - step
-            found = self._step(
-                cells[alive, step - 1], system[alive], before[alive], aim[alive], left, entropy
-            )
-            cells[alive, step], system[alive], before[alive] = found
-        longer = np.flatnonzero(lengths > 1)
-        cells[longer, lengths[longer] - 1] = goal[longer]
+        for one in np.unique(paces):
+            bridge = self._bridge(int(one))
+            mine = np.flatnonzero(paces == one)
+            for low in range(0, len(mine), _AT_ONCE):
+                some = mine[low : low + _AT_ONCE]
+                walked = self._walked(cell[some], end[some], lengths[some], int(one), bridge, entropy)
+                cells[some, : walked.shape[1]] = walked
+        return self._placed(cells, lengths, entropy)
+
+    def _placed(self, cells: Ints, lengths: Ints, entropy: Entropy) -> Paths:
+        count = len(lengths)
         path = np.repeat(np.arange(count), lengths)
         number = np.arange(len(path)) - (np.cumsum(lengths) - lengths)[path]
         # A path keeps its place within cells: drawn anew, it would go to and fro where it rests.
         within = uniform(2 * count, entropy).reshape(-1, 2)
-        points = finest.within(cells[path, number], within[path])
+        points = self.systems.systems[0].within(cells[path, number], within[path])
         begun = among(self.hours + _LEAST, uniform(count, entropy)) + uniform(count, entropy)
         times = self.first_time + self.hour * begun[path] + self.every * number
         return Paths(np.arange(count), lengths, times, *_smoothed(points, number, lengths[path]).T)
 
+    @cached_property
+    def _grounds(self) -> Grounds:
+        return Grounds(
+            Chain(
+                self.systems, self.chosen, [one.moves for one in self._chances],
+                [one.plain for one in self._chances], [one.near for one in self._chances],
+                self.visits,
+            )  # fmt: skip
+        )
+
+    def _bridge(self, pace: int) -> Bridge:
+        grounds, pairs = self._grounds, self.systems.systems[self.pairs]
+        last = ends_of(grounds, self.ends, self.systems.above[self.pairs], pairs.size)
+        far = apart(grounds, pairs.centres)
+        return Bridge.of(grounds, self.paces[pace], last, far, self.lengths.most)
+
+    def _walked(self, cell: Ints, goal: Ints, lengths: Ints, pace: int, bridge: Bridge, entropy: Entropy) -> Ints:
+        count = len(cell)
+        cells = np.full((count, int(lengths.max())), -1, dtype=np.int64)
+        cells[:, 0] = cell
+        state = Walkers(
+            np.full(count, 2 * len(self.chosen)), np.zeros(count, dtype=np.int64), np.zeros((count, 2))
+        )
+        follow = self.paces[pace]
+        for step in range(1, cells.shape[1]):
+            alive = np.flatnonzero(lengths > step)
+            found, after = self._step(
+                cells[alive, step - 1], state.some(alive), goal[alive], lengths[alive] - 1 - step,
+                follow, bridge, entropy,
+            )  # fmt: skip
+            cells[alive, step] = found
+            state.keep(alive, after)
+        return cells
+
     def _step(
-        self, cell: Ints, system: Ints, before: Ints, aim: Reals, left: Ints, entropy: Entropy
-    ) -> tuple[Ints, Ints, Ints]:
+        self, cell: Ints, state: Walkers, goal: Ints, left: Ints, follow: Reals, bridge: Bridge, entropy: Entropy
+    ) -> tuple[Ints, Walkers]:
         """The next cells, by which system and which move."""
-        lines = np.arange(len(cell))
-        here = self.systems.systems[0].centres[cell]
-        spread = (self.step * _LOOSE * left) ** 2 + self._side(self.pairs) ** 2 / 16
+        stored = bridge.place(left)
+        groups = [np.flatnonzero(stored == some) for some in range(len(bridge.left))]
         weights, targets = [], []
-        switches = self.switches[system] + _LEAST
+        rates = follow[state.pace]
         for place, number in enumerate(self.chosen):
-            moves, lift, near = self._chances[place]
+            known = self._chances[place]
             at = self.systems.above[number][cell]
-            known = np.where(system == place, before, lift.shape[1])
-            chance = moves[at] * lift[known]
+            chance = known.moves[at] * known.lift[state.heading]
             chance /= np.maximum(chance.sum(axis=1, keepdims=True), _LEAST)
-            after = self.trees[place].after
-            told = np.where(
-                (known < lift.shape[1])[:, None], after[at, np.minimum(known, lift.shape[1] - 1)], 0
-            )
-            chance = told + _DOUBT * self.deviations[2] * chance
+            chance = self.trees[place].after[at, state.heading] + _DOUBT * self.deviations[2] * chance
+            chance[:, 0] = 0
             chance /= np.maximum(chance.sum(axis=1, keepdims=True), _LEAST)
+            rest = known.moves[at, 0] / max(known.plain[0], 1e-3)
+            away = (1 - known.moves[at, 0]) / max(1 - known.plain[0], 1e-3)
+            chance *= (rates[:, 2 * place + 1] * away)[:, None]
+            chance[:, 0] = rates[:, 2 * place] * rest
             target = self.systems.systems[number].neighbours[at]
-            # A cell is as near as where its move leads from where the path is.
-            centres = self.systems.systems[number].centres
-            shift = centres[target] - centres[at][:, None]
-            gone = ((here[:, None] + shift - aim[:, None]) ** 2).sum(axis=2)
-            chance = chance * np.exp(
-                -(gone - gone.min(axis=1, keepdims=True)) / (2 * spread[:, None])
-            )
-            apart = gone.min(axis=1) / (2 * spread)
-            weights.append((chance * (switches[:, place] * near[at])[:, None], apart))
+            for some, mine in enumerate(groups):
+                if len(mine):
+                    aims = goal[mine]
+                    chance[mine, 0] *= bridge.reached[some][2 * place][at[mine], aims]
+                    chance[mine, 1:] *= bridge.reached[some][2 * place + 1][np.maximum(target[mine, 1:], 0), aims[:, None]]
+            weights.append(chance * (target >= 0) * known.near[at][:, None])
             targets.append(target)
-        least = np.min([apart for _, apart in weights], axis=0)
-        scaled = [one * np.exp(least - apart)[:, None] for one, apart in weights]
-        widths = np.array([one.shape[1] for one in scaled])
-        found, _ = picked(np.concatenate(scaled, axis=1), uniform(len(cell), entropy))
+        widths = np.array([one.shape[1] for one in weights])
+        found, _ = picked(np.concatenate(weights, axis=1) + 1e-300, uniform(len(cell), entropy))
         by = np.searchsorted(np.cumsum(widths), found, side="right")
         move = found - (np.cumsum(widths) - widths)[by]
+        pace = paced(by, move)
         result = cell.copy()
-        for number, target in enumerate(targets):
-            mine = lines[by == number]
-            reached = np.maximum(target[mine, move[mine]], 0)
-            result[mine] = self._below[number].within(reached, uniform(len(mine), entropy))
-        return result, by, move
+        for place, target in enumerate(targets):
+            mine = np.flatnonzero(by == place)
+            if len(mine):
+                reached = np.maximum(target[mine, move[mine]], 0)
+                result[mine] = self._settled(
+                    place, reached, cell[mine], state.way[mine], goal[mine], stored[mine], pace[mine], bridge, entropy
+                )
+        centres = self.systems.systems[0].centres
+        way = centres[result] - centres[cell]
+        gone = np.hypot(*way.T)
+        way = np.where((gone > 0)[:, None], way / np.maximum(gone, _LEAST)[:, None], state.way)
+        return result, Walkers(pace, np.where(move > 0, move, state.heading), way)
+
+    def _settled(self, place, reached, cell, way, goal, stored, pace, bridge, entropy):
+        many = len(cell)
+        if self.systems.systems[self.chosen[place]].size == self.systems.systems[0].size:
+            return reached
+        tried = np.repeat(reached, _TRIED)
+        option = self._below[place].within(tried, uniform(len(tried), entropy)).reshape(many, -1)
+        weight = np.zeros(option.shape)
+        base = self._grounds.base[option]
+        for some in np.unique(stored):
+            for one in (2 * place, 2 * place + 1):
+                mine = np.flatnonzero((stored == some) & (pace == one))
+                weight[mine] = bridge.ending[some][one][base[mine], goal[mine][:, None]]
+        centres = self.systems.systems[0].centres
+        shift = centres[option] - centres[cell][:, None]
+        gone = np.maximum(np.hypot(shift[..., 0], shift[..., 1]), _LEAST)
+        turned = (shift * way[:, None]).sum(axis=2) / gone
+        weight *= np.exp(self._keeping * (turned - 1))
+        # What a finer system could have told would have been told by it.
+        begun = np.repeat(cell, _TRIED)
+        system, _ = self.systems.told(begun, option.ravel(), self.chosen[: place + 1])
+        weight *= np.where(system.reshape(weight.shape) < place, 1e-6, 1.0)
+        chosen, _ = picked(weight + 1e-300, uniform(many, entropy))
+        return option[np.arange(many), chosen]
+
+
+class Chances(NamedTuple):
+    moves: Reals
+    plain: Reals
+    lift: Reals
+    near: Reals
+
+
+@dataclass(frozen=True)
+class Walkers:
+    """What walks remember of their last step: by which system, which move, which way."""
+
+    pace: Ints
+    heading: Ints
+    way: Reals
+
+    def some(self, chosen: Ints) -> Walkers:
+        """Those of some walks."""
+        return Walkers(self.pace[chosen], self.heading[chosen], self.way[chosen])
+
+    def keep(self, chosen: Ints, after: Walkers) -> None:
+        """Remember the latest of some walks."""
+        self.pace[chosen], self.heading[chosen] = after.pace, after.heading
+        self.way[chosen] = after.way
 
 
 @dataclass(frozen=True)
