@@ -104,15 +104,3 @@ class ReferenceSystems:
         cell, move = np.argwhere(grid.neighbours[:, 1:] >= 0)[0]
         other = grid.neighbours[cell, 1 + move]
         return float(np.hypot(*(grid.centres[cell] - grid.centres[other])))
-
-    def directions(self, number: int) -> Reals:
-        """For each move of a system the way it leads, of length 1; to stay has none."""
-        grid = self.systems[number]
-        around = grid.neighbours
-        found = np.zeros((around.shape[1], 2))
-        for move in range(1, around.shape[1]):
-            held = np.flatnonzero(around[:, move] >= 0)
-            if len(held):
-                shift = (grid.centres[around[held, move]] - grid.centres[held]).mean(axis=0)
-                found[move] = shift / max(float(np.hypot(*shift)), 1e-12)
-        return found

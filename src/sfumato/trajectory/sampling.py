@@ -42,6 +42,7 @@ HOURS = 24
 """The parts that the time is told by."""
 _DOUBT = 2.0
 _TRIED = 8
+_MOST_GOALS = 256
 """How many deviations of noise the prior of a move weighs."""
 
 
@@ -123,18 +124,6 @@ class PathModel:
             found.append(Chances(moves, plain, lift, cells / np.maximum(self.systems.fine_cells(number), 1)))
         return found
 
-    @cached_property
-    def _keeping(self) -> float:
-        """How much a walk keeps its direction: for the chance of a turn by so much, an exponent."""
-        aligned, total = 0.0, _LEAST
-        for place, number in enumerate(self.chosen):
-            both = self.systems.directions(0) @ self.systems.directions(number).T
-            table = self.turns[place][1:, 1:]
-            aligned += float((table * both[1:, 1:]).sum())
-            total += float(table.sum())
-        mean = min(max(aligned / total, 0.0), 0.95)
-        return mean * (2 - mean**2) / (1 - mean**2)  # of the von Mises of that mean, about
-
     def drawn(self, count: int, entropy: Entropy) -> Paths:
         """So many paths, each of a person of its own."""
         grid = self.systems.systems[self.pairs]
@@ -145,18 +134,26 @@ class PathModel:
         lengths = self.lengths.drawn(classes, uniform(count, entropy))
         cell = Descent.of(belongs, self.starts, grid.size).within(start, uniform(count, entropy))
         paces = pace_classes(grid, start, end, lengths, self.side)
+        last = Descent.of(belongs, self.ends, grid.size).within(end, uniform(count, entropy))
+        goals = self.systems.above[self._goals][last]
         cells = np.full((count, int(lengths.max())), -1, dtype=np.int64)
         cells[:, 0] = cell
         for one in np.unique(paces):
-            bridge = self._bridge(int(one))
             mine = np.flatnonzero(paces == one)
+            wanted, goal = np.unique(goals[mine], return_inverse=True)
+            bridge = self._bridge(int(one), wanted)
             for low in range(0, len(mine), _AT_ONCE):
-                some = mine[low : low + _AT_ONCE]
-                walked = self._walked(cell[some], end[some], lengths[some], int(one), bridge, entropy)
+                part = slice(low, low + _AT_ONCE)
+                some = mine[part]
+                walked = self._walked(cell[some], goal[part], lengths[some], int(one), bridge, entropy)
                 cells[some, : walked.shape[1]] = walked
-        return self._placed(cells, lengths, entropy)
+        at = cells[np.arange(count), lengths - 1]
+        missed = (self.systems.above[self._goals][at] != goals) & (lengths > 1)
+        centres = self.systems.systems[0].centres
+        short = np.where(missed[:, None], centres[last] - centres[at], 0.0)
+        return self._placed(cells, lengths, short, entropy)
 
-    def _placed(self, cells: Ints, lengths: Ints, entropy: Entropy) -> Paths:
+    def _placed(self, cells: Ints, lengths: Ints, short: Reals, entropy: Entropy) -> Paths:
         count = len(lengths)
         path = np.repeat(np.arange(count), lengths)
         number = np.arange(len(path)) - (np.cumsum(lengths) - lengths)[path]
@@ -165,7 +162,10 @@ class PathModel:
         points = self.systems.systems[0].within(cells[path, number], within[path])
         begun = among(self.hours + _LEAST, uniform(count, entropy)) + uniform(count, entropy)
         times = self.first_time + self.hour * begun[path] + self.every * number
-        return Paths(np.arange(count), lengths, times, *_smoothed(points, number, lengths[path]).T)
+        points = _smoothed(points, number, lengths[path])
+        # What a walk ended short of its goal by is made up for all along, most of it late.
+        points += short[path] * ((number / np.maximum(lengths[path] - 1, 1)) ** 2)[:, None]
+        return Paths(np.arange(count), lengths, times, *self.systems.box.inside(*points.T))
 
     @cached_property
     def _grounds(self) -> Grounds:
@@ -177,10 +177,16 @@ class PathModel:
             )  # fmt: skip
         )
 
-    def _bridge(self, pace: int) -> Bridge:
-        grounds, pairs = self._grounds, self.systems.systems[self.pairs]
-        last = ends_of(grounds, self.ends, self.systems.above[self.pairs], pairs.size)
-        far = apart(grounds, pairs.centres)
+    @cached_property
+    def _goals(self) -> int:
+        """The number of the finest system of not too many cells, which walks aim at."""
+        sizes = [one.size for one in self.systems.systems]
+        return min(next(n for n, one in enumerate(sizes) if one <= _MOST_GOALS), self.pairs)
+
+    def _bridge(self, pace: int, goals: Ints) -> Bridge:
+        grounds, grid = self._grounds, self.systems.systems[self._goals]
+        last = ends_of(grounds, self.ends, self.systems.above[self._goals], grid.size)[:, goals]
+        far = apart(grounds, grid.centres[goals])
         return Bridge.of(grounds, self.paces[pace], last, far, self.lengths.most)
 
     def _walked(self, cell: Ints, goal: Ints, lengths: Ints, pace: int, bridge: Bridge, entropy: Entropy) -> Ints:
@@ -188,7 +194,7 @@ class PathModel:
         cells = np.full((count, int(lengths.max())), -1, dtype=np.int64)
         cells[:, 0] = cell
         state = Walkers(
-            np.full(count, 2 * len(self.chosen)), np.zeros(count, dtype=np.int64), np.zeros((count, 2))
+            np.full(count, 2 * len(self.chosen)), np.zeros(count, dtype=np.int64)
         )
         follow = self.paces[pace]
         for step in range(1, cells.shape[1]):
@@ -240,15 +246,11 @@ class PathModel:
             if len(mine):
                 reached = np.maximum(target[mine, move[mine]], 0)
                 result[mine] = self._settled(
-                    place, reached, cell[mine], state.way[mine], goal[mine], stored[mine], pace[mine], bridge, entropy
+                    place, reached, cell[mine], goal[mine], stored[mine], pace[mine], bridge, entropy
                 )
-        centres = self.systems.systems[0].centres
-        way = centres[result] - centres[cell]
-        gone = np.hypot(*way.T)
-        way = np.where((gone > 0)[:, None], way / np.maximum(gone, _LEAST)[:, None], state.way)
-        return result, Walkers(pace, np.where(move > 0, move, state.heading), way)
+        return result, Walkers(pace, np.where(move > 0, move, state.heading))
 
-    def _settled(self, place, reached, cell, way, goal, stored, pace, bridge, entropy):
+    def _settled(self, place, reached, cell, goal, stored, pace, bridge, entropy):
         many = len(cell)
         if self.systems.systems[self.chosen[place]].size == self.systems.systems[0].size:
             return reached
@@ -260,11 +262,6 @@ class PathModel:
             for one in (2 * place, 2 * place + 1):
                 mine = np.flatnonzero((stored == some) & (pace == one))
                 weight[mine] = bridge.ending[some][one][base[mine], goal[mine][:, None]]
-        centres = self.systems.systems[0].centres
-        shift = centres[option] - centres[cell][:, None]
-        gone = np.maximum(np.hypot(shift[..., 0], shift[..., 1]), _LEAST)
-        turned = (shift * way[:, None]).sum(axis=2) / gone
-        weight *= np.exp(self._keeping * (turned - 1))
         # What a finer system could have told would have been told by it.
         begun = np.repeat(cell, _TRIED)
         system, _ = self.systems.told(begun, option.ravel(), self.chosen[: place + 1])
@@ -286,16 +283,14 @@ class Walkers:
 
     pace: Ints
     heading: Ints
-    way: Reals
 
     def some(self, chosen: Ints) -> Walkers:
         """Those of some walks."""
-        return Walkers(self.pace[chosen], self.heading[chosen], self.way[chosen])
+        return Walkers(self.pace[chosen], self.heading[chosen])
 
     def keep(self, chosen: Ints, after: Walkers) -> None:
         """Remember the latest of some walks."""
         self.pace[chosen], self.heading[chosen] = after.pace, after.heading
-        self.way[chosen] = after.way
 
 
 @dataclass(frozen=True)
