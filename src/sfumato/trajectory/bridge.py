@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.trajectory.reference_systems import ReferenceSystems
+    from sfumato.trajectory.walking import SystemMoves
 
     Ints = NDArray[np.int64]
     Reals = NDArray[np.float64]
@@ -33,16 +34,11 @@ _FARTHEST = 200
 
 @dataclass(frozen=True)
 class Chain:
-    """The moves of each chosen system, and where its steps start."""
+    """The moves of each chosen system, and how often cells are visited."""
 
     systems: ReferenceSystems
     chosen: tuple[int, ...]
-    moves: list[Reals]
-    """For each chosen system, (cells, moves): the chances of a move."""
-    plain: list[Reals]
-    """For each, the chances of its moves over all cells."""
-    near: list[Reals]
-    """For each, of its cells: the share of its steps that start there, a finest cell."""
+    moves: list[SystemMoves]
     visits: Reals
     """Of each of the finest cells."""
 
@@ -59,33 +55,36 @@ class Grounds:
         self.centres = systems.systems[number].centres
         visits = chain.visits + 1e-9 * max(float(chain.visits.mean()), _LEAST)
         self.crowd = np.bincount(self.base, visits, minlength=self.size)
-        self.lifts, self.steps, self.rests = [], [], []
+        self.lifts: list[csr_matrix] = []
+        self.onward: list[tuple[csr_matrix, ...]] = []
+        """For each pace, what leads from the chances after it to those before, last part first."""
         self.near = np.zeros((2 * len(chain.chosen), self.size))
         for place, one in enumerate(chain.chosen):
             above, cells = systems.above[one], systems.systems[one].size
             lift = _averaged(above, self.base, visits, (cells, self.size))
             fall = _averaged(self.base, above, visits, (self.size, cells))
-            moved = chain.moves[place]
-            stay = moved[:, 0] / max(chain.plain[place][0], 1e-3)
-            away = (1 - moved[:, 0]) / max(1 - chain.plain[place][0], 1e-3)
-            self.near[2 * place] = fall @ (chain.near[place] * stay)
-            self.near[2 * place + 1] = fall @ (chain.near[place] * away)
+            known = chain.moves[place]
+            self.near[2 * place] = fall @ (known.near * known.stay)
+            self.near[2 * place + 1] = fall @ (known.near * known.leave)
             self.lifts.append(lift)
-            self.rests.append((fall, identity(cells, dtype=np.float32, format="csr")))
-            self.steps.append((fall, _moved(systems.systems[one].neighbours, moved)))
+            # Small cells are gone over at once; large ones, which all lead to all, by two steps.
+            stays = identity(cells, dtype=np.float32, format="csr")
+            for moved in (stays, _moved(known.around, known.chances)):
+                self.onward.append((fall @ moved @ lift,) if cells >= self.size else (fall, moved))
 
     def up(self, pace: int, chances: Halves) -> Halves:
         """Chances of base cells as those of the cells of a pace's system."""
         return np.asarray(self.lifts[pace // 2] @ chances)
 
-    def back(self, told: list[Halves], follow: Halves) -> list[Halves]:
-        """One step earlier: what each pace leads to, and which pace is taken."""
-        onward = []
-        for pace, chances in enumerate(told):
-            fall, moves = (self.steps if pace % 2 else self.rests)[pace // 2]
-            onward.append(np.asarray(fall @ (moves @ chances)))
-        both = np.stack(onward)
-        return [np.einsum("pc,pcg->cg", one, both, optimize=True) for one in follow]
+    def back(self, now: Halves, used: Ints, follow: Halves) -> Halves:
+        """One step earlier, (used paces, base cells, goals): what each leads to, if taken."""
+        onward = np.zeros_like(now)
+        for place, pace in enumerate(used):
+            *parts, first = self.onward[pace]
+            chances = first @ (self.up(pace, now[place]) if parts else now[place])
+            onward[place] = parts[0] @ chances if parts else chances
+        # For each base cell, (paces, paces) by (paces, goals).
+        return np.matmul(follow, onward.transpose(1, 0, 2)).transpose(1, 0, 2)
 
 
 @dataclass(frozen=True)
@@ -100,22 +99,25 @@ class Bridge:
 
     @classmethod
     def of(
-        cls, grounds: Grounds, follow: Reals, last: Reals, apart: Halves, most: int
+        cls, grounds: Grounds, follow: Reals, ends: Reals, goals: Ints, many: int, most: int
     ) -> Bridge:
-        """From the last step back, for one class: chances of paces, and the weights of ends."""
-        taken = follow[:-1, :, None] * grounds.near[None] + _LEAST
-        taken = (taken / taken.sum(axis=1, keepdims=True)).astype(np.float32)
-        now = [(last / last.max(axis=0) + apart).astype(np.float32)] * len(taken)
+        """From the last step back, for one class of paces; cells of no goal have -1."""
+        used = np.flatnonzero(follow.sum(axis=0) > 0)
+        taken = follow[used][:, used, None] * grounds.near[used] + _LEAST
+        taken = (taken / taken.sum(axis=1, keepdims=True)).transpose(2, 0, 1).astype(np.float32)
+        last = _ends(grounds, ends, goals, many)
+        far = _apart(grounds, goals, many)
+        now = np.repeat((last / last.max(axis=0) + far)[None], len(used), axis=0)
         stored = np.concatenate([[0], length_edges(max(min(most, _FARTHEST), 1))])
         reached, ending = [], []
         for left in range(int(stored[-1]) + 1):
-            told = [grounds.up(pace, one) for pace, one in enumerate(now)]
             if left in stored:
-                reached.append(told)
-                ending.append(now)
-            now = grounds.back(told, taken)
-            top = np.maximum(np.max([one.max(axis=0) for one in now], axis=0), 1e-30)
-            now = [one / top + apart for one in now]
+                kept = {int(pace): now[place] for place, pace in enumerate(used)}
+                nobody = [kept.get(pace, now[0]) for pace in range(follow.shape[1])]
+                ending.append(nobody)
+                reached.append([grounds.up(pace, one) for pace, one in enumerate(nobody)])
+            now = grounds.back(now, used, taken)
+            now = now / np.maximum(now.max(axis=(0, 1)), _LEAST) + far
         return cls(stored, reached, ending)
 
     def place(self, left: Ints) -> Ints:
@@ -123,15 +125,25 @@ class Bridge:
         return np.searchsorted(self.left, left, side="right") - 1
 
 
-def ends_of(grounds: Grounds, ends: Reals, goals: Ints, many: int) -> Reals:
+def _ends(grounds: Grounds, ends: Reals, goals: Ints, many: int) -> Halves:
     """How much likelier a path ends in a base cell, of each goal, than it is there."""
-    weight = np.bincount(grounds.base * many + goals, ends + _LEAST, minlength=grounds.size * many)
-    return weight.reshape(grounds.size, many) / np.maximum(grounds.crowd, _LEAST)[:, None]
+    held = goals >= 0
+    weight = np.bincount(
+        grounds.base[held] * many + goals[held], ends[held] + _LEAST, minlength=grounds.size * many
+    )
+    each = weight.reshape(grounds.size, many) / np.maximum(grounds.crowd, _LEAST)[:, None]
+    return each.astype(np.float32)
 
 
-def apart(grounds: Grounds, goals: Reals) -> Halves:
+def _apart(grounds: Grounds, goals: Ints, many: int) -> Halves:
     """A small chance that falls with the distance to goals, so that nothing is impossible."""
-    gone = np.hypot(*(grounds.centres[:, None] - goals[None]).transpose(2, 0, 1))
+    held = goals >= 0
+    counts = np.bincount(goals[held], minlength=many)
+    middles = [
+        np.bincount(goals[held], one[grounds.base[held]], minlength=many) / counts
+        for one in grounds.centres.T
+    ]
+    gone = np.hypot(*(grounds.centres[:, None] - np.stack(middles, axis=1)).transpose(2, 0, 1))
     wide = max(float(gone.max()), _LEAST) / 16
     return (_LOST * np.exp(-gone / wide)).astype(np.float32)
 
