@@ -42,6 +42,9 @@ KindName = Literal[
     "itemsets",
     "search-log",
     "ratings",
+    "trips",
+    "visits",
+    "lengths",
 ]
 """The kinds of publications by name, for whoever completes them."""
 
@@ -51,6 +54,7 @@ class KindOptions(TypedDict, total=False):
 
     at_most: int
     budget: object
+    cells: object
     coefficients: int
     depth: int
     fanout: int
@@ -79,6 +83,8 @@ class KindOptions(TypedDict, total=False):
     size: object
     threshold: object
     total: object
+    trips: object
+    visits: object
     way: object
     weights: object
     width: int
