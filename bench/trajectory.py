@@ -2,8 +2,8 @@
 
 Units: one trip of the made-up town, of GoTrack and of the bicycles, of which only the stations at
 both ends are known; one taxi of Porto, whose trips weigh one path together. Points are a minute
-apart. Means over three twins, each learnt anew from all and of at most 10,000 paths; the tables of docs/guide/paths.md are written by
-`python -m bench.trajectory`.
+apart. Means over three twins, each learnt anew from all and of at most 10,000 paths; the tables of
+docs/guide/paths.md are written by `python -m bench.trajectory`.
 """
 
 from __future__ import annotations

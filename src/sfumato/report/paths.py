@@ -25,13 +25,16 @@ _STEPS = (0.001, 0.003, 0.01, 0.03, 0.1)
 def paths_said(found: ComparedPaths) -> list[str]:
     """What was found, in sentences."""
     figures = found.figures
-    return [
+    counted = (
         f"Shares of paths through a rectangle are off by {share(figures['ranges'])} of them on "
-        f"average; of the 100 commonest patterns {share(figures['patterns'])} are in both.",
+        f"average; of the 100 commonest patterns {share(figures['patterns'])} are in both."
+    )
+    diverged = (
         f"Trips, distances gone and widths diverge by {show(figures['trips'])}, "
         f"{show(figures['travelled'])} and {show(figures['diameter'])} (0 is the same, 1 nothing "
-        "in common).",
-    ]
+        "in common)."
+    )
+    return [counted, diverged]
 
 
 def path_blocks(found: ComparedPaths | None) -> list[Block]:

@@ -147,14 +147,13 @@ class PathCounts:
             ends = np.append(self.edges[1:] - 1, self.request.unit.max_rows)
             return pa.table({"points_from": self.edges, "points_to": ends, "count": counts})
         grid, names = self.grid, (self.form.x, self.form.y)
-        number = np.arange(self._groups)
+        number, wide = np.arange(self._groups), (grid.width, grid.height)
         places = {"": number}
         if self.kind == "trips":
             start, end = np.divmod(number, grid.size)
             places = {"from_": start, "to_": end}
         columns = {
-            f"{way}{name}_{side}": grid.centres[cells, axis]
-            + shift * (grid.width, grid.height)[axis]
+            f"{way}{name}_{side}": grid.centres[cells, axis] + shift * wide[axis]
             for way, cells in places.items()
             for axis, name in enumerate(names)
             for side, shift in (("low", -0.5), ("high", 0.5))

@@ -28,7 +28,7 @@ FIGURES = ("ranges", "trips", "travelled", "diameter", "patterns")
 
 
 def rows(first: int, *, scale: float = 1.0) -> pa.Table:
-    paths = made_up(300, first=first)
+    paths = made_up(100, first=first)
     return pa.table(
         {
             "trip": paths.path_of,
@@ -54,7 +54,7 @@ def evaluated(folder: Path, twin: pa.Table) -> Any:
 def test_the_same_paths_are_off_by_nothing(folder: Path) -> None:
     found = evaluated(folder, rows(0)).json()["paths"]
     assert [found[name] for name in FIGURES] == pytest.approx([0, 0, 0, 0, 1])
-    assert (found["original"], found["synthetic"]) == (300, 300)
+    assert (found["original"], found["synthetic"]) == (100, 100)
 
 
 def test_paths_of_half_the_town_are_further_off_than_those_of_strangers(folder: Path) -> None:
