@@ -80,8 +80,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "publish.quantiles", "publish.request",
     },
     "trajectory": {
-        "cards", "counting", "errors", "given", "local.planar", "mechanisms", "noise", "privacy",
-        "publish.forms", "schema",
+        "cards", "counting", "engines.base", "errors", "given", "local.planar", "mechanisms",
+        "noise", "privacy", "publish.forms", "publish.options", "schema",
     },
     "mining": {
         "cards", "counting", "engines.base", "engines.kinds", "engines.files.regular",
@@ -109,7 +109,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "steward": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "counting",
         "inspection", "release", "report", "anonymize", "attack", "comparison", "synth", "mining",
-        "noise", "sets", "texts", "vault.protection",
+        "noise", "sets", "texts", "trajectory", "vault.protection",
     },
     "vault": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",

@@ -82,6 +82,21 @@ KINDS = {
     "ratings": PublicationKind(
         "of sets: how many rated each item, and how", "sfumato.sets.ratings", "items"
     ),
+    "trips": PublicationKind(
+        "of paths: how many lead from each cell of a grid to each",
+        "sfumato.trajectory.counts:prepare_trips",
+        "points",
+    ),
+    "visits": PublicationKind(
+        "of paths: how many people were in each cell of a grid",
+        "sfumato.trajectory.counts:prepare_visits",
+        "points",
+    ),
+    "lengths": PublicationKind(
+        "of paths: how many have so many points",
+        "sfumato.trajectory.counts:prepare_lengths",
+        "points",
+    ),
 }
 """In the order in which people are told of them."""
 
