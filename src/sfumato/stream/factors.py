@@ -34,15 +34,16 @@ class Factor(Protocol):
     """What a stream of so many periods measures, and what it estimates from that."""
 
     name: ClassVar[str]
+    is_whole: ClassVar[bool]
+    """Whether estimates are whole numbers."""
 
     @property
     def points(self) -> int:
         """The most periods."""
         ...
 
-    @property
-    def variances(self) -> NDArray[np.float64]:
-        """Of the running count after each period, in variances of one noise."""
+    def variance(self, step: int) -> float:
+        """Of the running count after a period, in variances of one noise."""
         ...
 
     def norms(self, periods: int = 1) -> Norms:
@@ -87,6 +88,7 @@ class DyadicTree:
 
     points: int
     name: ClassVar[str] = "tree"
+    is_whole: ClassVar[bool] = True
 
     @property
     def levels(self) -> int:
@@ -97,10 +99,9 @@ class DyadicTree:
         """The first point is in a block of every length."""
         return level_norms(self.levels, min(periods, self.points))
 
-    @property
-    def variances(self) -> NDArray[np.float64]:
+    def variance(self, step: int) -> float:
         """As many noises as the place has digits 1."""
-        return np.bitwise_count(np.arange(1, self.points + 1)).astype(np.float64)
+        return float(step.bit_count())
 
     def begin(self, cells: int) -> dict[str, Any]:
         """Nothing counted: sums of rows so far in open blocks, and what was told of closed ones."""
@@ -157,6 +158,7 @@ class SquareRoot:
 
     points: int
     name: ClassVar[str] = "root"
+    is_whole: ClassVar[bool] = False
 
     @cached_property
     def entries(self) -> NDArray[np.int64]:
@@ -189,9 +191,12 @@ class SquareRoot:
         return Norms(l1=int(rows.sum()), l2_squared=int((rows**2).sum()))
 
     @cached_property
-    def variances(self) -> NDArray[np.float64]:
-        """Squared weights of the noises up to each place."""
+    def _variances(self) -> NDArray[np.float64]:
         return np.cumsum(self.weights**2)
+
+    def variance(self, step: int) -> float:
+        """The squared weights of the noises up to the place."""
+        return float(self._variances[step - 1])
 
     def begin(self, cells: int) -> dict[str, Any]:
         """Nothing counted and nothing measured."""

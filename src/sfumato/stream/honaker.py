@@ -56,6 +56,7 @@ class HonakerTree:
 
     points: int
     name: ClassVar[str] = "honaker"
+    is_whole: ClassVar[bool] = False
 
     @property
     def levels(self) -> int:
@@ -66,13 +67,10 @@ class HonakerTree:
         """A period is in one block of every length."""
         return level_norms(self.levels, min(periods, self.points))
 
-    @property
-    def variances(self) -> NDArray[np.float64]:
+    def variance(self, step: int) -> float:
         """A part of a noise for each digit 1 of the place."""
-        places, total = np.arange(1, self.points + 1), np.zeros(self.points)
-        for level in range(self.levels):
-            total += block_variance(level) * (places >> level & 1)
-        return total
+        digits = range(step.bit_length())
+        return sum(block_variance(level) for level in digits if step >> level & 1)
 
     def begin(self, cells: int) -> dict[str, Any]:
         """Nothing counted: sums of rows so far in open blocks, and estimates of closed ones."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from sfumato.mechanisms.base import narrow
 from sfumato.privacy.events import ConcentratedEvent, PureEvent
 from sfumato.stream.factors import LONGEST_ROOT, SCALE, DyadicTree, SquareRoot, exact
 from sfumato.stream.honaker import HonakerTree
@@ -15,7 +17,7 @@ from sfumato.stream.method import Told
 from sfumato.stream.norms import Norms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -26,19 +28,24 @@ if TYPE_CHECKING:
     from sfumato.stream.method import Ints, State
     from sfumato.stream.request import StreamRequest
 
-FACTORS: dict[str, type[DyadicTree | HonakerTree | SquareRoot]] = {
+AnyFactor = DyadicTree | HonakerTree | SquareRoot
+FACTORS: dict[str, type[AnyFactor]] = {
     one.name: one for one in (DyadicTree, HonakerTree, SquareRoot)
 }
 LARGEST_STATE = 1 << 16
 """The most figures that a square root may remember: its periods times its cells."""
 
 
-def told(estimates: NDArray[Any], variance: float) -> Told:
-    """Estimates times SCALE as they are told: whole numbers where they are, else floats."""
-    whole = not (estimates % SCALE).any()
-    values = estimates // SCALE if whole else estimates / SCALE
-    kind = np.int64 if whole and all(abs(one) < 1 << 63 for one in values) else np.float64
-    return Told(values.astype(kind), np.full(len(values), np.sqrt(variance)))
+def told(estimates: NDArray[Any], variance: float, *, is_whole: bool) -> Told:
+    """Estimates times SCALE as they are told: whole numbers, or floats made of noisy ones."""
+    values = narrow(estimates // SCALE) if is_whole else (estimates / SCALE).astype(np.float64)
+    return Told(values, np.full(len(values), math.sqrt(variance)))
+
+
+@lru_cache(maxsize=64)
+def factor_of(kind: type[AnyFactor], points: int) -> AnyFactor:
+    """A factor for so many periods, made once: a square root takes its time."""
+    return kind(points)
 
 
 @dataclass(frozen=True)
@@ -77,16 +84,7 @@ class RunningCounts:
 
     def variance(self, step: int) -> float:
         """Of what a step tells."""
-        return float(self._variances[step - 1]) * self.noise.variance
-
-    @cached_property
-    def _variances(self) -> NDArray[np.float64]:
-        return self.factor.variances
-
-    @property
-    def mean_variance(self) -> float:
-        """Of all steps."""
-        return float(self._variances.mean()) * self.noise.variance
+        return self.factor.variance(step) * self.noise.variance
 
     def begin(self, entropy: Entropy) -> State:
         """Nothing counted; nothing is drawn."""
@@ -96,7 +94,7 @@ class RunningCounts:
     def step(self, state: State, counts: Ints, entropy: Entropy) -> tuple[State, Told]:
         """The rows so far, with the noise of the blocks or entries that make them up."""
         after, estimates = self.factor.advance(state, counts, self.noise, entropy)
-        return after, told(estimates, self.variance(after["step"]))
+        return after, told(estimates, self.variance(after["step"]), is_whole=self.factor.is_whole)
 
 
 @dataclass(frozen=True)
@@ -112,13 +110,14 @@ class UnendingCounts:
     of a person are taken to be one: a bound that holds for any division into segments.
     *Error*: grows like a power of log t: of each segment that is over the variance of its last
     step, and that of the present one.
-    *Edges*: the first period is a segment of its own.
+    *Edges*: the first period is a segment of its own. Segments that are too long for a square root
+    are Honaker's.
     *Reference*: Chan, Shi & Song 2011, section 4 (the hybrid mechanism), with the last block of
     each tree in the place of the logarithmic counter.
     """
 
     request: StreamRequest
-    kind: type[DyadicTree | HonakerTree | SquareRoot]
+    kind: type[AnyFactor]
     spending: Spending
 
     name: ClassVar[str] = "unending"
@@ -140,25 +139,29 @@ class UnendingCounts:
 
     def noise(self, segment: int) -> Noise:
         """Of everything that a segment of 2^segment periods measures."""
-        column, days = self._factor(segment).norms(), self.request.people.periods
-        norms = Norms(l1=column.l1 * days, l2_squared=column.l2_squared * days**2)
-        return self.request.noise(norms, self.spending)
+        if segment not in self._made:
+            column, days = self._factor(segment).norms(), self.request.people.periods
+            norms = Norms(l1=column.l1 * days, l2_squared=column.l2_squared * days**2)
+            self._made[segment] = self.request.noise(norms, self.spending)
+        return self._made[segment]
 
-    def _factor(self, segment: int) -> DyadicTree | HonakerTree | SquareRoot:
-        return self.kind(1 << segment)
+    @cached_property
+    def _made(self) -> dict[int, Noise]:
+        return {}
+
+    def _factor(self, segment: int) -> AnyFactor:
+        points = 1 << segment
+        fits = self.kind is not SquareRoot or points <= longest_root(self.request.cells)
+        return factor_of(self.kind if fits else HonakerTree, points)
 
     def variance(self, step: int) -> float:
         """Of what a step tells."""
         now = step.bit_length() - 1
-        over = (float(self._variances(one)[-1]) for one in range(now))
-        return sum(over) + float(self._variances(now)[step - (1 << now)])
+        over = sum(self._part(segment, 1 << segment) for segment in range(now))
+        return over + self._part(now, step + 1 - (1 << now))
 
-    def _variances(self, segment: int) -> NDArray[np.float64]:
-        return self._factor(segment).variances * self.noise(segment).variance
-
-    def mean_variance(self, steps: int) -> float:
-        """Of so many steps."""
-        return float(np.mean([self.variance(step) for step in range(1, steps + 1)]))
+    def _part(self, segment: int, place: int) -> float:
+        return self._factor(segment).variance(place) * self.noise(segment).variance
 
     def begin(self, entropy: Entropy) -> State:
         """Nothing counted; nothing is drawn."""
@@ -176,23 +179,27 @@ class UnendingCounts:
         if inner["step"] == factor.points:
             before, inner = estimates, self._factor(segment + 1).begin(self.request.cells)
         after = {"step": step, "before": before.tolist(), "segment": inner}
-        return after, told(estimates, self.variance(step))
+        return after, told(estimates, self.variance(step), is_whole=factor.is_whole)
+
+
+def longest_root(cells: int) -> int:
+    """The most periods of a square root that remembers all of them for so many cells."""
+    return min(LONGEST_ROOT, LARGEST_STATE // cells)
 
 
 def running_ways(
-    request: StreamRequest, method: str | None
+    request: StreamRequest, kinds: Iterable[type[AnyFactor]]
 ) -> list[RunningCounts | UnendingCounts]:
-    """Every factor and noise that the request allows, for running counts."""
-    kinds = [one for one in FACTORS.values() if method in (None, one.name)]
-    longest = min(LONGEST_ROOT, LARGEST_STATE // request.cells)
-    found: list[RunningCounts | UnendingCounts] = []
+    """Running counts by each factor and noise that the request allows."""
+    if request.periods is None:
+        return [UnendingCounts(request, kind, one) for kind in kinds for one in request.spendings]
+    found = []
     for kind in kinds:
-        for spending in request.spendings:
-            if request.periods is None:
-                if kind is not SquareRoot:
-                    found.append(UnendingCounts(request, kind, spending))
-            elif kind is not SquareRoot or request.periods <= longest:
-                factor = kind(request.periods)
-                norms = factor.norms(request.people.periods)
-                found.append(RunningCounts(request, factor, request.noise(norms, spending)))
+        if kind is SquareRoot and request.periods > longest_root(request.cells):
+            continue
+        factor = factor_of(kind, request.periods)
+        norms = factor.norms(request.people.periods)
+        found += [
+            RunningCounts(request, factor, request.noise(norms, one)) for one in request.spendings
+        ]
     return found
