@@ -8,7 +8,7 @@ was remembered. Decision 0400.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,16 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.counting.days import PeriodBound, count_cells
-from sfumato.errors import ParameterError
 from sfumato.ledger.records import Amendment
-from sfumato.schema.domain import Values
-from sfumato.schema.names import quoted, suggestion
-from sfumato.stream.catalogue import prepare
-from sfumato.stream.request import StreamRequest
+from sfumato.vault.beginning import COSTS, whole_stream
 from sfumato.vault.feeds.feed import FeedItem
 from sfumato.vault.feeds.steps import StepStore, lost_state
-from sfumato.vault.session import Offer
-from sfumato.vault.streaming import Reached, WholeStream, take_step
+from sfumato.vault.streaming import Reached, take_step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,17 +29,15 @@ if TYPE_CHECKING:
 
     from sfumato.ledger.records import BookState
     from sfumato.method import Dataset
-    from sfumato.schema.schema import Schema
     from sfumato.vault.feeds.feed import Feed
     from sfumato.vault.feeds.periods import Period
     from sfumato.vault.session import AskerOf, Facts
+    from sfumato.vault.streaming import WholeStream
     from sfumato.vault.vault import Vault
 
 STEPS = "feed-step"
 """The records that say what each step of a continual feed gave."""
 BY = "feed worker"
-_COSTS = ("epsilon", "rho", "delta")
-_OWN = ("method", "by", "window", "days")
 
 
 @dataclass
@@ -65,23 +58,14 @@ class StreamFeeds:
 
     def prepared(self, feed: Feed, facts: Facts) -> WholeStream:
         """What a feed asks as a whole, by what is declared now."""
-        asked, unit = feed.asked, facts.declared.unit
-        by, values = asked.get("by"), ()
-        if by is not None:
-            values = cells(facts.declared.schema, by)
-        request = StreamRequest(
-            unit=unit,
-            price=facts.price(Offer(**{one: asked[one] for one in _COSTS if one in asked})),
-            cells=max(1, len(values)),
-            periods=None if feed.is_unending else len(feed.periods),
-            window=asked.get("window"),
-            days=asked.get("days"),
-            options={k: v for k, v in asked.items() if k not in (*_COSTS, *_OWN)},
-        )
+        offer = {one: feed.asked.get(one) for one in COSTS}
+        asked = {k: v for k, v in feed.asked.items() if k not in (*COSTS, "method")}
+        periods = None if feed.is_unending else len(feed.periods)
         span = {"every": feed.every, "begins": str(feed.begins), "dates": feed.column}
-        method = prepare(request, asked["method"])
-        more = tuple(span.items())
-        return WholeStream(feed.name, feed.dataset, request, method, by, values, more)
+        whole = whole_stream(
+            feed.name, facts, feed.asked["method"], offer, {"periods": periods, **asked}
+        )
+        return replace(whole, asked=tuple(span.items()))
 
     def answer(self, feed: Feed, period: Period, whole: WholeStream, who: AskerOf) -> None:
         """Tell one period, unless it is told."""
@@ -118,20 +102,6 @@ class StreamFeeds:
             table, error = whole.table(step["values"]), whole.error(step["sd"])
             found.append(FeedItem(one, made, table, error, whole.guarantee.statement))
         return found
-
-
-def cells(schema: Schema, by: str) -> tuple[Any, ...]:
-    """The declared values of a column, in order."""
-    domains = {one.name: one.domain for one in schema.columns}
-    domain = domains.get(by)
-    if not isinstance(domain, Values):
-        listed = [name for name, one in domains.items() if isinstance(one, Values)]
-        raise ParameterError(
-            "stream_by_wrong",
-            f"{quoted(by)} is no column with declared values, one figure for each; "
-            + (suggestion(by, listed) if listed else "none is declared."),
-        )
-    return tuple(domain.values)
 
 
 def counted(feed: Feed, whole: WholeStream, data: Dataset, period: Period) -> NDArray[np.int64]:
