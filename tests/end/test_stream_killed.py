@@ -69,8 +69,6 @@ def test_a_tape_that_draws_anew_is_caught(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "asked", [{"method": "honaker"}, {"window": 30}, {"method": "root"}], ids=str
-)
-def test_two_hundred_steps_that_are_killed(tmp_path: Path, asked: dict[str, Any]) -> None:
-    assert tried(tmp_path, 202, 200, **asked)
+@pytest.mark.timeout(1500)
+def test_two_hundred_steps_that_are_killed(tmp_path: Path) -> None:
+    assert tried(tmp_path, 202, 200, method="honaker")
