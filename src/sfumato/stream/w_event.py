@@ -7,31 +7,54 @@ long the stream runs. Decision 0410.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import integers, narrow, whole
+from sfumato.given import one_of
+from sfumato.mechanisms.base import narrow, whole
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.numbers import plain, store, store_positive
 from sfumato.privacy.units import count_sensitivity
 from sfumato.stream.method import Told
+from sfumato.stream.options import of_cells, only
+from sfumato.stream.w_budget import PLANS, Presence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.units import Unit
     from sfumato.stream.method import Ints, State
-    from sfumato.stream.w_budget import Plan, Presence
+    from sfumato.stream.request import StreamRequest
+    from sfumato.stream.w_budget import Plan
 
 REPEATED = "repeated: too little has changed since the last release"
+
+
+def prepare(request: StreamRequest) -> WEvent:
+    """Windows of the request's length, at as much epsilon each as makes the whole its price."""
+    only(request, WEvent.name, "plan")
+    if request.window is None:
+        raise ParameterError(
+            "stream_without_window",
+            "A stream by 'w-event' needs to know how many periods in a row it hides together. "
+            "Give a window, such as 7 for a week of days.",
+        )
+    plan_name = request.options.get("plan", "absorption")
+    one_of(plan_name, "plan", tuple(PLANS))
+    plan = PLANS[plan_name](request.window)
+    presence = Presence(periods=request.people.periods, ends=request.periods)
+    price = request.spendings[0].pure_epsilon()
+    epsilon = price / presence.whole_cost(plan, Fraction(1))
+    return WEvent(
+        plan=plan, epsilon=epsilon, cells=request.cells, unit=request.unit, presence=presence
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,12 +146,7 @@ class WEvent:
 
     def step(self, state: State, counts: Ints, entropy: Entropy) -> tuple[State, Told]:
         """Tell a period: its own counts with noise, or the last release again."""
-        private = integers(counts, "counts", dimensions=1)
-        if len(private) != self.cells:
-            raise ParameterError(
-                "stream_cells",
-                f"This stream has {self.cells:,} cells, but counts of {len(private):,} were given.",
-            )
+        private = of_cells(counts, self.cells)
         released = np.array(state["released"], dtype=object)
         distance = int(np.abs(private.astype(object) - released).sum())
         measured = int(self.distance_noise.steps([distance], entropy)[0])
