@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "feed",
         "sandbox",
     ),
-    "Ask people": ("survey", "collect"),
+    "Ask people": ("survey", "collect", "pan"),
 }
 
 
