@@ -214,10 +214,10 @@ class SquareRoot:
     ) -> tuple[dict[str, Any], NDArray[np.float64]]:
         """The state after one more measurement, and all of them, the oldest first."""
         step, _ = after(state, self.points)
-        rows = [*state["counts"], exact(counts).tolist()]
-        series = widened(narrow(exact(rows)), SCALE)
+        rows = [*state["counts"], np.asarray(counts).tolist()]
+        series = widened(_series(rows), SCALE)
         fresh = noise.steps(narrow(self.entries[:step][::-1] @ series), entropy)
-        measured = [*state["measured"], exact(fresh).tolist()]
+        measured = [*state["measured"], fresh.tolist()]
         made = {**state, "step": step, "counts": rows, "measured": measured}
         return made, np.array(measured, dtype=np.float64)
 
@@ -251,6 +251,13 @@ def after(state: Mapping[str, Any], points: int) -> tuple[int, int]:
 def scaled(estimates: NDArray[np.float64]) -> NDArray[Any]:
     """Estimates made of noisy figures, in whole multiples of 1 / SCALE."""
     return exact([round(one * SCALE) for one in estimates.tolist()])
+
+
+def _series(rows: list[list[int]]) -> NDArray[Any]:
+    try:
+        return np.array(rows, dtype=np.int64)
+    except OverflowError:
+        return exact(rows)
 
 
 def _convolved(rows: NDArray[Any], entries: NDArray[Any]) -> NDArray[Any]:
