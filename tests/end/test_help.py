@@ -96,6 +96,8 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("agreed.csv").write_text("person,purpose,agreed\n1042,care,no\n1043,research,yes\n")
     Path("ages.py").write_text("def mean_age(rows):\n    return rows['age'].to_numpy().mean()\n")
     Path("ranges.csv").write_text("age_low,age_high\n0,49\n50,99\n")
+    Path("members.csv").write_text("member\n" + "".join(f"{one}\n" for one in range(50)))
+    Path("monday.csv").write_text("member\n7\n7\n9\n")
     new_round(Path("mood.toml"), "How are you?", ("well", "so so"), epsilon=1)
     for day in ("monday", "tuesday"):
         Survey("mood.toml").randomize(["well", "so so"]).save(f"{day}.jsonl")

@@ -39,7 +39,7 @@ REPEATED = "repeated: too little has changed since the last release"
 
 def prepare(request: StreamRequest) -> WEvent:
     """Windows of the request's length, at as much epsilon each as makes the whole its price."""
-    only(request, WEvent.name, "plan")
+    only(request, WEvent.name, "plan", "caution")
     if request.window is None:
         raise ParameterError(
             "stream_without_window",
@@ -53,8 +53,9 @@ def prepare(request: StreamRequest) -> WEvent:
     price = request.spendings[0].pure_epsilon()
     epsilon = price / presence.whole_cost(plan, Fraction(1))
     return WEvent(
-        plan=plan, epsilon=epsilon, cells=request.cells, unit=request.unit, presence=presence
-    )
+        plan=plan, epsilon=epsilon, cells=request.cells, unit=request.unit, presence=presence,
+        caution=whole(request.options.get("caution", 1), "caution", least=0),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,8 @@ class WEvent:
     what one does.
     *Error*: of a release that of the noise it was offered; of a repeated one the mean distance of
     a cell as it was measured, plus one standard deviation of that measure. A release is repeated
-    where that distance is below what fresh noise would add to a cell.
+    where that distance is below what fresh noise would add to a cell; `caution` adds to that what
+    the measure itself may be off by, without which few cells are told anew in vain. Decision 0412.
     *Edges*: before the first release zeros are repeated. Whether a period was released is public;
     so is the state, which is made of what was told alone and may be seized. A period of no rows is
     like any other. Where a window has nothing left to offer, the last release is repeated.
@@ -87,6 +89,8 @@ class WEvent:
     unit: Unit
     """What one person can change in one period."""
     presence: Presence
+    caution: int = 1
+    """By how many scales of its own noise the distance must pass; the paper's rule is 0."""
 
     name: ClassVar[str] = "w-event"
     may_be_seized: ClassVar[bool] = True
@@ -94,6 +98,7 @@ class WEvent:
     def __post_init__(self) -> None:
         store_positive(self, "epsilon")
         store(self, cells=whole(self.cells, "cells", least=1))
+        store(self, caution=whole(self.caution, "caution", least=0))
 
     @property
     def event(self) -> PureEvent:
@@ -109,6 +114,7 @@ class WEvent:
             "window": self.plan.window,
             "epsilon": str(self.epsilon),
             "cells": self.cells,
+            "caution": self.caution,
             "unit": self.unit.sentence(),
             "periods": self.presence.periods,
             "in_a_row": self.presence.in_a_row,
@@ -160,7 +166,8 @@ class WEvent:
 
     def _is_far(self, measured: int, offer: int) -> bool:
         """Whether the last release is further off than fresh noise, in whole numbers and ratios."""
-        return offer > 0 and measured > self.cells * self.release_noise(offer).scale
+        own = self.caution * self.distance_noise.scale
+        return offer > 0 and measured > self.cells * self.release_noise(offer).scale + own
 
     def _after(self, state: State, taken: int, released: NDArray[Any]) -> State:
         spent = [*state["spent"], taken][-2 * self.plan.window :]
