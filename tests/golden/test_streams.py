@@ -35,7 +35,13 @@ def test_a_tree_over_1024_periods_has_eleven_levels() -> None:
 
 
 def test_honakers_factors() -> None:
-    assert [round(block_variance(level), 3) for level in range(5)] == [1, 0.667, 0.571, 0.533, 0.516]
+    assert [round(block_variance(level), 3) for level in range(5)] == [
+        1,
+        0.667,
+        0.571,
+        0.533,
+        0.516,
+    ]
 
 
 def test_mean_variance_over_64_periods() -> None:

@@ -260,11 +260,11 @@ def _told(feeds: Feeds, found: Feed, *, as_json: bool) -> None:
     from sfumato.report.terminal import printable
 
     state = feeds.state(found)
+    many = state["periods"] or "its"
     lines = [
         f"{found.name}: {found.in_words}",
         f"Every {found.every} {found.span}, by {found.column}.",
-        f"Of {state['periods'] or 'its'} periods {state['over']} are over, "
-        f"{state['answered']} answered.",
+        f"Of {many} periods {state['over']} are over, {state['answered']} answered.",
         f"Costs {found.whole_in_words} in all"
         + ("." if found.is_continual else f", {found.price_in_words} each."),
         f"Open to: {', '.join(found.to) or 'nobody else'}.",

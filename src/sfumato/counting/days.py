@@ -111,9 +111,7 @@ def _first_turns(rows: exp.Select, of: str, unit: Unit, bound: PeriodBound) -> e
     turned = rows.select(
         exp.alias_(turn, _TURN, quoted=True), exp.alias_(rank, _PERIOD, quoted=True)
     )
-    kept = exp.and_(
-        column(_TURN) <= most, column(_PERIOD) <= exp.Literal.number(bound.days)
-    )
+    kept = exp.and_(column(_TURN) <= most, column(_PERIOD) <= exp.Literal.number(bound.days))
     return everything(turned.subquery("sf_rows")).where(kept)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
     from sfumato.publish.request import Request
+
 
 def prepare(request: Request, *, method: object = None) -> Continual:
     """Choose a factor of the running sum and its noise by least error; `method` fixes the factor.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,8 @@ from sfumato.mechanisms.spending import spendings
 from sfumato.stream.norms import Participation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sfumato.mechanisms.spending import Noise, Spending
     from sfumato.privacy.price import Price
     from sfumato.privacy.units import Unit

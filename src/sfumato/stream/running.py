@@ -43,9 +43,9 @@ def told(estimates: NDArray[Any], variance: float, *, is_whole: bool) -> Told:
 
 
 @lru_cache(maxsize=64)
-def factor_of(kind: type[AnyFactor], points: int) -> AnyFactor:
+def factor_of(name: str, points: int) -> AnyFactor:
     """A factor for so many periods, made once: a square root takes its time."""
-    return kind(points)
+    return FACTORS[name](points)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class UnendingCounts:
     def _factor(self, segment: int) -> AnyFactor:
         points = 1 << segment
         fits = self.kind is not SquareRoot or points <= longest_root(self.request.cells)
-        return factor_of(self.kind if fits else HonakerTree, points)
+        return factor_of((self.kind if fits else HonakerTree).name, points)
 
     def variance(self, step: int) -> float:
         """Of what a step tells."""
@@ -193,11 +193,11 @@ def running_ways(
     """Running counts by each factor and noise that the request allows."""
     if request.periods is None:
         return [UnendingCounts(request, kind, one) for kind in kinds for one in request.spendings]
-    found = []
+    found: list[RunningCounts | UnendingCounts] = []
     for kind in kinds:
         if kind is SquareRoot and request.periods > longest_root(request.cells):
             continue
-        factor = factor_of(kind, request.periods)
+        factor = factor_of(kind.name, request.periods)
         norms = factor.norms(request.people.periods)
         found += [
             RunningCounts(request, factor, request.noise(norms, one)) for one in request.spendings

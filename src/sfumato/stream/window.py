@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.mechanisms.base import narrow
-from sfumato.stream.factors import SCALE, SquareRoot, exact, level_norms, scaled
+from sfumato.stream.factors import SquareRoot, exact, level_norms, scaled
 from sfumato.stream.honaker import HonakerTree, block_variance, estimated
-from sfumato.stream.running import LARGEST_STATE, factor_of, longest_root, told
+from sfumato.stream.running import LARGEST_STATE, longest_root, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -138,11 +138,9 @@ class WindowBlocks:
         halves = exact(closed[level - 1][-2:]).sum(axis=0)
         return estimated(level, noisy, halves)
 
-    def _sum(
-        self, blocks: list[list[Any]], which: Iterable[tuple[int, int]]
-    ) -> NDArray[Any]:
+    def _sum(self, blocks: list[list[Any]], which: Iterable[tuple[int, int]]) -> NDArray[Any]:
         found = [blocks[level][number] for level, number in which]
-        return exact(found or [[0] * self.request.cells]).sum(axis=0)
+        return np.asarray(exact(found or [[0] * self.request.cells]).sum(axis=0))
 
 
 def noised(blocks: NDArray[Any], noise: Noise, entropy: Entropy) -> NDArray[Any]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.schema.schema import Schema
-    from sfumato.vault.session import Asking, AskerOf, Facts
+    from sfumato.vault.session import AskerOf, Asking, Facts
 
 COSTS = ("epsilon", "rho", "delta")
 """What is offered for a stream as a whole."""
@@ -67,7 +67,7 @@ def begin_stream(
     offer: Mapping[str, Any],
     asked: Mapping[str, Any],
 ) -> Stream:
-    """Charge a stream as a whole and begin it in memory. Only whoever holds the rows can step it."""
+    """Charge a stream as a whole and begin it in memory; only who holds the rows can step it."""
     if not isinstance(session, Session) or not asker_of((dataset,)).is_owner:
         raise ParameterError(
             "stream_not_here",

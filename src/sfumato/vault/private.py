@@ -206,7 +206,7 @@ class Private(Questions):
         delta: Number | None = None,
         **options: object,
     ) -> Stream:
-        """Begin a stream of counts about the people of this table, charged to its budget as a whole.
+        """Begin a stream of counts about people of this table, charged to its budget as a whole.
 
         `step` of what comes back takes the rows of one period after the other, or their counts, and
         tells the rows so far, or those of the last `window` periods; for each declared value of the

@@ -69,7 +69,7 @@ class InMemory:
 
 
 @dataclass(frozen=True, repr=False)
-class Step(Shown):
+class StreamStep(Shown):
     """What one step of a stream told."""
 
     number: int
@@ -104,7 +104,7 @@ class Stream(Shown):
 
     whole: WholeStream
     receipt: str
-    told: list[Step] = field(default_factory=list)
+    told: list[StreamStep] = field(default_factory=list)
     _memory: InMemory | None = None
     _rows: Counter[Any] = field(default_factory=Counter)
     """By person the rows, or the periods, that counted so far."""
@@ -120,7 +120,7 @@ class Stream(Shown):
         """What all steps together promise, and to whom."""
         return self.whole.guarantee
 
-    def step(self, came: Any) -> Step:
+    def step(self, came: Any) -> StreamStep:
         """Tell one more period, of which the rows came, or how many in each cell.
 
         Rows are a table, bounded by person here. Of counts whoever counts promises the same: no
@@ -139,7 +139,7 @@ class Stream(Shown):
         reached = take_step(self._memory, self.receipt, self.whole.method, before, counts)
         told = reached.told
         table, error = self.whole.table(told["values"]), self.whole.error(told["sd"])
-        self.told.append(Step(reached.step, table, error, told.get("note", "")))
+        self.told.append(StreamStep(reached.step, table, error, told.get("note", "")))
         return self.told[-1]
 
     def _counts(self, came: Any) -> NDArray[np.int64]:
@@ -168,7 +168,8 @@ class Stream(Shown):
                     "stream_columns_missing",
                     f"The rows of a step need the columns {', '.join(map(quoted, missing))}.",
                 )
-            wanted = [exp.column(one, quoted=True) for one in names] or [exp.Literal.number(1)]
+            wanted: list[exp.Expr] = [exp.column(one, quoted=True) for one in names]
+            wanted = wanted or [exp.Literal.number(1)]
             found = engine.run(exp.select(*wanted).from_(engine.table))
         finally:
             engine.close()

@@ -74,7 +74,7 @@ def test_without_noise_every_step_tells_the_truth(
 @pytest.mark.parametrize("cost", [{"epsilon": 2}, {"rho": "0.02"}], ids=str)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_step_is_as_far_off_as_stated(case: dict[str, Any], cost: dict[str, Any]) -> None:
-    runs = 1000  # as many cells, each with noise of its own
+    runs = 600  # as many cells, each with noise of its own
     method = made(case, cells=runs, **cost)
     series = np.repeat((np.arange(STEPS) * 11 % 6)[:, None], runs, axis=1)
     told = stepped(method, series, seed=2)

@@ -71,11 +71,11 @@ class Feeds(Shown):
         method takes, or family "continual": the rows from the beginning on, told after each period
         for one price, by a `method` (auto, tree, honaker, root, ...), in the last `window` periods
         alone, of each person in at most so many `days`, for each value of the column `by`; such a
-        one may have "never" for `ends`. Rows belong to the period that their `column` of dates says; `every` is day,
-        week, month, quarter, year or days such as "10d"; it `begins` and `ends` with what is
-        declared of the column unless told otherwise. A period is answered once it is over and
-        `delay` days have passed. `epsilon` or `rho`
-        is the price of each period. `to` are principals who may read it, or "public".
+        one may have "never" for `ends`. Rows belong to the period that their `column` of dates
+        says; `every` is day, week, month, quarter, year or days such as "10d"; it `begins` and
+        `ends` with what is declared of the column unless told otherwise. A period is answered once
+        it is over and `delay` days have passed. `epsilon` or `rho` is the price of each period, of
+        a continual one that of all. `to` are principals who may read it, or "public".
         """
         check_written(given.text(name, "name"), "A feed")
         kind, plain = _asked(sql, family, dataset, asked)
@@ -97,9 +97,7 @@ class Feeds(Shown):
         )
         placed = self._answering.placed(draft, _day(begins, "begins"), _day(ends, "ends"))
         prepared = self._answering.prepared(placed)
-        return self._answering.priced(
-            replace(placed, cost=prepared.parameters["cost"]), prepared
-        )
+        return self._answering.priced(replace(placed, cost=prepared.parameters["cost"]), prepared)
 
     @given.in_python
     def add(
