@@ -15,7 +15,7 @@ import pytest
 from sfumato.local.draws import happens
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.losses import Pure
-from sfumato.stream.pan_table import PanTable, Places
+from sfumato.stream.pan_table import HeldBits, PanTable
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -40,7 +40,9 @@ def seized(kind: type[PanTable], round_: int, epsilon: Fraction = EPSILON) -> Ca
     return outputs
 
 
-def after(table: PanTable, visits: Look, entropy: Entropy, held: Places | None = None) -> Places:
+def after(
+    table: PanTable, visits: Look, entropy: Entropy, held: HeldBits | None = None
+) -> HeldBits:
     held = table.begin(entropy) if held is None else held
     for one in visits:
         held = table.update(held, np.full(table.size, one), entropy)
@@ -100,17 +102,17 @@ class _Twice(PanTable):
 class _FirstOnly(PanTable):
     """Wrong: only who has no bit yet is drawn anew, so those who come often have one at last."""
 
-    def update(self, held: Places, visits: NDArray[np.int64], entropy: Entropy) -> Places:
+    def update(self, held: HeldBits, visits: NDArray[np.int64], entropy: Entropy) -> HeldBits:
         drawn = super().update(held, visits, entropy)
-        return Places(held.bits | drawn.bits, drawn.counters)
+        return HeldBits(held.bits | drawn.bits, drawn.counters)
 
 
 class _FromZero(PanTable):
     """Wrong: counters begin at 0, and tell how often somebody came."""
 
-    def begin(self, entropy: Entropy) -> Places:
+    def begin(self, entropy: Entropy) -> HeldBits:
         bits = happens(Fraction(1, 2), self.size, entropy)
-        return Places(bits, np.zeros(self.size, dtype=np.int64))
+        return HeldBits(bits, np.zeros(self.size, dtype=np.int64))
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ class _Watched(TopChanges):
         return {"counts": [0] * cells, "line": 0, "changed": 0, "list": [], "told": [0] * cells}
 
     def _is_outgrown(self, state: Any, running: Any, entropy: Any) -> bool:
+        del entropy
         asked = np.array([lead(running, state["list"])])
         return bool(SESSIONS[0].ask(asked).verdicts[0] == ABOVE)
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.stream.w_budget import PLANS, BudgetAbsorption, Presence
 from sfumato.stream.w_event import WEvent
 from sfumato.testing.audit import largest_loss
+
+if TYPE_CHECKING:
+    from sfumato.mechanisms.laplace import Geometric
 
 WINDOW, CELLS, PERIODS = 3, 2, 7
 REPLACED = Rows(relation=Neighbours.REPLACE_ONE)
@@ -49,8 +51,8 @@ def pair(changes: dict[int, tuple[int, int]]) -> tuple[Stream, Stream]:
     return quiet, moved
 
 
-ADDED = {at: (1, 0) for at in (2, 3, 4)}
-MOVED = {at: (-1, 1) for at in (2, 3, 4)}
+ADDED = dict.fromkeys((2, 3, 4), (1, 0))
+MOVED = dict.fromkeys((2, 3, 4), (-1, 1))
 
 
 @pytest.mark.parametrize("kind", sorted(PLANS))
@@ -79,7 +81,7 @@ def test_a_person_anywhere_loses_at_most_what_is_charged(
 ) -> None:
     presence = Presence(periods=len(periods), ends=PERIODS)
     made = method(kind, Rows(), presence)
-    loss = largest_loss(watched(made), pair({at: (1, 0) for at in periods}), tries=25)
+    loss = largest_loss(watched(made), pair(dict.fromkeys(periods, (1, 0))), tries=25)
     assert loss <= float(made.event.epsilon) + ROUNDING
     if len(periods) == PERIODS:
         assert loss > 1 + ROUNDING, "a window's epsilon does not bound a whole stream"
@@ -88,7 +90,7 @@ def test_a_person_anywhere_loses_at_most_what_is_charged(
 def test_what_is_charged_is_nearly_found() -> None:
     """So a cost understated by a fifth would be caught."""
     made = method("absorption", Rows(), Presence(ends=PERIODS))
-    loss = largest_loss(watched(made), pair({at: (1, 0) for at in range(PERIODS)}), tries=80)
+    loss = largest_loss(watched(made), pair(dict.fromkeys(range(PERIODS), (1, 0))), tries=80)
     assert loss > 0.8 * float(made.event.epsilon)
 
 

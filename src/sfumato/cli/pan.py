@@ -32,9 +32,7 @@ _People = Annotated[
 _Column = Annotated[
     str | None, option("COLUMN", "new: who a row is about. update: where it is named otherwise.")
 ]
-_Epsilon = Annotated[
-    str | None, option("EPSILON", "new: what the file tells a thief, below 1.59.")
-]
+_Epsilon = Annotated[str | None, option("EPSILON", "new: what the file tells a thief, below 1.59.")]
 _Output = Annotated[
     str | None, option("EPSILON", "new: what all answers tell; as much as --epsilon by default.")
 ]
@@ -104,7 +102,7 @@ def _made(made: PanRecord, file: Path) -> str:
     total = float(of.epsilon + of.output_epsilon)
     return (
         f"A counter of {of.people:,} people, of whom {of.size:,} have a place; an answer will be "
-        f"off by about {share(of.variance ** 0.5)}.\n"
+        f"off by about {share(of.variance**0.5)}.\n"
         f"The file tells a thief epsilon {float(of.epsilon):g}, once; {of.reads:,} answers tell "
         f"epsilon {float(of.output_epsilon):g}: {total:g} together.\n"
         f"Next: 'sfumato pan update {file} VISITS'. Keep no copies: two of them, of different "
@@ -117,5 +115,9 @@ def _answered(made: PanRecord, answer: dict[str, Any]) -> str:
     return (
         f"{share(answer['share'])} ± {share(answer['sd'])} of {made.method.people:,} people came"
         f"{often}: about {answer['count']:,.0f} ± {answer['count_sd']:,.0f}.\n"
-        f"{made.method.reads - len(made.answers):,} more answers are paid for."
+        f"{_more(made.method.reads - len(made.answers))} paid for."
     )
+
+
+def _more(answers: int) -> str:
+    return "1 more answer is" if answers == 1 else f"{answers:,} more answers are"

@@ -26,7 +26,7 @@ from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.numbers import positive
 from sfumato.stream.pan_heavy import PanPrivateHeavy
 from sfumato.stream.pan_private import PanState
-from sfumato.stream.pan_table import PeopleSample, Places
+from sfumato.stream.pan_table import HeldBits, PeopleSample
 from sfumato.system import needs_locks
 from sfumato.texts import dumps
 
@@ -215,7 +215,7 @@ def load(path: Path) -> PanRecord:
         if len(digests) != made.size or len(told["answers"]) > made.reads:
             raise ValueError("another size")
         tables = tuple(
-            Places.from_record(one, table.size)
+            HeldBits.from_record(one, table.size)
             for one, table in zip(told["tables"], made.tables, strict=True)
         )
         state = PanState(PeopleSample(bytes.fromhex(told["key"]), digests), tables)

@@ -18,7 +18,7 @@ from sfumato.mechanisms.base import whole
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.numbers import store, store_positive
-from sfumato.stream.pan_table import PanTable, PeopleSample, Places, check_epsilon
+from sfumato.stream.pan_table import HeldBits, PanTable, PeopleSample, check_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ class PanState:
     """Who has a place, and what the places hold. All of it may be seized, once."""
 
     sample: PeopleSample
-    tables: tuple[Places, ...]
+    tables: tuple[HeldBits, ...]
 
 
 @dataclass(frozen=True)

@@ -75,13 +75,14 @@ class PeopleSample:
 def digests(people: Iterable[str], key: bytes) -> NDArray[np.uint64]:
     """A number of 64 bits for each name, which nobody foresees without the key."""
     hashed = b"".join(
-        blake2b(one.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES, key=key).digest() for one in people
+        blake2b(one.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES, key=key).digest()
+        for one in people
     )
     return np.frombuffer(hashed, dtype="<u8").astype(np.uint64)
 
 
 @dataclass(frozen=True)
-class Places:
+class HeldBits:
     """What a table holds: a bit and a counter for each place."""
 
     bits: NDArray[np.bool_]
@@ -93,7 +94,7 @@ class Places:
         return {"bits": np.packbits(self.bits).tobytes().hex(), "counters": counters}
 
     @classmethod
-    def from_record(cls, record: Any, size: int) -> Places:
+    def from_record(cls, record: Any, size: int) -> HeldBits:
         """Read what `to_record` wrote; ValueError where it cannot be."""
         packed = np.frombuffer(bytes.fromhex(record["bits"]), dtype=np.uint8)
         counters = np.frombuffer(bytes.fromhex(record["counters"]), dtype=_COUNTER)
@@ -140,12 +141,12 @@ class PanTable:
         """That a bit is 1 when it is drawn anew."""
         return Fraction(1, 2) + self.epsilon / 4
 
-    def begin(self, entropy: Entropy) -> Places:
+    def begin(self, entropy: Entropy) -> HeldBits:
         """Before anybody came: fair bits, and counters that begin anywhere."""
         bits = happens(Fraction(1, 2), self.size, entropy)
-        return Places(bits, below(self.round, self.size, entropy))
+        return HeldBits(bits, below(self.round, self.size, entropy))
 
-    def update(self, held: Places, visits: NDArray[np.int64], entropy: Entropy) -> Places:
+    def update(self, held: HeldBits, visits: NDArray[np.int64], entropy: Entropy) -> HeldBits:
         """After so many visits to each place.
 
         As many bits are drawn as there are places, so that time tells nothing of who came round.
@@ -153,7 +154,7 @@ class PanTable:
         moved = held.counters + visits
         came_round = moved >= self.round
         fresh = happens(self.chance, self.size, entropy)
-        return Places(np.where(came_round, fresh, held.bits), moved % self.round)
+        return HeldBits(np.where(came_round, fresh, held.bits), moved % self.round)
 
     def share(self, ones: float) -> float:
         """The mean of min(visits, round) / round over people, without bias, from ones and noise."""

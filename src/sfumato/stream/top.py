@@ -162,9 +162,7 @@ class TopChanges:
     @cached_property
     def sparse(self) -> SparseVector:
         """What asks whether the list still holds."""
-        return SparseVector(
-            epsilon=self._epsilon / 2, cutoff=self.changes, sensitivity=self._moved
-        )
+        return SparseVector(epsilon=self._epsilon / 2, cutoff=self.changes, sensitivity=self._moved)
 
     @cached_property
     def noise(self) -> Geometric:

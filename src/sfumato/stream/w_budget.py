@@ -98,7 +98,7 @@ class BudgetAbsorption(_OfWindow):
         return Fraction(periods)
 
     def most_in_a_row(self, periods: int) -> Fraction:
-        """The same for periods that follow each other, the first of which may absorb earlier ones."""
+        """The same for periods that follow each other; the first may absorb earlier ones."""
         return Fraction(max(periods, self.window), self.window)
 
     def most_from_the_start(self, periods: int) -> Fraction:

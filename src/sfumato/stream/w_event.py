@@ -26,6 +26,7 @@ from sfumato.stream.w_budget import PLANS, Presence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy

@@ -126,7 +126,9 @@ def test_a_person_weighs_as_much_as_all_their_periods() -> None:
 
 
 def test_w_event_spends_the_price_over_the_whole_stream() -> None:
-    made = prepare(request(periods=70, window=7, unit=Entity("who", max_rows=1), days=70), "w-event")
+    made = prepare(
+        request(periods=70, window=7, unit=Entity("who", max_rows=1), days=70), "w-event"
+    )
     assert isinstance(made, WEvent)
     assert made.event.epsilon == 2
     assert made.epsilon == Fraction(1, 5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from sfumato.errors import BudgetError, OutputError, ParameterError, SfumatoErro
 from sfumato.stream import pan_file
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("members.csv").write_text("member\n" + "\n".join(map(str, range(3000))) + "\n")
@@ -32,7 +31,7 @@ def made(**more: Any) -> Path:
     return path
 
 
-def test_visits_are_taken_in_and_told(folder: Path) -> None:
+def test_visits_are_taken_in_and_told() -> None:
     path = made(output_epsilon=5, reads=1)
     before = path.stat().st_size
     record = pan_file.update(path, "monday.csv")
@@ -45,7 +44,7 @@ def test_visits_are_taken_in_and_told(folder: Path) -> None:
     assert path.stat().st_size - before == len(json.dumps(answer))
 
 
-def test_an_answer_is_given_again_until_something_new_came(folder: Path) -> None:
+def test_an_answer_is_given_again_until_something_new_came() -> None:
     path = made()
     first = pan_file.read(path)[1]
     assert pan_file.read(path)[1] == first
@@ -61,7 +60,7 @@ def test_an_answer_is_given_again_until_something_new_came(folder: Path) -> None
     assert pan_file.load(path).answers == (first, second)
 
 
-def test_the_file_is_its_owners_and_its_bits_are_what_moved(folder: Path) -> None:
+def test_the_file_is_its_owners_and_its_bits_are_what_moved() -> None:
     path = made()
     assert path.stat().st_mode & 0o777 == 0o600
     before = json.loads(path.read_text())
@@ -70,24 +69,29 @@ def test_the_file_is_its_owners_and_its_bits_are_what_moved(folder: Path) -> Non
     assert path.stat().st_mode & 0o777 == 0o600
     moved = {name for name in before if before[name] != after[name]}
     assert moved == {"tables", "updates"}
-    assert sorted(os.listdir()) == ["members.csv", "monday.csv", "seen.pan", "seen.pan.lock"]
+    assert sorted(one.name for one in Path().iterdir()) == [
+        "members.csv",
+        "monday.csv",
+        "seen.pan",
+        "seen.pan.lock",
+    ]
 
 
-def test_a_table_of_any_kind_and_a_column_of_another_name(folder: Path) -> None:
+def test_a_table_of_any_kind_and_a_column_of_another_name() -> None:
     path = made(reads=1, at_least=2)
     pq.write_table(pa.table({"id": pa.array([5, 5, None, 7])}), "tuesday.parquet")
     assert pan_file.update(path, "tuesday.parquet", "id").updates == 1
     assert pan_file.load(path).method.at_least == 2
 
 
-def test_updates_of_several_processes_are_all_taken_in(folder: Path) -> None:
+def test_updates_of_several_processes_are_all_taken_in() -> None:
     path = made()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: pan_file.update(path, "monday.csv"), range(6)))
     assert pan_file.load(path).updates == 6
 
 
-def test_an_update_that_fails_leaves_the_file_as_it_was(folder: Path) -> None:
+def test_an_update_that_fails_leaves_the_file_as_it_was() -> None:
     path = made()
     before = path.read_bytes()
     with pytest.raises(SourceError) as refusal:
@@ -107,7 +111,7 @@ def test_an_update_that_fails_leaves_the_file_as_it_was(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_promised_is_refused_and_nothing_written(
-    folder: Path, facts: dict[str, Any], code: str
+    facts: dict[str, Any], code: str
 ) -> None:
     with pytest.raises(ParameterError) as refusal:
         made(**facts)
@@ -115,14 +119,14 @@ def test_what_cannot_be_promised_is_refused_and_nothing_written(
     assert not Path("seen.pan").exists()
 
 
-def test_a_counter_is_never_replaced(folder: Path) -> None:
+def test_a_counter_is_never_replaced() -> None:
     made()
     with pytest.raises(OutputError):
         made()
 
 
 @pytest.mark.parametrize("spoiled", ["", "{}", '{"format": "sfumato-pan-1"}', "[1]"])
-def test_a_damaged_file_is_refused(folder: Path, spoiled: str) -> None:
+def test_a_damaged_file_is_refused(spoiled: str) -> None:
     path = made()
     path.write_text(spoiled)
     with pytest.raises(SfumatoError) as refusal:
@@ -130,7 +134,7 @@ def test_a_damaged_file_is_refused(folder: Path, spoiled: str) -> None:
     assert refusal.value.code == "pan_unreadable"
 
 
-def test_a_file_that_was_cut_or_is_missing_is_refused(folder: Path) -> None:
+def test_a_file_that_was_cut_or_is_missing_is_refused() -> None:
     path = made()
     told = json.loads(path.read_text())
     path.write_text(json.dumps({**told, "digests": told["digests"][:-16]}))

@@ -13,7 +13,7 @@ import pytest
 from sfumato.errors import ParameterError
 from sfumato.stream.pan_heavy import PanPrivateHeavy
 from sfumato.stream.pan_private import PanPrivateDensity, PanState
-from sfumato.stream.pan_table import PanTable, PeopleSample, Places
+from sfumato.stream.pan_table import HeldBits, PanTable, PeopleSample
 from sfumato.testing.entropy import SeededEntropy
 
 PEOPLE = 200
@@ -81,11 +81,11 @@ def test_a_table_is_as_long_before_anybody_came_as_after() -> None:
     empty = table.begin(entropy)
     full = table.update(empty, np.full(37, 1000), entropy)
     assert len(str(empty.to_record())) == len(str(full.to_record()))
-    again = Places.from_record(full.to_record(), 37)
+    again = HeldBits.from_record(full.to_record(), 37)
     assert (again.bits == full.bits).all()
     assert (again.counters == full.counters).all()
     with pytest.raises(ValueError, match="size"):
-        Places.from_record(full.to_record(), 36)
+        HeldBits.from_record(full.to_record(), 36)
 
 
 def test_who_did_not_come_keeps_their_place_as_it_was() -> None:

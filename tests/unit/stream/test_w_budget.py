@@ -1,4 +1,4 @@
-"""Plans of a window's budget: every choice of releases that a stream can make, for small windows."""
+"""Plans of a window's budget: every choice of releases that a stream can make."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def test_no_window_spends_more_than_its_half(kind: str, window: int) -> None:
             largest = max(largest, sum(spent[start : start + window], Fraction(0)))
     assert largest <= 1
     # What is offered is worth something: absorption uses all, distribution half and ever more.
-    assert largest >= (1 if kind == "absorption" else 1 - Fraction(1, 2**window) - Fraction(1, 2**9))
+    assert largest >= (
+        1 if kind == "absorption" else 1 - Fraction(1, 2**window) - Fraction(1, 2**9)
+    )
 
 
 @pytest.mark.parametrize("window", [1, 2, 3])

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 KINDS = sorted(PLANS)
 
 
-def stream(kind: str = "absorption", *, window: int = 4, epsilon: object = 1, **more: Any) -> WEvent:
+def stream(
+    kind: str = "absorption", *, window: int = 4, epsilon: object = 1, **more: Any
+) -> WEvent:
     facts = {"cells": 2, "unit": Rows(), "presence": Presence(periods=1), **more}
     return WEvent(plan=PLANS[kind](window), epsilon=epsilon, **facts)  # type: ignore[arg-type]
 
