@@ -43,7 +43,7 @@ class _Uncounted(_Watched):
     """Wrong: every list is counted with noise as if it were the only one."""
 
     @property
-    def noise(self) -> Geometric:  # type: ignore[override]
+    def noise(self) -> Geometric:
         return Geometric(epsilon=self._epsilon / 2, l1_sensitivity=self._moved)
 
 
@@ -51,7 +51,7 @@ class _Unpaid(_Watched):
     """Wrong: all of epsilon is spent on counts, as if asking had been free."""
 
     @property
-    def noise(self) -> Geometric:  # type: ignore[override]
+    def noise(self) -> Geometric:
         return Geometric(epsilon=self._epsilon / (self.changes + 1), l1_sensitivity=self._moved)
 
 

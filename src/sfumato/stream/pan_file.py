@@ -89,7 +89,7 @@ def new(
     told_epsilon = state_epsilon if output_epsilon is None else positive(output_epsilon, "epsilon")
     names, _ = _people(roll, column)
     size = min(len(names), USUAL_SAMPLE) if sample is None else sample
-    if isinstance(size, int) and size > MOST_PLACES:
+    if size > MOST_PLACES:
         raise ParameterError(
             "pan_sample_size",
             f"A sample has at most {MOST_PLACES:,} people, not {size:,}. Ask for fewer.",

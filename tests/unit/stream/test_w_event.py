@@ -67,7 +67,8 @@ def test_every_window_costs_at_most_epsilon_and_the_whole_what_is_charged(
 def test_a_skipped_period_repeats_the_last_release_and_still_costs(kind: str) -> None:
     # Of many cells the noise on their distance is far below what would be worth a release.
     periods = [[0] * 50] * 3 + [[10_000] * 50] + [[10_001] * 50] * 3
-    answers, costs = (given[3:] for given in told(stream(kind, cells=50), periods))
+    answers, costs = told(stream(kind, cells=50), periods)
+    answers, costs = answers[3:], costs[3:]
     assert [one.note for one in answers] == ["", REPEATED, REPEATED, REPEATED]
     assert all((one.values == answers[0].values).all() for one in answers)
     assert abs(int(answers[0].values[0]) - 10_000) < 100
