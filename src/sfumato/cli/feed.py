@@ -69,7 +69,7 @@ _WISHES = (
             Field("ends", "The last day, or never; else the last declared.", "DAY"),
             Field("delay", "For how many days late rows are waited for.", "DAYS", type=int),
             Field("continual", "All rows since the beginning, for one price.", "", bool, False),
-            Field("method", "continual: auto, tree, honaker or root.", "METHOD"),
+            Field("method", "continual: auto, tree, honaker, root, ...", "METHOD"),
             Field("window", "continual: of the last so many periods.", "PERIODS", type=int),
             Field("days", "continual: periods of a person that count.", "PERIODS", type=int),
             Field("by", "continual: one figure for each value of it.", "COLUMN"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
 from sfumato.schema.names import quoted, suggestion
-from sfumato.stream.running import FACTORS, LARGEST_STATE, running_ways
+from sfumato.stream.running import FACTORS, LARGEST_STATE, SEGMENTS, running_ways
 from sfumato.stream.window import window_ways
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ KINDS: dict[str, str] = {
 }
 """Other methods: the module of each, whose `prepare` makes one of a request."""
 
-METHODS = (AUTO, *FACTORS, *KINDS)
+METHODS = (AUTO, *FACTORS, *(f"{SEGMENTS}{one}" for one in FACTORS), *KINDS)
 
 _LOOK_AHEAD = 1024
 """So many steps of a stream without end are looked at when its method is chosen."""
@@ -43,15 +43,15 @@ def prepare(request: StreamRequest, method: str = AUTO) -> StreamMethod:
         raise ParameterError(
             "stream_option_unknown", f"The method {quoted(method)} takes no {listed}. Leave it out."
         )
-    kinds = [kind for name, kind in FACTORS.items() if method in (AUTO, name)]
+    named = None if method == AUTO else method
     ways: list[Any] = []
-    ways += (running_ways if request.window is None else window_ways)(request, kinds)
+    ways += (running_ways if request.window is None else window_ways)(request, named)
     if not ways:
         raise ParameterError(
             "stream_too_long",
-            f"The method {quoted(method)} would have to remember more than {LARGEST_STATE:,} "
-            "figures, or needs to know how many periods there will be. Take method 'honaker', "
-            "fewer cells, or a shorter window.",
+            f"The method {quoted(method)} has no window, needs to know how many periods there will "
+            f"be, or would have to remember more than {LARGEST_STATE:,} figures. Take method "
+            "'auto', fewer cells, or a shorter window.",
         )
     steps = request.periods or _LOOK_AHEAD
     places = range(1, steps + 1, max(1, steps // _LOOK_AHEAD))

@@ -17,7 +17,7 @@ from sfumato.stream.method import Told
 from sfumato.stream.norms import Norms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -32,6 +32,9 @@ AnyFactor = DyadicTree | HonakerTree | SquareRoot
 FACTORS: dict[str, type[AnyFactor]] = {
     one.name: one for one in (DyadicTree, HonakerTree, SquareRoot)
 }
+SEGMENTS = "segments-"
+"""How the names begin of factors that are begun anew at powers of two."""
+
 LARGEST_STATE = 1 << 16
 """The most figures that a square root may remember: its periods times its cells."""
 
@@ -109,7 +112,8 @@ class UnendingCounts:
     or m_i^2 rho; the m_i add up to 1 at most, and so do their squares. With `days`, all periods
     of a person are taken to be one: a bound that holds for any division into segments.
     *Error*: grows like a power of log t: of each segment that is over the variance of its last
-    step, and that of the present one.
+    step, and that of the present one. For Laplace noise that is less, on average over up to about
+    500 periods, than with the end known: early segments have few levels.
     *Edges*: the first period is a segment of its own. Segments that are too long for a square root
     are Honaker's.
     *Reference*: Chan, Shi & Song 2011, section 4 (the hybrid mechanism), with the last block of
@@ -135,7 +139,7 @@ class UnendingCounts:
     def parameters(self) -> Mapping[str, Any]:
         """The factor and the noise that were chosen."""
         noise = type(self.noise(0)).__name__.lower()
-        return {"method": self.kind.name, "noise": noise, "segments": "powers of two"}
+        return {"method": f"{SEGMENTS}{self.kind.name}", "noise": noise}
 
     def noise(self, segment: int) -> Noise:
         """Of everything that a segment of 2^segment periods measures."""
@@ -188,13 +192,20 @@ def longest_root(cells: int) -> int:
 
 
 def running_ways(
-    request: StreamRequest, kinds: Iterable[type[AnyFactor]]
+    request: StreamRequest, method: str | None
 ) -> list[RunningCounts | UnendingCounts]:
-    """Running counts by each factor and noise that the request allows."""
-    if request.periods is None:
-        return [UnendingCounts(request, kind, one) for kind in kinds for one in request.spendings]
+    """Running counts by the method of a name, or else every one, at each way to spend the price.
+
+    Segments need no end, and are a choice where there is one too; factors without an end are
+    segments.
+    """
     found: list[RunningCounts | UnendingCounts] = []
-    for kind in kinds:
+    for kind in FACTORS.values():
+        never = request.periods is None
+        if method in (None, f"{SEGMENTS}{kind.name}") or (never and method == kind.name):
+            found += [UnendingCounts(request, kind, one) for one in request.spendings]
+        if request.periods is None or method not in (None, kind.name):
+            continue
         if kind is SquareRoot and request.periods > longest_root(request.cells):
             continue
         factor = factor_of(kind.name, request.periods)

@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.mechanisms.base import narrow
 from sfumato.stream.factors import SquareRoot, exact, level_norms, scaled
 from sfumato.stream.honaker import HonakerTree, block_variance, estimated
-from sfumato.stream.running import LARGEST_STATE, longest_root, told
+from sfumato.stream.running import FACTORS, LARGEST_STATE, longest_root, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.stream.method import Ints, State, Told
     from sfumato.stream.request import StreamRequest
-    from sfumato.stream.running import AnyFactor
 
 
 def cover(low: int, stop: int, levels: int) -> Iterator[tuple[int, int]]:
@@ -211,12 +210,14 @@ class WindowDifferences:
 
 
 def window_ways(
-    request: StreamRequest, kinds: Iterable[type[AnyFactor]]
+    request: StreamRequest, method: str | None
 ) -> list[WindowBlocks | WindowDifferences]:
-    """Windows by each factor and noise that the request allows."""
+    """Windows by the method of a name, or else every one, at each way to spend the price."""
     assert request.window is not None
     found: list[WindowBlocks | WindowDifferences] = []
-    for kind in kinds:
+    for kind in FACTORS.values():
+        if method not in (None, kind.name):
+            continue
         if kind is SquareRoot:
             if request.periods is not None and request.periods <= longest_root(request.cells):
                 root = SquareRoot(request.periods)

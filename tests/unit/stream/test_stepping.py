@@ -28,6 +28,7 @@ CASES: list[dict[str, Any]] = [
     {"method": "tree"},
     {"method": "honaker"},
     {"method": "root"},
+    {"method": "segments-honaker", "periods": 37},
     *({"method": "tree", "window": window} for window in (1, 5, 8, 13)),
     *({"method": "honaker", "window": window} for window in (5, 8)),
     {"method": "root", "periods": 37, "window": 6},
