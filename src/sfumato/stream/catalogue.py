@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from sfumato.stream.request import StreamRequest
 
 AUTO = "auto"
-KINDS: dict[str, str] = {}
+KINDS: dict[str, str] = {
+    "w-event": "sfumato.stream.w_event",
+    "histogram": "sfumato.stream.histograms",
+    "top": "sfumato.stream.top",
+}
 """Other methods: the module of each, whose `prepare` makes one of a request."""
 
 METHODS = (AUTO, *FACTORS, *(f"{SEGMENTS}{one}" for one in FACTORS), *KINDS)
