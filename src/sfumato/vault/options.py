@@ -88,5 +88,6 @@ class LearningOptions(TypedDict, total=False):
     depth: int
     bins: int
     trees: int
+    growth: str
     penalty: Number
     most: int
