@@ -15,6 +15,7 @@ import pytest
 
 from sfumato.counting.contribution import WHOLE
 from sfumato.engines.sources import open_duckdb
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.method import Dataset
 from sfumato.mining.class_counts import ClassCounter
 from sfumato.mining.forest import Forest
@@ -43,7 +44,7 @@ REPLACED = Entity("person", 3, relation=Neighbours.REPLACE_ONE)
 OTHERS = spread(9)
 MINE: list[Row] = [(99, *OTHERS[1][1:-1], 3)] * 3
 YOURS: list[Row] = [(99, *OTHERS[4][1:-1], 1)] * 3
-PAIRS = [
+PAIRS: list[tuple[Unit, list[Row], list[Row]]] = [
     (Rows(), OTHERS, [*OTHERS, MINE[0]]),
     (Rows(relation=Neighbours.REPLACE_ONE), [*OTHERS, YOURS[0]], [*OTHERS, MINE[0]]),
     (PERSON_OF_THREE, OTHERS, OTHERS + MINE),
@@ -105,7 +106,7 @@ def chosen_and_few(outputs: Ints) -> NDArray[np.uint64]:
     size = np.where(outputs[:, 0] == 0, 2, 4)  # ages, cities
     cell = outputs[np.arange(len(outputs)), 1 + 2 * size]
     rows = np.clip(np.rint(cell / WHOLE), -8, 8).astype(np.int64)
-    return (outputs[:, 0] * 100 + rows + 10).astype(np.uint64)
+    return np.asarray((outputs[:, 0] * 100 + rows + 10).astype(np.uint64))
 
 
 def test_a_choice_and_counts_that_are_paid_once_are_caught() -> None:
@@ -119,7 +120,8 @@ def test_a_choice_and_counts_that_are_paid_once_are_caught() -> None:
     found = audit(right, pair, claim, entropy=SeededEntropy(2), draws=20_000, extra=[both])
     assert not found.violated, found.sentence()
     choice = replace(learner.choice(2), epsilon=EPSILON)
-    noise = replace(learner.noise, epsilon=EPSILON)  # type: ignore[type-var]
+    assert isinstance(learner.noise, Geometric)
+    noise = replace(learner.noise, epsilon=EPSILON)
     found = audit(
         told(choice, noise), pair, claim, entropy=SeededEntropy(2), draws=20_000, extra=[both]
     )
@@ -252,7 +254,11 @@ def test_a_stump_is_drawn_as_the_exponential_choice_says(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("kind", ["naive-bayes", "forest", "tree"])
 def test_every_count_that_is_released_has_its_noise(kind: str) -> None:
     """Of no rows at all what comes is noise: as much of it as is said, and never 30 % off."""
-    options = {"naive-bayes": {"bins": 64}, "forest": {"trees": 12}, "tree": {"depth": 8}}[kind]
+    options: dict[str, Any] = {
+        "naive-bayes": {"bins": 64},
+        "forest": {"trees": 12},
+        "tree": {"depth": 8},
+    }[kind]
     plan = planned(
         kind, features=(AGE, *planned(kind).request.features[1:]), target=STAGE, **options
     )

@@ -101,6 +101,7 @@ class Forest:
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Draw the trees, and count all of their leaves in one pass. Weights need no salt."""
+        del salt
         drawn = SplitTrees.drawn(SplitQuestions(self.space), self.trees, self.depth, entropy)
         counter = ClassCounter(data, self.space, self.labels)
         counts = np.array(counter.tables(drawn.leaves, layer=drawn.layer()))

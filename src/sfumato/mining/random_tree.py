@@ -99,6 +99,7 @@ class RandomTree:
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The questions, and one row of the class that each leaf tells. Weights need no salt."""
+        del salt
         tree = SplitTrees.drawn(SplitQuestions(self.space), 1, self.depth, entropy)
         counter = ClassCounter(data, self.space, self.labels)
         (counts,) = counter.tables(tree.leaves, layer=tree.layer())

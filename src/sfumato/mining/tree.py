@@ -143,6 +143,7 @@ class GreedyTree:
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Grow the tree, one pass a level, and count its leaves. Weights need no salt."""
+        del salt
         counter, questions = ClassCounter(data, self.space, self.labels), SplitQuestions(self.space)
         chosen = np.zeros(0, dtype=np.int64)
         for level in range(self.depth):
@@ -211,6 +212,7 @@ class Stump:
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The question, and one row of the class that each answer tells. Weights need no salt."""
+        del salt
         counter, questions = ClassCounter(data, self.space, self.labels), SplitQuestions(self.space)
         no, yes = questions.sides(counter.tables(counter.bins))
         # (class of no, class of yes, questions)

@@ -90,7 +90,7 @@ def test_constant_columns_and_one_class_make_a_model(kind: str) -> None:
 def test_sixty_features_make_a_model(kind: str) -> None:
     held = {one.name: np.linspace(-2, 2, 30) for one in WIDE}
     rows = pa.table({**held, "ill": ["yes", "no", "maybe"] * 10})
-    depth = {"depth": 1} if kind == "tree" else {}
+    depth: dict[str, Any] = {"depth": 1} if kind == "tree" else {}
     sound(learnt(planned(kind, **OPTIONS[kind], **depth, features=WIDE), rows), rows)
 
 
