@@ -20,7 +20,7 @@ from sfumato.mining.moments import whole_row
 from sfumato.mining.naive_bayes import ASSUMED_ROWS, clarity
 from sfumato.mining.splits import (
     MOST_DEPTH,
-    Questions,
+    SplitQuestions,
     SplitTrees,
     TreesModel,
     blank_tables,
@@ -52,7 +52,7 @@ class Forest:
     *Guarantee*: the price in full, in equal shares for the trees: every tree has every person. The
     leaves of one tree have different rows and cost once.
     *Sensitivity*: of a tree's leaves m rows a person in L1 and L2, 2 m and m sqrt(2) where people
-    are replaced. Questions depend on nothing but the schema and chance.
+    are replaced. SplitQuestions depend on nothing but the schema and chance.
     *Error*: `error` states how far a leaf's count is off.
     *Edges*: rows without a declared class are left out. Leaves without rows hold noise alone, which
     is believed little. One tree is a tree of random questions.
@@ -101,7 +101,8 @@ class Forest:
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Draw the trees, and count all of their leaves in one pass. Weights need no salt."""
-        drawn = SplitTrees.drawn(Questions(self.space), self.trees, self.depth, entropy)
+        del salt
+        drawn = SplitTrees.drawn(SplitQuestions(self.space), self.trees, self.depth, entropy)
         counter = ClassCounter(data, self.space, self.labels)
         counts = np.array(counter.tables(drawn.leaves, layer=drawn.layer()))
         noisy = self.noise.steps(counts.transpose(0, 2, 1), entropy) / whole_row(data.unit)

@@ -17,7 +17,7 @@ from sfumato.mining.class_counts import ClassCounter
 from sfumato.mining.class_model import words
 from sfumato.mining.moments import whole_row
 from sfumato.mining.splits import (
-    Questions,
+    SplitQuestions,
     SplitTrees,
     blank_tables,
     leaves_table,
@@ -99,7 +99,8 @@ class RandomTree:
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The questions, and one row of the class that each leaf tells. Weights need no salt."""
-        tree = SplitTrees.drawn(Questions(self.space), 1, self.depth, entropy)
+        del salt
+        tree = SplitTrees.drawn(SplitQuestions(self.space), 1, self.depth, entropy)
         counter = ClassCounter(data, self.space, self.labels)
         (counts,) = counter.tables(tree.leaves, layer=tree.layer())
         chosen = self.choice.sample(counts.T, entropy)

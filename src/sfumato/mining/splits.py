@@ -37,7 +37,7 @@ MOST_DEPTH = 8
 
 
 @dataclass(frozen=True)
-class Questions:
+class SplitQuestions:
     """Every question that may be asked of some columns, by public facts."""
 
     space: BinnedSpace
@@ -84,7 +84,9 @@ class SplitTrees:
     cuts: Ints
 
     @classmethod
-    def drawn(cls, questions: Questions, trees: int, depth: int, entropy: Entropy) -> SplitTrees:
+    def drawn(
+        cls, questions: SplitQuestions, trees: int, depth: int, entropy: Entropy
+    ) -> SplitTrees:
         """Trees of questions at random: a column first, so that each has the same chance."""
         sizes = np.array(questions.space.sizes)
         shape = (trees, 2**depth - 1)
@@ -219,7 +221,6 @@ def leaves_table(labels: ClassLabels, counts: NDArray[Any]) -> pa.Table:
             "count": pa.array(counts.ravel().astype(np.float64)),
         }
     )
-
 
 
 def trees_facts(space: BinnedSpace, labels: ClassLabels, trees: int, sd: float) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from sfumato.mining.naive_bayes import ASSUMED_ROWS, clarity
 from sfumato.mining.random_tree import RandomTree
 from sfumato.mining.splits import (
     MOST_DEPTH,
-    Questions,
+    SplitQuestions,
     SplitTrees,
     TreesModel,
     blank_tables,
@@ -109,7 +109,7 @@ class GreedyTree:
     @cached_property
     def choices(self) -> LevelChoices:
         """The choice of each level."""
-        share, questions = (1 - _LEAVES) / self.depth, Questions(self.space)
+        share, questions = (1 - _LEAVES) / self.depth, SplitQuestions(self.space)
         epsilon = self.spending.choice_epsilon(share)
         return LevelChoices(_score_choice(self.request, epsilon, len(questions)))
 
@@ -143,16 +143,15 @@ class GreedyTree:
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Grow the tree, one pass a level, and count its leaves. Weights need no salt."""
-        counter, questions = ClassCounter(data, self.space, self.labels), Questions(self.space)
+        del salt
+        counter, questions = ClassCounter(data, self.space, self.labels), SplitQuestions(self.space)
         chosen = np.zeros(0, dtype=np.int64)
         for level in range(self.depth):
             if not level:
                 tables = [table[None] for table in counter.tables(counter.bins)]
             else:
                 above = _grown(questions, chosen)
-                tables = counter.tables(
-                    counter.bins, within=above.leaves[0], layer=above.layer()
-                )
+                tables = counter.tables(counter.bins, within=above.leaves[0], layer=above.layer())
             no, yes = questions.sides(tables)
             scores = no.max(axis=1) + yes.max(axis=1)
             chosen = np.concatenate([chosen, self.choices.sample(scores, entropy)])
@@ -183,7 +182,7 @@ class Stump:
     @cached_property
     def choice(self) -> Exponential:
         """The choice of a question, the class of no, and the class of yes."""
-        many = len(Questions(self.space)) * len(self.labels) ** 2
+        many = len(SplitQuestions(self.space)) * len(self.labels) ** 2
         return _score_choice(self.request, self.spending.choice_epsilon(), many)
 
     @property
@@ -213,7 +212,8 @@ class Stump:
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The question, and one row of the class that each answer tells. Weights need no salt."""
-        counter, questions = ClassCounter(data, self.space, self.labels), Questions(self.space)
+        del salt
+        counter, questions = ClassCounter(data, self.space, self.labels), SplitQuestions(self.space)
         no, yes = questions.sides(counter.tables(counter.bins))
         # (class of no, class of yes, questions)
         scores = no[:, None, :] + yes[None, :, :]
@@ -278,7 +278,7 @@ def _score_choice(request: LearningRequest, epsilon: Fraction, candidates: int) 
     )
 
 
-def _grown(questions: Questions, chosen: NDArray[np.int64]) -> SplitTrees:
+def _grown(questions: SplitQuestions, chosen: NDArray[np.int64]) -> SplitTrees:
     """The tree of the questions of all levels so far."""
     features, cuts = questions.features[chosen], questions.cuts[chosen]
     return SplitTrees(questions.space, features[None], cuts[None])

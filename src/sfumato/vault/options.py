@@ -88,9 +88,9 @@ class LearningOptions(TypedDict, total=False):
     depth: int
     bins: int
     trees: int
+    growth: str
     penalty: Number
     most: int
-    growth: str
     learn: str
     size: int
     k: int

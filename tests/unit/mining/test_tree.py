@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from sfumato.mining.random_tree import RandomTree
 from sfumato.mining.tree import GreedyTree, Stump
 from sfumato.privacy.composition import basic_price, total
 from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.schema.column import Column
 from sfumato.testing.class_learning import ILL, STAGE, learnt, planned, spread, table
+
+if TYPE_CHECKING:
+    from sfumato.schema.column import Column
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,7 @@ def test_classes_are_told_as_they_are_declared() -> None:
         ({"trees": 3}, "option_unknown"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, object], code: str) -> None:
+def test_wrong_options_are_refused(options: dict[str, Any], code: str) -> None:
     with pytest.raises(ParameterError) as caught:
         planned("tree", **options)
     assert caught.value.code == code

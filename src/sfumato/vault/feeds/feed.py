@@ -151,7 +151,9 @@ class Feed(Shown):
         if window is None:
             return f"rows of {self.dataset} up to the end of each {self.every}{each}"
         if what.get("method") == "w-event":  # whose window is what is hidden, not what is told
-            return f"rows of {self.dataset} in each {self.every}{each}, any {window} hidden together"
+            return (
+                f"rows of {self.dataset} in each {self.every}{each}, any {window} hidden together"
+            )
         return f"rows of {self.dataset} in the last {window} of each {self.every}{each}"
 
     def _card(self) -> Card:
