@@ -64,7 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "counting", "estimation",
     },
     "graph": {
-        "errors", "schema", "noise", "privacy", "mechanisms", "publish.forms",
+        "errors", "estimation.monotone", "schema", "noise", "privacy", "mechanisms", "publish.forms",
         "publish.options",
     },
     "sets": {

@@ -90,6 +90,8 @@ class LearningOptions(TypedDict, total=False):
     trees: int
     penalty: Number
     most: int
-    k: int
+    growth: str
+    learn: str
     size: int
+    k: int
     confidence: int

@@ -1,0 +1,260 @@
+"""Linear and ridge regression from noisy second moments (AdaSSP), with intervals.
+
+*Guarantee*: that of `measured`: the price, for all figures together. All else is computed from
+noisy figures and public facts.
+*Sensitivity*: of `measured`, which clips rows to a public norm and the target to its bounds.
+*Error*: coefficients w = (C + penalty)^-1 c, with C and c the products around the means. To first
+order w is off by (C + penalty)^-1 e, where e gathers the noise of every figure that w was made of
+(`_noise_covariance`); the sampling error of least squares comes beside it. Both are in `low` and
+`high`, at 95 %. What the penalty takes away is not: intervals are of the penalised coefficients,
+which are the plain ones as soon as the smallest eigenvalue of C stands out of the noise.
+*Edges*: no rows, one row, or features that never vary: coefficients near 0, and a mean near the
+middle of the bounds. Nothing is divided by a figure that noise could make 0.
+*Reference*: Wang 2018, Algorithm 2 (AdaSSP), the penalty by the noisy smallest eigenvalue, which
+costs nothing here since it is read off the noisy matrix; Vu & Slavkovic 2009 for intervals.
+
+Decision 0453.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import ParameterError
+from sfumato.mining.encodings import Continuous, Stepped
+from sfumato.mining.features import FeatureSpace
+from sfumato.mining.measured import (
+    CROSS,
+    JOINT,
+    ROWS,
+    SQUARES,
+    SUMS,
+    TARGET,
+    TARGET_SQUARE,
+    plan,
+    spectral,
+)
+from sfumato.mining.model import Model
+from sfumato.privacy.numbers import not_negative
+from sfumato.schema.advice import DOMAIN, add_line
+from sfumato.schema.column import Kind
+from sfumato.schema.names import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sfumato.method import Dataset
+    from sfumato.mining.measured import MomentPlan, NoisyMoments
+    from sfumato.mining.request import LearningRequest
+    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.events import Event
+
+_WEIGHTS = {ROWS: 30.0, TARGET: 30.0, CROSS: 0.1, SQUARES: 0.3, TARGET_SQUARE: 0.1}
+"""Which figures matter most to a prediction. Chosen on generated tables alone."""
+
+_LEAST_PENALTY = 1e-6
+"""A penalty so small, for each row, that it only keeps quotients finite."""
+
+_NORMAL_95 = 1.959963984540054
+
+COEFFICIENTS, FIT = "coefficients", "fit"
+INTERCEPT = "(intercept)"
+
+
+@dataclass(frozen=True)
+class Line:
+    """Coefficients of coordinates, the intercept first, and how sure they are."""
+
+    weights: NDArray[np.float64]
+    stddev: NDArray[np.float64]
+    penalty: float
+    residual: float
+    """The standard deviation of the target around the line, in units of its coordinate."""
+
+
+def fit_line(moments: NoisyMoments, *, penalty: float = 0.0) -> Line:
+    """The line of some noisy moments, with at least a penalty on squared coefficients."""
+    means, target = moments.means(), moments.target_mean()
+    size, rows = len(means), moments.rows
+    joint = moments.joint - rows * means * target
+    values, vectors = np.linalg.eigh(moments.centred())
+    smallest = max(float(values.min(initial=0.0)), 0.0) if size else 0.0
+    enough = spectral(moments.stddev, size) - smallest
+    held = max(enough, penalty, _LEAST_PENALTY * rows)
+    possible = np.clip(values, 0.0, rows * max(size, 1))
+    inverse = (vectors / (possible + held)) @ vectors.T
+    found = inverse @ joint
+    intercept = target - float(means @ found)
+    spread = moments.target_square - rows * target**2
+    spread += float(found @ ((vectors * possible) @ vectors.T) @ found) - 2 * float(found @ joint)
+    off = min(max(spread, moments.stddev[TARGET_SQUARE]), rows)
+    residual = float(np.sqrt(off / rows))
+    sampling = residual**2 * (vectors * (possible / (possible + held) ** 2)) @ vectors.T
+    noise = inverse @ _noise_covariance(moments, found, intercept) @ inverse
+    covariance = noise + sampling
+    # The intercept is the mean less what the means of the features explain.
+    of_mean = (moments.stddev[TARGET] / rows) ** 2 + residual**2 / rows
+    of_mean += (intercept * moments.stddev[ROWS] / rows) ** 2
+    of_mean += float(found @ found) * (moments.stddev[SUMS] / rows) ** 2
+    variances = [of_mean + float(means @ covariance @ means), *np.diag(covariance)]
+    stddev = np.sqrt(np.maximum(variances, 0.0))
+    if not moments.counts:
+        stddev = np.maximum(stddev, 1.0)  # of the target's half range: nothing is known
+    return Line(np.array([intercept, *found]), stddev, held, residual)
+
+
+def _noise_covariance(
+    moments: NoisyMoments, found: NDArray[np.float64], intercept: float
+) -> NDArray[np.float64]:
+    """The covariance of e = d(xy) - dX w - b d(x) - m (d(y) - w d(x) - b d(n)).
+
+    dX is symmetric with independent noise, so that (dX w)_i and (dX w)_j share the one at (i, j).
+    """
+    means, stddev, size = moments.means(), moments.stddev, len(found)
+    cross, own = stddev.get(CROSS, 0.0) ** 2, stddev[SQUARES] ** 2
+    squares = found**2
+    shared = cross * (np.outer(found, found) + np.eye(size) * squares.sum())
+    np.fill_diagonal(shared, cross * (squares.sum() - squares) + own * squares)
+    turned = np.outer(means, found) - intercept * np.eye(size)
+    apart = stddev[TARGET] ** 2 + (intercept * stddev[ROWS]) ** 2
+    return np.asarray(
+        stddev[JOINT] ** 2 * np.eye(size)
+        + shared
+        + stddev[SUMS] ** 2 * (turned @ turned.T)
+        + apart * np.outer(means, means)
+    )
+
+
+@dataclass(frozen=True)
+class LinearLearner:
+    """A regression with all its choices. Nothing in it saw data."""
+
+    moments: MomentPlan
+    penalty: float
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.moments.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The norm, the noise, its shares, and the least penalty."""
+        return {**self.moments.parameters, "penalty": self.penalty}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """The noise of each sum, in rows; `coefficients` has an interval for each."""
+        return {"sd": self.moments.stddev}
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The features and the target as declared."""
+        assert self.moments.target is not None
+        return {"space": self.moments.space.facts(), "target": self.moments.target.facts()}
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """What will be released, without a row."""
+        texts, reals = pa.array([], pa.string()), pa.array([], pa.float64())
+        columns = dict.fromkeys(("weight", "coefficient", "sd", "low", "high"), reals)
+        fit = dict.fromkeys(("rows", "penalty", "residual_sd"), reals)
+        return {COEFFICIENTS: pa.table({"name": texts, **columns}), FIT: pa.table(fit)}
+
+    def fit(self, data: Dataset, _salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """Measure, then solve."""
+        noisy = self.moments.measure(data, entropy)
+        line = fit_line(noisy, penalty=self.penalty)
+        scale, middle = _scale(self.facts["target"])
+        halves = self.moments.space.halves
+        # A feature whose bounds are equal never varies, and has no unit.
+        per_unit = np.divide(1.0, halves, out=np.zeros(len(halves)), where=halves > 0)
+        units = np.array([1.0, *per_unit]) * scale
+        middles = np.array([middle, *np.zeros(len(units) - 1)])
+        told, wide = line.weights * units + middles, line.stddev * units
+        columns = {
+            "name": [INTERCEPT, *self.moments.space.names],
+            "weight": line.weights,
+            "coefficient": told,
+            "sd": wide,
+            "low": told - _NORMAL_95 * wide,
+            "high": told + _NORMAL_95 * wide,
+        }
+        fit = {
+            "rows": [noisy.rows],
+            "penalty": [line.penalty],
+            "residual_sd": [line.residual * scale],
+        }
+        return {COEFFICIENTS: pa.table(columns), FIT: pa.table(fit)}
+
+
+def _scale(target: Mapping[str, Any]) -> tuple[float, float]:
+    """Half the range of a target, and its middle."""
+    (one,) = FeatureSpace.from_facts(target).encodings
+    return one.half, one.middle
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class LinearModel(Model):
+    """A line: `coefficients` has the change of the target for one unit of a feature.
+
+    The intercept is what is expected where every number is in the middle of its bounds and no
+    value of more than two is told.
+    """
+
+    answers = "number"
+
+    @cached_property
+    def _weights(self) -> NDArray[np.float64]:
+        return np.asarray(self.tables[COEFFICIENTS].column("weight"), dtype=np.float64)
+
+    def check(self) -> None:
+        """Refuse weights that are not those of the features."""
+        space = FeatureSpace.from_facts(self.facts["space"])
+        assert tuple(one.name for one in space.columns) == self.features
+        assert self._weights.shape == (space.size + 1,)
+        assert np.isfinite(self._weights).all()
+        assert np.isfinite(_scale(self.facts["target"])).all()
+
+    def read(self, rows: pa.Table) -> Mapping[str, pa.Array]:
+        """The expected target of each row, within its declared bounds."""
+        space = FeatureSpace.from_facts(self.facts["space"])
+        scale, middle = _scale(self.facts["target"])
+        line = self._weights[0] + space.encode(rows) @ self._weights[1:]
+        return {"prediction": pa.array(middle + scale * np.clip(line, -1, 1))}
+
+
+MODEL = LinearModel
+
+
+def prepare(request: LearningRequest, *, norm: object = None) -> LinearLearner:
+    """Plan a linear regression: no penalty but what the noise asks for."""
+    return _learner(request, norm, 0.0)
+
+
+def prepare_ridge(
+    request: LearningRequest, *, norm: object = None, penalty: object = 1
+) -> LinearLearner:
+    """Plan a ridge regression: a penalty on squared coefficients of coordinates, in rows."""
+    return _learner(request, norm, float(not_negative(penalty, "penalty")))
+
+
+def _learner(request: LearningRequest, norm: object, penalty: float) -> LinearLearner:
+    target = request.target
+    assert target is not None
+    (found,) = FeatureSpace((target,)).encodings
+    if target.kind is Kind.DATE or not isinstance(found, Stepped | Continuous):
+        line = DOMAIN[Kind.INTEGER if target.kind is Kind.INTEGER else Kind.REAL]
+        raise ParameterError(
+            "target_not_number",
+            f"Column {quoted(target.name)} is no number with declared bounds, so that no line can "
+            f"tell it. Name a column of numbers. {add_line(target.name, line)}",
+        )
+    return LinearLearner(plan(request, norm=norm, weights=_WEIGHTS), penalty)
