@@ -44,7 +44,8 @@ class Association(NamedTuple):
 
     given: tuple[int, ...]
     then: int
-    count: float
+    both: float
+    """How many have all of it."""
     support: Figure
     confidence: Figure
     lift: Figure
@@ -63,7 +64,7 @@ def associations(
         for then in sorted(one.items)
     ]
     kept = [one for one in rules if one is not None and one.confidence.value >= confidence]
-    return sorted(kept, key=lambda one: (-one.confidence.value, -one.count, one.given, one.then))
+    return sorted(kept, key=lambda one: (-one.confidence.value, -one.both, one.given, one.then))
 
 
 def _rule(found: NoisySupports, items: Itemset, then: int) -> Association | None:
@@ -91,4 +92,5 @@ def _figure(
 ) -> Figure:
     value = float(np.prod(counts**powers))
     slopes = powers / counts
-    return Figure(value, value * float(np.sqrt(max(slopes @ spread @ slopes, 0.0))))
+    variance = max(float(slopes @ spread @ slopes), 0.0)
+    return Figure(value, value * variance**0.5)
