@@ -32,7 +32,7 @@ _POWERS = {"support": (1, 0, 0, -1), "confidence": (1, -1, 0, 0), "lift": (1, -1
 """The powers of n(X), n(A), n(b) and N in each figure."""
 
 
-class Figure(NamedTuple):
+class NoisyRatio(NamedTuple):
     """A ratio of counts, and its deviation."""
 
     value: float
@@ -46,9 +46,9 @@ class Association(NamedTuple):
     then: int
     both: float
     """How many have all of it."""
-    support: Figure
-    confidence: Figure
-    lift: Figure
+    support: NoisyRatio
+    confidence: NoisyRatio
+    lift: NoisyRatio
     approximate: bool
     """Whether deviations are no more than a rough guess."""
 
@@ -89,8 +89,8 @@ def _figure(
     counts: np.ndarray[tuple[int], np.dtype[np.float64]],
     spread: np.ndarray[tuple[int, int], np.dtype[np.float64]],
     powers: np.ndarray[tuple[int], np.dtype[np.int64]],
-) -> Figure:
+) -> NoisyRatio:
     value = float(np.prod(counts**powers))
     slopes = powers / counts
     variance = max(float(slopes @ spread @ slopes), 0.0)
-    return Figure(value, value * variance**0.5)
+    return NoisyRatio(value, value * variance**0.5)
