@@ -106,7 +106,7 @@ class _Held:
         self.baskets = baskets
 
     def counts(self) -> NDArray[np.int64]:
-        return self.many @ self.has
+        return np.asarray(self.many @ self.has, dtype=np.int64)
 
     def profiles(self, items: NDArray[np.int64]) -> Profiles:
         return Profiles(self.has[:, items], self.many)
@@ -131,11 +131,13 @@ class _Held:
         """The k most frequent sets, by apriori: only what may still be among them is counted."""
         counts = self.counts()
         order = np.argsort(-counts, kind="stable")[:k].tolist()
-        level = {(one,): self.has[:, one] for one in sorted(order)}
+        level: dict[tuple[int, ...], NDArray[np.bool_]] = {
+            (one,): self.has[:, one] for one in sorted(order)
+        }
         found: Found = {one: float(self.many[held].sum()) for one, held in level.items()}
         while level and max(map(len, level)) < SIZE:
             least = sorted(found.values(), reverse=True)[min(k, len(found)) - 1]
-            wider = {}
+            wider: dict[tuple[int, ...], NDArray[np.bool_]] = {}
             for one, held in level.items():
                 for item in order:
                     if item > one[-1] and min(found[one], counts[item]) >= least:

@@ -72,7 +72,7 @@ def loss(prepare: Callable[..., Any], relation: Neighbours, pair: Any) -> float:
         )
 
 
-KINDS = {"itemsets": counts.prepare_itemsets, "ratings": ratings.prepare}
+KINDS: dict[str, Any] = {"itemsets": counts.prepare_itemsets, "ratings": ratings.prepare}
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -32,7 +32,7 @@ _POWERS = {"support": (1, 0, 0, -1), "confidence": (1, -1, 0, 0), "lift": (1, -1
 """The powers of n(X), n(A), n(b) and N in each figure."""
 
 
-class Figure(NamedTuple):
+class NoisyRatio(NamedTuple):
     """A ratio of counts, and its deviation."""
 
     value: float
@@ -44,10 +44,11 @@ class Association(NamedTuple):
 
     given: tuple[int, ...]
     then: int
-    count: float
-    support: Figure
-    confidence: Figure
-    lift: Figure
+    both: float
+    """How many have all of it."""
+    support: NoisyRatio
+    confidence: NoisyRatio
+    lift: NoisyRatio
     approximate: bool
     """Whether deviations are no more than a rough guess."""
 
@@ -63,7 +64,7 @@ def associations(
         for then in sorted(one.items)
     ]
     kept = [one for one in rules if one is not None and one.confidence.value >= confidence]
-    return sorted(kept, key=lambda one: (-one.confidence.value, -one.count, one.given, one.then))
+    return sorted(kept, key=lambda one: (-one.confidence.value, -one.both, one.given, one.then))
 
 
 def _rule(found: NoisySupports, items: Itemset, then: int) -> Association | None:
@@ -88,7 +89,8 @@ def _figure(
     counts: np.ndarray[tuple[int], np.dtype[np.float64]],
     spread: np.ndarray[tuple[int, int], np.dtype[np.float64]],
     powers: np.ndarray[tuple[int], np.dtype[np.int64]],
-) -> Figure:
+) -> NoisyRatio:
     value = float(np.prod(counts**powers))
     slopes = powers / counts
-    return Figure(value, value * float(np.sqrt(max(slopes @ spread @ slopes, 0.0))))
+    variance = max(float(slopes @ spread @ slopes), 0.0)
+    return NoisyRatio(value, value * variance**0.5)

@@ -174,7 +174,7 @@ class Rules:
             given = [names[one.given[place]] if place < len(one.given) else None for one in rules]
             columns[f"if_{place + 1}"] = pa.array(given, pa.string())
         columns["then"] = pa.array([names[one.then] for one in rules], pa.string())
-        columns["count"] = pa.array([round(one.count) for one in rules], pa.int64())
+        columns["count"] = pa.array([round(one.both) for one in rules], pa.int64())
         for name in ("support", "confidence", "lift"):
             figures = np.array([getattr(one, name) for one in rules], dtype=float).reshape(-1, 2)
             highest = np.inf if name == "lift" else 1.0

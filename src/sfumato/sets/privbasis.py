@@ -152,7 +152,8 @@ class PrivBasis:
     def missed(self, counts: Ints, level: int) -> Ints:
         """For each number of items, how far its last is below the level, or the next one above."""
         ranked = np.append(np.sort(counts)[::-1], 0)[: self.k + 1]
-        return np.maximum(level - ranked[:-1], ranked[1:] - level).clip(min=0)
+        missed: Ints = np.maximum(level - ranked[:-1], ranked[1:] - level).clip(min=0)
+        return missed
 
     def choices(self, counts: Ints, number: int, share: Fraction, entropy: Entropy) -> Ints:
         """The places of so many counts, each by a choice among those that are left."""

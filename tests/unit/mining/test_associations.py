@@ -25,7 +25,7 @@ def test_without_noise_figures_are_those_of_the_rows() -> None:
     for (given, then), rule in rules.items():
         has = held.marks[:, list(given)].all(axis=1)
         both = has & held.marks[:, then]
-        assert rule.count == pytest.approx(both.sum())
+        assert rule.both == pytest.approx(both.sum())
         assert rule.support.value == pytest.approx(both.mean())
         assert rule.confidence.value == pytest.approx(both.sum() / has.sum())
         lift = both.mean() / (has.mean() * held.marks[:, then].mean())

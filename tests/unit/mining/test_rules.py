@@ -135,11 +135,12 @@ def test_a_file_has_rules_alone_and_a_changed_one_is_refused(tmp_path: Path) -> 
     assert again.tables["rules"].equals(book.tables["rules"])
     told = json.loads(file.read_text())
     assert set(told["tables"]) == {"rules"}
-    for change in (
+    changes: tuple[dict[str, Any], ...] = (
         {"facts": {"baskets": ["x", "y"]}},
         {"tables": {}},
         {"tables": {"rules": {"then": {"kind": "text", "values": ["a"]}}}},
-    ):
+    )
+    for change in changes:
         file.write_text(json.dumps({**told, **change}))
         with pytest.raises(SourceError, match="no model"):
             load_model(file)
