@@ -85,6 +85,8 @@ class LearningOptions(TypedDict, total=False):
     clusters: int
     components: int
     rounds: int
+    learn: str
+    size: int
     depth: int
     bins: int
     trees: int
