@@ -46,12 +46,8 @@ def with_triangles(
     A step takes two neighbours of a node that are not tied, ties them, and ties the other ends of
     an edge of each that it takes away; it is undone where that makes no triangle more.
     """
-    nodes = int(edges.max(initial=-1)) + 1
-    near: list[set[int]] = [set() for _ in range(nodes)]
-    for one, other in edges.tolist():
-        near[one].add(other)
-        near[other].add(one)
-    listed = [sorted(one) for one in near]
+    ties = _Ties(int(edges.max(initial=-1)) + 1, edges)
+    near, listed = ties.near, ties.listed
     held = sum(len(near[one] & near[other]) for one, other in edges.tolist()) // 3
     ends = edges.ravel().tolist()
     held_kinds = [] if kinds is None else kinds.tolist()
@@ -75,30 +71,44 @@ def with_triangles(
             held_kinds[left] != held_kinds[other] and held_kinds[one] != held_kinds[right]
         ):
             continue
-        lost = _untie(near, listed, one, left) + _untie(near, listed, other, right)
-        gained = _tie(near, listed, one, other) + _tie(near, listed, left, right)
+        lost = ties.cut(one, left) + ties.cut(other, right)
+        gained = ties.tie(one, other) + ties.tie(left, right)
         if gained > lost:
             held += gained - lost
             continue
-        _untie(near, listed, left, right)
-        _untie(near, listed, one, other)
-        _tie(near, listed, other, right)
-        _tie(near, listed, one, left)
+        ties.cut(left, right)
+        ties.cut(one, other)
+        ties.tie(other, right)
+        ties.tie(one, left)
     kept = [(one, other) for one, there in enumerate(near) for other in there if one < other]
     return np.array(sorted(kept), dtype=np.int64).reshape(-1, 2)
 
 
-def _tie(near: list[set[int]], listed: list[list[int]], one: int, other: int) -> int:
-    """Add an edge; how many triangles it makes."""
-    for here, there in ((one, other), (other, one)):
-        near[here].add(there)
-        listed[here].append(there)
-    return len(near[one] & near[other])
+class _Ties:
+    """The neighbours of each node, to look up, to draw from and to change, whatever its degree."""
 
+    def __init__(self, nodes: int, edges: NDArray[np.int64]) -> None:
+        both = np.concatenate([edges, edges[:, ::-1]])
+        both = both[np.lexsort((both[:, 1], both[:, 0]))]
+        ends = np.searchsorted(both[:, 0], np.arange(1, nodes))
+        self.listed: list[list[int]] = [part.tolist() for part in np.split(both[:, 1], ends)]
+        self.near = [set(one) for one in self.listed]
+        self._places = [dict(zip(one, range(len(one)), strict=True)) for one in self.listed]
 
-def _untie(near: list[set[int]], listed: list[list[int]], one: int, other: int) -> int:
-    """Take an edge away; how many triangles it was in."""
-    for here, there in ((one, other), (other, one)):
-        near[here].discard(there)
-        listed[here].remove(there)
-    return len(near[one] & near[other])
+    def tie(self, one: int, other: int) -> int:
+        """Add an edge; how many triangles it makes."""
+        for here, there in ((one, other), (other, one)):
+            self.near[here].add(there)
+            self._places[here][there] = len(self.listed[here])
+            self.listed[here].append(there)
+        return len(self.near[one] & self.near[other])
+
+    def cut(self, one: int, other: int) -> int:
+        """Take an edge away; how many triangles it was in."""
+        for here, there in ((one, other), (other, one)):
+            self.near[here].discard(there)
+            listed, places = self.listed[here], self._places[here]
+            at, last = places.pop(there), listed.pop()
+            if last != there:
+                listed[at], places[last] = last, at
+        return len(self.near[one] & self.near[other])

@@ -26,7 +26,7 @@ KINDS = {
         "classes by what each feature says on its own", "naive_bayes", "class"
     ),
     "tree": LearningKind("classes by questions, one after another", "tree", "class"),
-    "boosted": LearningKind("classes by many small trees", "boosted", "class"),
+    "forest": LearningKind("classes by many trees of random questions", "forest", "class"),
     "perceptron": LearningKind("two classes by a line between them", "perceptron", "class"),
     "kmeans": LearningKind("groups of rows that are alike, by their centres", "kmeans"),
     "pca": LearningKind("the directions in which rows differ most", "pca"),

@@ -85,8 +85,13 @@ class LearningOptions(TypedDict, total=False):
     clusters: int
     components: int
     rounds: int
+    learn: str
+    size: int
     depth: int
     bins: int
     trees: int
+    growth: str
     penalty: Number
     most: int
+    k: int
+    confidence: int
