@@ -15,11 +15,13 @@ import pytest
 
 from sfumato.counting.contribution import WHOLE
 from sfumato.engines.sources import open_duckdb
+from sfumato.mechanisms.laplace import Geometric
 from sfumato.method import Dataset
 from sfumato.mining.class_counts import ClassCounter
 from sfumato.mining.forest import Forest
 from sfumato.mining.naive_bayes import NaiveBayes
-from sfumato.mining.splits import Questions, SplitTrees
+from sfumato.mining.random_tree import RandomTree
+from sfumato.mining.splits import SplitQuestions, SplitTrees
 from sfumato.mining.tree import GreedyTree, Stump
 from sfumato.privacy.losses import Pure
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
@@ -42,7 +44,7 @@ REPLACED = Entity("person", 3, relation=Neighbours.REPLACE_ONE)
 OTHERS = spread(9)
 MINE: list[Row] = [(99, *OTHERS[1][1:-1], 3)] * 3
 YOURS: list[Row] = [(99, *OTHERS[4][1:-1], 1)] * 3
-PAIRS = [
+PAIRS: list[tuple[Unit, list[Row], list[Row]]] = [
     (Rows(), OTHERS, [*OTHERS, MINE[0]]),
     (Rows(relation=Neighbours.REPLACE_ONE), [*OTHERS, YOURS[0]], [*OTHERS, MINE[0]]),
     (PERSON_OF_THREE, OTHERS, OTHERS + MINE),
@@ -71,7 +73,9 @@ def naive_bayes(unit: Unit, **options: Any) -> NaiveBayes:
 
 
 def tree(unit: Unit, growth: str) -> Any:
-    plan = planned("tree", unit=unit, target=STAGE, cost={"epsilon": EPSILON}, growth=growth, bins=3)
+    plan = planned(
+        "tree", unit=unit, target=STAGE, cost={"epsilon": EPSILON}, growth=growth, bins=3
+    )
     return plan.learner
 
 
@@ -102,7 +106,7 @@ def chosen_and_few(outputs: Ints) -> NDArray[np.uint64]:
     size = np.where(outputs[:, 0] == 0, 2, 4)  # ages, cities
     cell = outputs[np.arange(len(outputs)), 1 + 2 * size]
     rows = np.clip(np.rint(cell / WHOLE), -8, 8).astype(np.int64)
-    return (outputs[:, 0] * 100 + rows + 10).astype(np.uint64)
+    return np.asarray((outputs[:, 0] * 100 + rows + 10).astype(np.uint64))
 
 
 def test_a_choice_and_counts_that_are_paid_once_are_caught() -> None:
@@ -116,8 +120,11 @@ def test_a_choice_and_counts_that_are_paid_once_are_caught() -> None:
     found = audit(right, pair, claim, entropy=SeededEntropy(2), draws=20_000, extra=[both])
     assert not found.violated, found.sentence()
     choice = replace(learner.choice(2), epsilon=EPSILON)
-    noise = replace(learner.noise, epsilon=EPSILON)  # type: ignore[type-var]
-    found = audit(told(choice, noise), pair, claim, entropy=SeededEntropy(2), draws=20_000, extra=[both])
+    assert isinstance(learner.noise, Geometric)
+    noise = replace(learner.noise, epsilon=EPSILON)
+    found = audit(
+        told(choice, noise), pair, claim, entropy=SeededEntropy(2), draws=20_000, extra=[both]
+    )
     assert found.violated, found.sentence()
 
 
@@ -128,6 +135,30 @@ def test_a_person_who_counts_as_one_row_is_caught() -> None:
     run = told(wrong.choice(5), wrong.noise)
     claim = Pure(epsilon=EPSILON)
     assert audit(run, pair, claim, entropy=SeededEntropy(3), draws=20_000).violated
+
+
+def test_the_leaves_of_a_random_tree_cost_once_and_a_price_for_one_row_is_caught() -> None:
+    """A person has rows in two leaves, and moves the class of both."""
+    learner, wrong = tree(PERSON_OF_THREE, "random"), tree(Entity("person", 1), "random")
+    halves = SplitTrees(learner.space, np.array([[0]]), np.array([[1]]))
+    person = [(99, age, *OTHERS[1][2:-1], 3) for age in (10, 90, 90)]
+    sides = []
+    for rows in (OTHERS[5:7], OTHERS[5:7] + person):
+        parted = counted(learner, rows, halves)[0].sum(axis=-1)  # (leaves, classes)
+        sides.append(parted)
+
+    def run(choice: Any) -> Any:
+        def outputs(counts: Ints, count: int, entropy: Entropy) -> Ints:
+            return np.asarray(choice.sample(np.broadcast_to(counts, (count, 2, 3)), entropy))
+
+        return outputs
+
+    pair, claim = (sides[0], sides[1]), Pure(epsilon=EPSILON)
+    whole = [Feature("both leaves", lambda told: (told[:, 0] * 3 + told[:, 1]).astype(np.uint64))]
+    given: dict[str, Any] = {"entropy": SeededEntropy(8), "draws": 20_000, "extra": whole}
+    assert isinstance(learner, RandomTree)
+    assert not audit(run(learner.choice), pair, claim, **given).violated
+    assert audit(run(wrong.choice), pair, claim, **given).violated
 
 
 def choice_loss(choice: Exponential, before: Ints, after: Ints) -> float:
@@ -142,7 +173,7 @@ def choice_loss(choice: Exponential, before: Ints, after: Ints) -> float:
 
 
 def level_scores(learner: GreedyTree, rows: list[Row], above: SplitTrees) -> Ints:
-    no, yes = Questions(learner.space).sides(counted(learner, rows, above))
+    no, yes = SplitQuestions(learner.space).sides(counted(learner, rows, above))
     return np.asarray(no.max(axis=1) + yes.max(axis=1))
 
 
@@ -166,7 +197,7 @@ def test_choices_as_monotone_where_people_are_replaced_are_caught() -> None:
     no, yes = ([(99, 90, *OTHERS[1][2:-1], stage)] * 3 for stage in (1, 3))
     sides = []
     for rows in (no, yes):
-        left, right = Questions(learner.space).sides(counted(learner, [*OTHERS, *rows]))
+        left, right = SplitQuestions(learner.space).sides(counted(learner, [*OTHERS, *rows]))
         sides.append((left[:, None, :] + right[None, :, :]).reshape(1, -1))
     assert choice_loss(learner.choice, *sides) <= float(EPSILON) * (1 + 1e-9)
     wrong = replace(learner.choice, monotone=True)
@@ -205,12 +236,12 @@ def test_a_stump_is_drawn_as_the_exponential_choice_says(monkeypatch: pytest.Mon
             return held
 
     monkeypatch.setattr("sfumato.mining.tree.ClassCounter", Held)
-    no, yes = Questions(learner.space).sides(held)
+    no, yes = SplitQuestions(learner.space).sides(held)
     scores = (no[:, None, :] + yes[None, :, :]).astype(np.float64)
     weights = np.exp(scores * float(EPSILON))
     expected = weights.sum(axis=(0, 1)) / weights.sum()
     entropy, seen, draws = SeededEntropy(4), np.zeros(len(expected)), 600
-    questions = Questions(learner.space)
+    questions = SplitQuestions(learner.space)
     for _ in range(draws):
         (asked,) = learner.fit(None, "", entropy)["splits"].to_pylist()
         place = learner.space.names.index(asked["feature"])
@@ -223,8 +254,14 @@ def test_a_stump_is_drawn_as_the_exponential_choice_says(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("kind", ["naive-bayes", "forest", "tree"])
 def test_every_count_that_is_released_has_its_noise(kind: str) -> None:
     """Of no rows at all what comes is noise: as much of it as is said, and never 30 % off."""
-    options = {"naive-bayes": {"bins": 64}, "forest": {"trees": 12}, "tree": {"depth": 8}}[kind]
-    plan = planned(kind, features=(AGE, *planned(kind).request.features[1:]), target=STAGE, **options)
+    options: dict[str, Any] = {
+        "naive-bayes": {"bins": 64},
+        "forest": {"trees": 12},
+        "tree": {"depth": 8},
+    }[kind]
+    plan = planned(
+        kind, features=(AGE, *planned(kind).request.features[1:]), target=STAGE, **options
+    )
     counts = learnt(plan, table([]), seed=6).tables
     noise = (counts.get("counts") or counts["leaves"]).column("count").to_numpy()
     square = float(np.mean(noise**2)) / plan.error["count"]["sd"] ** 2

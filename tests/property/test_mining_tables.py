@@ -15,7 +15,7 @@ from sfumato.method import Dataset
 from sfumato.mining.bins import BinnedSpace, ClassLabels
 from sfumato.mining.class_counts import ClassCounter, table_sensitivity
 from sfumato.mining.moments import whole_row
-from sfumato.mining.splits import Questions, SplitTrees
+from sfumato.mining.splits import SplitQuestions, SplitTrees
 from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
 from sfumato.schema.schema import Schema
 from sfumato.testing.class_learning import FEATURES, PERSON, STAGE, Row, spread, table
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SPACE, LABELS = BinnedSpace.of(FEATURES, 3), ClassLabels.of(STAGE)
 TREE = SplitTrees(SPACE, np.array([[0, 2, 1]]), np.array([[1, 0, 1]]))
-QUESTIONS = Questions(SPACE)
+QUESTIONS = SplitQuestions(SPACE)
 UNITS: list[Unit] = [
     *(Rows(relation=one) for one in Neighbours),
     *(Entity("person", 2, relation=one) for one in Neighbours),

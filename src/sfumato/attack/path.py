@@ -20,9 +20,9 @@ import pyarrow as pa
 from sfumato.attack.case import cannot_run
 from sfumato.attack.draws import mixed, subset
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.attack.records import ragged, records
+from sfumato.attack.records import records
 from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, texts
-from sfumato.counting.grouping import keys
+from sfumato.counting.grouping import keys, ragged
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.names import quoted
 

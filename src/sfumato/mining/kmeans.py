@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MOST_CLUSTERS = 64
 MOST_ROUNDS = 20
-_ROUNDS = 4
+_CLUSTERS, _ROUNDS = 3, 4
 _NEAR = Fraction(3, 10)
 """The reach of a round: rows farther from their centre are drawn to that distance."""
 _FAR = Fraction(1, 2)
@@ -188,9 +188,9 @@ MODEL = ClusterModel
 
 
 def prepare(
-    request: LearningRequest, *, clusters: object = None, rounds: object = _ROUNDS
+    request: LearningRequest, *, clusters: object = _CLUSTERS, rounds: object = _ROUNDS
 ) -> Clustering:
-    """Find clusters, from public facts alone; how many must be said."""
+    """Find clusters, as many as are wanted, from public facts alone."""
     wanted = options.whole(clusters, "clusters", least=1, most=MOST_CLUSTERS)
     often = options.whole(rounds, "rounds", least=1, most=MOST_ROUNDS)
     space = FeatureSpace(request.features)

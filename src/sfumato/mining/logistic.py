@@ -47,7 +47,7 @@ _COUNTS = Fraction(15, 100)
 """What counts weigh beside offsets, as a part of their reach."""
 _MIDDLE, _MIDDLE_OF_SHAPE, _SHAPE = Fraction(1, 4), Fraction(15, 100), Fraction(2, 5)
 """The shares of the price for the centre, for it where a shape is learnt too, and for the shape."""
-_CENTRED, _SHAPED = 5.0, 8.0
+_CENTRED, _SHAPED = 1.3, 8.0
 """Rows times epsilon from which a centre, per coordinate, and a shape, per d^2.5, pay."""
 _MOST_ROWS = 1 << 40
 INTERCEPT = "(constant)"

@@ -27,7 +27,6 @@ from sfumato.mechanisms.spending import spendings
 from sfumato.mining.features import GRID
 from sfumato.mining.moments import coordinate, person_sensitivity, sums, total_of, whole_row
 from sfumato.privacy.events import Composed
-from sfumato.privacy.units import Sensitivity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
-    from sfumato.privacy.units import Unit
+    from sfumato.privacy.units import Sensitivity, Unit
 
     Layer = Mapping[str, exp.Expr]
     Reals = NDArray[np.float64]

@@ -85,11 +85,15 @@ class LearningOptions(TypedDict, total=False):
     clusters: int
     components: int
     rounds: int
+    learn: str
+    size: int
     depth: int
     bins: int
     trees: int
+    growth: str
     penalty: Number
     most: int
-    growth: str
     learn: str
     size: int
+    k: int
+    confidence: int

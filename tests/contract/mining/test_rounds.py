@@ -32,7 +32,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def made(engine: Engine) -> dict[str, pa.Table]:
     """The tables of every kind, of people with three rows of which two may count."""
-    found = {}
+    found: dict[str, pa.Table] = {}
     for kind, options in KINDS.items():
         learning = planned(kind, 3, unit=Entity("who", 2), epsilon=20, **options)
         tables = learning.learner.fit(dataset(learning, engine), "salt", SeededEntropy(3))

@@ -25,6 +25,7 @@ PLANS = [
     planned("naive-bayes", unit=UNIT, target=STAGE, most=2),
     planned("tree", unit=UNIT, target=STAGE, depth=2, bins=4),
     planned("tree", unit=UNIT, growth="stump", bins=8),
+    planned("tree", unit=UNIT, target=STAGE, growth="random", depth=3),
     planned("forest", unit=UNIT, trees=3, depth=3),
     planned("naive-bayes", most=5),
 ]

@@ -13,6 +13,7 @@ from sfumato.engines.sources import open_duckdb
 from sfumato.method import Dataset
 from sfumato.mining import kinds
 from sfumato.mining.request import LearningRequest
+from sfumato.privacy.composition import basic_price, total
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Rows
 from sfumato.schema.column import Column, Kind
@@ -21,11 +22,13 @@ from sfumato.schema.schema import Schema
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from fractions import Fraction
 
     from sfumato.engines.base import Engine
     from sfumato.mining.model import Model
     from sfumato.mining.request import Learning
+    from sfumato.privacy.events import Event
     from sfumato.privacy.units import Unit
 
 TARGET = Column("told", Kind.TEXT, domain=Values(("no", "yes")))
@@ -38,12 +41,12 @@ def features(width: int) -> tuple[Column, ...]:
 
 
 def people(
-    values: Any, told: list[str | None] | None = None, who: list[int] | None = None
+    values: Any, told: Sequence[str | None] | None = None, who: list[int] | None = None
 ) -> pa.Table:
     """A table of these features; everybody says no unless something else is said."""
     cells = np.asarray(values, dtype=np.float64)
     columns = {f"f{at}": pa.array(column) for at, column in enumerate(cells.T)}
-    columns["told"] = pa.array(told or ["no"] * len(cells), pa.string())
+    columns["told"] = pa.array(list(told or ["no"] * len(cells)), pa.string())
     columns["who"] = pa.array(who or list(range(len(cells))), pa.int64())
     return pa.table(columns)
 
@@ -98,3 +101,11 @@ def model_of(learning: Learning, tables: Mapping[str, pa.Table]) -> Model:
         tables=tables,
         error=dict(learning.error),
     )
+
+
+def spent(event: Event) -> Fraction:
+    """The epsilon that an event costs, which has no delta."""
+    amounts = total(event, basic_price)
+    assert amounts is not None
+    assert amounts[1] == 0
+    return amounts[0]

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.unit.mining.learnt import dataset, fitted, model_of, people, planned
+from tests.unit.mining.learnt import dataset, fitted, model_of, people, planned, spent
 
 from sfumato.engines.sources import open_duckdb
 from sfumato.errors import ParameterError
 from sfumato.mining.features import GRID
 from sfumato.mining.kmeans import count_weight, moved
 from sfumato.mining.packing import packed_points
-from sfumato.privacy.composition import basic_price, total
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from sfumato.engines.base import Engine
 
 MIDDLES = np.array([[-0.6, -0.5], [0.5, -0.4], [0.1, 0.6]])
 POINTS = np.repeat(MIDDLES, 300, axis=0) + np.random.default_rng(1).normal(0, 0.1, (900, 2))
@@ -40,7 +37,7 @@ def test_clusters_are_found_where_noise_is_small() -> None:
 
 def test_the_price_is_spent_in_full_and_rounds_are_fixed_ahead() -> None:
     learning = planned("kmeans", 2, clusters=3, epsilon="3/10", rounds=7)
-    assert total(learning.event, basic_price) == (Fraction(3, 10), 0)
+    assert spent(learning.event) == Fraction(3, 10)
     assert learning.learner.parameters == {"clusters": 3, "rounds": 7, "reach": 0.599609}
 
 
@@ -50,7 +47,7 @@ def _looks(learning: Any, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> i
     with closing(open_duckdb(table)) as engine:
         run = type(engine).run
 
-        def counted(self: Engine, query: Any, *more: Any, **named: Any) -> Any:
+        def counted(self: Any, query: Any, *more: Any, **named: Any) -> Any:
             asked.append(query)
             return run(self, query, *more, **named)
 
@@ -106,6 +103,7 @@ def test_starting_points_are_far_apart_and_from_the_border() -> None:
 
 
 @pytest.mark.parametrize("clusters", [None, 0, 65, "many", 2.5])
-def test_the_number_of_clusters_must_be_said(clusters: object) -> None:
+def test_the_number_of_clusters_is_a_number(clusters: object) -> None:
     with pytest.raises(ParameterError, match="clusters must be a whole number from 1 to 64"):
         planned("kmeans", 2, clusters=clusters)
+    assert planned("kmeans", 2).learner.parameters["clusters"] == 3

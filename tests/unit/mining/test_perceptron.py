@@ -15,6 +15,7 @@ from tests.unit.mining.learnt import (
     model_of,
     people,
     planned,
+    spent,
 )
 from tests.unit.mining.test_rounds import CELLS, cut
 
@@ -25,7 +26,6 @@ from sfumato.mining.bins import ClassLabels
 from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.perceptron import mistakes, whole_line
 from sfumato.mining.rounds import CodedRows
-from sfumato.privacy.composition import basic_price, total
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Values
 
@@ -55,7 +55,7 @@ def test_two_classes_are_parted() -> None:
     cells = np.random.default_rng(2).uniform(-1, 1, (400, 2))
     told = ["yes" if one[0] + 0.5 * one[1] > 0.2 else "no" for one in cells]
     learning = planned("perceptron", 2, epsilon=200, rounds=12)
-    assert total(learning.event, basic_price) == (Fraction(200), 0)
+    assert spent(learning.event) == Fraction(200)
     found = model_of(learning, fitted(learning, people(cells, told)))
     assert found.score(people(cells), told) > 0.95
     assert np.linalg.norm(found.weights[1:]) == pytest.approx(1, abs=1e-5)  # type: ignore[attr-defined]

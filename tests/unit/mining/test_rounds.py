@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from sqlglot import exp
-from tests.unit.mining.learnt import dataset, features, people, planned
+from tests.unit.mining.learnt import dataset, features, people, planned, spent
 
 from sfumato.engines.sources import open_duckdb
 from sfumato.mining.features import GRID, FeatureSpace
@@ -20,7 +20,6 @@ from sfumato.mining.rounds import (
     on_grid,
     reach_of,
 )
-from sfumato.privacy.composition import basic_price, total
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Entity, Rows
 from sfumato.testing.entropy import SeededEntropy
@@ -75,7 +74,7 @@ def test_a_round_spends_its_share_and_no_more(unit: Rows | Entity) -> None:
     reach = reach_of(Fraction(3, 10), 5)
     spending = best_spending(price(epsilon="1/2"), unit, reach)
     one = OffsetRound.of(spending, unit, reach, weight=200, share=Fraction(1, 3))
-    assert total(one.event, basic_price) == (Fraction(1, 6), 0)
+    assert spent(one.event) == Fraction(1, 6)
     # One scale of noise on all: in rows for counts, times the weight, and in steps for sums.
     assert one.counts.stddev * 200 == pytest.approx(one.sums.stddev, rel=0.01)
     assert one.sum_sd == pytest.approx(2**0.5 * (reach + 200) * 6 * unit.max_rows / GRID, rel=1e-3)
