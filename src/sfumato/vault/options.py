@@ -93,7 +93,5 @@ class LearningOptions(TypedDict, total=False):
     growth: str
     penalty: Number
     most: int
-    learn: str
-    size: int
     k: int
     confidence: int
