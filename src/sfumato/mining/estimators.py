@@ -234,7 +234,7 @@ class LogisticRegression(_ChanceClassifier):
     kind = "logistic"
 
 
-class NaiveBayes(_ChanceClassifier):
+class NaiveBayesClassifier(_ChanceClassifier):
     """Classes by what each feature says on its own."""
 
     kind = "naive-bayes"
@@ -338,7 +338,7 @@ ESTIMATORS = {
         LinearRegression,
         RidgeRegression,
         LogisticRegression,
-        NaiveBayes,
+        NaiveBayesClassifier,
         DecisionTree,
         RandomForest,
         LinearPerceptron,
