@@ -94,7 +94,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cards", "counting", "engines.kinds", "engines.files.regular",
         "engines.frames", "errors", "files", "given", "mechanisms", "method", "noise", "privacy",
         "publish.forms", "publish.options", "release", "schema", "sets", "texts",
-        "vault.private", "vault.protection",
+        "vault.protection",
     },
     # Other people's programs, which run in the sandbox alone.
     "programs": {
