@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
     from sfumato.mining.model import Model
     from sfumato.schema.column import Column
-    from sfumato.vault.private import Private
 
 
 class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
@@ -100,7 +99,7 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is
             self.feature_names_in_ = np.array(declared.names, dtype=object)
         return self
 
-    def _fit_private(self, private: Private, y: Any, features: Any) -> Self:
+    def _fit_private(self, private: Any, y: Any, features: Any) -> Self:
         """Learn from a table that has a budget of its own; the schema says what is declared."""
         if features is None:
             raise ParameterError(
@@ -113,7 +112,7 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is
         self.declared_ = None
         return self
 
-    def _learn(self, private: Private, features: Sequence[str], target: str | None) -> None:
+    def _learn(self, private: Any, features: Sequence[str], target: str | None) -> None:
         options = {one: getattr(self, one) for one in self.names}
         given = {name: value for name, value in options.items() if value is not None}
         asked = {**self._cost(), **given}
@@ -129,7 +128,7 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is
         """The column that is to be told, as it is declared, and what each row says there."""
         return None
 
-    def _read_schema(self, private: Private, target: str | None) -> None:
+    def _read_schema(self, private: Any, target: str | None) -> None:
         """Take what a private table declares of its target."""
 
     def _rows(self, X: Any) -> Any:  # noqa: N803
@@ -177,7 +176,7 @@ class _Classifier(ClassifierMixin, _PrivateEstimator):  # type: ignore[misc]
         self.classes_ = np.array(listed)
         return column, class_numbers(_given(y), listed)
 
-    def _read_schema(self, private: Private, target: str | None) -> None:
+    def _read_schema(self, private: Any, target: str | None) -> None:
         assert target is not None
         domain = private.schema.column(target).public_domain
         self.classes_ = np.array(getattr(domain, "values", (False, True)))
@@ -234,7 +233,7 @@ class LogisticRegression(_ChanceClassifier):
     kind = "logistic"
 
 
-class NaiveBayes(_ChanceClassifier):
+class NaiveBayesClassifier(_ChanceClassifier):
     """Classes by what each feature says on its own."""
 
     kind = "naive-bayes"
@@ -338,7 +337,7 @@ ESTIMATORS = {
         LinearRegression,
         RidgeRegression,
         LogisticRegression,
-        NaiveBayes,
+        NaiveBayesClassifier,
         DecisionTree,
         RandomForest,
         LinearPerceptron,

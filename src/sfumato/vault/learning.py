@@ -139,6 +139,11 @@ class Learned(Answer):
     learning: Learning = field(kw_only=True)
 
     @property
+    def in_folder(self) -> bool:
+        """A model is one file, whatever tables it is made of."""
+        return False
+
+    @property
     def model(self) -> Model:
         """What was learnt, which can be saved and used without a vault."""
         request = self.learning.request
