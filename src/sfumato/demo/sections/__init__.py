@@ -13,6 +13,7 @@ from sfumato.demo.sections import (
     questions,
     risk,
     sets,
+    streams,
     synthesize,
 )
 
@@ -28,6 +29,7 @@ SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (
     questions.section,
     publish.section,
     synthesize.section,
+    streams.section,
     sets.section,
     graphs.section,
     attack.section,
