@@ -13,7 +13,6 @@ from sfumato.demo.sections import (
     questions,
     risk,
     sets,
-    streams,
     synthesize,
 )
 
@@ -29,7 +28,6 @@ SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (
     questions.section,
     publish.section,
     synthesize.section,
-    streams.section,
     sets.section,
     graphs.section,
     attack.section,
