@@ -22,6 +22,7 @@ from sfumato.release.codec import from_bytes
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.schema.names import quoted, suggestion
+from sfumato.stream.catalogue import AUTO
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
 from sfumato.vault.feeds.parts import PeriodOf
@@ -100,6 +101,8 @@ class Answering:
     def priced(self, feed: Feed, prepared: Prepared) -> Feed:
         """A feed whose price and method stay: where nobody named them, what they are today."""
         if isinstance(prepared, WholeStream):
+            if feed.asked["method"] != AUTO:
+                return feed
             chosen = {"method": prepared.method.parameters["method"]}
             return replace(feed, asked={**feed.asked, **chosen})
         if feed.asked.keys() & {"epsilon", "rho"}:

@@ -115,6 +115,7 @@ def test_every_method_tells_rows_for_one_price_and_once(
     told, spent = vault.feeds.read("so-far"), left(vault)
     assert spent < 10
     assert feed.asked["method"] in METHODS[1:], "the choice is kept"
+    assert feed.asked["method"] == said.get("method", feed.asked["method"]), "and so is a wish"
     window = said.get("window", 99)
     for one in told:
         last = one.period.number
