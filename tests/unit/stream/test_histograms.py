@@ -114,6 +114,12 @@ def test_an_even_stream_is_hardly_ever_told_anew_in_vain() -> None:
     assert vain <= 3
 
 
+def test_asking_and_all_lists_cost_what_is_charged() -> None:
+    made = changing()
+    lists = (made.changes + 1) * made.noise.epsilon
+    assert made.sparse.event.epsilon + lists == made.event.epsilon == 4  # type: ignore[union-attr]
+
+
 def test_a_person_weighs_as_much_as_all_their_periods() -> None:
     plain = changing()
     unit = Entity("who", max_rows=3, relation=Neighbours.REPLACE_ONE)

@@ -76,6 +76,18 @@ def test_the_noise_of_answers_grows_with_their_number() -> None:
     assert density(reads=10).event.epsilon == density().event.epsilon == 2
 
 
+def test_answers_about_one_state_differ_by_the_noise_that_is_paid_for() -> None:
+    """With the state at hand, an answer without noise would tell what changed since."""
+    made, entropy, draws = heavy(at_least=1, reads=3), SeededEntropy(8), 2000
+    state = made.begin(ROLL, entropy)
+    shares = np.array([made.tell(state, entropy).share for _ in range(draws)])
+    ones = (shares * float(made.epsilon) / 4 + 0.5) * made.size
+    claimed = made.output_noise.variance
+    spread = SURE * math.sqrt(6 / draws)  # of a variance with the kurtosis of Laplace's
+    assert abs(ones.var() / claimed - 1) < spread
+    assert abs(ones.mean() - int(state.tables[0].bits.sum())) < SURE * math.sqrt(claimed / draws)
+
+
 def test_a_table_is_as_long_before_anybody_came_as_after() -> None:
     table, entropy = PanTable(size=37, epsilon=Fraction(1), round=3), SeededEntropy(1)
     empty = table.begin(entropy)
