@@ -158,6 +158,7 @@ def _million(folder: Path) -> Iterator[dict[str, object]]:
     for name, asked in (
         ("items", lambda: private.publish("items", epsilon=1, delta=1e-6)),
         ("itemsets", lambda: private.publish("itemsets", epsilon=1, delta=1e-6, size=2)),
+        ("frequent", lambda: private.publish("frequent", epsilon=1, delta=1e-6, k=100)),
         ("search-log", lambda: private.publish("search-log", epsilon=1, delta=1e-6)),
         ("twin", lambda: private.synthesize(epsilon=1, delta=1e-6)),
     ):

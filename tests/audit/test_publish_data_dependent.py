@@ -20,6 +20,7 @@ from sfumato.privacy.losses import Approx, Pure
 from sfumato.privacy.units import Entity, Neighbours, Rows
 from sfumato.publish import above, continual, dawa, mwem, quantiles, sketch
 from sfumato.publish.fourier import series
+from sfumato.stream.factors import DyadicTree, SquareRoot
 from sfumato.testing.audit import Curve, audit
 from sfumato.testing.counts import request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
@@ -54,7 +55,7 @@ def test_running_counts_keep_their_epsilon(method: str) -> None:
 def test_running_counts_keep_their_curve() -> None:
     """The measured square root, seen along what the first row does to it."""
     made = continual.prepare(request_for(whole_numbers(4), rho="1/2"), method="root")
-    assert isinstance(made.factor, continual.SquareRoot)
+    assert isinstance(made.factor, SquareRoot)
     entries = made.factor.entries
 
     def run(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
@@ -241,7 +242,7 @@ def test_ranges_above_a_threshold_keep_their_epsilon(unit: Any, pair: Any) -> No
 def test_noise_for_one_level_one_line_or_one_wave_is_caught() -> None:
     """Our own methods with the sensitivity of a histogram: the auditor sees it."""
     cheap = Geometric(epsilon=Fraction(1))
-    tree = continual.DyadicTree(4)
+    tree = DyadicTree(4)
 
     def levels(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
         return tree.running(many(counts, runs), cheap, entropy)

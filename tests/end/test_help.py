@@ -95,7 +95,10 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("visits.toml").write_text(VISITS)
     Path("agreed.csv").write_text("person,purpose,agreed\n1042,care,no\n1043,research,yes\n")
     Path("ages.py").write_text("def mean_age(rows):\n    return rows['age'].to_numpy().mean()\n")
+    Path("places.csv").write_text("lon,lat\n-8.61,41.15\n-8.60,41.16\n")
     Path("ranges.csv").write_text("age_low,age_high\n0,49\n50,99\n")
+    Path("members.csv").write_text("member\n" + "".join(f"{one}\n" for one in range(50)))
+    Path("monday.csv").write_text("member\n7\n7\n9\n")
     new_round(Path("mood.toml"), "How are you?", ("well", "so so"), epsilon=1)
     for day in ("monday", "tuesday"):
         Survey("mood.toml").randomize(["well", "so so"]).save(f"{day}.jsonl")

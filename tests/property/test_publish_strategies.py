@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.privacy.units import Entity, Neighbours, Unit
-from sfumato.publish.continual import DyadicTree, SquareRoot
+from sfumato.publish.continual import column_norms
 from sfumato.publish.fourier.series import Waves
 from sfumato.publish.mwem import prepare
 from sfumato.publish.mwem.queries import MarginalQueries, ParityQueries, RangeQueries
 from sfumato.publish.sketch import Hashing
+from sfumato.stream.factors import DyadicTree, SquareRoot
 from sfumato.testing.counts import request_for, whole_numbers
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ def sketch_matrix(points: int) -> Matrix:
 
 
 CASES: list[tuple[Any, Any]] = [
-    (tree_matrix, lambda points: DyadicTree(points).columns),
-    (root_matrix, lambda points: SquareRoot(points).columns),
+    (tree_matrix, lambda points: column_norms(DyadicTree(points))),
+    (root_matrix, lambda points: column_norms(SquareRoot(points))),
     (waves_matrix, lambda points: Waves(points, points // 2 + 1).columns),
     (sketch_matrix, lambda _: Hashing(3, 2, 0).columns),
 ]

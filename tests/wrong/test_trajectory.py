@@ -70,3 +70,39 @@ def test_a_selection_that_is_not_paid_for_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(dpt.SHARES, "trees", more)
     with pytest.raises(AssertionError, match="more is measured than was paid for"):
         METHOD.learn(paths(), SeededEntropy(1))
+
+
+def test_a_selection_by_exact_speeds_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is free, and one person who goes fast decides which tables there are."""
+    right = replace(METHOD, cost=PathCost(price(epsilon=10**6, maximum=10**7), Entity("trip", 48)))
+    assert loss(right.learn, hurried(), monkeypatch) <= 1
+
+    def exact(
+        bench: Any, systems: Any, start: Any, end: Any, _owners: Any, share: Any, _cap: int
+    ) -> Any:
+        bench.spent += share
+        told, _ = systems.told(start, end, tuple(range(len(systems.systems))))
+        return np.bincount(told, minlength=len(systems.systems)).astype(np.float64)
+
+    monkeypatch.setattr(dpt, "measured_speeds", exact)
+    assert loss(right.learn, hurried(), monkeypatch) > 1
+
+
+def hurried() -> Paths:
+    """Three people who walk from cell to cell, and one who drives through several at once."""
+    x = np.concatenate([np.linspace(0.5, 4.5, 5)] * 3 + [np.array([0.2, 3.7, 7.2, 3.7, 0.2])])
+    lengths = np.full(4, 5)
+    return Paths(np.arange(4), lengths, np.arange(20, dtype=np.float64) * 60, x, np.full(20, 4.2))
+
+
+def test_paces_by_path_instead_of_person_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person's steps weigh one for each trip, not together."""
+    right = measuring.weights
+
+    def by_items(owners: Any, cap: int) -> Any:
+        return right(np.arange(len(owners)), cap)
+
+    mine = replace(paths(), owners=np.array([0, 0, 1, 2]))
+    assert loss(METHOD.learn, mine, monkeypatch) <= 1
+    monkeypatch.setattr(measuring, "weights", by_items)
+    assert loss(METHOD.learn, mine, monkeypatch) > 1

@@ -27,8 +27,7 @@ from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.join_bounds import count_bounds
 from sfumato.attack.lists import examples, same_keys
 from sfumato.attack.matching import by_key, fitting, meeting, overlapping
-from sfumato.attack.records import ragged
-from sfumato.counting.grouping import keys
+from sfumato.counting.grouping import keys, ragged
 from sfumato.schema.column import Role
 from sfumato.schema.names import quoted, suggestion
 

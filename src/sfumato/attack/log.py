@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 
 from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.attack.records import ragged
 from sfumato.attack.roles import PERSON, needed_column
+from sfumato.counting.grouping import ragged
 from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:

@@ -4,7 +4,9 @@
 those in the release who were in all of them.
 *Success*: the share of people whom their points fit alone. Points are drawn without repeats; people
 with fewer points are not tried. With the original, points come from there, and the one who fits
-must be the same person in the release.
+must be the same person in the release. With people who are not in the data as well (control), as a
+made-up release is judged, whoever fits alone counts as found: the same is done to these people, and
+only what goes beyond is leaked.
 *Baseline*: anybody.
 *Victims*: people whom their points fit alone.
 *Reference*: de Montjoye, Hidalgo, Verleysen and Blondel, Unique in the crowd, 2013.
@@ -20,9 +22,9 @@ import pyarrow as pa
 from sfumato.attack.case import cannot_run
 from sfumato.attack.draws import mixed, subset
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.attack.records import ragged, records
+from sfumato.attack.records import records
 from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, texts
-from sfumato.counting.grouping import keys
+from sfumato.counting.grouping import keys, ragged
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.names import quoted
 
@@ -49,14 +51,20 @@ def run(case: Case) -> Finding:
     table = case.original or case.release.table
     if any(column.name not in table.names for column in columns):
         raise cannot_run(NAME, "the original lacks a column of these. Name columns alike.")
-    traits, both = records(NAME, columns, [case.release.table, table])
-    released, real = _visits(case, traits, both)
+    tables = [case.release.table, table, *([] if case.control is None else [case.control])]
+    if any(column.name not in tables[-1].names for column in columns):
+        raise cannot_run(NAME, "the control lacks a column of these. Name columns alike.")
+    traits, both = records(NAME, columns, tables)
+    released, real, *others = _visits(case, traits, both)
     knows = case.options.knows or _KNOWS
     points = _known(real, knows, case.options.guesses)
     if not len(points):
         raise cannot_run(NAME, f"nobody has {knows} points. Give a smaller --knows.")
     people = traits[0].size
-    found = np.stack([_fitting(released, points, size, people) for size in range(1, knows + 1)])
+    same = case.control is None
+    found = np.stack(
+        [_fitting(released, points, size, people, same=same) for size in range(1, knows + 1)]
+    )
     hits, tried = found[-1], len(points)
     shares = ", ".join(f"{size} {percent(one.mean())}" for size, one in enumerate(found, start=1))
     shown = traits[0].values.take(pa.array(points[hits, 0, 0][:MOST_EXAMPLES])).to_pylist()
@@ -66,12 +74,26 @@ def run(case: Case) -> Finding:
         meaning="People whom their points fit alone",
         success=Rate.share(float(hits.sum()), tried),
         baseline=Rate.share(tried / len(np.unique(released[0])), tried),
+        control=_control(released, others, knows, case.options.guesses, people),
         victims=int(hits.sum()),
         examples=[{person: plain(one)} for one in shown],
         remarks=[f"Alone by so many points: {shares}."],
         rows=both[0].rows,
         reference="de Montjoye et al. 2013",
     )
+
+
+def _control(
+    released: Ints, others: Sequence[Ints], knows: int, guesses: int, people: int
+) -> Rate | None:
+    """How often people who are not in the data fit somebody alone."""
+    if not others:
+        return None
+    points = _known(others[0], knows, guesses)
+    if not len(points):
+        raise cannot_run(NAME, f"nobody of the control has {knows} points. Give more of them.")
+    hits = _fitting(released, points, knows, people, same=False)
+    return Rate.share(float(hits.sum()), len(points))
 
 
 def _columns(case: Case) -> tuple[list[Column], str]:
@@ -102,7 +124,7 @@ def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) ->
         for trait in traits[2:]
     ]
     sizes = [int(one.max(initial=0)) + 1 for one in cells]
-    cut = len(tables[0])
+    cuts = np.cumsum([0, *(len(one) for one in tables)])
     codes = np.concatenate([one.codes for one in tables], axis=1)
     key, _ = keys([cell[own] for cell, own in zip(cells, codes[1:], strict=True)], sizes)
     place = np.unique(key, return_inverse=True)[1]
@@ -110,8 +132,8 @@ def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) ->
     return [
         np.stack(np.divmod(np.unique(people * wide + places), wide))
         for people, places in (
-            (codes[0, :cut], place[:cut]),
-            (codes[0, cut:], place[cut:]),
+            (codes[0, low:high], place[low:high])
+            for low, high in zip(cuts[:-1], cuts[1:], strict=True)
         )
     ]
 
@@ -132,8 +154,10 @@ def _known(visits: Ints, knows: int, most: int) -> Ints:
     return visits[:, places].T.reshape(-1, knows, 2)
 
 
-def _fitting(visits: Ints, points: Ints, size: int, people: int) -> NDArray[np.bool_]:
-    """Whether the first so many points of each person fit that person alone."""
+def _fitting(
+    visits: Ints, points: Ints, size: int, people: int, *, same: bool
+) -> NDArray[np.bool_]:
+    """Whether the first so many points of each person fit that person alone, or else anybody."""
     held = np.sort(visits[1] * people + visits[0])
     cells = points[:, :size, 1]
     first = np.searchsorted(held, cells * people, side="left")
@@ -157,6 +181,6 @@ def _fitting(visits: Ints, points: Ints, size: int, people: int) -> NDArray[np.b
             owners, possible = owners[kept], possible[kept]
         left = np.bincount(owners - start, minlength=end - start)
         mine = np.bincount(owners - start, possible == points[owners, 0, 0], end - start)
-        alone[start:end] = (left == 1) & (mine == 1)
+        alone[start:end] = (left == 1) & ((mine == 1) | (not same))
         start = end
     return alone

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from sfumato.attack.case import cannot_run
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.draws import subset
-from sfumato.counting.grouping import keys
+from sfumato.counting.grouping import keys, ragged
 from sfumato.errors import CallerError
 from sfumato.schema.column import Kind, Role
 from sfumato.schema.names import quoted
@@ -305,10 +305,3 @@ def _column_apart(trait: Trait, mine: Ints, theirs: Ints) -> Any:
     if scaled is None:
         return mine != theirs
     return np.minimum(np.abs(scaled[mine] - scaled[theirs]), 1.0)
-
-
-def ragged(firsts: Ints, many: Ints) -> Ints:
-    """The places of runs one after the other: each from its first, so many."""
-    steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    places: Ints = np.repeat(firsts, many) + steps
-    return places

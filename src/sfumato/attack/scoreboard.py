@@ -25,8 +25,9 @@ import pyarrow.compute as pc
 from sfumato.attack.case import cannot_run
 from sfumato.attack.draws import below, mixed, subset
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.attack.records import ragged, records
+from sfumato.attack.records import records
 from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, texts
+from sfumato.counting.grouping import ragged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

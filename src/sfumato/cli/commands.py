@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "sandbox",
     ),
     "Learn": ("predict",),
-    "Ask people": ("survey", "collect"),
+    "Ask people": ("survey", "collect", "locate", "pan"),
 }
 
 

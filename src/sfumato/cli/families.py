@@ -258,7 +258,7 @@ def _show(answer: Answer, written: list[Path], kept: list[Path | None]) -> None:
 
 def _wrote(answer: Answer, written: list[Path]) -> str:
     """Where it went; several tables are in a folder, which is what a person looks for."""
-    if len(answer.tables) < 2:
+    if not answer.in_folder:
         return f"Wrote {' and '.join(map(str, written))}."
     folder = written[0].parent
     names = ", ".join(one.name for one in written if one.parent == folder)

@@ -66,9 +66,13 @@ _WISHES = (
             Field("column", "The dates that rows belong to periods by.", "COLUMN"),
             Field("every", "day, week, month, quarter, year, or days such as 10d.", "PERIOD"),
             Field("begins", "The first day; else the first declared.", "DAY"),
-            Field("ends", "The last day; else the last declared.", "DAY"),
+            Field("ends", "The last day, or never; else the last declared.", "DAY"),
             Field("delay", "For how many days late rows are waited for.", "DAYS", type=int),
             Field("continual", "All rows since the beginning, for one price.", "", bool, False),
+            Field("method", "continual: auto, tree, honaker, root, ...", "METHOD"),
+            Field("window", "continual: of the last so many periods.", "PERIODS", type=int),
+            Field("days", "continual: periods of a person that count.", "PERIODS", type=int),
+            Field("by", "continual: one figure for each value of it.", "COLUMN"),
             Field("family", "publish, synthesize or above, instead of SQL.", "FAMILY"),
             Field("dataset", "Of which data set, where no SQL says it.", "NAME"),
             Field("ask", "What the family takes, as one JSON object.", "JSON"),
@@ -206,7 +210,8 @@ def _listed(feeds: Feeds, *, as_json: bool) -> None:
         table.add_column(title, overflow="fold", no_wrap=title == "Feed")
     for one in found:
         state = feeds.state(one)
-        far = f"{state['answered']} of {state['periods']}"
+        many = state["periods"]
+        far = str(state["answered"]) if many is None else f"{state['answered']} of {many}"
         table.add_row(one.name, one.every, far, one.whole_in_words, ", ".join(one.to))
     Console(highlight=False).print(table if found else "There are no feeds.")
 
@@ -255,10 +260,11 @@ def _told(feeds: Feeds, found: Feed, *, as_json: bool) -> None:
     from sfumato.report.terminal import printable
 
     state = feeds.state(found)
+    many = state["periods"] or "its"
     lines = [
         f"{found.name}: {found.in_words}",
-        f"Every {found.every} from {found.begins} to {found.ends}, by {found.column}.",
-        f"Of {state['periods']} periods {state['over']} are over, {state['answered']} answered.",
+        f"Every {found.every} {found.span}, by {found.column}.",
+        f"Of {many} periods {state['over']} are over, {state['answered']} answered.",
         f"Costs {found.whole_in_words} in all"
         + ("." if found.is_continual else f", {found.price_in_words} each."),
         f"Open to: {', '.join(found.to) or 'nobody else'}.",

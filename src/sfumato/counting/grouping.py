@@ -191,3 +191,10 @@ def _starts(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
     first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return np.flatnonzero(first)
+
+
+def ragged(firsts: NDArray[np.int64], many: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of runs one after the other: each from its first, so many."""
+    steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    places: NDArray[np.int64] = np.repeat(firsts, many) + steps
+    return places

@@ -14,6 +14,7 @@ from sfumato.programs.outputs import MOST_OUTPUTS
 from sfumato.programs.source import LONGEST
 from sfumato.publish.options import KindOptions
 from sfumato.vault.family import PURPOSE
+from sfumato.vault.options import LearningOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -74,6 +75,8 @@ _WRITTEN: dict[str, dict[str, Any]] = {
 }
 """How fields are written whose type and word for help do not tell it."""
 _WORKLOADS = {"synthesize": _SETS}
+_OPTIONS: dict[str, type] = {"learn": LearningOptions}
+"""Whose options are not those of publications."""
 _NAMES = {"asked": "sql"}
 
 
@@ -115,7 +118,8 @@ DATASET = Input("dataset", "The data set that is asked, by its name.", NAME, req
 
 def family_form(family: Family) -> tuple[Input, ...]:
     """What a request of a family may say; files are sent as what they hold."""
-    options = KindOptions.__annotations__ if family.has_options else {}
+    kinds = _OPTIONS.get(family.name, KindOptions)
+    options = kinds.__annotations__ if family.has_options else {}
     # A field that is an option of some kinds too is written as they like: `method` of a graph.
     known = [
         Input(

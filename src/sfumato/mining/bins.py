@@ -113,7 +113,7 @@ class BinnedSpace:
         along = Fraction((cut + 1) * (2 * GRID + 1), 2 * GRID * self.sizes[column])
         if isinstance(bounds.low, date) and isinstance(bounds.high, date):
             days = (bounds.high - bounds.low).days
-            return f"{name} after {bounds.low + timedelta(days=math.floor(min(along, 1) * days))}?"
+            return f"{name} after {bounds.low + timedelta(days=math.floor(min(along, Fraction(1)) * days))}?"
         return f"{name} > {float(bounds.low) + float(along) * float(bounds.span):.6g}?"  # type: ignore[arg-type]
 
     def facts(self) -> dict[str, Any]:

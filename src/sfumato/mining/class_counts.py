@@ -59,7 +59,9 @@ class ClassCounter:
         A layer names further numbers, made of the columns' numbers. `within` is one of them, by
         which every table is parted: then (parts, classes, size).
         """
-        base = [(CLASS, len(self.labels))] if within is None else [within, (CLASS, len(self.labels))]
+        base = (
+            [(CLASS, len(self.labels))] if within is None else [within, (CLASS, len(self.labels))]
+        )
         answer = self.data.engine.run(self._query(keys, [name for name, _ in base], layer))
         columns = [one.to_numpy(zero_copy_only=False) for one in answer.columns]
         counts, found = columns[-1].astype(np.int64), []
@@ -73,12 +75,14 @@ class ClassCounter:
             found.append(table)
         return found
 
-    def _query(
-        self, keys: Sequence[Key], base: Sequence[str], layer: Layer | None
-    ) -> exp.Select:
+    def _query(self, keys: Sequence[Key], base: Sequence[str], layer: Layer | None) -> exp.Select:
         names = [name for name, _ in keys]
         sets = [exp.Tuple(expressions=[exp.column(one) for one in (*base, name)]) for name in names]
-        weight = exp.Sum(this=exp.column(WEIGHT)) if self.data.unit.by_person else exp.Count(this=exp.Star())
+        weight = (
+            exp.Sum(this=exp.column(WEIGHT))
+            if self.data.unit.by_person
+            else exp.Count(this=exp.Star())
+        )
         query = exp.select(
             *(exp.alias_(exp.cast(exp.column(one), "BIGINT"), one) for one in (*base, *names)),
             exp.alias_(exp.cast(weight, "BIGINT"), _COUNT),

@@ -5,7 +5,8 @@
 the rows themselves, clamped to their bounds.
 *Error*: cov = P / n - m m', with noise on P, the sums and n. To first order its variance is
 (s_P^2 + (m_i^2 + m_j^2) s_s^2 + (m_i m_j - cov)^2 s_n^2) / n^2, and for a variance the middle term
-is 4 m^2 s_s^2. `low` and `high` are 1.96 of these wide, within what is possible. They tell how far
+is 4 m^2 s_s^2. `low` and `high` are 1.96 of these wide (2.12 of Laplace's noise, which
+has longer tails), within what is possible. They tell how far
 a figure is off the figure of these rows; how these rows differ from others is not in them.
 *Edges*: no rows, or columns that never vary: covariances of noise, and correlations within -1 and
 1. Where the number of rows does not stand out of its noise, every bar is as wide as all that there
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from sfumato.mining.request import LearningRequest
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
-
-_NORMAL_95 = 1.959963984540054
 
 MEANS, COVARIANCES = "means", "covariances"
 _LEAST_VARIANCE = 1e-6
@@ -87,11 +86,10 @@ def spreads(moments: NoisyMoments, measured: NDArray[np.bool_]) -> Spreads:
 
 
 def _bars(
-    values: NDArray[np.float64], stddev: NDArray[np.float64], most: NDArray[np.float64] | float = 1
+    values: NDArray[np.float64], off: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """95 % on both sides, within -most and most."""
-    wide = _NORMAL_95 * stddev
-    return np.maximum(values - wide, -most), np.minimum(values + wide, most)
+    """So far off on both sides, within -1 and 1."""
+    return np.maximum(values - off, -1.0), np.minimum(values + off, 1.0)
 
 
 @dataclass(frozen=True)
@@ -137,11 +135,11 @@ class CovarianceLearner:
         """Measure, then divide."""
         noisy = self.moments.measure(data, entropy)
         found = spreads(noisy, self._measured)
-        space = self.moments.space
+        space, wide = self.moments.space, self.moments.wide
         at, other = np.triu_indices(space.size)
         unit = (space.halves[at] * space.halves[other]).astype(np.float64)
-        low, high = _bars(found.covariances, found.stddev)
-        least, most = _bars(found.correlations, found.correlations_stddev)
+        low, high = _bars(found.covariances, wide * found.stddev)
+        least, most = _bars(found.correlations, wide * found.correlations_stddev)
         table = {
             "first": [space.names[i] for i in at],
             "second": [space.names[j] for j in other],
@@ -158,7 +156,7 @@ class CovarianceLearner:
 
     def _means(self, found: Spreads) -> pa.Table:
         space = self.moments.space
-        low, high = _bars(found.means, found.means_stddev)
+        low, high = _bars(found.means, self.moments.wide * found.means_stddev)
         middles, halves = space.middles, space.halves
         return pa.table(
             {

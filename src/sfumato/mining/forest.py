@@ -18,7 +18,15 @@ from sfumato.mining.class_counts import ClassCounter, table_sensitivity
 from sfumato.mining.class_model import words
 from sfumato.mining.moments import whole_row
 from sfumato.mining.naive_bayes import ASSUMED_ROWS, clarity
-from sfumato.mining.splits import MOST_DEPTH, Questions, SplitTrees, TreesModel, leaves_table
+from sfumato.mining.splits import (
+    MOST_DEPTH,
+    SplitQuestions,
+    SplitTrees,
+    TreesModel,
+    blank_tables,
+    leaves_table,
+    trees_facts,
+)
 from sfumato.privacy.events import Repeated
 from sfumato.publish.options import whole
 
@@ -44,7 +52,7 @@ class Forest:
     *Guarantee*: the price in full, in equal shares for the trees: every tree has every person. The
     leaves of one tree have different rows and cost once.
     *Sensitivity*: of a tree's leaves m rows a person in L1 and L2, 2 m and m sqrt(2) where people
-    are replaced. Questions depend on nothing but the schema and chance.
+    are replaced. SplitQuestions depend on nothing but the schema and chance.
     *Error*: `error` states how far a leaf's count is off.
     *Edges*: rows without a declared class are left out. Leaves without rows hold noise alone, which
     is believed little. One tree is a tree of random questions.
@@ -84,21 +92,17 @@ class Forest:
     def facts(self) -> Mapping[str, Any]:
         """How columns are read, which classes there are, and how far counts are off."""
         sd = self.noise.stddev / whole_row(self.request.unit)
-        classes = self.labels.facts()
-        return {**self.space.facts(), "classes": classes, "trees": self.trees, "sd": sd}
+        return trees_facts(self.space, self.labels, self.trees, sd)
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The tables that will be released, without a row."""
-        nothing = np.zeros((self.trees, 0), dtype=np.int64)
-        return {
-            "splits": SplitTrees(self.space, nothing, nothing).table(),
-            "leaves": leaves_table(self.labels, np.zeros((self.trees, 0, len(self.labels)))),
-        }
+        return blank_tables(self.space, self.labels)
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Draw the trees, and count all of their leaves in one pass. Weights need no salt."""
-        drawn = SplitTrees.drawn(Questions(self.space), self.trees, self.depth, entropy)
+        del salt
+        drawn = SplitTrees.drawn(SplitQuestions(self.space), self.trees, self.depth, entropy)
         counter = ClassCounter(data, self.space, self.labels)
         counts = np.array(counter.tables(drawn.leaves, layer=drawn.layer()))
         noisy = self.noise.steps(counts.transpose(0, 2, 1), entropy) / whole_row(data.unit)

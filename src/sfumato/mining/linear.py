@@ -57,12 +57,10 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
 
 _WEIGHTS = {ROWS: 30.0, TARGET: 30.0, CROSS: 0.1, SQUARES: 0.3, TARGET_SQUARE: 0.1}
-"""Which figures matter most to a prediction. Chosen on generated tables alone."""
+"""Which figures matter most to a prediction. Decision 0452 says on which tables they were chosen."""
 
 _LEAST_PENALTY = 1e-6
 """A penalty so small, for each row, that it only keeps quotients finite."""
-
-_NORMAL_95 = 1.959963984540054
 
 COEFFICIENTS, FIT = "coefficients", "fit"
 INTERCEPT = "(intercept)"
@@ -85,7 +83,7 @@ def fit_line(moments: NoisyMoments, *, penalty: float = 0.0) -> Line:
     size, rows = len(means), moments.rows
     joint = moments.joint - rows * means * target
     values, vectors = np.linalg.eigh(moments.centred())
-    smallest = max(float(values.min(initial=0.0)), 0.0) if size else 0.0
+    smallest = max(float(values.min()), 0.0)
     enough = spectral(moments.stddev, size) - smallest
     held = max(enough, penalty, _LEAST_PENALTY * rows)
     possible = np.clip(values, 0.0, rows * max(size, 1))
@@ -184,8 +182,8 @@ class LinearLearner:
             "weight": line.weights,
             "coefficient": told,
             "sd": wide,
-            "low": told - _NORMAL_95 * wide,
-            "high": told + _NORMAL_95 * wide,
+            "low": told - self.moments.wide * wide,
+            "high": told + self.moments.wide * wide,
         }
         fit = {
             "rows": [noisy.rows],

@@ -30,7 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import isqrt
+from math import isqrt, log, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -128,6 +128,8 @@ class NoisyMoments:
 
 _STANDS_OUT = 4
 
+_NORMAL_95, _LAPLACE_95 = 1.959963984540054, log(20) / sqrt(2)
+
 _PRIOR = 0.1
 """The variance that a mean is expected to have, among all tables that there are."""
 
@@ -202,6 +204,11 @@ class MomentPlan:
     def measure(self, data: Dataset, entropy: Entropy) -> NoisyMoments:
         """Add up in the engine, add noise, and only then divide."""
         return self.noised(self.exact(data), entropy)
+
+    @property
+    def wide(self) -> float:
+        """How many standard deviations hold 95 %: of Laplace's noise more than of a normal one."""
+        return _LAPLACE_95 if self.spending.epsilon is not None else _NORMAL_95
 
     def noised(self, exact: NDArray[Any], entropy: Entropy) -> NoisyMoments:
         """Add each block's noise to exact sums."""

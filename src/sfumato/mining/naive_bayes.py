@@ -128,6 +128,7 @@ class NaiveBayes:
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The noisy counts of every feature that is kept. Nothing is drawn of rows: no salt."""
+        del salt
         counter = ClassCounter(data, self.space, self.labels)
         tables = counter.tables(counter.bins)
         places = self._choose(tables, entropy)
@@ -148,7 +149,9 @@ class NaiveBayes:
 
     def _table(self, places: Sequence[int], counts: NDArray[np.float64] | list[float]) -> pa.Table:
         """One row for every feature, class and bin."""
-        names, classes, bins = [], [], []
+        names: list[str] = []
+        classes: list[str] = []
+        bins: list[int] = []
         for place in places:
             size = self.space.sizes[place]
             for word in words(self.labels):

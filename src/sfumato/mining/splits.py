@@ -37,7 +37,7 @@ MOST_DEPTH = 8
 
 
 @dataclass(frozen=True)
-class Questions:
+class SplitQuestions:
     """Every question that may be asked of some columns, by public facts."""
 
     space: BinnedSpace
@@ -84,7 +84,9 @@ class SplitTrees:
     cuts: Ints
 
     @classmethod
-    def drawn(cls, questions: Questions, trees: int, depth: int, entropy: Entropy) -> SplitTrees:
+    def drawn(
+        cls, questions: SplitQuestions, trees: int, depth: int, entropy: Entropy
+    ) -> SplitTrees:
         """Trees of questions at random: a column first, so that each has the same chance."""
         sizes = np.array(questions.space.sizes)
         shape = (trees, 2**depth - 1)
@@ -220,3 +222,16 @@ def leaves_table(labels: ClassLabels, counts: NDArray[Any]) -> pa.Table:
         }
     )
 
+
+def trees_facts(space: BinnedSpace, labels: ClassLabels, trees: int, sd: float) -> dict[str, Any]:
+    """How columns are read, which classes there are, and how far counts of leaves are off."""
+    return {**space.facts(), "classes": labels.facts(), "trees": trees, "sd": sd}
+
+
+def blank_tables(space: BinnedSpace, labels: ClassLabels) -> dict[str, pa.Table]:
+    """The tables of trees, without a row."""
+    nothing = np.zeros((1, 0), dtype=np.int64)
+    return {
+        "splits": SplitTrees(space, nothing, nothing).table(),
+        "leaves": leaves_table(labels, np.zeros((1, 0, len(labels)))),
+    }

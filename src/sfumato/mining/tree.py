@@ -17,10 +17,18 @@ from sfumato.mechanisms.spending import spendings
 from sfumato.mining.bins import MOST_BINS, BinnedSpace, ClassLabels
 from sfumato.mining.class_counts import ClassCounter, table_sensitivity
 from sfumato.mining.class_model import words
-from sfumato.mining.forest import Forest
 from sfumato.mining.moments import whole_row
 from sfumato.mining.naive_bayes import ASSUMED_ROWS, clarity
-from sfumato.mining.splits import MOST_DEPTH, Questions, SplitTrees, TreesModel, leaves_table
+from sfumato.mining.random_tree import RandomTree
+from sfumato.mining.splits import (
+    MOST_DEPTH,
+    SplitQuestions,
+    SplitTrees,
+    TreesModel,
+    blank_tables,
+    leaves_table,
+    trees_facts,
+)
 from sfumato.privacy.events import Composed, Repeated
 from sfumato.privacy.units import Neighbours
 from sfumato.publish.options import choice, whole
@@ -101,7 +109,7 @@ class GreedyTree:
     @cached_property
     def choices(self) -> LevelChoices:
         """The choice of each level."""
-        share, questions = (1 - _LEAVES) / self.depth, Questions(self.space)
+        share, questions = (1 - _LEAVES) / self.depth, SplitQuestions(self.space)
         epsilon = self.spending.choice_epsilon(share)
         return LevelChoices(_score_choice(self.request, epsilon, len(questions)))
 
@@ -125,25 +133,25 @@ class GreedyTree:
     @property
     def facts(self) -> Mapping[str, Any]:
         """How columns are read, which classes there are, and how far counts are off."""
-        return _facts(self.space, self.labels, self.noise.stddev / whole_row(self.request.unit))
+        sd = self.noise.stddev / whole_row(self.request.unit)
+        return trees_facts(self.space, self.labels, 1, sd)
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The tables that will be released, without a row."""
-        return _blank(self.space, self.labels)
+        return blank_tables(self.space, self.labels)
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Grow the tree, one pass a level, and count its leaves. Weights need no salt."""
-        counter, questions = ClassCounter(data, self.space, self.labels), Questions(self.space)
+        del salt
+        counter, questions = ClassCounter(data, self.space, self.labels), SplitQuestions(self.space)
         chosen = np.zeros(0, dtype=np.int64)
         for level in range(self.depth):
             if not level:
                 tables = [table[None] for table in counter.tables(counter.bins)]
             else:
                 above = _grown(questions, chosen)
-                tables = counter.tables(
-                    counter.bins, within=above.leaves[0], layer=above.layer()
-                )
+                tables = counter.tables(counter.bins, within=above.leaves[0], layer=above.layer())
             no, yes = questions.sides(tables)
             scores = no.max(axis=1) + yes.max(axis=1)
             chosen = np.concatenate([chosen, self.choices.sample(scores, entropy)])
@@ -174,7 +182,7 @@ class Stump:
     @cached_property
     def choice(self) -> Exponential:
         """The choice of a question, the class of no, and the class of yes."""
-        many = len(Questions(self.space)) * len(self.labels) ** 2
+        many = len(SplitQuestions(self.space)) * len(self.labels) ** 2
         return _score_choice(self.request, self.spending.choice_epsilon(), many)
 
     @property
@@ -195,16 +203,17 @@ class Stump:
     @property
     def facts(self) -> Mapping[str, Any]:
         """How columns are read, and which classes there are."""
-        return _facts(self.space, self.labels, 0.0)
+        return trees_facts(self.space, self.labels, 1, 0.0)
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The tables that will be released, without a row."""
-        return _blank(self.space, self.labels)
+        return blank_tables(self.space, self.labels)
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The question, and one row of the class that each answer tells. Weights need no salt."""
-        counter, questions = ClassCounter(data, self.space, self.labels), Questions(self.space)
+        del salt
+        counter, questions = ClassCounter(data, self.space, self.labels), SplitQuestions(self.space)
         no, yes = questions.sides(counter.tables(counter.bins))
         # (class of no, class of yes, questions)
         scores = no[:, None, :] + yes[None, :, :]
@@ -222,11 +231,12 @@ def prepare(
     bins: object = None,
     depth: object = None,
     growth: object = None,
-) -> GreedyTree | Stump | Forest:
+) -> GreedyTree | Stump | RandomTree:
     """Choose how a tree is grown, by declared rows, classes and price.
 
     `growth` is "greedy", "stump" (two leaves, the whole price for one choice) or "random" (free
-    questions, the whole price for leaves); `depth` how many questions lead to a leaf.
+    questions, the whole price for the classes of leaves); `depth` how many questions lead to a
+    leaf.
     """
     assert request.target is not None
     labels = ClassLabels.of(request.target)
@@ -240,10 +250,10 @@ def prepare(
     how = grown if growth is None else choice(growth, "growth", _GROWTHS)
     if how == "stump":
         return Stump(request, space, labels, spending)
-    fitting = 5 if how == "random" else _deep(clear)
+    fitting = MOST_DEPTH if how == "random" else _deep(clear)
     deep = fitting if depth is None else whole(depth, "depth", least=1, most=MOST_DEPTH)
     if how == "random":
-        return Forest(request, space, labels, spending, trees=1, depth=deep)
+        return RandomTree(request, space, labels, spending, deep)
     return GreedyTree(request, space, labels, spending, deep)
 
 
@@ -268,7 +278,7 @@ def _score_choice(request: LearningRequest, epsilon: Fraction, candidates: int) 
     )
 
 
-def _grown(questions: Questions, chosen: NDArray[np.int64]) -> SplitTrees:
+def _grown(questions: SplitQuestions, chosen: NDArray[np.int64]) -> SplitTrees:
     """The tree of the questions of all levels so far."""
     features, cuts = questions.features[chosen], questions.cuts[chosen]
     return SplitTrees(questions.space, features[None], cuts[None])
@@ -276,18 +286,6 @@ def _grown(questions: Questions, chosen: NDArray[np.int64]) -> SplitTrees:
 
 def _told(space: BinnedSpace, labels: ClassLabels) -> dict[str, Any]:
     return {"bins": list(space.sizes), "classes": words(labels)}
-
-
-def _facts(space: BinnedSpace, labels: ClassLabels, sd: float) -> dict[str, Any]:
-    return {**space.facts(), "classes": labels.facts(), "trees": 1, "sd": sd}
-
-
-def _blank(space: BinnedSpace, labels: ClassLabels) -> dict[str, pa.Table]:
-    nothing = np.zeros((1, 0), dtype=np.int64)
-    return {
-        "splits": SplitTrees(space, nothing, nothing).table(),
-        "leaves": leaves_table(labels, np.zeros((1, 0, len(labels)))),
-    }
 
 
 MODEL = TreesModel

@@ -73,11 +73,29 @@ KINDS = {
         "sfumato.sets.counts:prepare_itemsets",
         "items",
     ),
+    "frequent": PublicationKind(
+        "of sets: the sets of items that most people have", "sfumato.sets.frequent", "items"
+    ),
     "search-log": PublicationKind(
         "of sets: what was asked for, and how often", "sfumato.sets.search_logs", "items"
     ),
     "ratings": PublicationKind(
         "of sets: how many rated each item, and how", "sfumato.sets.ratings", "items"
+    ),
+    "trips": PublicationKind(
+        "of paths: how many lead from each cell of a grid to each",
+        "sfumato.trajectory.counts:prepare_trips",
+        "points",
+    ),
+    "visits": PublicationKind(
+        "of paths: how many people were in each cell of a grid",
+        "sfumato.trajectory.counts:prepare_visits",
+        "points",
+    ),
+    "lengths": PublicationKind(
+        "of paths: how many have so many points",
+        "sfumato.trajectory.counts:prepare_lengths",
+        "points",
     ),
 }
 """In the order in which people are told of them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from sfumato.publish.measurement import (
     one_axis,
     without_postprocess,
 )
+from sfumato.stream.factors import LONGEST_ROOT, DyadicTree, SquareRoot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,12 +37,6 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.spending import Noise
     from sfumato.noise.entropy import Entropy
     from sfumato.publish.request import Request
-
-SCALE = 1 << 20
-"""The square root's entries are rounded to whole multiples of 1 / SCALE."""
-
-LONGEST_ROOT = 1 << 13
-"""The most points of a square root, whose work grows with their square."""
 
 
 def prepare(request: Request, *, method: object = None) -> Continual:
@@ -65,7 +60,7 @@ def prepare(request: Request, *, method: object = None) -> Continual:
             f"{request.columns[0]!r} has {points:,}. Take method 'tree' or a coarser step.",
         )
     ways = [
-        Continual(domain, factor, spending.noise(factor.columns.sensitivity(request)))
+        Continual(domain, factor, spending.noise(column_norms(factor).sensitivity(request)))
         for factor in factors
         for spending in spendings(request.price)
     ]
@@ -77,116 +72,6 @@ def prepare(request: Request, *, method: object = None) -> Continual:
         return float(way.ranges_variance(boxes).mean())
 
     return min(ways, key=mean_variance)
-
-
-@dataclass(frozen=True)
-class DyadicTree:
-    """Sums over dyadic blocks: a running count adds up one block for each digit 1 of its place.
-
-    Only blocks that end at an odd multiple of their length are ever used, and only they count.
-    """
-
-    points: int
-    name: ClassVar[str] = "tree"
-
-    @property
-    def levels(self) -> int:
-        """How many lengths of blocks there are: 1, 2, 4, ..."""
-        return self.points.bit_length()
-
-    @property
-    def columns(self) -> ColumnNorms:
-        """The first point is in a block of every length."""
-        return ColumnNorms(l1=self.levels, l2_squared=self.levels, signed=False)
-
-    def running(
-        self, counts: NDArray[np.int64], noise: Noise, entropy: Entropy
-    ) -> NDArray[np.float64]:
-        """Noisy running counts along the last axis."""
-        sums = np.zeros((*counts.shape[:-1], self.points + 1), dtype=np.int64)
-        np.cumsum(counts, axis=-1, out=sums[..., 1:])
-        places = np.arange(1, self.points + 1)
-        running = np.zeros(counts.shape)
-        for level in range(self.levels):
-            ends = np.arange(1 << level, self.points + 1, 2 << level)
-            blocks = sums[..., ends] - sums[..., ends - (1 << level)]
-            noisy = noise.steps(blocks, entropy).astype(np.float64)
-            used = (places >> level) & 1 == 1
-            running[..., used] += noisy[..., places[used] >> (level + 1)]
-        return running
-
-    def blocks_between(
-        self, low: NDArray[np.int64], stop: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """The sum of the squared weights of noises in the count from low up to, not with, stop."""
-        # Digits before the first one that differs stand for the same blocks, which cancel.
-        differing = np.frexp((low ^ stop).astype(np.float64))[1]
-        kept = (np.int64(1) << differing.astype(np.int64)) - 1
-        return np.asarray(
-            np.bitwise_count(low & kept).astype(np.float64) + np.bitwise_count(stop & kept)
-        )
-
-
-@dataclass(frozen=True)
-class SquareRoot:
-    """The square root of the running sum: a lower triangular matrix with itself as other factor.
-
-    Its entries depend on the distance to the diagonal alone: 1, 1/2, 3/8, ..., here in whole
-    multiples of 1 / SCALE. What undoes the rounding goes into the other factor.
-    """
-
-    points: int
-    name: ClassVar[str] = "root"
-
-    @cached_property
-    def entries(self) -> NDArray[np.int64]:
-        """The entries by distance to the diagonal, times SCALE."""
-        steps = 1 - 1 / (2 * np.arange(1, self.points))
-        entries = np.cumprod(np.append(1.0, steps)) * SCALE
-        return np.asarray(np.rint(entries), dtype=np.int64)
-
-    @cached_property
-    def weights(self) -> NDArray[np.float64]:
-        """The other factor, by distance: convolved with the entries it gives 1, 1, 1, ..."""
-        entries = self.entries.astype(np.float64)
-        weights = np.zeros(self.points)
-        for place in range(self.points):
-            before = entries[1 : place + 1] @ weights[:place][::-1]
-            weights[place] = (1 - before) / entries[0]
-        return weights
-
-    @property
-    def columns(self) -> ColumnNorms:
-        """The first column has every entry."""
-        return ColumnNorms(
-            l1=int(self.entries.sum()), l2_squared=int((self.entries**2).sum()), signed=False
-        )
-
-    def running(
-        self, counts: NDArray[np.int64], noise: Noise, entropy: Entropy
-    ) -> NDArray[np.float64]:
-        """Noisy running counts along the last axis."""
-        measured = _convolved(widened(counts, SCALE), self.entries)
-        return _convolved(noise.steps(measured, entropy).astype(np.float64), self.weights)
-
-    def blocks_between(
-        self, low: NDArray[np.int64], stop: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """The sum of the squared weights of noises in the count from low up to, not with, stop."""
-        own = np.append(0.0, np.cumsum(self.weights**2))
-        found: NDArray[np.float64] = own[stop - low]
-        for length in np.unique(stop - low).tolist():
-            chosen = (stop - low) == length
-            change = self.weights[length:] - self.weights[: self.points - length]
-            found[chosen] += np.append(0.0, np.cumsum(change**2))[low[chosen]]
-        return found
-
-
-def _convolved(rows: NDArray[Any], entries: NDArray[Any]) -> NDArray[Any]:
-    """Each series times the lower triangular matrix that has these entries by distance."""
-    size = rows.shape[-1]
-    flat = [np.convolve(row, entries)[:size] for row in rows.reshape(-1, size)]
-    return np.stack(flat).reshape(rows.shape)
 
 
 @dataclass(frozen=True)
@@ -236,7 +121,7 @@ class Continual(SingleNoise):
 
     @property
     def _missing_weight(self) -> int:
-        return self.factor.columns.missing_weight(self.noise)
+        return column_norms(self.factor).missing_weight(self.noise)
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -269,3 +154,9 @@ def _ends(boxes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64
     """The first place of each range and the one behind its last; the same for an empty range."""
     low = boxes[:, 0, 0]
     return low, np.maximum(boxes[:, 0, 1] + 1, low)
+
+
+def column_norms(factor: DyadicTree | SquareRoot) -> ColumnNorms:
+    """What one row can do to what a factor measures."""
+    norms = factor.norms()
+    return ColumnNorms(l1=norms.l1, l2_squared=norms.l2_squared, signed=False)

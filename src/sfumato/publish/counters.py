@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.counting.days import count_first
-from sfumato.publish.continual import DyadicTree
-from sfumato.publish.measurement import least_noise, noise_name
+from sfumato.publish.measurement import ColumnNorms, least_noise, noise_name
 from sfumato.publish.request import Request
 from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.stream.factors import DyadicTree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,8 @@ class Counters:
     def noise(self) -> Noise:
         """The noise of least variance that the price pays for."""
         request = Request(dataset=self.dataset, axes=(), unit=self.unit, price=self.price)
-        return least_noise(request, self._tree.columns)
+        levels = self._tree.levels
+        return least_noise(request, ColumnNorms(l1=levels, l2_squared=levels, signed=False))
 
     @property
     def _tree(self) -> DyadicTree:

@@ -40,8 +40,12 @@ KindName = Literal[
     "node-degrees",
     "items",
     "itemsets",
+    "frequent",
     "search-log",
     "ratings",
+    "trips",
+    "visits",
+    "lengths",
 ]
 """The kinds of publications by name, for whoever completes them."""
 
@@ -51,6 +55,7 @@ class KindOptions(TypedDict, total=False):
 
     at_most: int
     budget: object
+    cells: object
     coefficients: int
     depth: int
     fanout: int
@@ -79,6 +84,8 @@ class KindOptions(TypedDict, total=False):
     size: object
     threshold: object
     total: object
+    trips: object
+    visits: object
     way: object
     weights: object
     width: int

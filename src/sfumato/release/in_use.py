@@ -28,6 +28,10 @@ that its owner sent, with those that are still to be declared."""
 CONSOLE = "console.sqlite"
 """And what its console keeps of passwords and sessions, unless that is in PostgreSQL."""
 
+STREAMS = "streams.sqlite"
+"""And what its streams remember between two steps, as secret as its data, unless that is in
+PostgreSQL."""
+
 CONSENT = "consent.sqlite"
 """Where a vault keeps who agreed to what, unless its ledger is in a database elsewhere."""
 
@@ -73,7 +77,7 @@ def vault_files(folder: Path) -> tuple[Path, ...]:
     The configuration is read as it is: files are in use even of a vault that cannot be opened.
     """
     found = [folder / name for name in (VAULT, FAILURES, SECRET, ANSWERS, RELEASES, TABLES)]
-    found += [folder / f"{name}{end}" for name in (JOBS, CONSOLE) for end in _BESIDE]
+    found += [folder / f"{name}{end}" for name in (JOBS, CONSOLE, STREAMS) for end in _BESIDE]
     document: dict[str, Any] = {}
     with suppress(OSError, ValueError, RecursionError):
         document = tomllib.loads((folder / VAULT).read_text(encoding="utf-8"))

@@ -23,6 +23,7 @@ from sfumato.report.heat import heat, mosaic
 from sfumato.report.lettering import LONGEST_VALUE, cut
 from sfumato.report.numerals import share, show
 from sfumato.report.parts import ReportParts, report_page
+from sfumato.report.paths import path_blocks, paths_said
 from sfumato.report.sides import MapSide
 from sfumato.report.verify import digests
 
@@ -114,6 +115,7 @@ def page(found: Evaluation) -> str:
             limits=[Paragraph(_NEARNESS)],
             utility=[
                 Listing(said(found)),
+                *path_blocks(found.paths),
                 *_columns(found),
                 *_together(found),
                 *_worst(found),
@@ -158,6 +160,8 @@ def said(found: Evaluation) -> list[str]:
             f"original has (new people would: {share(mean.unseen)}); {share(mean.lost)} of the "
             "original's rows have one that is lost."
         )
+    if found.paths is not None:
+        told += paths_said(found.paths)
     told.append(_copied(found))
     if found.learned is not None:
         told.append(_learning(found.learned))

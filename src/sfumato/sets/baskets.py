@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.counting.grouping import ragged
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -54,10 +56,26 @@ class Baskets:
         """The same baskets with other items: `names[item]` for each."""
         return Baskets.of(self.owners, names[self.items], self.count, kinds)
 
-    def without(self, items: NDArray[np.bool_]) -> Baskets:
-        """The same baskets without some items."""
-        kept = ~items[self.items]
-        return Baskets(self.owners[kept], self.items[kept], self.count, self.kinds)
+    def beside(self, other: Baskets, pairs: NDArray[np.bool_]) -> Baskets:
+        """These baskets and those pairs of others, which must be of other owners."""
+        both = [
+            owners * np.int64(self.kinds) + items
+            for owners, items in (
+                (self.owners, self.items),
+                (other.owners[pairs], other.items[pairs]),
+            )
+        ]
+        # Both are sorted, and merging is all that a stable sort then does.
+        merged = np.sort(np.concatenate(both), kind="stable")
+        return Baskets(merged // self.kinds, merged % self.kinds, self.count, self.kinds)
+
+    def used(self, size: int) -> tuple[Ints, Ints]:
+        """The supports of sets of items, where only some of the kinds occur."""
+        there = np.bincount(self.items, minlength=self.kinds) > 0
+        kinds, place = np.flatnonzero(there), np.cumsum(there) - 1
+        dense = Baskets(self.owners, place[self.items], self.count, max(len(kinds), 1))
+        sets, counts = dense.supports(size, most=MOST_SETS)
+        return kinds[sets], counts
 
     def part(self, owners: Ints) -> Baskets:
         """The baskets of some owners, numbered as they come."""
@@ -66,7 +84,7 @@ class Baskets:
         kept = place[self.owners] >= 0
         return Baskets.of(place[self.owners[kept]], self.items[kept], len(owners), self.kinds)
 
-    @property
+    @cached_property
     def sizes(self) -> Ints:
         """How many items each owner has."""
         return np.bincount(self.owners, minlength=self.count)
@@ -128,7 +146,7 @@ class Baskets:
             for _ in range(size - 1):
                 stop = ends[self.owners[places]]
                 many = stop - places - 1
-                places, keys = _runs(places + 1, many), np.repeat(keys, many)
+                places, keys = ragged(places + 1, many), np.repeat(keys, many)
                 keys = keys * self.kinds + self.items[places]
             yield keys
             start = end
@@ -140,13 +158,6 @@ def distinct(numbers: Ints) -> Ints:
     first = np.ones(len(ordered), dtype=bool)
     first[1:] = ordered[1:] != ordered[:-1]
     return ordered[first]
-
-
-def _runs(firsts: Ints, many: Ints) -> Ints:
-    """Runs of whole numbers one after the other: each from its first, so many."""
-    steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    places: Ints = np.repeat(firsts, many) + steps
-    return places
 
 
 def _too_many(size: int) -> ParameterError:

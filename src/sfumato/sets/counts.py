@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.counting.grouping import ragged
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.spending import spendings
 from sfumato.mechanisms.threshold_keys import ThresholdKeys
@@ -222,8 +223,7 @@ def _all_sets(items: int, size: int) -> Ints:
     sets = np.arange(items)[:, None]
     for _ in range(size - 1):
         many = items - 1 - sets[:, -1]
-        starts = np.repeat(np.cumsum(many) - many, many)
-        last = np.repeat(sets[:, -1], many) + 1 + np.arange(many.sum()) - starts
+        last = ragged(sets[:, -1] + 1, many)
         sets = np.column_stack([np.repeat(sets, many, axis=0), last])
     return sets
 

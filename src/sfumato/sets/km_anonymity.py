@@ -27,7 +27,7 @@ Decision 0396.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -175,20 +175,36 @@ def _apriori(baskets: Baskets, tree: ItemTree, k: int, m: int, suppress: int) ->
     search = _Search(tree, np.bincount(baskets.items, minlength=len(cut)), cut, suppress)
     now = baskets.renamed(cut, tree.groups)
     for size in range(1, m + 1):
-        while True:
-            groups, places = np.unique(now.items, return_inverse=True)
-            sets, counts = replace(now, items=places, kinds=len(groups)).supports(
-                size, most=MOST_SETS
-            )
-            rare = groups[sets[counts < k]]
-            if not len(rare):
-                break
+        sets, counts = now.used(size)
+        while (counts < k).any():
             before = cut.copy()
-            search.rise(rare)
-            became = np.arange(tree.groups)
-            became[before] = cut
-            now = now.without(became == LEFT_OUT).renamed(became, tree.groups)
+            search.rise(sets[counts < k])
+            became, inside = np.arange(tree.groups), before != LEFT_OUT
+            became[before[inside]] = cut[inside]
+            now, sets, counts = _risen(now, became, sets, counts)
     return cut
+
+
+def _risen(baskets: Baskets, became: Ints, sets: Ints, counts: Ints) -> tuple[Baskets, Ints, Ints]:
+    """Baskets with other groups, and their sets: only those of owners whom it concerns are counted.
+
+    Whoever has a group that rose, or one that others rose to, is counted anew, and of these only
+    sets with a group that others rose to: all other sets have the owners that they had.
+    """
+    moved = became != np.arange(len(became))
+    moved &= np.bincount(baskets.items, minlength=baskets.kinds) > 0
+    risen = np.zeros(len(became), dtype=bool)
+    risen[became[moved & (became != LEFT_OUT)]] = True
+    concerned = np.zeros(baskets.count, dtype=bool)
+    concerned[baskets.owners[(moved | risen)[baskets.items]]] = True
+    mine = concerned[baskets.owners]
+    items = became[baskets.items[mine]]
+    kept = items != LEFT_OUT
+    part = Baskets.of(baskets.owners[mine][kept], items[kept], baskets.count, baskets.kinds)
+    found, many = part.used(sets.shape[1])
+    new, same = risen[found].any(axis=1), ~(moved | risen)[sets].any(axis=1)
+    sets = np.concatenate([sets[same], found[new]])
+    return part.beside(baskets, ~mine), sets, np.concatenate([counts[same], many[new]])
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sfumato import given
@@ -10,12 +11,14 @@ from sfumato.errors import ParameterError, SchemaError
 from sfumato.release.in_use import source_files
 from sfumato.release.release import Release
 from sfumato.schema.column import Role
+from sfumato.schema.forms import Points
 from sfumato.schema.names import quoted, suggestion
 from sfumato.steward.actions import source_of
 from sfumato.steward.stranger import open_stranger
 from sfumato.steward.table import Table, read
 from sfumato.synth.evaluate.compare import Form, compare
 from sfumato.synth.evaluate.learning import require_installed
+from sfumato.synth.evaluate.paths import ComparedPaths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from sfumato.engines.sources import Source
     from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
+    from sfumato.steward.stranger import Stranger
     from sfumato.synth.evaluate.result import Evaluation
 
     Progress = Callable[[float, float], None]
@@ -81,7 +85,7 @@ def compare_tables(
             files = (*people.files, *source_files(made))
             remarks = (*_left_out(people.schema, wanted), *stranger.remarks)
             form = Form(remarks, stranger.malformed, files)
-            return compare(
+            found = compare(
                 people.engine,
                 stranger.engine,
                 stranger.columns,
@@ -89,6 +93,25 @@ def compare_tables(
                 target=target,
                 progress=progress,
             )
+            return replace(found, paths=_paths(people, stranger))
+
+
+def _paths(people: Table, stranger: Stranger) -> ComparedPaths | None:
+    """What is found of paths, where rows are points and the synthetic table has all of a point."""
+    form = people.schema.form
+    if not isinstance(form, Points):
+        return None
+    held = stranger.engine.columns(stranger.engine.table)
+    kept = {one.name for one in stranger.columns}
+    if form.path not in held or not kept.issuperset((form.time, form.x, form.y)):
+        return None
+    from sfumato.trajectory.evaluate import compared_paths
+
+    told = compared_paths(people.engine, stranger.engine, people.schema, form)
+    if told is None:
+        return None
+    figures, many, (original, synthetic) = told
+    return ComparedPaths(many, figures.to_json(), (original, synthetic))
 
 
 def _wanted(schema: Schema, target: str | None) -> list[Column]:

@@ -119,17 +119,17 @@ def _release(table: Table, form: Items, found: Recoded, tree: ItemTree, **told: 
     baskets = found.baskets
     numbers = 1 + permutation(baskets.count, SystemEntropy())
     owners = numbers[baskets.owners]
-    filled, owners = np.unique(owners, return_inverse=True)
-    order = np.lexsort((baskets.items, owners))
-    labels = pa.array(tree.labels).take(pa.array(baskets.items[order]))
-    rows = pa.table({form.owner: pa.array(owners[order] + 1), form.item: labels})
+    filled = np.bincount(owners, minlength=baskets.count + 1) > 0
+    pairs = np.sort(np.cumsum(filled)[owners] * np.int64(tree.groups) + baskets.items)
+    labels = pa.array(tree.labels).take(pa.array(pairs % tree.groups))
+    rows = pa.table({form.owner: pa.array(pairs // tree.groups), form.item: labels})
     statement = (
         f"Whoever knows up to {m} items of a basket finds none that fits, or at least {k}: every "
         f"set of at most {m} of the released groups is in no basket or in at least {k}. Nothing is "
         "promised to who knows that an item is not in a basket."
     )
-    facts = {"k": k, "m": m, "algorithm": algorithm, "baskets": len(filled), "rows": len(rows),
-             "groups": len(np.unique(baskets.items))}  # fmt: skip
+    facts = {"k": k, "m": m, "algorithm": algorithm, "baskets": int(filled.sum()),
+              "rows": len(rows), "groups": len(np.unique(baskets.items))}  # fmt: skip
     holder = {"loss": found.loss, "left_out": found.left_out, "parts": len(found.cuts),
               "baskets_before": baskets.count}  # fmt: skip
     return Release(

@@ -86,7 +86,7 @@ def planned(
     unit: Unit = Rows(),  # noqa: B008  # frozen
     cost: Mapping[str, Any] | None = None,
     rows: int | None = None,
-    **options: object,
+    **options: Any,
 ) -> Learning:
     """A kind of model, planned for a table of these columns."""
     request = LearningRequest(

@@ -19,7 +19,7 @@ from sfumato.trajectory.ends import (
 )
 from sfumato.trajectory.measuring import Measuring, PathCost
 from sfumato.trajectory.paths import Paths
-from sfumato.trajectory.sampling import uniform
+from sfumato.trajectory.walking import uniform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.trajectory.ends import distance_classes, measured_lengths, settled
 from sfumato.trajectory.measuring import Measuring, PathCost
+from sfumato.trajectory.paces import CLASSES, following, pace_classes, paced
 from sfumato.trajectory.prefix_tree import measured_trees, steps_of
 from sfumato.trajectory.pruning import density
 from sfumato.trajectory.sampling import PathModel, begun
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from sfumato.noise.entropy import Entropy
     from sfumato.trajectory.paths import Paths
-    from sfumato.trajectory.prefix_tree import PrefixTree
+    from sfumato.trajectory.prefix_tree import PrefixTree, Steps
     from sfumato.trajectory.reference_systems import ReferenceSystems
 
     Ints = NDArray[np.int64]
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
 SHARES = {
     "selection": Fraction(4, 100),
-    "trees": Fraction(40, 100),
+    "trees": Fraction(36, 100),
     "turns": Fraction(4, 100),
-    "switches": Fraction(2, 100),
+    "paces": Fraction(6, 100),
     "visits": Fraction(10, 100),
     "ends": Fraction(14, 100),
     "trips": Fraction(16, 100),
@@ -81,24 +82,42 @@ class DPT:
         told = steps_of(systems, chosen, finest, steps, of_points)
         trees, deviations = measured_trees(bench, systems, chosen, told, SHARES["trees"], cap)
         moves = [systems.systems[one].neighbours.shape[1] for one in chosen]
-        widths = np.array([(one + 1) * one for one in moves])
+        widths = np.array([systems.headings * one for one in moves])
         begin = np.cumsum(widths) - widths
         wide = np.array(moves)[told.system]
         turn = bench.table(
-            begin[told.system] + told.before * wide + told.move, int(widths.sum()), told.owners,
+            begin[told.system] + told.heading * wide + told.move, int(widths.sum()), told.owners,
             SHARES["turns"], cap=cap,
         )  # fmt: skip
-        switch = bench.table(
-            told.previous * len(chosen) + told.system, (len(chosen) + 1) * len(chosen),
-            told.owners, SHARES["switches"], cap=cap,
-        )  # fmt: skip
+        pairs = self._pair_system(float(speeds.sum()) / cap)
+        paces = self._paces(bench, paths, finest, told, len(chosen), pairs)
         visits = density(bench, systems, chosen, finest, of_points, SHARES["visits"], cap=cap)
         return self._with_ends(
             bench, paths, finest,
-            PartModel(chosen, trees, deviations, _parts(turn, begin, moves),
-                      np.maximum(switch, 0).reshape(-1, len(chosen)), visits,
-                      float(speeds.sum()) / cap),
+            PartModel(chosen, trees, deviations, _parts(turn, begin, moves, systems.headings),
+                      paces, visits, pairs),
         )  # fmt: skip
+
+    def _paces(
+        self, bench: Measuring, paths: Paths, finest: Ints, told: Steps, many: int, pairs: int
+    ) -> Reals:
+        """Which pace follows which, by how fast a path must be."""
+        belongs = self.systems.above[pairs][finest]
+        last = paths.first + paths.lengths - 1
+        fast = pace_classes(
+            self.systems.systems[pairs], belongs[paths.first], belongs[last],
+            np.minimum(paths.lengths, self.most), self.systems.side,
+        )  # fmt: skip
+        classes, pace = fast[paths.path_of[paths.steps]], paced(told.system, told.move)
+        before = np.full(len(pace), 2 * many)
+        follows = told.previous < many
+        before[follows] = pace[np.flatnonzero(follows) - 1]
+        counts = bench.table(
+            (classes * (2 * many + 1) + before) * 2 * many + pace,
+            CLASSES * (2 * many + 1) * 2 * many, told.owners, SHARES["paces"], cap=self.steps,
+        )  # fmt: skip
+        stddev = self.cost.stddev(SHARES["paces"], self.steps)
+        return following(counts.reshape(CLASSES, 2 * many + 1, 2 * many), stddev)
 
     def _with_ends(
         self, bench: Measuring, paths: Paths, finest: Ints, known: PartModel
@@ -110,7 +129,7 @@ class DPT:
             density(bench, systems, known.chosen, one, paths.owners, each, cap=self.trips)
             for one in (origins, ends)
         )
-        pairs = self._pair_system(known.people)
+        pairs = known.pairs
         grid, belongs = systems.systems[pairs], systems.above[pairs]
         trips = bench.table(
             belongs[origins] * grid.size + belongs[ends], grid.size**2, paths.owners,
@@ -122,7 +141,7 @@ class DPT:
         )  # fmt: skip
         hours = begun(bench, paths, self.first_time, self.last_time, SHARES["hours"], self.trips)
         return PathModel(
-            systems, known.chosen, known.trees, known.deviations, known.turns, known.switches,
+            systems, known.chosen, known.trees, known.deviations, known.turns, known.paces,
             known.visits, starts, finish, pairs, settled(trips).reshape(grid.size, grid.size),
             lengths, hours, self.first_time, (self.last_time - self.first_time) / len(hours),
             self.every,
@@ -150,13 +169,13 @@ class PartModel:
     trees: list[PrefixTree]
     deviations: tuple[float, float, float]
     turns: list[Reals]
-    switches: Reals
+    paces: Reals
     visits: Reals
-    people: float
+    pairs: int
 
 
-def _parts(turn: Reals, begin: Ints, moves: list[int]) -> list[Reals]:
+def _parts(turn: Reals, begin: Ints, moves: list[int], many: int) -> list[Reals]:
     return [
-        np.maximum(turn[first : first + (one + 1) * one], 0).reshape(one + 1, one)
+        np.maximum(turn[first : first + many * one], 0).reshape(many, one)
         for first, one in zip(begin, moves, strict=True)
     ]

@@ -11,7 +11,8 @@ import numpy as np
 from sfumato.trajectory.ends import among
 from sfumato.trajectory.measuring import Measuring, PathCost
 from sfumato.trajectory.paths import Paths
-from sfumato.trajectory.sampling import begun, uniform
+from sfumato.trajectory.sampling import begun
+from sfumato.trajectory.walking import uniform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

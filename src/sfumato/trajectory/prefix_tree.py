@@ -1,9 +1,11 @@
 """One prefix tree of moves for each reference system: how often each move follows what came before.
 
 Below the root are the cells that steps start from, below a cell the moves out of it, and below
-these, by the move that led into the cell, the moves that follow: a Markov chain of the second order
-where there is enough, of the first where there is less. Every level of every tree holds each step
-once, so that a level of all trees together is one table of items; each level pays its own share.
+these, by where the path was heading, the moves that follow: a Markov chain of the second order
+where there is enough, of the first where there is less. A path heads where its last move led that
+was not to stay, by whichever system that was told: so one that rests for a while still knows where
+it came from. Every level of every tree holds each step once, so that a level of all trees together
+is one table of items; each level pays its own share.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ class Steps:
     system: Ints
     """The place among the chosen systems that tells it."""
     move: Ints
-    before: Ints
-    """The move that led there; the number of moves where another system told that, or none."""
+    heading: Ints
+    """The last move before that was not to stay, of whichever system; 0 where there was none."""
     previous: Ints
     """The place of the system of the step before; their number where there was none."""
     owners: Ints
@@ -55,11 +57,16 @@ def steps_of(
     follows[1:] = np.diff(steps) == 1
     previous = np.full(len(steps), len(chosen))
     previous[1:] = np.where(follows[1:], system[:-1], len(chosen))
-    moves = np.array([systems.systems[one].neighbours.shape[1] for one in chosen])
-    before = moves[system] if len(steps) else system
-    alike = follows & (previous == system)
-    before[1:] = np.where(alike[1:], move[:-1], before[1:])
-    return Steps(start, system, move, before, previous, owners[steps])
+    return Steps(start, system, move, headings(move, follows), previous, owners[steps])
+
+
+def headings(move: Ints, follows: NDArray[np.bool_]) -> Ints:
+    """Of each step the last move before it, within its path, that was not to stay; or 0."""
+    place = np.arange(len(move))
+    begun = np.maximum.accumulate(np.where(follows, 0, place))
+    moved = np.maximum.accumulate(np.where(move > 0, place, -1))
+    last = np.concatenate([[-1], moved[:-1]]) if len(move) else place
+    return np.where(last >= begun, move[last], 0) if len(move) else place
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class PrefixTree:
     moves: Reals
     """(cells, moves)"""
     after: Reals
-    """(cells, moves before, moves)"""
+    """(cells, headings, moves)"""
 
 
 def measured_trees(
@@ -102,28 +109,24 @@ def measured_trees(
     codes = ends[first[own] + cell] + steps.move
     second = measuring.table(codes, int(wide.sum()), steps.owners, shares[1], cap=cap, asked=asked)
 
-    # A step without a move of the same system before it goes to a place that nobody asks for.
-    square = wide * wide
+    around = systems.headings
+    square = wide * around
     corner = np.cumsum(square) - square
-    known = steps.before < moves[own]
-    codes = corner[first[own] + cell] + steps.before * moves[own] + steps.move
-    codes = np.where(known, codes, int(square.sum()))
+    codes = corner[first[own] + cell] + steps.heading * moves[own] + steps.move
     crowded = outstanding(np.sqrt(np.maximum(cells, 0) / wide), np.sqrt(deviations[2]))
     asked = np.flatnonzero(np.repeat(worth & crowded, square))
-    third = measuring.table(
-        codes, int(square.sum()) + 1, steps.owners, shares[2], cap=cap, asked=asked
-    )
+    third = measuring.table(codes, int(square.sum()), steps.owners, shares[2], cap=cap, asked=asked)
 
     trees = []
     for place in range(len(chosen)):
         low, many, out = first[place], sizes[place], moves[place]
         pairs = second[ends[low] : ends[low] + many * out]
-        triples = third[corner[low] : corner[low] + many * out * out]
+        triples = third[corner[low] : corner[low] + many * around * out]
         trees.append(
             PrefixTree(
                 np.maximum(cells[low : low + many], 0),
                 np.maximum(pairs, 0).reshape(many, out),
-                np.maximum(triples, 0).reshape(many, out, out),
+                np.maximum(triples, 0).reshape(many, around, out),
             )
         )
     return trees, (deviations[0], deviations[1], deviations[2])

@@ -36,7 +36,7 @@ def read_paths(rows: FormRows, form: Points) -> Paths:
     """The paths of a data set, of no person more rows than the unit allows."""
     data = rows.data
     table = data.engine.stream(kept_rows(data.table, form, data.unit, rows.salt)).read_all()
-    person, path = (_numbered(table.column(name)) for name in (PERSON, "sf_path"))
+    person, path = (numbered(table.column(name)) for name in (PERSON, "sf_path"))
     time = moments(table.column("sf_time"))
     x, y = (
         table.column(name).cast(pa.float64()).to_numpy().astype(np.float64)
@@ -83,7 +83,8 @@ def moments(values: pa.ChunkedArray) -> NDArray[np.float64]:
     return np.asarray(seconds.cast(pa.float64()).to_numpy(), dtype=np.float64)
 
 
-def _numbered(values: pa.ChunkedArray) -> NDArray[np.int64]:
+def numbered(values: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Values as numbers, in their order."""
     if not len(values):
         return np.zeros(0, dtype=np.int64)
     return np.asarray(pc.rank(values, tiebreaker="dense"), dtype=np.int64)

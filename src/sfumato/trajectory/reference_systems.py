@@ -8,6 +8,7 @@ from: nine among squares, seven among hexagons.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -90,3 +91,16 @@ class ReferenceSystems:
     def fine_cells(self, number: int) -> Ints:
         """How many of the finest cells each cell of a system has."""
         return np.bincount(self.above[number], minlength=self.systems[number].size)
+
+    @property
+    def headings(self) -> int:
+        """How many ways a path may head, none among them: the moves of the finest system."""
+        return int(self.systems[0].neighbours.shape[1])
+
+    @cached_property
+    def side(self) -> float:
+        """From one of the finest cells to the next."""
+        grid = self.systems[0]
+        cell, move = np.argwhere(grid.neighbours[:, 1:] >= 0)[0]
+        other = grid.neighbours[cell, 1 + move]
+        return float(np.hypot(*(grid.centres[cell] - grid.centres[other])))

@@ -70,5 +70,6 @@ def _off(
         side = (len(systems.above[0]) / grid.size) ** 0.5  # in sides of the finest
         counts = grid.size * grid.neighbours.shape[1]
         drowned = min(steps, counts * stddev)
-        off += side * (steps + _WANDERING * drowned)
+        # One more system costs its own noise, so one that tells next to nothing is left out.
+        off += side * (steps + _WANDERING * drowned + grid.neighbours.shape[1] * stddev)
     return off

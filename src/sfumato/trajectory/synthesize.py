@@ -78,8 +78,7 @@ class PathTwins:
     @cached_property
     def box(self) -> Box:
         """What is declared of places."""
-        (west, east), (south, north) = (_bounds(self.schema.column(one)) for one in self._places)
-        return Box(west, south, east, north)
+        return declared_box(self.schema, self.form)
 
     @property
     def _places(self) -> tuple[str, str]:
@@ -170,7 +169,7 @@ class PathTwins:
         """Read paths, bounded by person; measure them with noise; draw a twin."""
         real = read_paths(rows, self.form).thinned(self.every)
         if self.schema.column(self.form.time).kind is Kind.TEXT:
-            real = _of_a_day(real)
+            real = of_a_day(real)
         model = self.learner.learn(real, entropy)
         count = max(round(model.people), 1) if self.rows is None else self.rows
         twin = model.drawn(min(count, MOST_PATHS), entropy)
@@ -206,14 +205,7 @@ def prepare(
     steps: object = 1,
 ) -> PathTwins:
     """Make a synthesis of paths of what was asked, or say what cannot be."""
-    form, unit = request.form, request.unit
-    assert isinstance(form, Points)
-    if not unit.by_person:
-        raise ParameterError(
-            "unit_not_person",
-            "A point is not a person, so that hiding a row hides nobody's path. Declare unit = "
-            f'{{ column = "{form.path}", max_rows = 100 }}, or name the column of the person.',
-        )
+    form, unit = points_of(request), request.unit
     given.one_of(method, "method", METHODS)
     made = PathTwins(
         schema=request.schema,
@@ -230,6 +222,25 @@ def prepare(
     )
     _ = made.learner  # what is not declared is refused before anything is charged
     return made
+
+
+def points_of(request: FormRequest) -> Points:
+    """The form of points, where people are hidden; refused where the unit is a row."""
+    form = request.form
+    assert isinstance(form, Points)
+    if not request.unit.by_person:
+        raise ParameterError(
+            "unit_not_person",
+            "A point is not a person, so that hiding a row hides nobody's path. Declare unit = "
+            f'{{ column = "{form.path}", max_rows = 100 }}, or name the column of the person.',
+        )
+    return form
+
+
+def declared_box(schema: Schema, form: Points) -> Box:
+    """What a schema declares of places."""
+    (west, east), (south, north) = (_bounds(schema.column(one)) for one in (form.x, form.y))
+    return Box(west, south, east, north)
 
 
 def _within(name: str, value: Any, low: int, high: int) -> float:
@@ -262,7 +273,7 @@ def _number(value: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def _of_a_day(paths: Paths) -> Paths:
+def of_a_day(paths: Paths) -> Paths:
     """Paths by the time of day at which each begins."""
     begun = paths.times[paths.first]
     shift = (begun - begun % _DAY)[paths.path_of]

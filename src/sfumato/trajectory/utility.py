@@ -26,7 +26,8 @@ _QUESTIONS = 200
 _LEAST = 0.01
 """Shares of paths below this count as this, where an error is set against them."""
 _BINS = 20
-_ENDS, _PATTERNS, _TOP = 6, 10, 100
+_ENDS, _TOP = 6, 100
+PATTERN_GRIDS = (7, 10, 15)
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,7 +43,11 @@ class PathUtility(Shown):
     diameter: float
     """The divergence of the largest distances between points of a path."""
     patterns: float
-    """The share of the 100 commonest pairs and triples of 10 x 10 cells that are so in both."""
+    """The share of the 100 commonest pairs and triples of cells that are so in both.
+
+    The mean over grids of 7, 10 and 15 cells across: a street that lies on the border of two cells
+    of one grid makes patterns there that nobody sees in another.
+    """
 
     def to_json(self) -> dict[str, float]:
         """All of them by name."""
@@ -66,7 +71,7 @@ def utility(real: Paths, twin: Paths, box: Box) -> PathUtility:
         trips=divergence(*(_trips(one, box) for one in (real, twin))),
         travelled=divergence(*_histograms(travelled(real), travelled(twin))),
         diameter=divergence(*_histograms(diameters(real), diameters(twin))),
-        patterns=_common(*(_patterns(one, box) for one in (real, twin))),
+        patterns=float(np.mean([shared_patterns(real, twin, box, n) for n in PATTERN_GRIDS])),
     )
 
 
@@ -99,7 +104,10 @@ def _passing(paths: Paths, low: Reals, high: Reals) -> Reals:
     for place, (start, end) in enumerate(zip(low, high, strict=True)):
         inside = (paths.x >= start[0]) & (paths.x <= end[0])
         inside &= (paths.y >= start[1]) & (paths.y <= end[1])
-        shares[place] = len(np.unique(path[inside])) / max(len(paths), 1)
+        # Points lie path after path.
+        through = path[inside]
+        many = int(np.count_nonzero(np.diff(through))) + bool(len(through))
+        shares[place] = many / max(len(paths), 1)
     return shares
 
 
@@ -134,9 +142,14 @@ def diameters(paths: Paths) -> Reals:
     return np.asarray(np.hypot(*wide))
 
 
-def _patterns(paths: Paths, box: Box) -> set[int]:
+def shared_patterns(real: Paths, twin: Paths, box: Box, cells: int) -> float:
+    """The share of the commonest patterns that both have, by a grid of so many cells across."""
+    one, two = (_patterns(paths, Squares.of(box, cells, cells)) for paths in (real, twin))
+    return len(one & two) / max(len(one), 1)
+
+
+def _patterns(paths: Paths, grid: Squares) -> set[int]:
     """The commonest sequences of two and of three different cells, each by a number."""
-    grid = Squares.of(box, _PATTERNS, _PATTERNS)
     cells, path = grid.locate(paths.x, paths.y), paths.path_of
     new = np.ones(len(cells), dtype=bool)
     new[1:] = (np.diff(cells) != 0) | (np.diff(path) != 0)
@@ -150,7 +163,3 @@ def _patterns(paths: Paths, box: Box) -> set[int]:
         found.append(code[together])
     codes, many = np.unique(np.concatenate(found), return_counts=True)
     return set(codes[np.lexsort((codes, -many))[:_TOP]].tolist())
-
-
-def _common(real: set[int], twin: set[int]) -> float:
-    return len(real & twin) / max(len(real), 1)

@@ -86,6 +86,11 @@ class Answer(Release):
         return told
 
     @property
+    def in_folder(self) -> bool:
+        """Whether it is written as a folder of tables, and not as one file."""
+        return len(self.tables) > 1
+
+    @property
     def in_short(self) -> Sequence[str]:
         """What a person is told of what was written, besides its guarantee and error."""
         return ()

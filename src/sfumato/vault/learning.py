@@ -15,6 +15,7 @@ from sfumato.publish.options import several
 from sfumato.release.in_use import vault_files_around
 from sfumato.schema.column import Role
 from sfumato.schema.constraints import DeclaredRows
+from sfumato.schema.forms import Items
 from sfumato.schema.names import quoted
 from sfumato.vault.answer import Answer
 
@@ -85,11 +86,11 @@ def _features(
     features: Sequence[str] | str | None,
     target: Column | None,
 ) -> tuple[Column, ...]:
-    """The columns that are named; of items none, and otherwise all that could tell something."""
-    has_items = schema.form is not None and schema.form.name == kind.form
+    """The columns that are named; of a table of items those of its form."""
+    form = schema.form
     if features is None:
-        if has_items:
-            return ()
+        if isinstance(form, Items) and kind.form == form.name:
+            return (schema.column(form.owner), schema.column(form.item))
         raise ParameterError(
             "features_wrong",
             f"A model of kind {quoted(name)} is made of columns. Name them with --features A,B.",
@@ -136,6 +137,11 @@ class Learned(Answer):
     """A model that was paid for; it predicts by itself, and `model` is all of it."""
 
     learning: Learning = field(kw_only=True)
+
+    @property
+    def in_folder(self) -> bool:
+        """A model is one file, whatever tables it is made of."""
+        return False
 
     @property
     def model(self) -> Model:

@@ -90,5 +90,8 @@ class LearningOptions(TypedDict, total=False):
     depth: int
     bins: int
     trees: int
+    growth: str
     penalty: Number
     most: int
+    k: int
+    confidence: int

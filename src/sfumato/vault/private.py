@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from sfumato.vault.publishing import Published
     from sfumato.vault.running import ProgramAnswer
+    from sfumato.vault.stepping import Stream
     from sfumato.vault.synthesized import Synthesized
     from sfumato.vault.trying import ReleaseGate
 
@@ -217,6 +218,34 @@ class Private(Questions):
         asked = {"columns": columns, "workload": workload, "threshold": threshold, **cost}
         found: Published = self._ask("above", request_id=request_id, at_most=at_most, **asked)
         return found
+
+    @given.in_python
+    def stream(
+        self,
+        method: str = "auto",
+        *,
+        periods: int | None = None,
+        window: int | None = None,
+        days: int | None = None,
+        by: str | None = None,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        delta: Number | None = None,
+        **options: object,
+    ) -> Stream:
+        """Begin a stream of counts about people of this table, charged to its budget as a whole.
+
+        `step` of what comes back takes the rows of one period after the other, or their counts, and
+        tells the rows so far, or those of the last `window` periods; for each declared value of the
+        column `by`. It ends after so many `periods`, or never. A person counts in so many `days`
+        of them at most. `method` is auto, tree, honaker or root. What must outlive its process is a
+        feed of a vault, which takes the same.
+        """
+        from sfumato.vault.beginning import begin_stream  # most questions do without
+
+        asked = {"periods": periods, "window": window, "days": days, "by": by, **options}
+        offer = {"epsilon": epsilon, "rho": rho, "delta": delta}
+        return begin_stream(self._session, self._asker_of, self._dataset, method, offer, asked)
 
     @given.in_python
     def plan(

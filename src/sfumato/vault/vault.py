@@ -354,7 +354,7 @@ class Vault(Consoled, AnyVault):
     def close(self) -> None:
         """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""
         if "feeds" in self.__dict__:
-            self.feeds.stop_working()
+            self.feeds.close()
         if "jobs" in self.__dict__:
             self.jobs.close()
         self.close_console()

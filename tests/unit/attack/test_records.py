@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.attack.records import CodedRows, Crowd, Trait, ragged
+from sfumato.attack.records import CodedRows, Crowd, Trait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,3 @@ def test_nearest_are_those_of_all_pairs(
     held = [(person, row) for part in crowd.rows(found) for person, row in zip(*part, strict=True)]
     assert len(held) == len(set(held)) >= 50
     assert all((int(one), int(crowd.owners[row])) in pairs for one, row in held)
-
-
-def test_runs_one_after_the_other() -> None:
-    assert ragged(np.array([5, 0, 9]), np.array([2, 0, 3])).tolist() == [5, 6, 9, 10, 11]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from inspect import Parameter, signature
+from pathlib import Path
+
 import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.gate.forms import checked, family_form, family_values
+from sfumato.mining import kinds
+from sfumato.mining.catalogue import KINDS
 from sfumato.vault.families import FAMILIES
 
 
@@ -33,3 +39,17 @@ def test_every_family_has_a_form_with_words_for_people() -> None:
         form = family_form(family)
         assert len({one.name for one in form}) == len(form)
         assert all(one.told and one.schema for one in form)
+
+
+def test_every_option_of_a_kind_of_model_can_be_sent() -> None:
+    """What the command takes as --option, a client can say too."""
+    sent = {one.name for one in family_form(FAMILIES["learn"])}
+    home = Path(kinds.__file__).parent
+    asked = {name: kind.home.partition(":") for name, kind in KINDS.items()}
+    found: set[str] = set()
+    for module, _, function in asked.values():
+        if (home / f"{module}.py").exists():
+            make = getattr(import_module(f"sfumato.mining.{module}"), function or "prepare")
+            taken = signature(make).parameters.values()
+            found |= {one.name for one in taken if one.kind is Parameter.KEYWORD_ONLY}
+    assert {"clusters", "components"} <= found <= sent

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from sfumato.mining.model import Model
 
 KINDS = ["naive-bayes", "tree", "forest"]
-OPTIONS: dict[str, dict[str, Any]] = {"naive-bayes": {}, "tree": {"bins": 4}, "forest": {"trees": 2}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "naive-bayes": {},
+    "tree": {"bins": 4},
+    "forest": {"trees": 2},
+}
 MISSING = [(one, *[None] * 5, "yes", 1) for one in range(20)]
 WIDE = tuple(
     Column(f"f{place}", Kind.REAL, domain=Bounds(Decimal(-1), Decimal(1))) for place in range(60)
@@ -47,7 +51,9 @@ def sound(model: Model, rows: pa.Table) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rows", [[], MISSING, spread(1), [(*row[:6], "no", 1) for row in spread(9)]])
+@pytest.mark.parametrize(
+    "rows", [[], MISSING, spread(1), [(*row[:6], "no", 1) for row in spread(9)]]
+)
 def test_any_rows_make_a_model(kind: str, rows: list[Any]) -> None:
     """No rows, nothing but missing cells, one row, one class."""
     model = learnt(planned(kind, **OPTIONS[kind], rows=50), table(rows))
@@ -64,21 +70,27 @@ def test_any_price_makes_a_model(kind: str, epsilon: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rows", [None, 1, 10**12])
 def test_any_number_of_declared_rows_makes_a_model(kind: str, rows: int | None) -> None:
-    sound(learnt(planned(kind, **OPTIONS[kind], features=(AGE,), rows=rows), table(spread(9))), table(spread(9)))
+    sound(
+        learnt(planned(kind, **OPTIONS[kind], features=(AGE,), rows=rows), table(spread(9))),
+        table(spread(9)),
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_constant_columns_and_one_class_make_a_model(kind: str) -> None:
     still = Column("age", Kind.INTEGER, domain=Bounds(5, 5))
     only = replace(ILL, domain=Values(("yes",)))
-    sound(learnt(planned(kind, **OPTIONS[kind], features=(still,), target=only), table(spread(9))), table(spread(9)))
+    sound(
+        learnt(planned(kind, **OPTIONS[kind], features=(still,), target=only), table(spread(9))),
+        table(spread(9)),
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sixty_features_make_a_model(kind: str) -> None:
     held = {one.name: np.linspace(-2, 2, 30) for one in WIDE}
     rows = pa.table({**held, "ill": ["yes", "no", "maybe"] * 10})
-    depth = {"depth": 1} if kind == "tree" else {}
+    depth: dict[str, Any] = {"depth": 1} if kind == "tree" else {}
     sound(learnt(planned(kind, **OPTIONS[kind], **depth, features=WIDE), rows), rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,7 +101,7 @@ def test_counts_without_noise_give_the_shares_of_classes() -> None:
         ({"depth": 3}, "option_unknown"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, object], code: str) -> None:
+def test_wrong_options_are_refused(options: dict[str, Any], code: str) -> None:
     with pytest.raises(ParameterError) as caught:
         planned("naive-bayes", features=WIDE, **options)
     assert caught.value.code == code

@@ -1,4 +1,4 @@
-"""Questions about bins: sides, leaves, and trees written in tables."""
+"""SplitQuestions about bins: sides, leaves, and trees written in tables."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import pyarrow as pa
 import pytest
 
 from sfumato.mining.bins import BinnedSpace
-from sfumato.mining.splits import Questions, SplitTrees, leaf_logs
+from sfumato.mining.splits import SplitQuestions, SplitTrees, leaf_logs
 from sfumato.testing.class_learning import FEATURES, spread, table
 from sfumato.testing.entropy import SeededEntropy
 
 SPACE = BinnedSpace.of(FEATURES, 4)
-QUESTIONS = Questions(SPACE)
+QUESTIONS = SplitQuestions(SPACE)
 
 
 def test_questions_are_those_of_declared_bins() -> None:
     # Three cuts of a number or a day, three cities, and two cuts of no, unknown and yes.
     assert len(QUESTIONS) == 3 + 3 + 3 + 2 + 3
-    one = Questions(BinnedSpace(SPACE.space, (1, 1, 4, 1, 1)))
+    one = SplitQuestions(BinnedSpace(SPACE.space, (1, 1, 4, 1, 1)))
     assert len(one) == 1 + 1 + 3 + 1 + 1
 
 

@@ -18,10 +18,11 @@ from sfumato.counting.axes import Grid, Listed
 from sfumato.errors import ParameterError
 from sfumato.privacy.events import GaussianNoise, LaplaceNoise
 from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.publish.continual import LONGEST_ROOT, SCALE, DyadicTree, SquareRoot, prepare
+from sfumato.publish.continual import prepare
 from sfumato.publish.request import PredictsVariance
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
+from sfumato.stream.factors import LONGEST_ROOT, SCALE, DyadicTree, SquareRoot
 from sfumato.testing.counts import Silence, agrees, frequencies, request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
@@ -68,7 +69,7 @@ def test_square_root_is_rounded_and_its_other_factor_undoes_it() -> None:
     product = np.convolve(root.entries, root.weights)[:200]
     np.testing.assert_allclose(product, np.ones(200), rtol=0, atol=1e-9)
     # The largest column of both factors grows like log(n) / pi.
-    norm = root.columns.l2_squared / SCALE**2
+    norm = root.norms().l2_squared / SCALE**2
     assert (
         abs(norm - (1 + np.sum([math.comb(2 * k, k) ** 2 / 16**k for k in range(1, 200)]))) < 1e-4
     )

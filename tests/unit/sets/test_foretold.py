@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.sets import counts, ratings, search_logs, synthesize
+from sfumato.sets import counts, frequent, ratings, search_logs, synthesize
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KINDS = (
     counts.prepare,
     counts.prepare_itemsets,
+    frequent.prepare,
     search_logs.prepare,
     ratings.prepare,
     synthesize.prepare,

@@ -12,6 +12,7 @@ from sfumato.sets.km_anonymity import (
     LEFT_OUT,
     ItemTree,
     Recoded,
+    _risen,
     global_recoding,
     local_recoding,
     violations,
@@ -127,3 +128,22 @@ def test_local_recoding_loses_no_more_than_global() -> None:
     for seed in range(5):
         baskets = Baskets.listed(drawn(seed, owners=200), 8)
         assert local_recoding(baskets, TREE, 4, 2).loss <= global_recoding(baskets, TREE, 4, 2).loss
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_sets_after_a_rise_are_those_of_counting_all_anew(size: int, seed: int) -> None:
+    """Groups rise to one that is there, to a new one, or are left out."""
+    draw = np.random.default_rng(seed)
+    owners, items = draw.integers(0, 30, 120), draw.integers(0, 8, 120)
+    baskets = Baskets.of(owners, items, 30, 12)
+    became = np.arange(12)
+    became[[0, 1]], became[2], became[[4, 5]] = 9, 3, LEFT_OUT
+    now, sets, counts = _risen(baskets, became, *baskets.used(size))
+    left = became[baskets.items] != LEFT_OUT
+    anew = Baskets.of(baskets.owners[left], became[baskets.items][left], 30, 12)
+    assert (now.owners == anew.owners).all()
+    assert (now.items == anew.items).all()
+    expected = dict(zip(map(tuple, anew.used(size)[0].tolist()), anew.used(size)[1], strict=True))
+    assert dict(zip(map(tuple, sets.tolist()), counts.tolist(), strict=True)) == expected
+    assert len(sets) == len(expected)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.synth.evaluate.copies import Copies
     from sfumato.synth.evaluate.distances import Distance
     from sfumato.synth.evaluate.learning import Learned
+    from sfumato.synth.evaluate.paths import ComparedPaths
     from sfumato.synth.evaluate.ranges import Range
 
 FOR_THE_OWNER = "for the owner: computed from the original"
@@ -108,6 +109,8 @@ class Evaluation(Shown):
     """What differs in form: columns that lack, kinds that are others, values not declared."""
     files: tuple[Path, ...] = ()
     """What it was made from, which no report may replace."""
+    paths: ComparedPaths | None = None
+    """What was found of paths, where rows are points of them."""
 
     @property
     def propensity(self) -> float | None:
@@ -165,6 +168,7 @@ class Evaluation(Shown):
             "told_apart": self.told_apart,
             "columns": [one.json() for one in self.columns],
             "remarks": list(self.remarks),
+            **({} if self.paths is None else {"paths": self.paths.json()}),
         }
 
     @given.in_python
@@ -187,6 +191,8 @@ class Evaluation(Shown):
         facts["copies"] = f"{self.copies.exact:,}, expected {self.copies.expected:,.0f}"
         if self.told_apart is not None:
             facts["told apart"] = self.told_apart
+        if self.paths is not None:
+            facts |= {f"paths, {name}": f"{one:.3f}" for name, one in self.paths.figures.items()}
         if self.learned is not None:
             learned = self.learned
             facts[f"learning {learned.target}"] = (

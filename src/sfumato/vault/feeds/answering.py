@@ -22,11 +22,14 @@ from sfumato.release.codec import from_bytes
 from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.schema.names import quoted, suggestion
+from sfumato.stream.catalogue import AUTO
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
 from sfumato.vault.feeds.parts import PeriodOf
+from sfumato.vault.feeds.streams import BY, STEPS, StreamFeeds
 from sfumato.vault.jobs.jobs import in_postgres
 from sfumato.vault.session import Offer
+from sfumato.vault.streaming import WholeStream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,9 +43,8 @@ if TYPE_CHECKING:
     from sfumato.vault.session import AskerOf, Facts
     from sfumato.vault.vault import Vault
 
-STEPS, NOTES, LEASES = "feed-step", "feed-note", "feed-lease"
-"""The records that say what each step of a continual feed gave, what went wrong, who works."""
-_BY = "feed worker"
+NOTES, LEASES = "feed-note", "feed-lease"
+"""The records that say what went wrong, and who works."""
 _LOST = {"answer_lost", "request_reused"}
 """Refusals after which a period can never be answered: it was charged, and its noise is gone."""
 _LEASE = timedelta(seconds=60)
@@ -52,7 +54,7 @@ class Answering:
     """What is asked for the feeds of one vault, and what was answered."""
 
     def __init__(self, vault: Vault) -> None:
-        self._vault = vault
+        self._vault, self._streams = vault, StreamFeeds(vault)
         self._own: dict[tuple[str, int], bool] = {}
         """Of answered requests, by their ids and charges, whether they are the feed's own."""
 
@@ -65,8 +67,9 @@ class Answering:
             raise self._no_dates(facts, names, feed.column)
         declared = cast("Bounds", _dates(facts, found, feed.column))
         low, high = cast("date", declared.low), cast("date", declared.high)
-        placed = replace(feed, dataset=found, begins=begins or low, ends=ends or high)
-        if placed.begins < low or placed.ends > high:
+        last = date.max if feed.is_unending else ends or high
+        placed = replace(feed, dataset=found, begins=begins or low, ends=last)
+        if placed.begins < low or (placed.ends > high and not feed.is_unending):
             raise ParameterError(
                 "feed_beyond_bounds",
                 f"{quoted(feed.column)} is declared from {low} to {high}, so that no row lies "
@@ -81,21 +84,27 @@ class Answering:
         if feed.family != CONTINUAL:
             asked = FAMILIES[feed.family]
             return session.prepare(asked, asked.values(**feed.asked), facts)
-        unknown = feed.asked.keys() - {"epsilon", "rho", "delta"}
-        if unknown or not feed.asked.keys() & {"epsilon", "rho"}:
+        if not feed.asked.keys() & {"epsilon", "rho"}:
             raise ParameterError(
                 "feed_price_missing",
-                "A continual feed takes one price for all periods, and nothing else: give "
-                "--epsilon or --rho.",
+                "A continual feed takes one price for all periods: give --epsilon or --rho.",
             )
+        if "method" in feed.asked:
+            return session.admit("publish", self._streams.prepared(feed, facts), facts)
+        # One that was begun before there were methods to choose from.
         price = facts.price(Offer(**feed.asked))
         days = tuple((one.low, one.high) for one in feed.periods)
         unit = facts.declared.unit
         made = Counters(feed.name, feed.dataset, feed.column, days, unit, price)
         return session.admit("publish", made, facts)
 
-    def priced(self, feed: Feed) -> Feed:
-        """A feed whose price stays: where nobody named one, it is what it would be today."""
+    def priced(self, feed: Feed, prepared: Prepared) -> Feed:
+        """A feed whose price and method stay: where nobody named them, what they are today."""
+        if isinstance(prepared, WholeStream):
+            if feed.asked["method"] != AUTO:
+                return feed
+            chosen = {"method": prepared.method.parameters["method"]}
+            return replace(feed, asked={**feed.asked, **chosen})
         if feed.asked.keys() & {"epsilon", "rho"}:
             return feed
         pinned = replace(feed, asked={**feed.asked, "epsilon": feed.cost["epsilon"]})
@@ -153,16 +162,23 @@ class Answering:
         note = now.of(NOTES).get(feed.name, {})
         due = len(feed.due(now.time))
         return {
-            "periods": len(feed.periods),
+            "periods": None if feed.is_unending else len(feed.periods),
             "over": due,
             "answered": len(self._answered(feed)),
             "lost": list(note.get("lost", ())),
             "trouble": note.get("trouble"),
         }
 
+    def close(self) -> None:
+        """Let go of what streams remember."""
+        self._streams.close()
+
     def _answer(self, feed: Feed, period: Period) -> None:
         prepared, session = self.prepared(feed), self._vault.session
         who = self._asker_of(feed)
+        if isinstance(prepared, WholeStream):
+            self._streams.answer(feed, period, prepared, who)
+            return
         if not isinstance(prepared, Counters):
             part, request = PeriodOf(feed, period), feed.request_id(period)
             session.answer(prepared, who, request_id=request, part=part)
@@ -179,7 +195,7 @@ class Answering:
             told = {"block": block, "made": made_at.isoformat(timespec="seconds")}
             return Amendment(records={key: told})
 
-        self._vault.ledger.amend(once, operator=_BY)
+        self._vault.ledger.amend(once, operator=BY)
 
     def _answered(self, feed: Feed) -> Mapping[str, ChargeRequest | Mapping[str, Any]]:
         """What was answered, by period: the request that was charged, or what a step gave."""
@@ -221,8 +237,11 @@ class Answering:
 
     def _running(self, feed: Feed, told: Sequence[Period]) -> list[FeedItem]:
         steps = cast("Mapping[str, Mapping[str, Any]]", self._answered(feed))
+        prepared = self.prepared(feed)
+        if isinstance(prepared, WholeStream):
+            return self._streams.items(prepared, told, steps)
         blocks = {one.number: steps[one.name]["block"] for one in feed.periods if one.name in steps}
-        counters = cast("Counters", self.prepared(feed))
+        counters = cast("Counters", prepared)
         found = []
         for one in told:
             total, off = counters.running(blocks, one.number)
@@ -248,13 +267,13 @@ class Answering:
             told = {"host": host, "until": (now.time + _LEASE).isoformat(timespec="seconds")}
             return Amendment(records={(LEASES, feed.name): told})
 
-        return bool(self._vault.ledger.amend(take, operator=_BY).records)
+        return bool(self._vault.ledger.amend(take, operator=BY).records)
 
     def _note(self, feed: Feed, note: Mapping[str, Any]) -> None:
         """Write down what went wrong, where that is news."""
         ledger = self._vault.ledger
         if ledger.records(NOTES).get(feed.name) != note:
-            ledger.record(NOTES, feed.name, dict(note), operator=_BY)
+            ledger.record(NOTES, feed.name, dict(note), operator=BY)
 
     def _facts(self, feed: Feed) -> Facts:
         return self._vault.session.facts(self._asker_of(feed), feed.dataset)

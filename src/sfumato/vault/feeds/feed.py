@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+NEVER = "never"
+"""In the place of the last day: a continual feed that has none."""
 CONTINUAL = "continual"
 """The family of a feed whose periods all tell the rows from its beginning on."""
 
@@ -42,11 +44,20 @@ class Feed(Shown):
     to: tuple[str, ...] = ()
     """To whom it is open, besides whom it is made for."""
     stopped: datetime | None = None
+    is_unending: bool = False
+    """Whether it was decided without a last day."""
 
     @cached_property
     def periods(self) -> tuple[Period, ...]:
         """All that it will ever tell of, in order."""
-        return periods(self.every, self.begins, self.ends)
+        return periods(self.every, self.begins, self.ends, cut=self.is_unending)
+
+    @property
+    def span(self) -> str:
+        """From when to when it tells, in words."""
+        if self.is_unending:
+            return f"from {self.begins} on, without end"
+        return f"from {self.begins} to {self.ends}"
 
     @property
     def is_continual(self) -> bool:
@@ -96,6 +107,7 @@ class Feed(Shown):
             "purpose": self.purpose,
             "to": list(self.to),
             "stopped": None if self.stopped is None else self.stopped.isoformat(),
+            "unending": self.is_unending,
         }
 
     @classmethod
@@ -117,13 +129,14 @@ class Feed(Shown):
             purpose=told["purpose"],
             to=tuple(told["to"]),
             stopped=None if stopped is None else datetime.fromisoformat(stopped),
+            is_unending=told.get("unending", False),
         )
 
     @property
     def in_words(self) -> str:
         """What it asks, in one line."""
         if self.is_continual:
-            return f"rows of {self.dataset} up to the end of each {self.every}"
+            return self._counted_in_words
         if "asked" in self.asked:
             return str(self.asked["asked"])
         words = [str(self.asked[one]) for one in ("kind", "method") if one in self.asked]
@@ -131,12 +144,25 @@ class Feed(Shown):
         listed = columns if isinstance(columns, str) else ", ".join(columns)
         return " ".join([self.family, *words, "of", listed or "all columns", "in", self.dataset])
 
+    @property
+    def _counted_in_words(self) -> str:
+        what, window = self.asked, self.asked.get("window")
+        each = f" for each {what['by']}" if "by" in what else ""
+        if window is None:
+            return f"rows of {self.dataset} up to the end of each {self.every}{each}"
+        if what.get("method") == "w-event":  # whose window is what is hidden, not what is told
+            return (
+                f"rows of {self.dataset} in each {self.every}{each}, any {window} hidden together"
+            )
+        return f"rows of {self.dataset} in the last {window} of each {self.every}{each}"
+
     def _card(self) -> Card:
         whole = self.whole_in_words
         facts = {
             "Asks": self.in_words,
-            "Every": f"{self.every}, {self.begins} to {self.ends}, by {self.column}",
-            "Costs": f"{whole} in all, {len(self.periods)} periods",
+            "Every": f"{self.every}, {self.span}, by {self.column}",
+            "Costs": f"{whole} in all"
+            + ("" if self.is_unending else f", {len(self.periods)} periods"),
             "Open to": ", ".join(self.to) or "nobody else",
         }
         facts |= {} if self.stopped is None else {"Stopped": str(self.stopped.date())}

@@ -18,10 +18,11 @@ from sfumato.errors import ParameterError
 from sfumato.ledger.records import Amendment
 from sfumato.privacy.events import Repeated
 from sfumato.schema.names import quoted, suggestion
+from sfumato.stream.catalogue import AUTO
 from sfumato.vault.config import asking
 from sfumato.vault.config import check_name as check_written
 from sfumato.vault.feeds.answering import Answering
-from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
+from sfumato.vault.feeds.feed import CONTINUAL, NEVER, Feed, FeedItem
 from sfumato.vault.feeds.workers import FeedWorker
 from sfumato.vault.folder import note_request
 from sfumato.vault.jobs.asking import asked_plainly
@@ -68,11 +69,13 @@ class Feeds(Shown):
 
         Either `sql`, or a `family` ("publish", "synthesize", "above") of a `dataset` with what its
         method takes, or family "continual": the rows from the beginning on, told after each period
-        for one price. Rows belong to the period that their `column` of dates says; `every` is day,
-        week, month, quarter, year or days such as "10d"; it `begins` and `ends` with what is
-        declared of the column unless told otherwise. A period is answered once it is over and
-        `delay` days have passed. `epsilon` or `rho`
-        is the price of each period. `to` are principals who may read it, or "public".
+        for one price, by a `method` (auto, tree, honaker, root, ...), in the last `window` periods
+        alone, of each person in at most so many `days`, for each value of the column `by`; such a
+        one may have "never" for `ends`. Rows belong to the period that their `column` of dates
+        says; `every` is day, week, month, quarter, year or days such as "10d"; it `begins` and
+        `ends` with what is declared of the column unless told otherwise. A period is answered once
+        it is over and `delay` days have passed. `epsilon` or `rho` is the price of each period, of
+        a continual one that of all. `to` are principals who may read it, or "public".
         """
         check_written(given.text(name, "name"), "A feed")
         kind, plain = _asked(sql, family, dataset, asked)
@@ -84,6 +87,7 @@ class Feeds(Shown):
             every=given.text(every, "every"),
             begins=date.min,
             ends=date.max,
+            is_unending=_never(ends, kind),
             delay=_delay(delay),
             asked=plain,
             cost={},
@@ -93,7 +97,7 @@ class Feeds(Shown):
         )
         placed = self._answering.placed(draft, _day(begins, "begins"), _day(ends, "ends"))
         prepared = self._answering.prepared(placed)
-        return self._answering.priced(replace(placed, cost=prepared.parameters["cost"]))
+        return self._answering.priced(replace(placed, cost=prepared.parameters["cost"]), prepared)
 
     @given.in_python
     def add(
@@ -218,6 +222,11 @@ class Feeds(Shown):
         if "_worker" in self.__dict__:
             self._worker.stop(seconds)
 
+    def close(self) -> None:
+        """Work no more, and let go of what streams remember."""
+        self.stop_working()
+        self._answering.close()
+
     def _changed(self, name: str, operator: str, change: Any) -> Feed:
         self.get(name)
 
@@ -273,7 +282,7 @@ def _asked(
     if family is None:
         return "query", plain_values({"asked": given.text(sql, "sql"), **asked}, ())
     if given.text(family, "family") == CONTINUAL:
-        return CONTINUAL, plain_values(asked, ())
+        return CONTINUAL, {"method": AUTO, **plain_values(asked, ())}
     return family, asked_plainly(family, asked)
 
 
@@ -286,8 +295,21 @@ def _delay(days: object) -> int:
     return found
 
 
+def _never(ends: date | str | None, family: str) -> bool:
+    """Whether a feed is to have no end, which only one price for all periods allows."""
+    if ends == NEVER and family != CONTINUAL:
+        raise ParameterError(
+            "feed_never_ends",
+            "A feed that never ends would cost more than any budget, because each of its periods "
+            "costs. Give --ends a day, or count on by --continual, which has one price.",
+        )
+    return ends == NEVER
+
+
 def _day(said: date | str | None, name: str) -> date | None:
-    if said is None or type(said) is date:
+    if said is None or (name == "ends" and said == NEVER):
+        return None
+    if type(said) is date:
         return said
     try:
         return date.fromisoformat(given.text(said, name))

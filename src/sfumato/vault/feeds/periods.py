@@ -47,8 +47,11 @@ class Period:
         return {"period": self.name, "from": self.low.isoformat(), "to": self.high.isoformat()}
 
 
-def periods(every: str, begins: date, ends: date) -> tuple[Period, ...]:
-    """All periods from one day to another; the first and last may be cut short by them."""
+def periods(every: str, begins: date, ends: date, *, cut: bool = False) -> tuple[Period, ...]:
+    """All periods from one day to another; the first and last may be cut short by them.
+
+    More than can be are refused, or else `cut` off.
+    """
     if begins > ends:
         raise ParameterError(
             "feed_ends_early",
@@ -56,6 +59,8 @@ def periods(every: str, begins: date, ends: date) -> tuple[Period, ...]:
         )
     found = []
     for number, (name, low, high) in enumerate(_cut(every, begins, ends), start=1):
+        if number > MOST_PERIODS and cut:
+            break
         if number > MOST_PERIODS:
             raise ParameterError(
                 "feed_too_long",

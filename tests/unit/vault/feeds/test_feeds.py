@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +12,7 @@ from xml.etree import ElementTree as ET
 import pyarrow as pa
 import pytest
 
-import sfumato as sf
 from sfumato.ledger.base import Ledger
-from sfumato.publish.counters import Counters
 from sfumato.release.codec import from_bytes
 from sfumato.testing.ledgers import code_of
 from sfumato.vault.feeds import answering
@@ -23,6 +20,7 @@ from sfumato.vault.feeds.feed import FeedItem
 from sfumato.vault.feeds.formats import written
 
 if TYPE_CHECKING:
+    import sfumato as sf
     from sfumato.vault.feeds.feed import Feed
 
 SQL = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
@@ -88,42 +86,6 @@ def test_a_period_is_due_when_its_last_day_and_the_delay_are_over(vault: sf.Vaul
         assert len(feed.due(datetime.fromisoformat(day).replace(tzinfo=UTC))) == due
     stopped = vault.feeds.stop("cities", operator="Ann")
     assert stopped.due(datetime.max.replace(tzinfo=UTC)) == feed.periods
-
-
-def test_counters_tell_all_rows_so_far_for_one_price_and_once(
-    vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    feed = add(vault, "so-far", family="continual", dataset="visits", epsilon=4)
-    assert feed.whole_cost == {"epsilon": "4"}
-    assert vault.feeds.work() == 7
-    assert left(vault) == 6
-    told = vault.feeds.read("so-far")
-    for one in told:
-        days = (one.period.high - feed.begins).days + 1
-        [found] = one.table.column("rows").to_pylist()
-        assert abs(found - 30 * days) < 20 * one.error["rows"]["sd"]
-    # A step that is counted again, as after a crash before it was noted, has the same noise and
-    # changes nothing that was told.
-    answer = vault.feeds._answering._answer
-    monkeypatch.setattr(Counters, "counted", lambda *_: 0)
-    for period in feed.periods:
-        answer(feed, period)
-    assert [one.table for one in vault.feeds.read("so-far")] == [one.table for one in told]
-    assert left(vault) == 6
-
-
-def test_of_a_person_with_more_rows_the_first_count_over_all_blocks(vault: sf.Vault) -> None:
-    """Per level no more than max_rows of a person, whichever blocks they fall into."""
-    feed = add(vault, "so-far", family="continual", dataset="visits", epsilon=1)
-    counters = vault.feeds._answering.prepared(feed)
-    assert isinstance(counters, Counters)
-    with vault.session.store.together(("visits",), ()) as datasets:
-        data = datasets["visits"]
-        capped = replace(counters, unit=sf.Entity("patient", max_rows=1))
-        odd = (1, 3, 5, 7)
-        assert sum(counters.counted(data, step) for step in odd) > 1950
-        assert sum(capped.counted(data, step) for step in odd) <= 1950
-        assert capped.counted(data, 4) > 1900
 
 
 def test_what_cannot_be_is_refused_and_nothing_kept(vault: sf.Vault) -> None:

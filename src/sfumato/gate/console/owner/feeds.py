@@ -43,7 +43,8 @@ def _facts(visit: Visit, errors: Any = None) -> dict[str, Any]:
     found = [
         {
             **one.to_json(),
-            "periods": len(one.periods),
+            "span": one.span,
+            "periods": None if one.is_unending else len(one.periods),
             "whole": ", ".join(f"{name} {amount}" for name, amount in one.whole_cost.items()),
         }
         for one in visit.vault.feeds.list(principal=visit.principal)

@@ -1,0 +1,138 @@
+"""Places of one person, moved at random before they leave: what `sfumato locate` does.
+
+Nobody is trusted with the true places: this runs where they are, needs no vault, and keeps nothing.
+The map is told, never read off the places. Decision 0422.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato import given
+from sfumato.engines.sources import open_source
+from sfumato.errors import ParameterError, SchemaError
+from sfumato.release.in_use import source_files
+from sfumato.release.release import Guarantee, Provenance, Release, today
+from sfumato.schema.names import quoted, suggestion
+from sfumato.trajectory.cells import Box
+from sfumato.trajectory.location import tell_locations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.engines.sources import Source
+    from sfumato.privacy.numbers import Number
+
+    Reals = NDArray[np.float64]
+
+_METRES = 6_378_137 * math.pi / 180
+"""Of a degree of longitude on the equator; elsewhere by the cosine, and never less."""
+_NORTH = 110_574.0
+"""Of a degree of latitude, where it is shortest."""
+UNITS = ("degrees", "metres")
+
+
+def locate(
+    source: Source,
+    at: Sequence[str],
+    box: Sequence[float],
+    *,
+    epsilon: Number,
+    unit: str = "degrees",
+) -> Release:
+    """Tell the places of one person by planar noise: epsilon for each metre and each place.
+
+    `at` names the columns of places, east first; `box` is the map: west, south, east, north. Every
+    row is a place of the same person, and all of them together cost as many times epsilon.
+    """
+    names = [given.text(one, "a column of places") for one in at]
+    given.one_of(unit, "unit", UNITS)
+    map_ = _box(box, unit)
+    if len(names) != 2 or names[0] == names[1]:
+        raise ParameterError(
+            "place_columns", "Places have two columns. Name them: --at lon,lat, east first."
+        )
+    places = _read(source, names)
+    scale = _scale(map_, unit)
+    corner = np.array([map_.west, map_.south])
+    flat = Box(0.0, 0.0, *((np.array([map_.east, map_.north]) - corner) * scale))
+    told = tell_locations((places - corner) * scale, flat, epsilon=epsilon)
+    moved = np.round(told.places / scale + corner, 6 if unit == "degrees" else 2)
+    meter = told.meter
+    statement = (
+        f"Places up to r metres apart are told apart by at most a factor e^(r x {meter.epsilon}) "
+        f"each. {meter.places:,} places of one person cost {float(meter.total):g} for each metre "
+        f"together: epsilon 1 hides {float(1 / meter.total) if meter.places else math.inf:.3g} "
+        "metres. This is no private path."
+    )
+    facts = {
+        "epsilon_per_metre": float(meter.epsilon), "places": meter.places,
+        "total_per_metre": float(meter.total), "radius95": told.radius95, "box": list(map_),
+        "unit": unit,
+    }  # fmt: skip
+    return Release(
+        {"places": pa.table({name: moved[:, axis] for axis, name in enumerate(names)})},
+        Guarantee("geo-indistinguishability", statement, facts),
+        Provenance("locate", facts, fingerprint="", made=today()),
+        {name: {"radius95": told.radius95} for name in ("place",)},
+        kept=source_files(source),
+    )
+
+
+def _box(box: Sequence[float], unit: str) -> Box:
+    try:
+        west, south, east, north = (float(one) for one in box)
+    except (TypeError, ValueError):
+        west = south = east = north = math.nan
+    right = west < east and south < north and all(map(math.isfinite, (west, south, east, north)))
+    if unit == "degrees":
+        right = right and west >= -180 and east <= 180 and south >= -85 and north <= 85
+    if not right:
+        raise ParameterError(
+            "box_wrong",
+            "The map must be four numbers, west, south, east, north, the first two below the last "
+            "two; of degrees from -180 to 180 and from -85 to 85. Give --box -8.7,41.1,-8.5,41.3; "
+            "where places are in metres, add --unit metres.",
+        )
+    return Box(west, south, east, north)
+
+
+def _scale(box: Box, unit: str) -> Reals:
+    """Metres of a degree, east and north; never more than on the ground, so that noise suffices."""
+    if unit == "metres":
+        return np.ones(2)
+    farthest = max(abs(box.south), abs(box.north))
+    return np.array([_METRES * math.cos(math.radians(farthest)), _NORTH])
+
+
+def _read(source: Source, names: Sequence[str]) -> Reals:
+    with closing(open_source(source)) as engine:
+        held = engine.columns(engine.table)
+        for name in names:
+            if name not in held:
+                raise SchemaError(
+                    "column_missing",
+                    f"The table has no column {quoted(name)}; " + suggestion(name, list(held)),
+                )
+        columns = [exp.column(name, quoted=True) for name in names]
+        table = engine.run(exp.select(*columns).from_(engine.table.copy()))
+    try:
+        found = [table.column(name).cast(pa.float64()).to_numpy() for name in names]
+    except pa.ArrowInvalid:
+        found = [np.array([math.nan])]
+    places = np.stack(found, axis=-1) if len(found) == 2 else np.full((1, 2), math.nan)
+    if not np.isfinite(places).all():
+        raise SchemaError(
+            "places_not_numbers",
+            f"Every place needs two numbers, in {quoted(names[0])} and {quoted(names[1])}, and "
+            "some row has none. Leave such rows out.",
+        )
+    return np.asarray(places, dtype=np.float64)

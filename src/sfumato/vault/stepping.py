@@ -1,0 +1,203 @@
+"""A stream in memory: charged to a table's budget, then told what comes, period by period."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sqlglot import exp
+
+from sfumato.cards import Card, CardTable, Shown
+from sfumato.engines.sources import open_source
+from sfumato.errors import ParameterError
+from sfumato.noise.entropy import SystemEntropy
+from sfumato.schema.names import quoted
+from sfumato.vault.streaming import Reached, take_step
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sfumato.noise.entropy import Entropy
+    from sfumato.release.release import Guarantee
+    from sfumato.vault.answer import Answer
+    from sfumato.vault.streaming import WholeStream
+
+
+class KeptEntropy(SystemEntropy):
+    """The operating system's entropy, whose words are kept and given again from the beginning."""
+
+    def __init__(self, kept: list[NDArray[np.uint64]]) -> None:
+        self._kept, self._at = kept, 0
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Draw `count` words: those that were drawn here before, or else new ones."""
+        if self._at == len(self._kept):
+            self._kept.append(super().words(count))
+        self._at += 1
+        return self._kept[self._at - 1]
+
+
+@dataclass
+class InMemory:
+    """How far a stream is, for as long as its process lives."""
+
+    _reached: Reached
+    _words: list[NDArray[np.uint64]] = field(default_factory=list)
+    """What was drawn for the next step, should that be interrupted."""
+
+    def reached(self, stream: str) -> Reached:
+        """The last step."""
+        del stream
+        return self._reached
+
+    def tape(self, stream: str, step: int) -> Entropy:
+        """The entropy of the next step: the same words however often it is begun."""
+        del stream, step
+        return KeptEntropy(self._words)
+
+    def settle(self, stream: str, reached: Reached) -> Reached:
+        """Remember one more step."""
+        del stream
+        self._reached, self._words = reached, []
+        return reached
+
+
+@dataclass(frozen=True, repr=False)
+class StreamStep(Shown):
+    """What one step of a stream told."""
+
+    number: int
+    table: pa.Table
+    error: dict[str, dict[str, float]]
+    note: str = ""
+
+    @property
+    def values(self) -> list[Any]:
+        """One figure for each cell."""
+        found: list[Any] = self.table.column("rows").to_pylist()
+        return found
+
+    @property
+    def stddev(self) -> float:
+        """How far each figure is off."""
+        return self.error["rows"]["sd"]
+
+    def _card(self) -> Card:
+        rows = [tuple(map(str, one.values())) for one in self.table.slice(0, 10).to_pylist()]
+        more = max(0, self.table.num_rows - 10)
+        shown = CardTable(tuple(self.table.column_names), rows, more)
+        return Card(f"step {self.number}, off by {self.stddev:.4g}", {}, shown)
+
+
+@dataclass(repr=False)
+class Stream(Shown):
+    """A stream whose whole price is paid: `step` takes what a period brought, `told` has it all.
+
+    It lives as long as its process. What must outlive it is a feed of a vault.
+    """
+
+    whole: WholeStream
+    receipt: str
+    told: list[StreamStep] = field(default_factory=list)
+    _memory: InMemory | None = None
+    _rows: Counter[Any] = field(default_factory=Counter)
+    """By person the rows, or the periods, that counted so far."""
+
+    @classmethod
+    def begun(cls, whole: WholeStream, answer: Answer) -> Stream:
+        """A stream by what was stored under its charge."""
+        state = json.loads(answer.table.column("state")[0].as_py())
+        return cls(whole, answer.entry, _memory=InMemory(Reached(0, state, {})))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all steps together promise, and to whom."""
+        return self.whole.guarantee
+
+    def step(self, came: Any) -> StreamStep:
+        """Tell one more period, of which the rows came, or how many in each cell.
+
+        Rows are a table, bounded by person here. Of counts whoever counts promises the same: no
+        person in more rows, or periods, than the guarantee says.
+        """
+        assert self._memory is not None
+        before = self._memory.reached(self.receipt)
+        periods = self.whole.request.periods
+        if periods is not None and before.step >= periods:
+            raise ParameterError(
+                "stream_over",
+                f"The stream was paid for {periods:,} periods, and all are told. Begin another; "
+                "one without periods= never ends.",
+            )
+        counts = self._counts(came)
+        reached = take_step(self._memory, self.receipt, self.whole.method, before, counts)
+        told = reached.told
+        table, error = self.whole.table(told["values"]), self.whole.error(told["sd"])
+        self.told.append(StreamStep(reached.step, table, error, told.get("note", "")))
+        return self.told[-1]
+
+    def _counts(self, came: Any) -> NDArray[np.int64]:
+        cells = self.whole.request.cells
+        if isinstance(came, int) and not isinstance(came, bool):
+            came = [came]
+        if isinstance(came, list | tuple | np.ndarray):
+            counts = np.asarray(came)
+            if counts.shape == (cells,) and counts.dtype.kind in "iu" and (counts >= 0).all():
+                return counts.astype(np.int64)
+            raise ParameterError(
+                "stream_counts_wrong",
+                f"A step takes {cells:,} whole numbers of at least 0, one for each cell, or a "
+                "table of rows.",
+            )
+        return self._of_rows(came)
+
+    def _of_rows(self, table: Any) -> NDArray[np.int64]:
+        unit, by = self.whole.request.unit, self.whole.by
+        names = [one for one in (unit.column, by) if one is not None]
+        engine = open_source(table)
+        try:
+            missing = [one for one in names if one not in engine.columns(engine.table)]
+            if missing:
+                raise ParameterError(
+                    "stream_columns_missing",
+                    f"The rows of a step need the columns {', '.join(map(quoted, missing))}.",
+                )
+            wanted: list[exp.Expr] = [exp.column(one, quoted=True) for one in names]
+            wanted = wanted or [exp.Literal.number(1)]
+            found = engine.run(exp.select(*wanted).from_(engine.table))
+        finally:
+            engine.close()
+        columns: Sequence[list[Any]] = [one.to_pylist() for one in found.columns]
+        people = columns[0] if unit.column is not None else None
+        kept = range(found.num_rows) if people is None else self._allowed(people)
+        if by is None:
+            return np.array([len(kept)], dtype=np.int64)
+        counted = Counter(columns[-1][place] for place in kept)
+        return np.array([counted[one] for one in self.whole.values], dtype=np.int64)
+
+    def _allowed(self, people: Sequence[Any]) -> Sequence[int]:
+        """The places of rows that count: of each person the first ones, or first periods."""
+        request, kept, here = self.whole.request, list[int](), Counter[Any]()
+        for place, person in enumerate(people):
+            if person is None:
+                continue
+            before = self._rows[person] + (0 if request.days else here[person])
+            most = request.days or request.unit.max_rows
+            if before < most and here[person] < request.unit.max_rows:
+                here[person] += 1
+                kept.append(place)
+        for person, rows in here.items():
+            self._rows[person] += 1 if request.days else rows
+        return kept
+
+    def _card(self) -> Card:
+        steps = [(str(one.number), str(one.values), f"{one.stddev:.4g}") for one in self.told]
+        table = CardTable(("Step", "Rows", "Sd"), steps[-10:], max(0, len(steps) - 10))
+        facts = {"Guarantee": self.guarantee.statement}
+        return Card(f"{len(steps)} steps told", facts, table if steps else None)

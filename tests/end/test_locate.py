@@ -1,0 +1,93 @@
+"""`sfumato locate`: places moved at random, what they cost together, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.csv as csv
+import pytest
+
+from sfumato.cli.main import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BOX = "-8.7,41.1,-8.5,41.3"
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Path:
+    rows = "\n".join("-8.61,41.15,home" for _ in range(200))
+    (tmp_path / "places.csv").write_text(f"lon,lat,what\n{rows}\n")
+    return tmp_path
+
+
+def told(places: Path, capsys: pytest.CaptureFixture[str], *more: str, code: int = 0) -> str:
+    asked = ["locate", str(places / "places.csv"), "--at", "lon,lat", "--box", BOX]
+    asked += ["--epsilon-per-metre", "0.01", "-o", str(places / "told.csv"), *more]
+    assert run(asked) == code
+    captured = capsys.readouterr()
+    return captured.err if code else captured.out
+
+
+def test_places_are_moved_by_as_much_as_is_said(
+    places: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = json.loads(told(places, capsys, "--json"))
+    moved = csv.read_csv(places / "told.csv")
+    assert moved.column_names == ["lon", "lat"]  # nothing else leaves
+    east = (np.asarray(moved.column("lon")) + 8.61) * 111_320 * np.cos(np.radians(41.15))
+    north = (np.asarray(moved.column("lat")) - 41.15) * 111_000
+    far = np.hypot(east, north)
+    # Planar Laplace at 0.01: mean 200 m, of 200 places within 75 with a chance far above 1 - 1e-6.
+    assert 125 < far.mean() < 275
+    assert (far < said["radius95"] * 1.02).mean() > 0.85
+    assert said["radius95"] == pytest.approx(474, rel=0.03)
+
+
+def test_the_meter_adds_up(places: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = told(places, capsys)
+    assert "200 places of one person cost 2 for each metre together" in said
+    assert "epsilon 1 hides 0.5 metres" in said
+    beside = json.loads((places / "told.csv.json").read_text())
+    assert "no private path" in json.dumps(beside)
+
+
+def test_places_beyond_the_map_are_told_within_it(
+    places: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told(places, capsys, "--box", "-8.60,41.1,-8.5,41.3")
+    east = np.asarray(csv.read_csv(places / "told.csv").column("lon"))
+    assert east.min() >= -8.6
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--at", "lon,north"], "no column 'north'"),
+        (["--at", "lon"], "two columns"),
+        (["--at", "lon,what"], "two numbers"),
+        (["--box", "1,2,3"], "four numbers"),
+        (["--box", "-8.5,41.1,-8.7,41.3"], "four numbers"),
+        (["--box", "0,0,1000,1000"], "four numbers"),
+        (["--epsilon-per-metre", "0"], "epsilon"),
+        (["--epsilon-per-metre", "much"], "epsilon"),
+        (["--epsilon-per-metre", "15"], "epsilon times step"),
+        (["--unit", "miles"], "unit"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    places: Path, capsys: pytest.CaptureFixture[str], more: list[str], said: str
+) -> None:
+    assert said in told(places, capsys, *more, code=2)
+    assert not (places / "told.csv").exists()
+
+
+def test_metres_are_taken_as_they_are(places: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (places / "places.csv").write_text("lon,lat\n" + "500,500\n" * 50)
+    told(places, capsys, "--unit", "metres", "--box", "0,0,1000,1000")
+    far = np.asarray(csv.read_csv(places / "told.csv").column("lon"))
+    assert far.std() > 10
+    assert 0 <= far.min() <= far.max() <= 1000

@@ -1,0 +1,147 @@
+"""The file of a pan-private counter: whole, the owner's, one answer until something new came."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.errors import BudgetError, OutputError, ParameterError, SfumatoError, SourceError
+from sfumato.stream import pan_file
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("members.csv").write_text("member\n" + "\n".join(map(str, range(3000))) + "\n")
+    visits = [one for one in range(1500) for _ in range(1 + one % 3)]
+    Path("monday.csv").write_text("who,member\n" + "\n".join(f"x,{one}" for one in visits) + "\n")
+    return tmp_path
+
+
+def made(**more: Any) -> Path:
+    path = Path("seen.pan")
+    facts = {"epsilon": "1.5", "reads": 2, **more}
+    pan_file.new(path, "members.csv", "member", **facts)
+    return path
+
+
+def test_visits_are_taken_in_and_told() -> None:
+    path = made(output_epsilon=5, reads=1)
+    before = path.stat().st_size
+    record = pan_file.update(path, "monday.csv")
+    assert record.updates == 1
+    _, answer = pan_file.read(path)
+    assert answer["share"] == pytest.approx(0.5, abs=5 * answer["sd"])
+    assert answer["sd"] < 0.04
+    assert answer["count"] == pytest.approx(3000 * answer["share"])
+    # But for the answer, nothing makes it longer: neither visits nor visitors.
+    assert path.stat().st_size - before == len(json.dumps(answer))
+
+
+def test_an_answer_is_given_again_until_something_new_came() -> None:
+    path = made()
+    first = pan_file.read(path)[1]
+    assert pan_file.read(path)[1] == first
+    assert pan_file.load(path).to_json()["reads_left"] == 1
+    pan_file.update(path, "monday.csv")
+    second = pan_file.read(path)[1]
+    assert second["updates"] == 1
+    assert pan_file.read(path)[1] == second
+    pan_file.update(path, "monday.csv")
+    with pytest.raises(BudgetError) as refusal:
+        pan_file.read(path)
+    assert refusal.value.code == "pan_reads_used"
+    assert pan_file.load(path).answers == (first, second)
+
+
+def test_the_file_is_its_owners_and_its_bits_are_what_moved() -> None:
+    path = made()
+    assert path.stat().st_mode & 0o777 == 0o600
+    before = json.loads(path.read_text())
+    pan_file.update(path, "monday.csv")
+    after = json.loads(path.read_text())
+    assert path.stat().st_mode & 0o777 == 0o600
+    moved = {name for name in before if before[name] != after[name]}
+    assert moved == {"tables", "updates"}
+    assert sorted(one.name for one in Path().iterdir()) == [
+        "members.csv",
+        "monday.csv",
+        "seen.pan",
+        "seen.pan.lock",
+    ]
+
+
+def test_a_table_of_any_kind_and_a_column_of_another_name() -> None:
+    path = made(reads=1, at_least=2)
+    pq.write_table(pa.table({"id": pa.array([5, 5, None, 7])}), "tuesday.parquet")
+    assert pan_file.update(path, "tuesday.parquet", "id").updates == 1
+    assert pan_file.load(path).method.at_least == 2
+
+
+def test_updates_of_several_processes_are_all_taken_in() -> None:
+    path = made()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: pan_file.update(path, "monday.csv"), range(6)))
+    assert pan_file.load(path).updates == 6
+
+
+def test_an_update_that_fails_leaves_the_file_as_it_was() -> None:
+    path = made()
+    before = path.read_bytes()
+    with pytest.raises(SourceError) as refusal:
+        pan_file.update(path, "monday.csv", "nobody")
+    assert refusal.value.code == "column_unknown"
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("facts", "code"),
+    [
+        ({"epsilon": "1.6"}, "pan_epsilon_too_large"),
+        ({"epsilon": 0}, "epsilon_not_positive"),
+        ({"reads": 0}, "parameter_out_of_range"),
+        ({"sample": 3001}, "pan_sample_size"),
+        ({"sample": 10**7}, "pan_sample_size"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused_and_nothing_written(
+    facts: dict[str, Any], code: str
+) -> None:
+    with pytest.raises(ParameterError) as refusal:
+        made(**facts)
+    assert refusal.value.code == code
+    assert not Path("seen.pan").exists()
+
+
+def test_a_counter_is_never_replaced() -> None:
+    made()
+    with pytest.raises(OutputError):
+        made()
+
+
+@pytest.mark.parametrize("spoiled", ["", "{}", '{"format": "sfumato-pan-1"}', "[1]"])
+def test_a_damaged_file_is_refused(spoiled: str) -> None:
+    path = made()
+    path.write_text(spoiled)
+    with pytest.raises(SfumatoError) as refusal:
+        pan_file.read(path)
+    assert refusal.value.code == "pan_unreadable"
+
+
+def test_a_file_that_was_cut_or_is_missing_is_refused() -> None:
+    path = made()
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({**told, "digests": told["digests"][:-16]}))
+    with pytest.raises(SfumatoError) as refusal:
+        pan_file.update(path, "monday.csv")
+    assert refusal.value.code == "pan_unreadable"
+    with pytest.raises(SfumatoError) as refusal:
+        pan_file.read(Path("other.pan"))
+    assert refusal.value.code == "pan_missing"
+    assert not Path("other.pan.lock").exists()

@@ -1,0 +1,47 @@
+"""Continual feeds by windows, histograms and lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import sfumato as sf
+from sfumato.errors import ParameterError
+
+
+def add(vault: sf.Vault, method: str, **said: Any) -> Any:
+    asked = {"column": "day", "every": "month", "epsilon": 4, "operator": "Ann", **said}
+    return vault.feeds.add(
+        method, None, family="continual", dataset="visits", method=method, **asked
+    )
+
+
+def test_each_period_is_told_by_itself_and_the_whole_is_charged_once(vault: sf.Vault) -> None:
+    feed = add(vault, "w-event", window=2, caution=0)
+    assert feed.whole_cost == {"epsilon": "4"}
+    assert feed.in_words == "rows of visits in each month, any 2 hidden together"
+    assert vault.feeds.work() == 7
+    for one in vault.feeds.read("w-event"):
+        days = (one.period.high - one.period.low).days + 1
+        [found] = one.table.column("rows").to_pylist()
+        assert abs(found - 30 * days) < 20 * one.error["rows"]["sd"]
+
+
+def test_what_a_window_promises_stands_among_the_parameters() -> None:
+    columns = [sf.Column("ward", "text", domain=sf.Values(["east", "west"]), nullable=False)]
+    private = sf.protect([{"ward": "east"}], sf.Schema("visits", columns), epsilon=10)
+    begun = private.stream("w-event", by="ward", window=2, epsilon=4)
+    # One row is in one period, which measures 1/4 of a window's epsilon and releases 1/2 at most.
+    assert begun.whole.parameters["method"]["epsilon"] == "16/3"
+    assert begun.guarantee.parameters["epsilon"] == "4"
+    told = begun.step([5000, 0])
+    assert told.number == 1
+    assert abs(told.values[0] - 5000) < 100
+
+
+@pytest.mark.parametrize(("method", "said"), [("histogram", {}), ("top", {"changes": 1})])
+def test_one_figure_takes_no_histogram(vault: sf.Vault, method: str, said: Any) -> None:
+    with pytest.raises(ParameterError) as refusal:
+        add(vault, method, **said)
+    assert refusal.value.code in {"histogram_of_one_cell", "top_too_long"}

@@ -1,0 +1,108 @@
+"""Streams in memory: charged as a whole, stepped by counts or rows, bounded by person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.mechanisms.laplace import Geometric
+from sfumato.stream.method import Told
+from sfumato.testing.ledgers import code_of
+from sfumato.vault.stepping import InMemory, KeptEntropy
+from sfumato.vault.streaming import Reached, take_step
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = """\
+table = "visits"
+unit = { column = "patient", max_rows = 2 }
+[columns.patient]
+role = "identifier"
+kind = "integer"
+nullable = false
+[columns.city]
+kind = "text"
+values = ["north", "south"]
+nullable = false
+"""
+ROWS = pa.table({"patient": [1, 1, 1, 2, 3], "city": ["north", "north", "south", "south", "x"]})
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> sf.Private:
+    (tmp_path / "visits.toml").write_text(SCHEMA)
+    return sf.protect(ROWS, tmp_path / "visits.toml", epsilon=3)
+
+
+@pytest.fixture
+def _silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Geometric, "steps", lambda _self, values, _entropy: np.asarray(values))
+
+
+def test_the_whole_is_charged_before_the_first_step_and_nothing_after(private: sf.Private) -> None:
+    first = private.stream("tree", periods=4, epsilon=1)
+    second = private.stream("tree", periods=4, epsilon=1)
+    assert first.receipt != second.receipt, "two streams that ask alike are two charges"
+    for came in (3, 5, 0, 2):
+        first.step(came)
+    assert code_of(private.stream, "tree", periods=4, epsilon="1.5") == "budget_exhausted"
+    assert [one.number for one in first.told] == [1, 2, 3, 4]
+    assert code_of(first.step, 1) == "stream_over"
+    assert "Person level" in first.guarantee.statement
+    assert "4 steps told" in repr(first)
+
+
+@pytest.mark.usefixtures("_silent")
+def test_rows_are_bounded_by_person_over_all_steps(private: sf.Private) -> None:
+    stream = private.stream("tree", by="city", epsilon="0.5")
+    assert stream.step(ROWS).values == [2, 1], "two rows of patient 1, one of 2; x is not declared"
+    assert stream.step(ROWS).values == [2, 2], "one more of patient 2, who then has had two"
+    assert stream.step(ROWS).values == [2, 2]
+    days = private.stream("tree", by="city", days=2, epsilon="0.5")
+    assert [days.step(ROWS).values for _ in range(3)] == [[2, 1], [4, 2], [4, 2]]
+
+
+@pytest.mark.usefixtures("_silent")
+def test_windows_forget_what_is_older(private: sf.Private) -> None:
+    stream = private.stream("tree", window=2, epsilon=1)
+    assert [stream.step(came).values[0] for came in (5, 1, 2, 0)] == [5, 6, 3, 2]
+
+
+def test_a_step_that_was_interrupted_draws_the_same_again() -> None:
+    class Broken:
+        """A method that draws, and is interrupted the first time."""
+
+        drawn: list[Any] = []  # noqa: RUF012
+
+        def step(self, state: Any, counts: Any, entropy: Any) -> Any:
+            self.drawn.append(entropy.words(3).tolist())
+            if len(self.drawn) == 1:
+                raise KeyboardInterrupt
+            return state, Told(counts, np.ones(len(counts)))
+
+    method: Any = Broken()
+    memory = InMemory(Reached(0, {}, {}))
+    with pytest.raises(KeyboardInterrupt):
+        take_step(memory, "x", method, memory.reached("x"), np.array([1]))
+    take_step(memory, "x", method, memory.reached("x"), np.array([1]))
+    take_step(memory, "x", method, memory.reached("x"), np.array([1]))
+    assert method.drawn[0] == method.drawn[1] != method.drawn[2]
+    assert isinstance(memory.tape("x", 4), KeptEntropy)
+
+
+def test_what_is_no_step_is_refused(private: sf.Private) -> None:
+    stream = private.stream(by="city", epsilon=1)
+    for came in ([1], [1, -1], [1.0, 2.0], (1, 2, 3)):
+        assert code_of(stream.step, came) == "stream_counts_wrong"
+    assert code_of(stream.step, pa.table({"city": ["north"]})) == "stream_columns_missing"
+    assert stream.told == []
+    assert code_of(private.stream, by="patient", epsilon=1) == "stream_by_wrong"
+    assert code_of(private.stream, days=0, epsilon=1) == "stream_size_wrong"
+    rows = sf.protect(ROWS, private.schema, unit=sf.Rows(), epsilon=1)
+    assert code_of(rows.stream, days=2, epsilon=1) == "days_without_person"
+    assert "Event level" in rows.stream(epsilon=1).guarantee.statement
