@@ -136,7 +136,8 @@ class Sample:
     def scaled(self) -> NDArray[np.float64]:
         """Every feature clamped to its bounds, which are then -1 and 1."""
         low, high = np.array(list(self.bounds.values())).T
-        return 2 * (np.clip(self.rows, low, high) - low) / (high - low) - 1
+        scaled = 2 * (np.clip(self.rows, low, high) - low) / (high - low) - 1
+        return np.asarray(scaled, dtype=np.float64)
 
 
 def samples() -> Iterator[Sample]:
