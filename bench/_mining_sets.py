@@ -2,8 +2,8 @@
 
 What is declared is the same for us and for the peer: round numbers such as somebody who knows the
 field would write. Whoever wrote these had seen the least and largest values of the sets of
-scikit-learn, so that they fit better than a stranger's would. Rows outside are clamped by both. The sets of
-scikit-learn are small; those of ../shared/data are left out where that is not there.
+scikit-learn, so that they fit better than a stranger's would. Rows outside are clamped by both.
+These are small; those of ../shared/data are left out where that is not there.
 """
 
 from __future__ import annotations
