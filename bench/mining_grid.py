@@ -7,7 +7,6 @@ docs/guide/learn.md; `make bench` the smaller half.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,7 +67,9 @@ def tables(rows: int) -> dict[str, tuple[pa.Table, np.ndarray, dict[str, Any]]]:
     declared = _million.schema(None)
     bounds = {name: declared.column(name).domain for name in _million.FEATURES}
     target = made["outcome"].to_numpy()
-    found = {"generated": (made.select(_million.FEATURES), target, bounds)}
+    found: dict[str, tuple[pa.Table, np.ndarray, dict[str, Any]]] = {
+        "generated": (made.select(_million.FEATURES), target, bounds)
+    }
     file = DATA / "adult_large" / "adult_1200k.parquet"
     if file.exists():
         people = pq.read_table(file).slice(0, rows).to_pylist()
@@ -92,4 +93,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
