@@ -173,16 +173,7 @@ class Stream(Shown):
         # What is no value of its column is missing: how a file is read depends on no row.
         engine = open_source(table, kinds=declared, strict=False)
         try:
-            held = engine.columns(engine.table)
-            missing = [one for one in declared if one not in held]
-            texts = [name for name, one in declared.items() if one.kind is Kind.TEXT]
-            other = [one for one in texts if held.get(one, Kind.TEXT) is not Kind.TEXT]
-            if other:  # a number has several spellings, and whoever has two would count twice
-                raise ParameterError(
-                    "stream_column_not_text",
-                    f"Column {quoted(other[0])} is declared as text, and the rows of this step "
-                    "have something else there. Convert it to text.",
-                )
+            missing = [one for one in declared if one not in engine.columns(engine.table)]
             if missing:
                 raise ParameterError(
                     "stream_columns_missing",
