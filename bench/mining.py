@@ -96,8 +96,8 @@ def peers(
             one = held[name]
             splits = [one.splits(repeat) for repeat in range(repeats)]
             learn, test = (np.array(part) for part in zip(*splits, strict=True))
-            arrays = {"rows": one.scaled, "target": one.target, "learn": learn, "test": test}
-            np.savez(folder / f"{name}.npz", **arrays)
+            file = folder / f"{name}.npz"
+            np.savez(file, rows=one.scaled, target=one.target, learn=learn, test=test)
             told["tables"][name] = {
                 "classes": [] if one.target_bounds else np.unique(one.target).tolist(),
                 "components": COMPONENTS,

@@ -7,7 +7,6 @@ docs/guide/learn.md; `make bench` the smaller half.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,7 +65,7 @@ def tables(rows: int) -> dict[str, tuple[pa.Table, np.ndarray, dict[str, Any]]]:
     """Features, the class of each row, and what is declared."""
     made = _million.table(rows, seed=2)
     declared = _million.schema(None)
-    bounds = {name: declared.column(name).domain for name in _million.FEATURES}
+    bounds: dict[str, Any] = {name: declared.column(name).domain for name in _million.FEATURES}
     target = made["outcome"].to_numpy()
     found = {"generated": (made.select(_million.FEATURES), target, bounds)}
     file = DATA / "adult_large" / "adult_1200k.parquet"
@@ -92,4 +91,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -94,7 +94,7 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is
         column = None if target is None else target[0]
         private = protect(table, declared.schema(column, self.rows), **self._cost())
         self._learn(private, declared.names, None if column is None else column.name)
-        self.declared_ = declared
+        self.declared_: DeclaredTable | None = declared
         if not _is_unnamed(X):
             self.feature_names_in_ = np.array(declared.names, dtype=object)
         return self
@@ -331,7 +331,7 @@ def _is_unnamed(rows: object) -> bool:
     return isinstance(rows, np.ndarray | list | tuple)
 
 
-ESTIMATORS = {
+ESTIMATORS: dict[str, type[Any]] = {
     one.kind: one
     for one in (
         LinearRegression,
@@ -345,7 +345,7 @@ ESTIMATORS = {
         PrincipalComponents,
     )
 }
-"""By the kind of model that each learns."""
+"""By the kind of model that each learns; each has parameters of its own."""
 
 
 def estimator_of(model: Model) -> _PrivateEstimator:
@@ -356,7 +356,7 @@ def estimator_of(model: Model) -> _PrivateEstimator:
             "kind_unknown",
             f"A model of kind {model.kind!r} tells nothing of rows; estimators are of {listed}.",
         )
-    made = ESTIMATORS[model.kind]()
+    made: _PrivateEstimator = ESTIMATORS[model.kind]()
     made.model_, made.declared_ = model, None
     made.n_features_in_ = len(model.features)
     classes = getattr(model, "classes_", None)

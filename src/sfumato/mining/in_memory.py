@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from sfumato.schema.constraints import DeclaredRows
 from sfumato.schema.domain import Bounds, Values
 from sfumato.schema.names import quoted
 from sfumato.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 TABLE = "rows"
 _TARGET = "target"
@@ -66,7 +69,9 @@ class DeclaredTable:
         return name
 
 
-def class_column(name: str, classes: Sequence[Any] | None) -> tuple[Column, tuple[Any, ...]]:
+def class_column(
+    name: str, classes: Sequence[Any] | NDArray[Any] | None
+) -> tuple[Column, tuple[Any, ...]]:
     """The column of a class, by numbers, and the classes in the order of their numbers."""
     listed = () if classes is None else tuple(np.asarray(classes).tolist())
     if not listed or len(set(listed)) < len(listed):
