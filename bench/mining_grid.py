@@ -65,7 +65,7 @@ def tables(rows: int) -> dict[str, tuple[pa.Table, np.ndarray, dict[str, Any]]]:
     """Features, the class of each row, and what is declared."""
     made = _million.table(rows, seed=2)
     declared = _million.schema(None)
-    bounds = {name: declared.column(name).domain for name in _million.FEATURES}
+    bounds: dict[str, Any] = {name: declared.column(name).domain for name in _million.FEATURES}
     target = made["outcome"].to_numpy()
     found: dict[str, tuple[pa.Table, np.ndarray, dict[str, Any]]] = {
         "generated": (made.select(_million.FEATURES), target, bounds)

@@ -64,7 +64,7 @@ def worked(vault: Path, point: str, log: Path) -> int:
 def main() -> None:
     vault, log, steps = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     if sys.argv[4:] == ["twin"]:
-        StepStore.tape = lambda *_: SystemEntropy()  # type: ignore[assignment,method-assign,return-value]
+        StepStore.tape = lambda *_: SystemEntropy()  # type: ignore[assignment,method-assign]
     killed = [worked(vault, POINTS[0], log)]
     for name in log.with_suffix(".modules").read_text().split():
         # What all children would load one by one.

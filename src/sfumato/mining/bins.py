@@ -113,7 +113,8 @@ class BinnedSpace:
         along = Fraction((cut + 1) * (2 * GRID + 1), 2 * GRID * self.sizes[column])
         if isinstance(bounds.low, date) and isinstance(bounds.high, date):
             days = (bounds.high - bounds.low).days
-            return f"{name} after {bounds.low + timedelta(days=math.floor(min(along, Fraction(1)) * days))}?"
+            gone = timedelta(days=math.floor(min(along, Fraction(1)) * days))
+            return f"{name} after {bounds.low + gone}?"
         return f"{name} > {float(bounds.low) + float(along) * float(bounds.span):.6g}?"  # type: ignore[arg-type]
 
     def facts(self) -> dict[str, Any]:

@@ -345,7 +345,7 @@ ESTIMATORS: dict[str, Any] = {
         PrincipalComponents,
     )
 }
-"""By the kind of model that each learns."""
+"""By the kind of model that each learns; each has parameters of its own."""
 
 
 def estimator_of(model: Model) -> _PrivateEstimator:

@@ -19,6 +19,7 @@ from sfumato.mining.packing import packed_points
 from sfumato.mining.rounds import (
     GriddedRows,
     OffsetRound,
+    OffsetRows,
     best_spending,
     nearest_layers,
     on_grid,

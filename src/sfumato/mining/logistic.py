@@ -20,6 +20,7 @@ from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.rounds import (
     GriddedRows,
     OffsetRound,
+    OffsetRows,
     best_spending,
     offset,
     on_grid,

@@ -24,6 +24,7 @@ from sfumato.mining.moments import whole_row
 from sfumato.mining.rounds import (
     GriddedRows,
     OffsetRound,
+    OffsetRows,
     best_spending,
     combined,
     offset,

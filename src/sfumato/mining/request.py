@@ -46,7 +46,7 @@ class LearningRequest:
         _ = self.unit.by_person  # which refuses rows of two people
 
 
-class Learner(Protocol):
+class ModelLearner(Protocol):
     """One way to learn, with all its parameters: what a kind makes of a request."""
 
     @property
@@ -85,7 +85,7 @@ class Learning(Shown):
 
     kind: str
     request: LearningRequest
-    learner: Learner
+    learner: ModelLearner
 
     public = ()
 

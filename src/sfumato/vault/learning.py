@@ -133,7 +133,7 @@ def check_targets(
 
 
 @dataclass(frozen=True, repr=False)
-class Learned(Answer):
+class LearnedModel(Answer):
     """A model that was paid for; it predicts by itself, and `model` is all of it."""
 
     learning: Learning = field(kw_only=True)
@@ -182,7 +182,7 @@ class Learned(Answer):
         return {"kind": self.learning.kind, **super().summary()}
 
 
-def result(answer: Answer, learning: Learning) -> Learned:
+def result(answer: Answer, learning: Learning) -> LearnedModel:
     """The answer of the gatekeeper to learning, with the means to use it."""
     told = {one.name: getattr(answer, one.name) for one in fields(answer)}
-    return Learned(**told, learning=learning)
+    return LearnedModel(**told, learning=learning)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.publish.options import KindName, KindOptions
     from sfumato.schema.schema import Schema
     from sfumato.synth.forecast import SynthesisForecast
-    from sfumato.vault.learning import Learned
+    from sfumato.vault.learning import LearnedModel
     from sfumato.vault.options import (
         LearningOptions,
         ProgramOptions,
@@ -129,7 +129,7 @@ class Private(Questions):
         delta: Number | None = None,
         request_id: str | None = None,
         **options: Unpack[LearningOptions],
-    ) -> Learned:
+    ) -> LearnedModel:
         """Learn a model, charged to the table's budget; it predicts, and can be saved.
 
         `features` are the columns that it is made of, `target` the one that they are to tell, where
@@ -139,7 +139,7 @@ class Private(Questions):
         cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         family, asked = FAMILIES["learn"], {"features": features, "target": target, **options}
         planned = self.prepare(family, kind, **asked, **cost)
-        found: Learned = self.answer(family, planned, request_id=request_id)
+        found: LearnedModel = self.answer(family, planned, request_id=request_id)
         return found
 
     @given.in_python

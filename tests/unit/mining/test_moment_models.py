@@ -266,10 +266,8 @@ def test_what_is_charged_is_what_was_offered(price: Price) -> None:
     if price.epsilon is not None:
         assert basic_guarantee(one.event).epsilon == price.epsilon
     else:
-        spent = sum(
-            noise.event.l2_sensitivity_squared / (2 * noise.event.variance)  # type: ignore[union-attr]
-            for noise in one.noises.values()
-        )
+        events: list[Any] = [noise.event for noise in one.noises.values()]
+        spent = sum(event.l2_sensitivity_squared / (2 * event.variance) for event in events)
         assert spent == price.rho
 
 

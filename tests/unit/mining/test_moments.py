@@ -104,10 +104,10 @@ def test_no_rows_and_no_owners_sum_to_nothing() -> None:
 def test_a_person_is_worth_so_many_rows() -> None:
     assert whole_row(Rows()) == 1
     once = person_sensitivity(Rows(), l1=3, l2_squared=9)
-    assert (once.l1, once.l2_squared) == (3, 9)
+    assert [once.l1, once.l2_squared] == [3, 9]
     person = person_sensitivity(Entity("p", 2), l1=3, l2_squared=9)
-    assert (person.l1, person.l2_squared) == (6 * WHOLE, 36 * WHOLE**2)
+    assert [person.l1, person.l2_squared] == [6 * WHOLE, 36 * WHOLE**2]
     replaced = Rows(relation=Neighbours.REPLACE_ONE)
     both = person_sensitivity(replaced, l1=3, l2_squared=9)
     apart = person_sensitivity(replaced, l1=3, l2_squared=9, signed=False)
-    assert (both.l1, both.l2_squared, apart.l2_squared) == (6, 36, 18)
+    assert [both.l1, both.l2_squared, apart.l2_squared] == [6, 36, 18]

@@ -15,6 +15,7 @@ from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.rounds import (
     GriddedRows,
     OffsetRound,
+    OffsetRows,
     best_spending,
     nearest_layers,
     on_grid,

@@ -8,6 +8,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError
+from sfumato.schema.column import Kind
 
 
 def add(vault: sf.Vault, method: str, **said: Any) -> Any:
@@ -29,8 +30,8 @@ def test_each_period_is_told_by_itself_and_the_whole_is_charged_once(vault: sf.V
 
 
 def test_what_a_window_promises_stands_among_the_parameters() -> None:
-    columns = [sf.Column("ward", "text", domain=sf.Values(["east", "west"]), nullable=False)]
-    private = sf.protect([{"ward": "east"}], sf.Schema("visits", columns), epsilon=10)
+    ward = sf.Column("ward", Kind.TEXT, domain=sf.Values(("east", "west")), nullable=False)
+    private = sf.protect([{"ward": "east"}], sf.Schema("visits", (ward,)), epsilon=10)
     begun = private.stream("w-event", by="ward", window=2, epsilon=4)
     # One row is in one period, which measures 1/4 of a window's epsilon and releases 1/2 at most.
     assert begun.whole.parameters["method"]["epsilon"] == "16/3"
