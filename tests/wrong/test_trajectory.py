@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,7 +75,9 @@ def test_a_selection_that_is_not_paid_for_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_a_selection_by_exact_speeds_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is free, and one person who goes fast decides which tables there are."""
-    right = replace(METHOD, cost=PathCost(price(epsilon=10**6, maximum=10**7), Entity("trip", 48)))
+    right = replace(
+        METHOD, cost=PathCost(price(epsilon=10**6, maximum=Fraction(10**7)), Entity("trip", 48))
+    )
     assert loss(right.learn, hurried(), monkeypatch) <= 1
 
     def exact(

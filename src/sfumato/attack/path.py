@@ -14,6 +14,7 @@ only what goes beyond is leaked.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -132,8 +133,7 @@ def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) ->
     return [
         np.stack(np.divmod(np.unique(people * wide + places), wide))
         for people, places in (
-            (codes[0, low:high], place[low:high])
-            for low, high in zip(cuts[:-1], cuts[1:], strict=True)
+            (codes[0, low:high], place[low:high]) for low, high in pairwise(cuts)
         )
     ]
 

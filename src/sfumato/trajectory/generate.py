@@ -28,7 +28,7 @@ EVERY = 60.0
 
 
 @dataclass(frozen=True)
-class Town:
+class MadeUpTown:
     """Where people of a made-up town live and go, and how fast, in metres and minutes."""
 
     quarters: tuple[tuple[int, int], ...]
@@ -41,20 +41,20 @@ class Town:
     """Sets apart what is drawn of people: no two towns have the same."""
 
 
-CROSSED = Town(
+CROSSED = MadeUpTown(
     ((3_000, 4_000), (4_500, 11_500), (12_500, 12_000), (11_000, 4_500), (7_500, 8_500)),
     ((8_000, 8_000), (8_600, 7_300), (13_500, 7_900), (3_500, 8_100), (8_100, 13_800)),
     (80.0, 250.0, 600.0),
 )
 """The town that figures are given of: two avenues that cross."""
-RADIAL = Town(
+RADIAL = MadeUpTown(
     ((2_500, 8_500), (6_000, 3_000), (13_000, 5_000), (11_500, 13_000), (4_500, 13_500)),
     ((9_000, 9_000), (8_200, 9_800), (14_500, 9_500), (9_300, 2_200), (3_000, 5_500)),
     (70.0, 220.0, 450.0),
     rays=True,
     number=1,
 )
-SUBURBS = Town(
+SUBURBS = MadeUpTown(
     ((2_000, 2_000), (14_000, 2_500), (13_500, 14_000), (2_500, 13_500), (6_000, 6_500)),
     ((5_000, 8_000), (11_000, 8_300), (7_800, 4_000), (8_300, 12_000), (14_000, 8_000)),
     (90.0, 300.0, 900.0),
@@ -65,7 +65,7 @@ _MOST = 48
 _MIXERS = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
 
 
-def made_up(count: int, *, first: int = 0, town: Town = CROSSED) -> Paths:
+def made_up(count: int, *, first: int = 0, town: MadeUpTown = CROSSED) -> Paths:
     """So many paths, each of a person of its own."""
     number = np.arange(first, first + count, dtype=np.uint64) + np.uint64(town.number << 32)
     quarter = (_uniform(number, 0) ** 1.4 * 5).astype(np.int64)
