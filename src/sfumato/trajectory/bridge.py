@@ -78,7 +78,7 @@ class Grounds:
 
     def up(self, pace: int, chances: Halves) -> Halves:
         """Chances of base cells as those of the cells of a pace's system."""
-        return self.lifts[pace // 2].applied(chances)
+        return np.asarray(self.lifts[pace // 2].applied(chances))
 
     def back(self, now: Halves, used: Ints, follow: Halves) -> Halves:
         """One step earlier, (used paces, base cells, goals): what each leads to, if taken."""
