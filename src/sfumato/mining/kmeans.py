@@ -19,7 +19,7 @@ from sfumato.mining.packing import packed_points
 from sfumato.mining.rounds import (
     GriddedRows,
     OffsetRound,
-    OffsetRows,
+    GriddedRows,
     best_spending,
     nearest_layers,
     on_grid,

@@ -20,7 +20,7 @@ from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.rounds import (
     GriddedRows,
     OffsetRound,
-    OffsetRows,
+    GriddedRows,
     best_spending,
     offset,
     on_grid,

@@ -24,7 +24,7 @@ from sfumato.mining.moments import whole_row
 from sfumato.mining.rounds import (
     GriddedRows,
     OffsetRound,
-    OffsetRows,
+    GriddedRows,
     best_spending,
     combined,
     offset,

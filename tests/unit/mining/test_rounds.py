@@ -15,7 +15,7 @@ from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.rounds import (
     GriddedRows,
     OffsetRound,
-    OffsetRows,
+    GriddedRows,
     best_spending,
     nearest_layers,
     on_grid,
