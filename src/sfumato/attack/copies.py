@@ -20,7 +20,7 @@ import numpy as np
 from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.draws import subset
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.attack.records import GriddedRows, Crowd, records
+from sfumato.attack.records import CodedRows, Crowd, records
 from sfumato.counting.grouping import keys
 from sfumato.schema.column import Role
 from sfumato.synth.evaluate.copies import tallied
@@ -81,7 +81,7 @@ def run(case: Case) -> Finding:
     )
 
 
-def _both(traits: Sequence[Trait], released: GriddedRows, real: GriddedRows) -> tuple[Ints, Ints]:
+def _both(traits: Sequence[Trait], released: CodedRows, real: CodedRows) -> tuple[Ints, Ints]:
     """Of all different rows of two tables how often each of the tables has them."""
     place, size = _places(traits, released, real)
     cut = len(released)
@@ -92,7 +92,7 @@ def _both(traits: Sequence[Trait], released: GriddedRows, real: GriddedRows) -> 
     return both[0], both[1]
 
 
-def _places(traits: Sequence[Trait], *tables: GriddedRows) -> tuple[Ints, int]:
+def _places(traits: Sequence[Trait], *tables: CodedRows) -> tuple[Ints, int]:
     codes = np.concatenate([one.codes for one in tables], axis=1)
     key, _ = keys(list(codes), [trait.size for trait in traits])
     present, place = np.unique(key, return_inverse=True)
@@ -100,7 +100,7 @@ def _places(traits: Sequence[Trait], *tables: GriddedRows) -> tuple[Ints, int]:
 
 
 def _shown(
-    traits: Sequence[Trait], released: GriddedRows, real: GriddedRows, which: Ints
+    traits: Sequence[Trait], released: CodedRows, real: CodedRows, which: Ints
 ) -> list[dict[str, object]]:
     """Some copies as they are, for the owner."""
     place, _ = _places(traits, released, real)
@@ -116,7 +116,7 @@ def _shown(
 
 
 def _nearer(
-    case: Case, traits: Sequence[Trait], released: GriddedRows, real: GriddedRows, others: GriddedRows
+    case: Case, traits: Sequence[Trait], released: CodedRows, real: CodedRows, others: CodedRows
 ) -> str:
     """Whether released rows are nearer to people of the original than to others."""
     size = min(len(real), len(others), case.options.guesses)
@@ -125,7 +125,7 @@ def _nearer(
     for number, one in enumerate((real, others)):
         some = subset(len(one), size, number)
         crowd = Crowd.of(
-            traits, range(len(traits)), GriddedRows(one.codes[:, some], one.counts[some])
+            traits, range(len(traits)), CodedRows(one.codes[:, some], one.counts[some])
         )
         apart.append(crowd.nearest(drawn).least)
     nearer = (apart[0] < apart[1]).mean() + (apart[0] == apart[1]).mean() / 2

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.attack.case import Case, HeldTable
-    from sfumato.attack.records import GriddedRows, Trait
+    from sfumato.attack.records import CodedRows, Trait
     from sfumato.schema.column import Column
 
     Bools = NDArray[np.bool_]
@@ -93,8 +93,8 @@ def _right(
     crowd: Crowd,
     trait: Trait,
     secret: Column,
-    released: GriddedRows,
-    people: GriddedRows,
+    released: CodedRows,
+    people: CodedRows,
     most: int,
     number: int,
 ) -> Rate:
@@ -109,7 +109,7 @@ def _right(
     return Rate.share(float((right / picked).sum()), size)
 
 
-def _blind(trait: Trait, secret: Column, released: GriddedRows, people: GriddedRows, most: int) -> Rate:
+def _blind(trait: Trait, secret: Column, released: CodedRows, people: CodedRows, most: int) -> Rate:
     """The share of some people who have what a released row at random has."""
     truth = people.codes[-1, people.drawn(most, 0)]
     guesses = released.codes[-1, released.drawn(len(truth), 1)]

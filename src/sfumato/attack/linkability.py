@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.attack.case import Case
-    from sfumato.attack.records import GriddedRows
+    from sfumato.attack.records import CodedRows
     from sfumato.schema.column import Column
 
 NAME = "linkability"
@@ -82,7 +82,7 @@ def _lists(case: Case, names: set[str]) -> tuple[list[Column], list[Column]]:
 
 
 def linked(
-    crowds: Sequence[Crowd], released: GriddedRows, people: GriddedRows, most: int, number: int
+    crowds: Sequence[Crowd], released: CodedRows, people: CodedRows, most: int, number: int
 ) -> Rate:
     """The share of some people whose two halves have the same nearest row."""
     drawn = people.codes[:, people.drawn(most, number)]

@@ -31,7 +31,7 @@ from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.games import bound
 from sfumato.attack.persons import counted_people, one_row_each, person_in
 from sfumato.attack.published import likelihoods
-from sfumato.attack.records import GriddedRows, Crowd, people_records, records
+from sfumato.attack.records import CodedRows, Crowd, people_records, records
 from sfumato.schema.column import Role
 
 if TYPE_CHECKING:
@@ -126,20 +126,20 @@ class _Drawn:
     """People who are tried, those of the original first and as many others; and a reference."""
 
     people: Ints
-    reference: GriddedRows
+    reference: CodedRows
 
     def __len__(self) -> int:
         return len(self.people[0])
 
 
-def _drawn(real: GriddedRows, others: GriddedRows, most: int) -> _Drawn:
+def _drawn(real: CodedRows, others: CodedRows, most: int) -> _Drawn:
     strangers = np.repeat(np.arange(len(others)), others.counts)
     strangers = strangers[shuffled(len(strangers), 1)]
     each = min(len(strangers) // 2, real.rows, most)
     each -= each % 2
     if each < _LEAST:
         raise cannot_run(NAME, f"it needs at least {2 * _LEAST} people not in the data.")
-    reference = GriddedRows(
+    reference = CodedRows(
         others.codes[:, strangers[each:]], np.ones(len(strangers) - each, dtype=np.int64)
     )
     members = real.codes[:, real.drawn(each, 2)[shuffled(each, 3)]]
@@ -191,7 +191,7 @@ def _right(scores: Reals, truth: Bools) -> float:
 
 
 def _scores(
-    traits: Sequence[Trait], released: GriddedRows, reference: GriddedRows, people: Ints
+    traits: Sequence[Trait], released: CodedRows, reference: CodedRows, people: Ints
 ) -> dict[str, Reals]:
     """Every score of everybody; higher is likelier in the data."""
     apart = [
@@ -224,7 +224,7 @@ def _scores(
     return {"distance": apart[0] - apart[1], "pairs": together, "single values": alone}
 
 
-def _bins(trait: Trait, released: GriddedRows, place: int) -> Ints:
+def _bins(trait: Trait, released: CodedRows, place: int) -> Ints:
     """Codes as they are, or of many numbers in as many bins of equal rows."""
     if trait.numbers is None or trait.size <= _BINS:
         return np.arange(trait.size)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.attack.case import Case
-    from sfumato.attack.records import GriddedRows, Trait
+    from sfumato.attack.records import CodedRows, Trait
 
     Ints = NDArray[np.int64]
 
@@ -108,7 +108,7 @@ def _columns(case: Case) -> tuple[list[Column], str]:
     return [*texts([person, time]), *across], f"places to {case.options.cell:g}, {when}"
 
 
-def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[GriddedRows]) -> list[Ints]:
+def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) -> list[Ints]:
     """Different pairs of a person, the first line, and a cell of place and time, for each table."""
     when = np.nan_to_num(minutes(NAME, traits[1].name, traits[1].values))
     if case.options.minutes < _DAY and len(when) > 1 and not (when % _DAY).any():

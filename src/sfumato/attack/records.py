@@ -81,7 +81,7 @@ class Trait:
 
 
 @dataclass(frozen=True, eq=False)
-class GriddedRows:
+class CodedRows:
     """Different rows of a table by their codes, and how often each of them occurs."""
 
     codes: Ints
@@ -104,7 +104,7 @@ class GriddedRows:
 
 def records(
     attack: str, columns: Sequence[Column], tables: Sequence[HeldTable]
-) -> tuple[list[Trait], list[GriddedRows]]:
+) -> tuple[list[Trait], list[CodedRows]]:
     """Tables by some columns that all of them have, the release being the first."""
     names = [column.name for column in columns]
     counted = [table.counted(names) for table in tables]
@@ -116,7 +116,7 @@ def records(
 
 def people_records(
     attack: str, columns: Sequence[Column], tables: Sequence[HeldTable]
-) -> tuple[list[Trait], list[GriddedRows]]:
+) -> tuple[list[Trait], list[CodedRows]]:
     """The same of tables that are all of people, none being a release."""
     counted = [table.counted([column.name for column in columns]) for table in tables]
     traits, coded = [], []
@@ -126,7 +126,7 @@ def people_records(
         traits.append(trait)
         coded.append([own[one.codes[place]] for own, one in zip(codes, counted, strict=True)])
     return traits, [
-        GriddedRows(np.stack([codes[place] for codes in coded]), one.counts)
+        CodedRows(np.stack([codes[place] for codes in coded]), one.counts)
         for place, one in enumerate(counted)
     ]
 
@@ -203,7 +203,7 @@ class Crowd:
     """For each row its place among those that differ."""
 
     @classmethod
-    def of(cls, traits: Sequence[Trait], places: Sequence[int], rows: GriddedRows) -> Crowd:
+    def of(cls, traits: Sequence[Trait], places: Sequence[int], rows: CodedRows) -> Crowd:
         """The rows of a table by the traits at some places."""
         chosen = [traits[place] for place in places]
         codes = rows.codes[list(places)]

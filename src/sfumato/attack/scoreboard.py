@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.attack.case import Case
-    from sfumato.attack.records import GriddedRows, Trait
+    from sfumato.attack.records import CodedRows, Trait
 
     Ints = NDArray[np.int64]
     Reals = NDArray[np.float64]
@@ -91,7 +91,7 @@ class Ratings:
 
     @classmethod
     def of(
-        cls, traits: list[Trait], rows: GriddedRows, rating: str | None, time: str | None
+        cls, traits: list[Trait], rows: CodedRows, rating: str | None, time: str | None
     ) -> Ratings:
         """Those of people; a person and an item that come twice count once, by the first."""
         blank = pc.equal(pc.utf8_trim_whitespace(traits[0].values), "").fill_null(fill_value=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.attack.case import Case
-    from sfumato.attack.records import GriddedRows, Trait
+    from sfumato.attack.records import CodedRows, Trait
 
     Ints = NDArray[np.int64]
 
@@ -161,7 +161,7 @@ def _holds(
 
 
 def _described(
-    traits: Sequence[Trait], released: GriddedRows, together: int, asked: int
+    traits: Sequence[Trait], released: CodedRows, together: int, asked: int
 ) -> Descriptions:
     """Descriptions of released rows that fit no other one, until there are as many as asked for."""
     found, idle = Descriptions(*np.zeros((3, 0, together), dtype=np.int64)), 0
@@ -183,7 +183,7 @@ def _described(
     return found.some(slice(asked))
 
 
-def _alone(traits: Sequence[Trait], released: GriddedRows, asked: int) -> Descriptions:
+def _alone(traits: Sequence[Trait], released: CodedRows, asked: int) -> Descriptions:
     """Values that one released row has, and the ends of numbers where one row has them."""
     parts = []
     for place, (trait, codes) in enumerate(_pairs(traits, released)):
@@ -229,5 +229,5 @@ def _middle(trait: Trait, codes: Ints) -> float:
     return float(np.searchsorted(trait.numbers[: trait.missing], middle, side="right")) - 1
 
 
-def _pairs(traits: Sequence[Trait], rows: GriddedRows) -> list[tuple[Trait, Ints]]:
+def _pairs(traits: Sequence[Trait], rows: CodedRows) -> list[tuple[Trait, Ints]]:
     return list(zip(traits, rows.codes, strict=True))

@@ -19,7 +19,6 @@ from sfumato.mining.packing import packed_points
 from sfumato.mining.rounds import (
     GriddedRows,
     OffsetRound,
-    GriddedRows,
     best_spending,
     nearest_layers,
     on_grid,

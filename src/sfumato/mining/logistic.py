@@ -20,7 +20,6 @@ from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.rounds import (
     GriddedRows,
     OffsetRound,
-    GriddedRows,
     best_spending,
     offset,
     on_grid,

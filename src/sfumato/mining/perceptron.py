@@ -24,7 +24,6 @@ from sfumato.mining.moments import whole_row
 from sfumato.mining.rounds import (
     GriddedRows,
     OffsetRound,
-    GriddedRows,
     best_spending,
     combined,
     offset,

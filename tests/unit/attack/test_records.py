@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.attack.records import GriddedRows, Crowd, Trait
+from sfumato.attack.records import CodedRows, Crowd, Trait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +22,9 @@ def trait(place: int, *, number: bool) -> Trait:
     return Trait(f"t{place}", values, numbers)
 
 
-def rows(draws: np.random.Generator, size: int) -> GriddedRows:
+def rows(draws: np.random.Generator, size: int) -> CodedRows:
     codes = np.stack([draws.integers(0, one, size) for one in SIZES])
-    return GriddedRows(codes, np.ones(size, dtype=np.int64))
+    return CodedRows(codes, np.ones(size, dtype=np.int64))
 
 
 def by_hand(traits: Sequence[Trait], mine: np.ndarray, theirs: np.ndarray) -> float:

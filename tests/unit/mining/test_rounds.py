@@ -15,7 +15,6 @@ from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.rounds import (
     GriddedRows,
     OffsetRound,
-    GriddedRows,
     best_spending,
     nearest_layers,
     on_grid,
