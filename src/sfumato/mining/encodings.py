@@ -42,7 +42,7 @@ _FINEST = 1 << 48
 """The most points of which coordinates are computed: products with GRID then fit 64 bits."""
 
 
-class Encoding(Protocol):
+class ColumnEncoding(Protocol):
     """How one column becomes coordinates."""
 
     @property
@@ -243,7 +243,7 @@ class OneHot:
         return np.where(found[:, None] == np.arange(len(self.values)), GRID, 0).astype(np.int64)
 
 
-def encoding(column: Column) -> Encoding:
+def encoding(column: Column) -> ColumnEncoding:
     """How a column becomes coordinates; refused where nothing is declared of its values."""
     domain = column.public_domain
     if domain is None and column.kind is Kind.BOOLEAN:

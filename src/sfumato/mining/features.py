@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlglot import exp
 
-    from sfumato.mining.encodings import Encoding
+    from sfumato.mining.encodings import ColumnEncoding
 
 __all__ = ["GRID", "Continuous", "FeatureSpace", "OneHot", "Stepped", "Switch"]
 
@@ -39,7 +39,7 @@ class FeatureSpace:
     columns: tuple[Column, ...]
 
     @cached_property
-    def encodings(self) -> tuple[Encoding, ...]:
+    def encodings(self) -> tuple[ColumnEncoding, ...]:
         """How each column becomes coordinates."""
         return tuple(map(encoding, self.columns))
 

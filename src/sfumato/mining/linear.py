@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
 
 _WEIGHTS = {ROWS: 30.0, TARGET: 30.0, CROSS: 0.1, SQUARES: 0.3, TARGET_SQUARE: 0.1}
-"""Which figures matter most to a prediction. Decision 0452 says on which tables they were chosen."""
+"""Which figures matter most to a prediction; decision 0452 says on what they were chosen."""
 
 _LEAST_PENALTY = 1e-6
 """A penalty so small, for each row, that it only keeps quotients finite."""

@@ -78,7 +78,7 @@ ROWS, SUMS, SQUARES, CROSS, TARGET, JOINT, TARGET_SQUARE = (
 
 
 @dataclass(frozen=True)
-class Block:
+class MomentBlock:
     """Some products of two coordinates of z, by their places, and what one row can do to them."""
 
     name: str
@@ -153,7 +153,7 @@ class MomentPlan:
     """How much each block matters; 1 where nothing is said."""
 
     @cached_property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[MomentBlock, ...]:
         """What is measured, in order; place 0 of z is the constant, the last one is the target."""
         return _blocks(self.space, self.norm, has_target=self.target is not None)
 
@@ -252,7 +252,7 @@ class MomentPlan:
         return found
 
 
-def _blocks(space: FeatureSpace, norm: int, *, has_target: bool) -> tuple[Block, ...]:
+def _blocks(space: FeatureSpace, norm: int, *, has_target: bool) -> tuple[MomentBlock, ...]:
     """The blocks with what one row can do, in parts of 1 / GRID^2."""
     size, columns = space.size, len(space.blocks)
     longest, last = isqrt(columns * norm**2), size + 1
@@ -264,16 +264,16 @@ def _blocks(space: FeatureSpace, norm: int, *, has_target: bool) -> tuple[Block,
     one, along, apart = GRID**2, GRID * longest, norm**2 * (columns - 1) // 2
     flat = norm**4 * (columns - 1) // (2 * columns) if columns else 0
     blocks = [
-        Block(ROWS, ((0, 0),), one, one**2, signed=False),
-        Block(SUMS, tuple((0, i) for i in inner), along, GRID**2 * norm**2),
-        Block(SQUARES, tuple((i, i) for i in inner), norm**2, norm**4, signed=False),
-        Block(CROSS, tuple(cross), max(apart, 1), max(flat, 1)),
+        MomentBlock(ROWS, ((0, 0),), one, one**2, signed=False),
+        MomentBlock(SUMS, tuple((0, i) for i in inner), along, GRID**2 * norm**2),
+        MomentBlock(SQUARES, tuple((i, i) for i in inner), norm**2, norm**4, signed=False),
+        MomentBlock(CROSS, tuple(cross), max(apart, 1), max(flat, 1)),
     ]
     if has_target:
         blocks += [
-            Block(TARGET, ((0, last),), one, one**2),
-            Block(JOINT, tuple((i, last) for i in inner), along, GRID**2 * norm**2),
-            Block(TARGET_SQUARE, ((last, last),), one, one**2, signed=False),
+            MomentBlock(TARGET, ((0, last),), one, one**2),
+            MomentBlock(JOINT, tuple((i, last) for i in inner), along, GRID**2 * norm**2),
+            MomentBlock(TARGET_SQUARE, ((last, last),), one, one**2, signed=False),
         ]
     return tuple(block for block in blocks if block.pairs)
 

@@ -267,7 +267,7 @@ def test_what_is_charged_is_what_was_offered(price: Price) -> None:
         assert basic_guarantee(one.event).epsilon == price.epsilon
     else:
         spent = sum(
-            noise.event.l2_sensitivity_squared / (2 * noise.event.variance)  # type: ignore[union-attr]
+            noise.event.l2_sensitivity_squared / (2 * noise.event.variance)  # type: ignore[union-attr, misc]
             for noise in one.noises.values()
         )
         assert spent == price.rho

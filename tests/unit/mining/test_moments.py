@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -104,10 +105,11 @@ def test_no_rows_and_no_owners_sum_to_nothing() -> None:
 def test_a_person_is_worth_so_many_rows() -> None:
     assert whole_row(Rows()) == 1
     once = person_sensitivity(Rows(), l1=3, l2_squared=9)
-    assert (once.l1, once.l2_squared) == (3, 9)
+    assert [once.l1, once.l2_squared] == [Fraction(3), Fraction(9)]
     person = person_sensitivity(Entity("p", 2), l1=3, l2_squared=9)
-    assert (person.l1, person.l2_squared) == (6 * WHOLE, 36 * WHOLE**2)
+    assert [person.l1, person.l2_squared] == [Fraction(6 * WHOLE), Fraction(36 * WHOLE**2)]
     replaced = Rows(relation=Neighbours.REPLACE_ONE)
     both = person_sensitivity(replaced, l1=3, l2_squared=9)
     apart = person_sensitivity(replaced, l1=3, l2_squared=9, signed=False)
-    assert (both.l1, both.l2_squared, apart.l2_squared) == (6, 36, 18)
+    found = [both.l1, both.l2_squared, apart.l2_squared]
+    assert found == [Fraction(6), Fraction(36), Fraction(18)]
