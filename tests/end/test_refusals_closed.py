@@ -81,7 +81,7 @@ OUT_OF_REACH = {
     ),
     "blocks_take_too_long": "commands are the owner's: tests/unit/vault/test_running.py",
     "too_many_cells": "needs a domain of a million cells: tests/unit/vault/test_people.py",
-    "too_many_coordinates": "needs features of many values: tests/unit/mining/test_moment_models.py",
+    "too_many_coordinates": "needs many values: tests/unit/mining/test_moment_models.py",
     "token_refused": "commands need no token: tests/unit/vault/test_tokens.py",
     "record_invalid": "commands write plain records: tests/contract/ledger/test_records.py",
     "record_too_long": "commands write short records: tests/contract/ledger/test_records.py",
