@@ -100,8 +100,8 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("ranges.csv").write_text("age_low,age_high\n0,49\n50,99\n")
     Path("members.csv").write_text("member\n" + "".join(f"{one}\n" for one in range(50)))
     Path("monday.csv").write_text("member\n7\n7\n9\n")
-    with sf.protect("people.csv", "people.toml", epsilon=1) as private:
-        learned = private.learn("naive-bayes", features=["age"], target="sex", epsilon=1)
+    private = sf.protect("people.csv", "people.toml", epsilon=1)
+    learned = private.learn("naive-bayes", features=["age"], target="sex", epsilon=1)
     learned.model.save("model.json")
     new_round(Path("mood.toml"), "How are you?", ("well", "so so"), epsilon=1)
     for day in ("monday", "tuesday"):

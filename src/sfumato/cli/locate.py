@@ -13,9 +13,9 @@ from sfumato.texts import dumps
 def locate(
     file: Annotated[str, argument("FILE", "The places of one person, a row each.")],
     at: Annotated[str, option("X,Y", "The columns of places, east first.", "--at")],
-    box: Annotated[str, option("W,S,E,N", "The map, which everybody may know.", "--box")],
+    box: Annotated[str, option("BOX", "The map, public: west,south,east,north.", "--box")],
     epsilon: Annotated[str, option("E", "For each metre and each place.", "--epsilon-per-metre")],
-    out: Annotated[str, option("OUT", "Where the moved places go.", "--out", "-o")],
+    out: Annotated[str, option("OUT", "Where the moved places go.", "-o", "--out")],
     unit: Annotated[str, option("UNIT", "What places are in: degrees or metres.")] = "degrees",
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -28,7 +28,7 @@ def locate(
 
     Examples:
         sfumato locate places.csv --at lon,lat --box -8.7,41.1,-8.5,41.3 \\
-            --epsilon-per-metre 0.01 -o told.csv
+            --epsilon-per-metre 0.01 -o moved.csv
     """
     from sfumato.release.in_use import source_files
     from sfumato.release.places import Output
