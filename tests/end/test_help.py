@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import sfumato as sf
 from sfumato.cli.commands import COMMANDS
 from sfumato.cli.main import run
 from sfumato.local.rounds import new_round
@@ -99,6 +100,9 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("ranges.csv").write_text("age_low,age_high\n0,49\n50,99\n")
     Path("members.csv").write_text("member\n" + "".join(f"{one}\n" for one in range(50)))
     Path("monday.csv").write_text("member\n7\n7\n9\n")
+    private = sf.protect("people.csv", "people.toml", epsilon=1)
+    learned = private.learn("naive-bayes", features=["age"], target="sex", epsilon=1)
+    learned.model.save("model.json")
     new_round(Path("mood.toml"), "How are you?", ("well", "so so"), epsilon=1)
     for day in ("monday", "tuesday"):
         Survey("mood.toml").randomize(["well", "so so"]).save(f"{day}.jsonl")

@@ -442,7 +442,18 @@ PROGRAMS = [
         "program_failed": ("--blocks", "2"),
     }.items()
 ]
-CASES = [*QUERIES, *PUBLICATIONS, *PROGRAMS, *LEDGER, *BEGINNINGS, *PEOPLE, *CONSENT]
+LEARNING = [
+    Case(code, ("learn", kind, "people", "--features", *words, "--epsilon", "0.1", "-o", "x.json"))
+    for code, kind, *words in (
+        ("target_missing", "linear", "age"),
+        ("target_useless", "kmeans", "age", "--target", "city"),
+        ("features_wrong", "tree", "city", "--target", "city"),
+        ("feature_undeclared", "kmeans", "wide"),
+        ("target_not_classes", "logistic", "age", "--target", "spend"),
+        ("target_not_number", "linear", "age", "--target", "city"),
+    )
+]
+CASES = [*QUERIES, *PUBLICATIONS, *PROGRAMS, *LEARNING, *LEDGER, *BEGINNINGS, *PEOPLE, *CONSENT]
 
 
 @pytest.fixture(scope="module")

@@ -198,6 +198,16 @@ CALLS: dict[str, Call] = {
     "Private.above": (lambda w: w.private.above, {**ABOVE, "at_most": 1, "request_id": None}),
     "Private.synthesize": (lambda w: w.private.synthesize, {**SYNTHESIS, "request_id": None}),
     "Private.plan_synthesis": (lambda w: w.private.plan_synthesis, SYNTHESIS),
+    "Private.learn": (
+        lambda w: w.private.learn,
+        {"kind": "kmeans", "features": ["age"], "target": None, "epsilon": 0.01, "rho": None}
+        | {"delta": 0, "request_id": None, "clusters": 2},
+    ),
+    "Private.stream": (
+        lambda w: w.private.stream,
+        {"method": "tree", "periods": 4, "window": None, "days": 1, "by": None}
+        | {"epsilon": 0.01, "rho": None, "delta": 0},
+    ),
     "Private.run": (
         lambda w: _planned_program(w.private),
         {"program": _rows, "output": [(0, 9)], "epsilon": 0.01}

@@ -28,7 +28,7 @@ def locate(
 
     Examples:
         sfumato locate places.csv --at lon,lat --box -8.7,41.1,-8.5,41.3 \\
-            --epsilon-per-metre 0.01 -o told.csv
+            --epsilon-per-metre 0.01 -o moved.csv
     """
     from sfumato.release.in_use import source_files
     from sfumato.release.places import Output
