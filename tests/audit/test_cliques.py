@@ -110,7 +110,7 @@ def test_graphs_of_six_nodes_and_all_their_neighbours(k: int) -> None:
     counts = _counted(6, k)
     true = _farthest(counts, 15)
     full = (1 << 15) - 1  # graphs that are nearly whole have the most to lose
-    drawn = np.random.default_rng(6).integers(0, 1 << 15, 40).tolist()
+    drawn = np.random.default_rng(6).integers(0, 1 << 15, 20).tolist()
     for mask in [full, full ^ 1, full ^ 0b11, *drawn]:
         near = [mask, *(mask ^ (1 << edge) for edge in range(15))]
         at, smooth = _bounds(near, 6, k)

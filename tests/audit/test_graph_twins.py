@@ -183,7 +183,7 @@ def _drawn(generator: np.random.Generator) -> tuple[Ties, Kinds]:
 def _near(generator: np.random.Generator) -> list[tuple[tuple[Ties, Kinds], tuple[Ties, Kinds]]]:
     """Graphs beside one with a tie less, and beside one with a row less."""
     pairs = []
-    for _ in range(60):
+    for _ in range(30):
         ties, told = _drawn(generator)
         kinds = tuple(one or None for one in told)
         gone = sorted(ties)[generator.integers(len(ties))]
