@@ -168,7 +168,10 @@ STREAMED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("method", STREAMS)
 def test_a_stream_is_refused_before_a_charge(method: str) -> None:
-    private, asked = _private("rows", TWO), {"periods": 4, "epsilon": "0.5", **STREAMED.get(method, {})}
+    private, asked = (
+        _private("rows", TWO),
+        {"periods": 4, "epsilon": "0.5", **STREAMED.get(method, {})},
+    )
     before = private.balance
     assert code_of(private.stream, method, **asked) == REFUSED
     assert code_of(private.stream, method, **{**asked, "days": 2}) == REFUSED
