@@ -43,6 +43,10 @@ class Traits:
     """The BIGINT that seven hexadecimal digits, in small letters, spell."""
     keeps_source: bool = False
     """Whether a source that changes after it was opened is noticed by every query."""
+    sums_widely: bool = True
+    """Whether a SUM of BIGINT is exact beyond 64 bits, for any number of rows."""
+    once: Callable[[exp.Select], exp.Select] = lambda query: query
+    """Of a query that is to be a subquery: cells made once for each row, however often used."""
 
 
 @dataclass(frozen=True)

@@ -110,14 +110,34 @@ def _rendered(tree: exp.Expr) -> str:
     """Write a tree in PostgreSQL's words.
 
     Its integer division gives numeric, which is no int, and it counts the bits of bit strings only.
+    Where both sides are surely integers, `/` gives the same, many times as fast.
     """
     tree = tree.copy()
     for division in reversed(list(tree.find_all(exp.IntDiv))):  # the innermost first
-        division.replace(exp.cast(division.copy(), "BIGINT"))
+        sides = {"this": division.this, "expression": division.expression}
+        if all(map(_is_long, sides.values())):
+            division.replace(exp.Paren(this=exp.Div(**sides, typed=True, safe=False)))
+        else:
+            division.replace(exp.cast(division.copy(), "BIGINT"))
     for counted in list(tree.find_all(exp.BitwiseCount)):
         bits = exp.cast(counted.this, "BIT(64)", dialect=Postgres.dialect)
         counted.replace(exp.Anonymous(this="BIT_COUNT", expressions=[bits]))
     return render(tree, Postgres.dialect)
+
+
+def _is_long(tree: exp.Expr) -> bool:
+    """Whether a tree is surely a BIGINT: a cast to it, or made of such alone."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    whole = isinstance(tree, exp.Div) and bool(tree.args.get("typed"))
+    if whole or isinstance(tree, exp.Add | exp.Sub | exp.Mul):
+        return _is_long(tree.this) and _is_long(tree.expression)
+    return type(tree) is exp.Cast and tree.to.this is exp.DataType.Type.BIGINT
+
+
+def _once(query: exp.Select) -> exp.Select:
+    """The planner does not pull a query up that has an offset, even of 0; parts may still share."""
+    return query.offset(0)
 
 
 def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
@@ -137,7 +157,9 @@ class Postgres:
     """A PostgreSQL database, read through Arrow."""
 
     dialect: ClassVar[str] = "postgres"
-    traits: ClassVar[Traits] = Traits(creates_tables=True, hashed=_hashed, from_hex=_from_hex)
+    traits: ClassVar[Traits] = Traits(
+        creates_tables=True, hashed=_hashed, from_hex=_from_hex, once=_once
+    )
 
     @translating_errors(_translate)
     def __init__(self, address: str, table: exp.Table) -> None:

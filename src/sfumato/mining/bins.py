@@ -83,7 +83,8 @@ class BinnedSpace:
             if self.nominal[place]:
                 trees[f"sf_b{place}"] = _which(block, size - 1)
             else:
-                along = exp.Paren(this=coordinate(block[0]) + literal(GRID)) * literal(size)
+                found = exp.cast(coordinate(block[0]), "BIGINT")
+                along = exp.Paren(this=found + literal(GRID)) * literal(size)
                 whole = exp.IntDiv(this=exp.Paren(this=along), expression=literal(2 * GRID + 1))
                 trees[f"sf_b{place}"] = exp.cast(whole, "BIGINT")
         return trees

@@ -1,10 +1,11 @@
 """Exact counts of rows by class and by several numbers, each by itself, in one pass.
 
-One query groups by every number beside the class (GROUPING SETS), so that d tables of counts cost
-one reading of the rows. Where rows belong to people they have weights in whole parts of 2^-17 rows
-(`counting.contribution.weigh_rows`), which add up to at most `max_rows` rows a person, wherever the
-rows fall. So a person moves each table by no more than `max_rows` rows in L1 and in L2, and all of
-the tables that part the rows in the same way, such as the nodes of a level, by as much together.
+All tables are laid one behind the other. A row lists its cell of each, and one query counts what is
+listed, so that d tables cost one reading of the rows. Where rows belong to people they have weights
+in whole parts of 2^-17 rows (`counting.contribution.weigh_rows`), which add up to at most
+`max_rows` rows a person, wherever the rows fall. So a person moves each table by no more than
+`max_rows` rows in L1 and in L2, and all of the tables that part the rows in the same way, such as
+the nodes of a level, by as much together.
 
 *Range*: a weight is at most 2^17; sums of 2^45 rows fit 64 bits. Decision 0460.
 """
@@ -12,6 +13,8 @@ the tables that part the rows in the same way, such as the nodes of a level, by 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +22,7 @@ from sqlglot import exp
 
 from sfumato.counting.axes import literal
 from sfumato.counting.contribution import PERSON, WEIGHT, weigh_rows
-from sfumato.mining.moments import whole_row
+from sfumato.mining.moments import layered, whole_row
 from sfumato.privacy.units import Sensitivity, count_sensitivity
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from sfumato.mining.moments import Layer
     from sfumato.privacy.units import Unit
 
-CLASS, _COUNT = "sf_class", "sf_rows_counted"
+CLASS, _CELL, _COUNT = "sf_class", "sf_cell", "sf_rows_counted"
 
 Key = tuple[str, int]
 """A number of a row by its name in a layer, and how many numbers there are."""
@@ -59,36 +62,41 @@ class ClassCounter:
         A layer names further numbers, made of the columns' numbers. `within` is one of them, by
         which every table is parted: then (parts, classes, size).
         """
-        base = (
-            [(CLASS, len(self.labels))] if within is None else [within, (CLASS, len(self.labels))]
-        )
-        answer = self.data.engine.run(self._query(keys, [name for name, _ in base], layer))
-        columns = [one.to_numpy(zero_copy_only=False) for one in answer.columns]
-        counts, found = columns[-1].astype(np.int64), []
-        groups = [column.astype(np.int64) for column in columns[: len(base)]]
-        for (_, size), column in zip(keys, columns[len(base) : -1], strict=True):
-            table = np.zeros((*(many for _, many in base), size), dtype=np.int64)
-            # Of the rows of another set this number is NULL, which comes as NaN or None.
-            mine = ~_missing(column)
-            places = (*(one[mine] for one in groups), column[mine].astype(np.int64))
-            np.add.at(table, places, counts[mine])
-            found.append(table)
-        return found
+        base = [(CLASS, len(self.labels))]
+        if within is not None:
+            base = [within, *base]
+        parts = [many for _, many in base]
+        ends = list(accumulate(prod(parts) * size for _, size in keys))
+        answer = self.data.engine.run(self._query(keys, base, [0, *ends[:-1]], layer))
+        cells, counts = (np.asarray(one, dtype=np.int64) for one in answer.columns)
+        flat = np.zeros(ends[-1], dtype=np.int64)
+        flat[cells] = counts
+        tables = np.split(flat, ends[:-1])
+        return [one.reshape(*parts, size) for one, (_, size) in zip(tables, keys, strict=True)]
 
-    def _query(self, keys: Sequence[Key], base: Sequence[str], layer: Layer | None) -> exp.Select:
-        names = [name for name, _ in keys]
-        sets = [exp.Tuple(expressions=[exp.column(one) for one in (*base, name)]) for name in names]
-        weight = (
-            exp.Sum(this=exp.column(WEIGHT))
-            if self.data.unit.by_person
-            else exp.Count(this=exp.Star())
+    def _query(
+        self, keys: Sequence[Key], base: Sequence[Key], starts: Sequence[int], layer: Layer | None
+    ) -> exp.Select:
+        """How many rows each cell of the tables has, laid one behind the other."""
+        part: exp.Expr = literal(0)
+        for name, many in base:
+            part = exp.Paren(this=part * literal(many) + exp.column(name))
+        cells = [
+            exp.cast(literal(start) + part * literal(size) + exp.column(name), "BIGINT")
+            for (name, size), start in zip(keys, starts, strict=True)
+        ]
+        weighed = self.data.unit.by_person
+        kept = [exp.column(WEIGHT)] if weighed else []
+        each = exp.alias_(exp.Explode(this=exp.Array(expressions=cells)), _CELL, copy=False)
+        rows = exp.select(*kept, each).from_(
+            self._rows(layer).subquery("sf_numbered", copy=False), copy=False
         )
-        query = exp.select(
-            *(exp.alias_(exp.cast(exp.column(one), "BIGINT"), one) for one in (*base, *names)),
-            exp.alias_(exp.cast(weight, "BIGINT"), _COUNT),
-        ).from_(self._rows(layer).subquery("sf_counted", copy=False), copy=False)
-        query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=sets)]))
-        return query
+        many = exp.Sum(this=exp.column(WEIGHT)) if weighed else exp.Count(this=exp.Star())
+        return (
+            exp.select(exp.column(_CELL), exp.alias_(exp.cast(many, "BIGINT"), _COUNT))
+            .from_(rows.subquery("sf_counted", copy=False), copy=False)
+            .group_by(exp.column(_CELL), copy=False)
+        )
 
     def _rows(self, layer: Layer | None) -> exp.Query:
         """The rows that have a class, with their weight, numbers, and what the layer adds."""
@@ -101,13 +109,12 @@ class ClassCounter:
             assert data.unit.column is not None
             person = exp.alias_(exp.column(data.unit.column, quoted=True), PERSON)
             rows = rows.select(person, copy=False)
-        rows = _over(rows, "sf_labelled").where(exp.column(CLASS) >= literal(0), copy=False)
+        rows = _over(data.engine.traits.once(rows), "sf_labelled").where(
+            exp.column(CLASS) >= literal(0), copy=False
+        )
         if data.unit.by_person:
             rows = weigh_rows(rows, data.unit)
-        for place, one in enumerate([self.space.layer(), layer or {}]):
-            added = [exp.alias_(tree, name, copy=False) for name, tree in one.items()]
-            rows = _over(rows, f"sf_layer_{place}").select(*added, copy=False)
-        return rows
+        return layered(rows, [self.space.layer(), layer or {}], data.engine.traits.once)
 
 
 def table_sensitivity(unit: Unit) -> Sensitivity:
@@ -118,11 +125,3 @@ def table_sensitivity(unit: Unit) -> Sensitivity:
 
 def _over(rows: exp.Query, name: str) -> exp.Select:
     return exp.select(exp.Star()).from_(rows.subquery(name, copy=False), copy=False)
-
-
-def _missing(column: NDArray[np.generic]) -> NDArray[np.bool_]:
-    if column.dtype.kind == "f":
-        return np.isnan(column.astype(np.float64))
-    if column.dtype == object:
-        return np.array([one is None for one in column], dtype=bool)
-    return np.zeros(len(column), dtype=bool)

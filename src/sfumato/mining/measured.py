@@ -248,7 +248,8 @@ class MomentPlan:
             for one in self.blocks
             for i, j in one.pairs
         ]
-        found: NDArray[Any] = sums(data, [*features, *others], terms, layers=layers)[0]
+        bits = (GRID * GRID).bit_length()  # no coordinate is above GRID
+        found: NDArray[Any] = sums(data, [*features, *others], terms, layers=layers, bits=bits)[0]
         return found
 
 

@@ -6,9 +6,10 @@ each row has a weight in whole parts of 2^-17 rows (`counting.contribution`), so
 weights add up to no more than `max_rows` rows, wherever those rows fall: a person's sums move by at
 most `max_rows` times what the largest row moves them by, in every norm.
 
-*Range*: a term is below 2^45 and a weight at most 2^17, so that a weighted term is below 2^62. Sums
-are decimals, too wide for any number of rows, and come back in two parts of 64 bits. So no engine
-can overflow, and no error depends on what is summed. Decision 0451.
+*Range*: a term is below 2^45 and a weight at most 2^17, so that a weighted term is below 2^62. Most
+engines sum 64 bits more widely, whatever the number of rows, and sums come back in two parts of 64
+bits. Where an engine does not, terms are cut into pieces below 2^21, whose sums need 2^42 rows to
+leave 64 bits. So no engine can overflow, and no error depends on what is summed. Decision 0451.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import numpy as np
 from sqlglot import exp
 
 from sfumato.counting.axes import literal
-from sfumato.counting.contribution import PERSON, WEIGHT, WHOLE, weigh_rows
+from sfumato.counting.contribution import PERSON, WEIGHT, WHOLE, WHOLE_BITS, weigh_rows
 from sfumato.privacy.units import Neighbours, Sensitivity, count_sensitivity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,9 +33,13 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
 
     Layer = Mapping[str, exp.Expr]
+    _Figures = tuple[list[exp.Expr], list[exp.Expr]]
 
 _PART = 1 << 40
 """Sums come back as their multiples of this and the rest."""
+
+_TERM_BITS = 45
+_PIECE_BITS = 21
 
 _AT_ONCE = 700
 """How many sums one query makes: engines bound the columns of a result."""
@@ -73,8 +78,12 @@ def clip_layers(size: int, norm: int, *, others: int = 0) -> list[Layer]:
                 exp.GT(this=length.copy(), expression=most.copy()),
                 exp.cast(
                     exp.IntDiv(
-                        this=exp.Paren(this=exp.Mul(this=coordinate(i), expression=most.copy())),
-                        expression=length.copy(),
+                        this=exp.Paren(
+                            this=exp.Mul(
+                                this=exp.cast(coordinate(i), "BIGINT"), expression=most.copy()
+                            )
+                        ),
+                        expression=exp.cast(length, "BIGINT"),
                     ),
                     "BIGINT",
                 ),
@@ -93,25 +102,31 @@ def sums(
     layers: Sequence[Layer] = (),
     group: exp.Expr | None = None,
     groups: int = 1,
+    bits: int = _TERM_BITS,
 ) -> NDArray[Any]:
     """Add up terms over rows, by group number where one is given: (groups, terms), exact.
 
     Coordinates are expressions of the table's columns; layers, terms and the group are expressions
     of `coordinate(place)` and of what earlier layers name. Sums are in parts of `whole_row(unit)`.
     Rows whose group is not 0, ..., groups - 1 are left out. No more than 700 terms are summed in
-    one query. Nothing is drawn: weights need no salt.
+    one query. Nothing is drawn: weights need no salt. Terms are below 2^bits in size: the fewer
+    bits, the quicker an engine is that sums in 64 of them.
     """
     found = np.zeros((groups, len(terms)), dtype=object)
     rows = _rows(data, coordinates, layers, group)
+    wide = data.engine.traits.sums_widely
+    weighed = bits + (WHOLE_BITS if data.unit.by_person else 0)
+    scales = _WIDE if wide else [1 << at for at in range(0, weighed, _PIECE_BITS)]
     for start in range(0, len(terms), _AT_ONCE):
-        some = terms[start : start + _AT_ONCE]
-        answer = data.engine.run(_query(rows, some, data.unit, groups, grouped=group is not None))
+        some = [_weighed(term, data.unit) for term in terms[start : start + _AT_ONCE]]
+        figures = _wide_sums(some) if wide else _piece_sums(some, scales)
+        answer = data.engine.run(_query(rows, figures, groups, grouped=group is not None))
         columns = [answer.column(place).to_pylist() for place in range(answer.num_columns)]
         numbers = columns.pop(0) if group is not None else [0] * answer.num_rows
-        for place in range(len(some)):
-            high, low = columns[2 * place], columns[2 * place + 1]
-            for number, above, below in zip(numbers, high, low, strict=True):
-                found[int(number), start + place] = int(above) * _PART + int(below)
+        for place, column in enumerate(columns):
+            at, scale = start + place // len(scales), scales[place % len(scales)]
+            for number, part in zip(numbers, column, strict=True):
+                found[int(number), at] += int(part) * scale
     return found
 
 
@@ -150,34 +165,73 @@ def _rows(
         person = exp.alias_(exp.column(data.unit.column, quoted=True), PERSON)
         rows = weigh_rows(rows.select(person), data.unit)
     every = list(layers) if group is None else [*layers, {_GROUP: group}]
-    for place, layer in enumerate(every):
+    return layered(rows, every, data.engine.traits.once)
+
+
+def layered(
+    rows: exp.Select, layers: Sequence[Layer], once: Callable[[exp.Select], exp.Select]
+) -> exp.Select:
+    """Rows with further columns, each layer made of those before it, and all cells made once."""
+    for place, layer in enumerate(layers):
         added = [exp.alias_(tree.copy(), name) for name, tree in layer.items()]
         rows = exp.select(exp.Star(), *added).from_(
-            rows.subquery(f"sf_layer_{place}", copy=False), copy=False
+            once(rows).subquery(f"sf_layer_{place}", copy=False), copy=False
         )
-    return rows
+    return once(rows)
 
 
-def _query(
-    rows: exp.Query, terms: Sequence[exp.Expr], unit: Unit, groups: int, *, grouped: bool
-) -> exp.Select:
-    """The sums of some terms, each in two parts, by group."""
-    names, figures = [f"sf_sum_{place}" for place in range(len(terms))], []
-    for name, term in zip(names, terms, strict=True):
-        tree: exp.Expr = exp.Paren(this=term.copy())
-        if unit.by_person:
-            tree = exp.Mul(this=tree, expression=exp.column(WEIGHT))
-        wide = exp.Cast(this=tree, to=exp.DataType.build("DECIMAL(19, 0)"))
-        figures.append(exp.alias_(exp.Sum(this=wide), name, copy=False))
-    summed = exp.select(*figures).from_(rows.subquery("sf_weighed"), copy=False)
-    parts = [part for name in names for part in _parts(name)]
+def _weighed(term: exp.Expr, unit: Unit) -> exp.Expr:
+    """A term of a row, times the row's weight where rows belong to people."""
+    tree: exp.Expr = exp.Paren(this=term.copy())
+    if unit.by_person:
+        tree = exp.Mul(this=tree, expression=exp.column(WEIGHT))
+    return exp.Cast(this=tree, to=exp.DataType.build("BIGINT"))
+
+
+def _query(rows: exp.Query, figures: _Figures, groups: int, *, grouped: bool) -> exp.Select:
+    """What is made of some sums, by group."""
+    added, told = figures
+    summed = exp.select(*added).from_(rows.subquery("sf_weighed"), copy=False)
     if not grouped:
-        return exp.select(*parts).from_(summed.subquery("sf_summed", copy=False), copy=False)
+        return exp.select(*told).from_(summed.subquery("sf_summed", copy=False), copy=False)
     number = exp.column(_GROUP)
     inside = exp.and_(number >= literal(0), number.copy() < literal(groups))
     summed = summed.select(number.copy()).where(inside, copy=False).group_by(number.copy())
     key = exp.alias_(exp.cast(number.copy(), "BIGINT"), _GROUP)
-    return exp.select(key, *parts).from_(summed.subquery("sf_summed", copy=False), copy=False)
+    return exp.select(key, *told).from_(summed.subquery("sf_summed", copy=False), copy=False)
+
+
+_WIDE = [_PART, 1]
+
+
+def _wide_sums(terms: Sequence[exp.Expr]) -> _Figures:
+    """The sums of terms where engines sum widely, and each as multiples of `_PART` and the rest."""
+    names = [f"sf_sum_{place}" for place in range(len(terms))]
+    found = [
+        exp.alias_(exp.Sum(this=term), name, copy=False)
+        for name, term in zip(names, terms, strict=True)
+    ]
+    return found, [part for name in names for part in _parts(name)]
+
+
+def _piece_sums(terms: Sequence[exp.Expr], scales: Sequence[int]) -> _Figures:
+    """The sums of each term's digits, by scales, least first, where engines sum in 64 bits.
+
+    Digits have the sign of their term. The last of them is whatever is left.
+    """
+    found, told = [], []
+    for term in terms:
+        for scale in scales:
+            piece = term.copy()
+            if scale > 1:
+                piece = exp.cast(exp.IntDiv(this=piece, expression=literal(scale)), "BIGINT")
+            if scale != scales[-1]:
+                piece = exp.Mod(this=piece, expression=literal(1 << _PIECE_BITS))
+            name = f"sf_sum_{len(found)}"
+            found.append(exp.alias_(exp.Sum(this=piece), name, copy=False))
+            whole = exp.Coalesce(this=exp.column(name), expressions=[literal(0)])
+            told.append(exp.alias_(exp.cast(whole, "BIGINT"), f"{name}_told", copy=False))
+    return found, told
 
 
 def _parts(name: str) -> tuple[exp.Expr, exp.Expr]:

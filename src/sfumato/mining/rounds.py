@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlglot import exp
 
+from sfumato.counting.axes import literal
 from sfumato.mechanisms.spending import spendings
 from sfumato.mining.features import GRID
 from sfumato.mining.moments import coordinate, person_sensitivity, sums, total_of, whole_row
@@ -238,8 +239,9 @@ def _cut(apart: exp.Expr, reach: int) -> exp.Expr:
     norm = exp.column(_NORM)
     # An engine may compute a branch that it does not take.
     divisor = exp.Greatest(this=norm, expressions=[exp.convert(1)], ignore_nulls=True)
-    size = exp.Paren(this=exp.Abs(this=apart) * exp.convert(reach))
-    shrunk = exp.cast(exp.IntDiv(this=size, expression=divisor), "BIGINT")
+    size = exp.Paren(this=exp.cast(exp.Abs(this=apart), "BIGINT") * literal(reach))
+    whole = exp.IntDiv(this=size, expression=exp.cast(divisor, "BIGINT"))
+    shrunk = exp.cast(whole, "BIGINT")
     case = exp.case().when(norm.copy() <= exp.convert(reach), apart.copy())
     case = case.when(apart.copy() < exp.convert(0), exp.Paren(this=exp.convert(0) - shrunk))
     return case.else_(shrunk.copy())

@@ -74,7 +74,9 @@ class Spark:
     """
 
     dialect: ClassVar[str] = "spark"
-    traits: ClassVar[Traits] = Traits(creates_tables=True, hashed=_hashed, from_hex=_from_hex)
+    traits: ClassVar[Traits] = Traits(
+        creates_tables=True, hashed=_hashed, from_hex=_from_hex, sums_widely=False
+    )
 
     def __init__(
         self,
