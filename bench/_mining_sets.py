@@ -1,8 +1,9 @@
 """The tables that mining is measured on, and what is declared of them.
 
-What is declared is public: round numbers that somebody who knows the field, and not these rows,
-would write, and the same for us and for the peer. Rows outside are clamped by both. The sets of
-scikit-learn are small; those of ../shared/data are left out where that is not there.
+What is declared is the same for us and for the peer: round numbers such as somebody who knows the
+field would write. Whoever wrote these had seen the least and largest values of the sets of
+scikit-learn, so that they fit better than a stranger's would. Rows outside are clamped by both.
+These are small; those of ../shared/data are left out where that is not there.
 """
 
 from __future__ import annotations

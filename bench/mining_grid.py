@@ -67,7 +67,9 @@ def tables(rows: int) -> dict[str, tuple[pa.Table, np.ndarray, dict[str, Any]]]:
     declared = _million.schema(None)
     bounds: dict[str, Any] = {name: declared.column(name).domain for name in _million.FEATURES}
     target = made["outcome"].to_numpy()
-    found = {"generated": (made.select(_million.FEATURES), target, bounds)}
+    found: dict[str, tuple[pa.Table, np.ndarray, dict[str, Any]]] = {
+        "generated": (made.select(_million.FEATURES), target, bounds)
+    }
     file = DATA / "adult_large" / "adult_1200k.parquet"
     if file.exists():
         people = pq.read_table(file).slice(0, rows).to_pylist()

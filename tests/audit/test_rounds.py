@@ -18,8 +18,8 @@ from sfumato.mechanisms.laplace import Geometric
 from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.kmeans import count_weight, moved
 from sfumato.mining.rounds import (
+    GriddedRows,
     OffsetRound,
-    OffsetRows,
     best_spending,
     nearest_layers,
     product_sensitivity,
@@ -55,7 +55,7 @@ def _told(more: Any) -> Any:
     layers, group = nearest_layers(CENTRES)
     with closing(open_duckdb(people(cells))) as engine:
         expressions = FeatureSpace(features(WIDTH)).expressions()
-        rows = OffsetRows(dataset(learning, engine), expressions, WIDTH)
+        rows = GriddedRows(dataset(learning, engine), expressions, WIDTH)
         return rows.tell(CENTRES, REACH, group, layers)
 
 

@@ -19,7 +19,7 @@ from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.moments import person_sensitivity
 from sfumato.mining.perceptron import mistakes
 from sfumato.mining.rounds import (
-    OffsetRows,
+    GriddedRows,
     nearest_layers,
     offset,
     offset_sensitivity,
@@ -39,20 +39,20 @@ CENTRES = np.array([[-700, 300], [512, -1024]])
 LINE = np.array([700, -1024, 300])
 
 
-def _around(rows: OffsetRows) -> Any:
+def _around(rows: GriddedRows) -> Any:
     layers, group = nearest_layers(CENTRES)
     return rows.tell(CENTRES, REACH, group, layers)
 
 
-def _products(rows: OffsetRows) -> Any:
+def _products(rows: GriddedRows) -> Any:
     terms = [offset(0) * offset(0), offset(0) * offset(1), offset(1) * offset(1)]
     centre = np.array([[100, -300], [100, -300]])
     return rows.sums(centre, REACH, terms, rows.label).sum(axis=0)
 
 
-def _mistakes(rows: OffsetRows) -> Any:
+def _mistakes(rows: GriddedRows) -> Any:
     wide = [*rows.expressions[:2], literal(400), rows.expressions[2]]
-    return mistakes(OffsetRows(rows.data, wide, 3), np.array([10, -20, 0]), LINE, REACH)
+    return mistakes(GriddedRows(rows.data, wide, 3), np.array([10, -20, 0]), LINE, REACH)
 
 
 Figures = dict[str, np.ndarray[Any, Any]]
@@ -64,7 +64,7 @@ CLAIMS: dict[str, Callable[[Unit], Sensitivity]] = {
 }
 
 
-def _figures(rows: OffsetRows) -> Figures:
+def _figures(rows: GriddedRows) -> Figures:
     around = _around(rows)
     return {
         "counts": around[:, 0],
@@ -98,16 +98,16 @@ def _table(background: Any, person: Any) -> pa.Table:
     return people(cells, [*background[1], *person[1]], who)
 
 
-def _told(table: pa.Table, unit: Unit, figures: Callable[[OffsetRows], Figures]) -> Figures:
+def _told(table: pa.Table, unit: Unit, figures: Callable[[GriddedRows], Figures]) -> Figures:
     learning = planned("logistic", 2, unit=unit)
     label = ClassLabels.of(TARGET).expression()
     with closing(open_duckdb(table)) as engine:
         expressions = [*FeatureSpace(features(2)).expressions(), label]
-        return figures(OffsetRows(dataset(learning, engine), expressions, 2))
+        return figures(GriddedRows(dataset(learning, engine), expressions, 2))
 
 
 @cache
-def _all_told(unit: Unit, figures: Callable[[OffsetRows], Figures]) -> list[Figures]:
+def _all_told(unit: Unit, figures: Callable[[GriddedRows], Figures]) -> list[Figures]:
     """What is told without a person, and with one after the other beside the same four."""
     background = (np.random.default_rng(11).uniform(-1, 1, (4, 2)), ["no", "yes", "no", None])
     nobody: Any = (np.zeros((0, 2)), [])
@@ -116,7 +116,7 @@ def _all_told(unit: Unit, figures: Callable[[OffsetRows], Figures]) -> list[Figu
 
 
 def _most(
-    figures: Callable[[OffsetRows], Figures], unit: Unit, relation: Neighbours
+    figures: Callable[[GriddedRows], Figures], unit: Unit, relation: Neighbours
 ) -> dict[str, tuple[int, int]]:
     """The farthest that a person moved figures, in L1 and in squared L2."""
     nobody, *others = told = _all_told(unit, figures)
@@ -150,7 +150,7 @@ def test_a_person_moves_no_more_than_is_claimed(relation: Neighbours, *, person:
 def test_offsets_that_are_not_cut_move_further() -> None:
     """Twin: the same claim for offsets as they are."""
 
-    def uncut(rows: OffsetRows) -> Figures:
+    def uncut(rows: GriddedRows) -> Figures:
         layers, group = nearest_layers(CENTRES)
         terms = [exp.column(f"sf_r{at}") for at in range(2)]
         return {"offsets": rows.sums(CENTRES, REACH, terms, group, layers)}

@@ -12,10 +12,10 @@ from sfumato.texts import dumps
 
 def locate(
     file: Annotated[str, argument("FILE", "The places of one person, a row each.")],
-    at: Annotated[str, option("X,Y", "The columns of places, east first.", "--at")],
-    box: Annotated[str, option("BOX", "The map, public: west,south,east,north.", "--box")],
+    box: Annotated[str, option("W,S,E,N", "The map, which everybody may know.", "--box")],
     epsilon: Annotated[str, option("E", "For each metre and each place.", "--epsilon-per-metre")],
-    out: Annotated[str, option("OUT", "Where the moved places go.", "-o", "--out")],
+    out: Annotated[str, option("OUT", "Where the moved places go.", "--out", "-o")],
+    at: Annotated[str, option("X,Y", "The columns of places, east first.")] = "lon,lat",
     unit: Annotated[str, option("UNIT", "What places are in: degrees or metres.")] = "degrees",
     overwrite: Overwrite = False,
     as_json: Json = False,

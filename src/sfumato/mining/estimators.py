@@ -331,7 +331,7 @@ def _is_unnamed(rows: object) -> bool:
     return isinstance(rows, np.ndarray | list | tuple)
 
 
-ESTIMATORS: dict[str, type[Any]] = {
+ESTIMATORS: dict[str, Any] = {
     one.kind: one
     for one in (
         LinearRegression,

@@ -24,7 +24,7 @@ from sfumato.schema.names import quoted
 from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
 TABLE = "rows"
 _TARGET = "target"
@@ -69,9 +69,7 @@ class DeclaredTable:
         return name
 
 
-def class_column(
-    name: str, classes: Sequence[Any] | NDArray[Any] | None
-) -> tuple[Column, tuple[Any, ...]]:
+def class_column(name: str, classes: ArrayLike | None) -> tuple[Column, tuple[Any, ...]]:
     """The column of a class, by numbers, and the classes in the order of their numbers."""
     listed = () if classes is None else tuple(np.asarray(classes).tolist())
     if not listed or len(set(listed)) < len(listed):

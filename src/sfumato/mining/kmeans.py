@@ -17,8 +17,8 @@ from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.model import Model
 from sfumato.mining.packing import packed_points
 from sfumato.mining.rounds import (
+    GriddedRows,
     OffsetRound,
-    OffsetRows,
     best_spending,
     nearest_layers,
     on_grid,
@@ -126,7 +126,7 @@ class Clustering:
 
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:  # noqa: ARG002  # nothing is drawn by weights
         """Look where all rows lie, start around there, and move centres round by round."""
-        rows = OffsetRows(data, self.space.expressions(), self.space.size)
+        rows = GriddedRows(data, self.space.expressions(), self.space.size)
         centres, counts = self._started(rows, entropy), np.zeros(self.clusters)
         for _ in range(self.rounds):
             places = on_grid(centres)
@@ -136,7 +136,7 @@ class Clustering:
             centres = moved(places / GRID, counts, sums, self.each.sum_sd)
         return self._tables(centres, counts)
 
-    def _started(self, rows: OffsetRows, entropy: Entropy) -> Reals:
+    def _started(self, rows: GriddedRows, entropy: Entropy) -> Reals:
         """Points that are far apart, around the noisy mean of all rows."""
         start = packed_points(self.clusters, rows.width, _START, entropy)
         return np.asarray(np.clip(rows.middle(self.middle, entropy) + start, -1, 1))

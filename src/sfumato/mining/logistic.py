@@ -18,8 +18,8 @@ from sfumato.mining.class_means import WITHIN, class_means, common_precision, lo
 from sfumato.mining.class_model import ClassModel, words
 from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.rounds import (
+    GriddedRows,
     OffsetRound,
-    OffsetRows,
     best_spending,
     offset,
     on_grid,
@@ -126,7 +126,7 @@ class LogisticLearning:
     def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:  # noqa: ARG002  # weights draw nothing
         """The centre, then the classes around it, then how rows scatter within them."""
         expressions = [*self.space.expressions(), self.labels.expression()]
-        rows = OffsetRows(data, expressions, self.space.size)
+        rows = GriddedRows(data, expressions, self.space.size)
         centre = np.zeros((1, rows.width), dtype=np.int64)
         if self.middle is not None:
             centre = on_grid(rows.middle(self.middle, entropy))[None, :]
@@ -141,7 +141,7 @@ class LogisticLearning:
             precision = common_precision(products, found, self.shape.stddev / self._product_unit)
         return self._tables(found, log_odds(found, centre[0] / GRID, precision))
 
-    def _products(self, rows: OffsetRows, places: Any, noise: Noise, entropy: Entropy) -> Reals:
+    def _products(self, rows: GriddedRows, places: Any, noise: Noise, entropy: Entropy) -> Reals:
         """Noisy sums of products of offsets, over the rows of all classes together."""
         pairs = np.triu_indices(rows.width)
         terms = [offset(one) * offset(two) for one, two in zip(*map(list, pairs), strict=True)]

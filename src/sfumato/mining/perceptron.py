@@ -22,8 +22,8 @@ from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.model import Model
 from sfumato.mining.moments import whole_row
 from sfumato.mining.rounds import (
+    GriddedRows,
     OffsetRound,
-    OffsetRows,
     best_spending,
     combined,
     offset,
@@ -115,9 +115,9 @@ class PerceptronLearning:
         """The centre, then a line that is moved by what it gets wrong."""
         expressions, label = self.space.expressions(), self.labels.expression()
         width = self.space.size
-        middle = OffsetRows(data, expressions, width).middle(self.middle, entropy)
+        middle = GriddedRows(data, expressions, width).middle(self.middle, entropy)
         centre = np.append(on_grid(middle), 0)
-        rows = OffsetRows(data, [*expressions, literal(self.constant), label], width + 1)
+        rows = GriddedRows(data, [*expressions, literal(self.constant), label], width + 1)
         line, mean = np.zeros(width + 1), np.zeros(width + 1)
         for place in range(self.rounds):
             told = mistakes(rows, centre, whole_line(line), self.reach)
@@ -141,7 +141,7 @@ def whole_line(line: Reals) -> Ints:
     return np.rint(line * (GRID / most if most else 0.0)).astype(np.int64)
 
 
-def mistakes(rows: OffsetRows, centre: Ints, line: Ints, reach: int) -> NDArray[Any]:
+def mistakes(rows: GriddedRows, centre: Ints, line: Ints, reach: int) -> NDArray[Any]:
     """Exact sums of the cut offsets of rows that a line tells wrongly, with their signs.
 
     A score is below 2^31 for each coordinate, so that it fits 64 bits.

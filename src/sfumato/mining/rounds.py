@@ -139,7 +139,7 @@ class OffsetRound:
 
 
 @dataclass(frozen=True)
-class OffsetRows:
+class GriddedRows:
     """The rows of a data set as whole numbers: coordinates and, behind them, a class."""
 
     data: Dataset

@@ -42,7 +42,8 @@ class Participation:
     days: int | None = None
 
     def __post_init__(self) -> None:
-        if self.days is not None and not self.unit.by_person:
+        by_person = self.unit.by_person  # which refuses rows of two people, whatever the method
+        if self.days is not None and not by_person:
             raise ParameterError(
                 "days_without_person",
                 "days bounds in how many periods a person counts, but every row is taken to be a "

@@ -8,10 +8,9 @@ last pace, not from where it came. Read off noisy tables alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_matrix, identity
 
 from sfumato.trajectory.ends import length_edges
 
@@ -55,36 +54,70 @@ class Grounds:
         self.centres = systems.systems[number].centres
         visits = chain.visits + 1e-9 * max(float(chain.visits.mean()), _LEAST)
         self.crowd = np.bincount(self.base, visits, minlength=self.size)
-        self.lifts: list[csr_matrix] = []
-        self.onward: list[tuple[csr_matrix, ...]] = []
-        """For each pace, what leads from the chances after it to those before, last part first."""
+        self.lifts: list[Averaged] = []
+        self.onward: list[tuple[Averaged, ...]] = []
+        """For each pace, what leads from the chances after it to those before, first part first."""
         self.near = np.zeros((2 * len(chain.chosen), self.size))
         for place, one in enumerate(chain.chosen):
             above, cells = systems.above[one], systems.systems[one].size
-            lift = _averaged(above, self.base, visits, (cells, self.size))
-            fall = _averaged(self.base, above, visits, (self.size, cells))
+            lift = Averaged.of(above, self.base, visits, (cells, self.size))
+            fall = Averaged.of(self.base, above, visits, (self.size, cells))
             known = chain.moves[place]
-            self.near[2 * place] = fall @ (known.near * known.stay)
-            self.near[2 * place + 1] = fall @ (known.near * known.leave)
+            for pace, factor in ((2 * place, known.stay), (2 * place + 1, known.leave)):
+                self.near[pace] = fall.applied((known.near * factor)[:, None])[:, 0]
             self.lifts.append(lift)
-            # Small cells are gone over at once; large ones, which all lead to all, by two steps.
-            stays = identity(cells, dtype=np.float32, format="csr")
-            for moved in (stays, _moved(known.around, known.chances)):
-                self.onward.append((fall @ moved @ lift,) if cells >= self.size else (fall, moved))
+            around, chances = known.around, _moved(known.around, known.chances)
+            stays = np.zeros_like(chances)
+            stays[:, 0] = 1
+            for moved in (stays, chances):
+                rows = np.repeat(np.arange(cells), around.shape[1])
+                step = Averaged.of(
+                    rows, np.maximum(around, 0).ravel(), moved.ravel(), (cells, cells)
+                )
+                self.onward.append((lift, step, fall))
 
     def up(self, pace: int, chances: Halves) -> Halves:
         """Chances of base cells as those of the cells of a pace's system."""
-        return np.asarray(self.lifts[pace // 2] @ chances)
+        return np.asarray(self.lifts[pace // 2].applied(chances))
 
     def back(self, now: Halves, used: Ints, follow: Halves) -> Halves:
         """One step earlier, (used paces, base cells, goals): what each leads to, if taken."""
         onward = np.zeros_like(now)
         for place, pace in enumerate(used):
-            *parts, first = self.onward[pace]
-            chances = first @ (self.up(pace, now[place]) if parts else now[place])
-            onward[place] = parts[0] @ chances if parts else chances
+            chances = now[place]
+            for part in self.onward[pace]:
+                chances = part.applied(chances)
+            onward[place] = chances
         # For each base cell, (paces, paces) by (paces, goals).
-        return np.matmul(follow, onward.transpose(1, 0, 2)).transpose(1, 0, 2)
+        earlier: Halves = np.matmul(follow, onward.transpose(1, 0, 2)).transpose(1, 0, 2)
+        return earlier
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """Weighted sums of lines of one table as lines of another, most of whose weights are 0."""
+
+    columns: Ints
+    shares: Halves
+    starts: Ints
+
+    @classmethod
+    def of(cls, rows: Ints, columns: Ints, weights: Reals, shape: tuple[int, int]) -> Averaged:
+        """Weights of pairs of lines, which are added up and brought to sums of 1."""
+        pairs, place = np.unique(rows * shape[1] + columns, return_inverse=True)
+        summed = np.bincount(place, weights)
+        into, out_of = np.divmod(pairs, shape[1])
+        total = np.bincount(into, summed, minlength=shape[0])
+        share = summed / np.maximum(total[into], _LEAST)
+        # Every line has some pair: all cells of a system hold finest ones, and can be stayed in.
+        starts = np.searchsorted(into, np.arange(shape[0]))
+        return cls(out_of, share.astype(np.float32), starts)
+
+    def applied(self, values: Any) -> Any:
+        """The sums of these lines."""
+        if len(self.starts) == len(self.columns):  # each is a copy of one line
+            return values[self.columns]
+        return np.add.reduceat(self.shares[:, None] * values[self.columns], self.starts, axis=0)
 
 
 @dataclass(frozen=True)
@@ -132,7 +165,7 @@ def _ends(grounds: Grounds, ends: Reals, goals: Ints, many: int) -> Halves:
         grounds.base[held] * many + goals[held], ends[held] + _LEAST, minlength=grounds.size * many
     )
     each = weight.reshape(grounds.size, many) / np.maximum(grounds.crowd, _LEAST)[:, None]
-    return each.astype(np.float32)
+    return np.asarray(each.astype(np.float32))
 
 
 def _apart(grounds: Grounds, goals: Ints, many: int) -> Halves:
@@ -145,23 +178,12 @@ def _apart(grounds: Grounds, goals: Ints, many: int) -> Halves:
     ]
     gone = np.hypot(*(grounds.centres[:, None] - np.stack(middles, axis=1)).transpose(2, 0, 1))
     wide = max(float(gone.max()), _LEAST) / 16
-    return (_LOST * np.exp(-gone / wide)).astype(np.float32)
+    return np.asarray((_LOST * np.exp(-gone / wide)).astype(np.float32))
 
 
-def _averaged(rows: Ints, columns: Ints, weights: Reals, shape: tuple[int, int]) -> csr_matrix:
-    """For lines of one system the shares of another's cells in them, by finest cells."""
-    total = np.bincount(rows, weights, minlength=shape[0])
-    share = (weights / total[rows]).astype(np.float32)
-    return csr_matrix((share, (rows, columns)), shape=shape)
-
-
-def _moved(around: Ints, moves: Reals) -> csr_matrix:
-    """Where moves lead, those that stay left out."""
+def _moved(around: Ints, moves: Reals) -> Reals:
+    """The chances of moves that do not stay; a cell that none leads out of is stayed in."""
     held = np.where(around >= 0, moves, 0.0)
     held[:, 0] = 0
-    held /= np.maximum(held.sum(axis=1, keepdims=True), _LEAST)
-    rows = np.repeat(np.arange(len(around)), around.shape[1])
-    shape = (len(around), len(around))
-    return csr_matrix(
-        (held.ravel().astype(np.float32), (rows, np.maximum(around, 0).ravel())), shape=shape
-    )
+    held[:, 0] = held.sum(axis=1) <= 0
+    return np.asarray(held)

@@ -32,8 +32,7 @@ def pace_classes(grid: CellSystem, start: Ints, end: Ints, lengths: Ints, side: 
     """How fast paths must be that lead from cells to cells by so many points."""
     apart = np.hypot(*(grid.centres[start] - grid.centres[end]).T)
     each = apart / np.maximum(lengths - 1, 1) / side
-    found: Ints = np.searchsorted(_EDGES, each, side="right")
-    return found
+    return np.asarray(np.searchsorted(_EDGES, each, side="right"))
 
 
 def paced(system: Ints, move: Ints) -> Ints:

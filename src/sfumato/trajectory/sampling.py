@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.trajectory.ends import among, distance_classes, settled
 from sfumato.trajectory.paces import pace_classes
 from sfumato.trajectory.paths import Paths
-from sfumato.trajectory.walking import BridgedWalk, Descent, Ground, uniform
+from sfumato.trajectory.walking import Descent, Ground, PathWalk, uniform
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -115,7 +115,7 @@ class PathModel:
         cells = np.zeros((count, int(lengths.max())), dtype=np.int64)
         for one in np.unique(fast):
             mine = np.flatnonzero(fast == one)
-            walk = BridgedWalk.to(
+            walk = PathWalk.to(
                 self.ground, self.paces[one], self.ends, last[mine], self.lengths.most
             )
             walked = walk.cells(first[mine], lengths[mine], entropy)

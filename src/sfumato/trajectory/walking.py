@@ -150,7 +150,7 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class BridgedWalk:
+class PathWalk:
     """Walks of one class of pace to their goals."""
 
     ground: Ground
@@ -161,7 +161,7 @@ class BridgedWalk:
     bridge: Bridge
 
     @classmethod
-    def to(cls, ground: Ground, follow: Reals, ends: Reals, last: Ints, most: int) -> BridgedWalk:
+    def to(cls, ground: Ground, follow: Reals, ends: Reals, last: Ints, most: int) -> PathWalk:
         """To the goals of these finest cells."""
         wanted, goals = np.unique(ground.goal[last], return_inverse=True)
         place = np.full(int(ground.goal.max()) + 1, -1)

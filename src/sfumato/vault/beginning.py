@@ -42,7 +42,9 @@ def whole_stream(
         options={one: what for one, what in asked.items() if one not in (*_SIZES, "by")},
     )
     made = prepare(request, given.text(method, "method"))
-    return WholeStream(title, facts.dataset, request, made, by, values)
+    schema, read = facts.declared.schema, dict.fromkeys((*request.unit.columns, by))
+    columns = tuple(schema.column(one) for one in read if one is not None)
+    return WholeStream(title, facts.dataset, request, made, by, values, columns=columns)
 
 
 def cells(schema: Schema, by: str) -> tuple[Any, ...]:

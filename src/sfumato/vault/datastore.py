@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 
 def check_consent(schema: Schema, column: str) -> None:
-    """Refuse a column of consent that is not declared as a truth value."""
+    """Refuse a column of consent that is not declared as a truth value, or is of two people."""
+    _ = schema.unit.column  # which refuses rows of two people: neither agrees for the other
     declared = schema.column(column)
     if declared.kind is not Kind.BOOLEAN:
         raise SchemaError(

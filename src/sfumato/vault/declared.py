@@ -31,12 +31,13 @@ def schema_of(config: Config, name: str) -> Schema:
     schema = replace(load_schema(config.folder / held.schema), table=name)
     if not isinstance(held, PrivateSet):
         return schema
+    schema = replace(schema, unit=held.unit)
     schema.layout.check_private()
     if held.consent is not None:
         check_consent(schema, held.consent)
     if held.purposes:
         check_person_kinds(person_kinds(config, held.population))
-    return replace(schema, unit=held.unit)
+    return schema
 
 
 def catalogue(config: Config, schemas: Mapping[str, Schema]) -> dict[str, PrivateRows | PublicRows]:

@@ -8,25 +8,34 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError
 from sfumato.noise.entropy import SystemEntropy
+from sfumato.schema.column import Kind
 from sfumato.schema.names import quoted
 from sfumato.vault.streaming import Reached, take_step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from sfumato.noise.entropy import Entropy
     from sfumato.release.release import Guarantee
+    from sfumato.schema.column import Column
     from sfumato.vault.answer import Answer
     from sfumato.vault.streaming import WholeStream
+
+_TYPES = {
+    Kind.INTEGER: "BIGINT",
+    Kind.REAL: "DOUBLE",
+    Kind.TEXT: "VARCHAR",
+    Kind.DATE: "DATE",
+    Kind.BOOLEAN: "BOOLEAN",
+}
 
 
 class KeptEntropy(SystemEntropy):
@@ -158,42 +167,50 @@ class Stream(Shown):
         return self._of_rows(came)
 
     def _of_rows(self, table: Any) -> NDArray[np.int64]:
+        """The rows of a table in each cell, columns being of the kinds that are declared."""
         unit, by = self.whole.request.unit, self.whole.by
-        names = [one for one in (unit.column, by) if one is not None]
-        engine = open_source(table)
+        declared = {one.name: one for one in self.whole.columns}
+        # What is no value of its column is missing: how a file is read depends on no row.
+        engine = open_source(table, kinds=declared, strict=False)
         try:
-            missing = [one for one in names if one not in engine.columns(engine.table)]
+            missing = [one for one in declared if one not in engine.columns(engine.table)]
             if missing:
                 raise ParameterError(
                     "stream_columns_missing",
                     f"The rows of a step need the columns {', '.join(map(quoted, missing))}.",
                 )
-            wanted: list[exp.Expr] = [exp.column(one, quoted=True) for one in names]
-            wanted = wanted or [exp.Literal.number(1)]
-            found = engine.run(exp.select(*wanted).from_(engine.table))
+            asked = exp.select(*map(_read, self.whole.columns), "1").from_(engine.table)
+            found = engine.run(asked)
         finally:
             engine.close()
-        columns: Sequence[list[Any]] = [one.to_pylist() for one in found.columns]
-        people = columns[0] if unit.column is not None else None
-        kept = range(found.num_rows) if people is None else self._allowed(people)
+        if unit.column is not None:
+            found = found.filter(pa.array(self._allowed(found.column(unit.column))))
         if by is None:
-            return np.array([len(kept)], dtype=np.int64)
-        counted = Counter(columns[-1][place] for place in kept)
-        return np.array([counted[one] for one in self.whole.values], dtype=np.int64)
+            return np.array([found.num_rows], dtype=np.int64)
+        cells = pa.array(self.whole.values).cast(found.column(by).type)
+        places = pc.index_in(found.column(by), value_set=cells).drop_null().to_numpy()
+        return np.bincount(places, minlength=len(cells)).astype(np.int64)
 
-    def _allowed(self, people: Sequence[Any]) -> Sequence[int]:
-        """The places of rows that count: of each person the first ones, or first periods."""
-        request, kept, here = self.whole.request, list[int](), Counter[Any]()
-        for place, person in enumerate(people):
-            if person is None:
-                continue
-            before = self._rows[person] + (0 if request.days else here[person])
-            most = request.days or request.unit.max_rows
-            if before < most and here[person] < request.unit.max_rows:
-                here[person] += 1
-                kept.append(place)
-        for person, rows in here.items():
-            self._rows[person] += 1 if request.days else rows
+    def _allowed(self, people: pa.ChunkedArray) -> NDArray[np.bool_]:
+        """Which rows count: of each person the first ones, or those of the first periods."""
+        request = self.whole.request
+        coded = people.combine_chunks().dictionary_encode()
+        names, codes = coded.dictionary.to_pylist(), coded.indices.fill_null(-1).to_numpy()
+        nobody = [place for place, one in enumerate(names) if one != one]  # NaN is nobody
+        before = np.array([self._rows[one] for one in names], dtype=np.int64)
+        most, rows = request.unit.max_rows, len(codes)
+        left = np.where(before < request.days, most, 0) if request.days else most - before
+        left[nobody] = 0
+        order = np.argsort(codes, kind="stable")
+        begins = np.append(True, codes[order][1:] != codes[order][:-1])[:rows]
+        starts = np.maximum.accumulate(np.where(begins, np.arange(rows), 0))
+        places = np.empty(rows, dtype=np.int64)
+        places[order] = np.arange(rows) - starts
+        kept: NDArray[np.bool_] = (codes >= 0) & (places < np.append(left, 0)[codes])
+        counted = np.bincount(codes[kept], minlength=len(names))
+        for name, many in zip(names, counted.tolist(), strict=True):
+            if many:
+                self._rows[name] += 1 if request.days else many
         return kept
 
     def _card(self) -> Card:
@@ -201,3 +218,11 @@ class Stream(Shown):
         table = CardTable(("Step", "Rows", "Sd"), steps[-10:], max(0, len(steps) - 10))
         facts = {"Guarantee": self.guarantee.statement}
         return Card(f"{len(steps)} steps told", facts, table if steps else None)
+
+
+def _read(column: Column) -> exp.Expr:
+    """A column as its declared kind, however the rows of a step hold it; else as missing."""
+    value = exp.TryCast(
+        this=exp.column(column.name, quoted=True), to=exp.DataType.build(_TYPES[column.kind])
+    )
+    return exp.alias_(value, column.name, quoted=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.method import Dataset, Prepared
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
+    from sfumato.schema.column import Column
     from sfumato.stream.method import State, StreamMethod, Told
     from sfumato.stream.request import StreamRequest
 
@@ -44,6 +45,8 @@ class WholeStream:
     values: tuple[Any, ...] = ()
     asked: tuple[tuple[str, str], ...] = ()
     """What else belongs to it by name, such as its days."""
+    columns: tuple[Column, ...] = ()
+    """The columns that say whose a row is, and in which cell."""
 
     name = "stream"
     public = ()

@@ -25,7 +25,7 @@ from sfumato.errors import ParameterError
 from sfumato.mining.bins import ClassLabels
 from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.perceptron import mistakes, whole_line
-from sfumato.mining.rounds import OffsetRows
+from sfumato.mining.rounds import GriddedRows
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.domain import Values
 
@@ -42,7 +42,7 @@ def test_what_a_line_gets_wrong_is_summed_in_whole_numbers(line: list[int]) -> N
             literal(constant),
             ClassLabels.of(TARGET).expression(),
         ]
-        rows = OffsetRows(dataset(learning, engine), expressions, 4)
+        rows = GriddedRows(dataset(learning, engine), expressions, 4)
         told = mistakes(rows, centre, np.array(line), reach)
     places = np.rint(np.clip(CELLS, -1, 1) * GRID).astype(np.int64)
     offsets = cut(np.column_stack([places, np.full(len(places), constant)]) - centre, reach)

@@ -13,8 +13,8 @@ from tests.unit.mining.learnt import dataset, features, people, planned, spent
 from sfumato.engines.sources import open_duckdb
 from sfumato.mining.features import GRID, FeatureSpace
 from sfumato.mining.rounds import (
+    GriddedRows,
     OffsetRound,
-    OffsetRows,
     best_spending,
     nearest_layers,
     on_grid,
@@ -41,7 +41,7 @@ def test_rows_are_summed_around_the_nearest_centre_within_a_ball(reach: int) -> 
     learning = planned("kmeans", 3, clusters=2)
     layers, group = nearest_layers(CENTRES)
     with closing(open_duckdb(people(CELLS))) as engine:
-        rows = OffsetRows(dataset(learning, engine), FeatureSpace(features(3)).expressions(), 3)
+        rows = GriddedRows(dataset(learning, engine), FeatureSpace(features(3)).expressions(), 3)
         told = rows.tell(CENTRES, reach, group, layers)
     places = np.rint(np.clip(CELLS, -1, 1) * GRID).astype(np.int64)
     far = ((places[:, None] - CENTRES) ** 2).sum(axis=2)
@@ -64,7 +64,7 @@ def test_one_centre_is_the_nearest_of_all() -> None:
 def test_the_mean_of_all_rows_is_found_where_noise_is_small() -> None:
     learning = planned("kmeans", 3, clusters=2, epsilon=10**6)
     with closing(open_duckdb(people(CELLS / 3))) as engine:
-        rows = OffsetRows(dataset(learning, engine), FeatureSpace(features(3)).expressions(), 3)
+        rows = GriddedRows(dataset(learning, engine), FeatureSpace(features(3)).expressions(), 3)
         found = rows.middle(learning.learner.middle, SeededEntropy(1))  # type: ignore[attr-defined]
     assert found == pytest.approx((CELLS / 3).mean(axis=0), abs=2 / GRID)
 

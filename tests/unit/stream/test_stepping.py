@@ -6,11 +6,15 @@ Statistical tests are seeded; for a fresh seed each would fail with probability 
 from __future__ import annotations
 
 import json
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import sfumato as sf
+from sfumato.errors import SourceError
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.price import price
@@ -20,6 +24,9 @@ from sfumato.stream.factors import DyadicTree, SquareRoot
 from sfumato.stream.request import StreamRequest
 from sfumato.testing.counts import agrees
 from sfumato.testing.entropy import SeededEntropy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CASES: list[dict[str, Any]] = [
     {"method": "tree", "periods": 37},
@@ -111,3 +118,40 @@ def test_a_tree_tells_whole_numbers_and_least_squares_do_not() -> None:
         for method in ("tree", "honaker", "root")
     }
     assert kinds == {"tree": "i", "honaker": "f", "root": "f"}
+
+
+def _visits(kind: sf.Kind, max_rows: int = 1) -> Any:
+    column = sf.Column("patient", kind, sf.Role.IDENTIFIER, nullable=False)
+    schema = sf.Schema("visits", (column,), unit=sf.Entity("patient", max_rows=max_rows))
+    table = pa.table({"patient": pa.array([], pa.int64() if kind == "integer" else pa.string())})
+    return sf.protect(table, schema, epsilon=1_000, max_epsilon=1_000)
+
+
+def test_a_word_among_numbers_makes_nobody_count_twice(tmp_path: Path) -> None:
+    people = "patient\n" + "".join(f"{one}\n" for one in range(1000))
+    for name, more in (("monday", ""), ("tuesday", "x1\n")):
+        (tmp_path / f"{name}.csv").write_text(people + more)
+    stream = _visits(sf.Kind.INTEGER).stream("tree", periods=2, epsilon=1_000)
+    told = [stream.step(tmp_path / f"{one}.csv").values[0] for one in ("monday", "tuesday")]
+    assert told == [1000, 1000]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 500])
+def test_rows_of_nobody_never_count(rows: int) -> None:
+    stream = _visits(sf.Kind.INTEGER).stream("tree", periods=2, epsilon=1_000)
+    came = pa.table({"patient": pa.array([5.0] + [math.nan] * rows)})
+    assert stream.step(came).values == [1]
+    assert stream.step(pa.table({"patient": pa.array([5, None])})).values == [1]
+
+
+def test_texts_that_come_as_numbers_are_refused() -> None:
+    stream = _visits(sf.Kind.TEXT).stream("tree", periods=2, epsilon=1_000)
+    with pytest.raises(SourceError, match="cannot be read as text"):
+        stream.step(pa.table({"patient": pa.array([5.0])}))
+
+
+def test_of_each_person_the_first_rows_count_over_all_steps() -> None:
+    stream = _visits(sf.Kind.INTEGER, max_rows=2).stream("tree", periods=3, epsilon=1_000)
+    told = [stream.step(pa.table({"patient": pa.array(one)})).values[0]
+            for one in ([1, 2, 1, 1], [1, 2, 2, 3], [2, 3, 3])]  # fmt: skip
+    assert told == [3, 5, 6]
