@@ -213,7 +213,10 @@ FAMILIES = _listed(
         out_help="A .json file, which sfumato predict reads.",
         has_options=True,
         examples=(
-            "sfumato learn naive-bayes people --features age --target sex --vault clinic -o m.json",
+            (
+                "sfumato learn naive-bayes people --features age --target sex --epsilon 0.1 "
+                "--vault clinic -o m.json"
+            ),
             "sfumato learn kmeans people --features age,smoker --vault clinic --explain",
         ),
     ),
