@@ -80,8 +80,8 @@ def _twins(name: str, kind: str) -> Iterator[dict[str, object]]:
                 for epsilon in EPSILONS:
                     for who, one in _drawn(private, nodes, values, epsilon).items():
                         for what in MEASURES:
-                            apart = true.apart(one, what)
-                            found.setdefault((epsilon, what, who), []).append(apart)
+                            figures = found.setdefault((epsilon, what, who), [])
+                            figures.append(true.apart(one, what))
     for (epsilon, what, who), apart in found.items():
         yield {"name": f"{name}, epsilon {epsilon}, {what}: {who}, mean of {DRAWS}",
                "value": float(np.mean(apart)), "unit": ""}  # fmt: skip

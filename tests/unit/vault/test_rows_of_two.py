@@ -142,7 +142,8 @@ def test_a_door_refuses_rows_of_two_before_a_charge(one: Asked) -> None:
     private = _private(one.form, TWO)
     before = private.balance
     if one.named == ("node-degrees",):  # the one that bounds by projection
-        assert private.prepare(FAMILIES["publish"], *one.named).method.most == TWO.max_rows
+        prepared: Any = private.prepare(FAMILIES["publish"], *one.named)
+        assert prepared.method.most == TWO.max_rows
         return
     door = getattr(private, one.family)
     assert code_of(door, *one.named, **one.values) == REFUSED
@@ -168,10 +169,8 @@ STREAMED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("method", STREAMS)
 def test_a_stream_is_refused_before_a_charge(method: str) -> None:
-    private, asked = (
-        _private("rows", TWO),
-        {"periods": 4, "epsilon": "0.5", **STREAMED.get(method, {})},
-    )
+    private = _private("rows", TWO)
+    asked = {"periods": 4, "epsilon": "0.5", **STREAMED.get(method, {})}
     before = private.balance
     assert code_of(private.stream, method, **asked) == REFUSED
     assert code_of(private.stream, method, **{**asked, "days": 2}) == REFUSED
