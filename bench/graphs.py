@@ -82,9 +82,9 @@ def _twins(name: str, kind: str) -> Iterator[dict[str, object]]:
                         for what in MEASURES:
                             apart = true.apart(one, what)
                             found.setdefault((epsilon, what, who), []).append(apart)
-    for (epsilon, what, who), apart in found.items():
+    for (epsilon, what, who), each in found.items():
         yield {"name": f"{name}, epsilon {epsilon}, {what}: {who}, mean of {DRAWS}",
-               "value": float(np.mean(apart)), "unit": ""}  # fmt: skip
+               "value": float(np.mean(each)), "unit": ""}  # fmt: skip
 
 
 def _drawn(

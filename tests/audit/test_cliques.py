@@ -143,7 +143,7 @@ def test_cliques_by_smooth_sensitivity(k: int, *, twin: bool) -> None:
     # other graph they share one less, and no edge closes any.
     shared = range(2, k)
     ties = [*combinations(shared, 2), *((end, one) for end in (0, 1) for one in shared)]
-    pair = tuple(graph_of(np.array(edges), k) for edges in (ties, ties[:-1]))
+    pair = graph_of(np.array(ties), k), graph_of(np.array(ties[:-1]), k)
     epsilon = Fraction(1, 2)
 
     def outputs(graph: Graph, draws: int, entropy: Entropy) -> NDArray[Any]:

@@ -142,7 +142,8 @@ def test_a_door_refuses_rows_of_two_before_a_charge(one: Asked) -> None:
     private = _private(one.form, TWO)
     before = private.balance
     if one.named == ("node-degrees",):  # the one that bounds by projection
-        assert private.prepare(FAMILIES["publish"], *one.named).method.most == TWO.max_rows
+        prepared: Any = private.prepare(FAMILIES["publish"], *one.named)
+        assert prepared.method.most == TWO.max_rows
         return
     door = getattr(private, one.family)
     assert code_of(door, *one.named, **one.values) == REFUSED
