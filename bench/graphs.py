@@ -80,11 +80,11 @@ def _twins(name: str, kind: str) -> Iterator[dict[str, object]]:
                 for epsilon in EPSILONS:
                     for who, one in _drawn(private, nodes, values, epsilon).items():
                         for what in MEASURES:
-                            figures = found.setdefault((epsilon, what, who), [])
-                            figures.append(true.apart(one, what))
-    for (epsilon, what, who), apart in found.items():
+                            apart = true.apart(one, what)
+                            found.setdefault((epsilon, what, who), []).append(apart)
+    for (epsilon, what, who), each in found.items():
         yield {"name": f"{name}, epsilon {epsilon}, {what}: {who}, mean of {DRAWS}",
-               "value": float(np.mean(apart)), "unit": ""}  # fmt: skip
+               "value": float(np.mean(each)), "unit": ""}  # fmt: skip
 
 
 def _drawn(

@@ -79,8 +79,8 @@ class ClassCounter:
     ) -> exp.Select:
         """How many rows each cell of the tables has, laid one behind the other."""
         part: exp.Expr = literal(0)
-        for name, many in base:
-            part = exp.Paren(this=part * literal(many) + exp.column(name))
+        for name, size in base:
+            part = exp.Paren(this=part * literal(size) + exp.column(name))
         cells = [
             exp.cast(literal(start) + part * literal(size) + exp.column(name), "BIGINT")
             for (name, size), start in zip(keys, starts, strict=True)

@@ -219,7 +219,8 @@ def _piece_sums(terms: Sequence[exp.Expr], scales: Sequence[int]) -> _Figures:
 
     Digits have the sign of their term. The last of them is whatever is left.
     """
-    found, told = [], []
+    found: list[exp.Expr] = []
+    told: list[exp.Expr] = []
     for term in terms:
         for scale in scales:
             piece = term.copy()

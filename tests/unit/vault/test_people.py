@@ -132,9 +132,9 @@ def number(rows: Any) -> int:
         ("owner", set()),
         ("permanent-staff", set()),
         ("temporary-staff", {"synthesize", "run"}),
-        ("external", {"publish", "above", "synthesize"}),
-        ("purchaser", {"publish", "above", "synthesize", "run"}),
-        ("public", {"query", "publish", "above", "synthesize", "run"}),
+        ("external", {"publish", "above", "synthesize", "learn"}),
+        ("purchaser", {"publish", "above", "synthesize", "learn", "run"}),
+        ("public", {"query", "publish", "above", "synthesize", "learn", "run"}),
     ],
 )
 def test_each_kind_gets_the_shapes_of_the_table(
@@ -149,6 +149,7 @@ def test_each_kind_gets_the_shapes_of_the_table(
         "publish": (("histogram",), {"columns": ["city"]}),
         "above": ((), {"columns": ["cost"], "workload": [[[0, 50]]], "threshold": 9}),
         "synthesize": ((), {"columns": ["city"], "method": "independent"}),
+        "learn": (("naive-bayes",), {"features": ["cost"], "target": "city"}),
         "run": ((number,), {"output": [(0, 9)], "blocks": 2, "seconds": 0.1}),
     }
     assert asked.keys() == FAMILIES.keys()
