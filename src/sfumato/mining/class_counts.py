@@ -91,9 +91,9 @@ class ClassCounter:
         rows = exp.select(*kept, each).from_(
             self._rows(layer).subquery("sf_numbered", copy=False), copy=False
         )
-        many = exp.Sum(this=exp.column(WEIGHT)) if weighed else exp.Count(this=exp.Star())
+        held = exp.Sum(this=exp.column(WEIGHT)) if weighed else exp.Count(this=exp.Star())
         return (
-            exp.select(exp.column(_CELL), exp.alias_(exp.cast(many, "BIGINT"), _COUNT))
+            exp.select(exp.column(_CELL), exp.alias_(exp.cast(held, "BIGINT"), _COUNT))
             .from_(rows.subquery("sf_counted", copy=False), copy=False)
             .group_by(exp.column(_CELL), copy=False)
         )

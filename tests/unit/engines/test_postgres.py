@@ -8,8 +8,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
+from sfumato.counting.axes import literal
 from sfumato.engines.base import everything
+from sfumato.engines.postgres import _rendered
 from sfumato.engines.sources import open_source
 from sfumato.errors import SfumatoError
 
@@ -102,3 +105,24 @@ def test_a_database_is_read_only_if_every_text_in_it_is_one(
                 assert refused.value.code == "not_utf8"
         finally:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_only_what_is_surely_integers_is_divided_without_numeric() -> None:
+    unknown, long = exp.column("a"), exp.cast(exp.column("a"), "BIGINT")
+    seven = exp.cast(exp.convert(7), "BIGINT")
+    inner = exp.IntDiv(this=exp.Paren(this=long * seven), expression=seven)
+    assert "DIV(" not in _rendered(exp.select(exp.IntDiv(this=inner, expression=seven)))
+    for one in (unknown, long + unknown, exp.Sum(this=long), exp.cast(unknown, "DECIMAL(30, 0)")):
+        divided = exp.IntDiv(this=exp.Paren(this=one), expression=seven)
+        assert "DIV(" in _rendered(exp.select(divided))
+
+
+def test_integers_are_divided_towards_0(postgres_url: str) -> None:
+    sides = [(7, 2), (-7, 2), (7, -2), (-7, -2), (2**62, 3)]
+    cells = [
+        exp.IntDiv(this=exp.cast(exp.convert(a), "BIGINT"), expression=literal(b)).as_(f"c{at}")
+        for at, (a, b) in enumerate(sides)
+    ]
+    with closing(open_source(f"{postgres_url}#pg_class")) as engine:
+        found = engine.run(exp.select(*cells)).to_pylist()[0]
+    assert list(found.values()) == [3, -3, -3, 3, 2**62 // 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -12,6 +13,7 @@ from sqlglot import exp
 from sfumato.counting.axes import literal
 from sfumato.counting.contribution import WHOLE
 from sfumato.engines.base import column
+from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.sources import open_duckdb
 from sfumato.method import Dataset
 from sfumato.mining import moments
@@ -92,6 +94,31 @@ def test_sums_beyond_64_bits_do_not_wrap() -> None:
         terms = [huge * literal(1), literal(-(2**45))]
         found = summed(ROWS, unit, COLUMNS, terms)[0]
         assert found.tolist() == [200 * whole * (2**45 - 1), -200 * whole * 2**45]
+
+
+def test_an_engine_that_sums_in_64_bits_is_given_pieces() -> None:
+    narrow = replace(DuckDB.traits, sums_widely=False)
+    terms = [literal(2**45 - 1), literal(1 - 2**45), coordinate(0) * coordinate(1)]
+    small = [coordinate(0) * coordinate(1)]
+    for unit in (Rows(), Entity("p", 3)):
+        wide = summed(ROWS, unit, COLUMNS, terms).tolist()
+        with patch.object(DuckDB, "traits", narrow):
+            assert summed(ROWS, unit, COLUMNS, terms).tolist() == wide
+            assert summed(ROWS, unit, COLUMNS, small, bits=21).tolist() == [wide[0][2:]]
+            assert summed(ROWS.slice(0, 0), unit, COLUMNS, terms).tolist() == [[0, 0, 0]]
+
+
+def test_no_piece_is_so_large_that_its_sum_overflows() -> None:
+    term = exp.cast(exp.column("t"), "BIGINT")
+    pieces, _ = moments._piece_sums([term], [1, 2**21, 2**42])
+    most = pa.table({"t": [2**62 - 1, 1 - 2**62]})
+    engine = open_duckdb(most)
+    found = engine.run(
+        exp.select(*(one.this.this.as_(one.alias) for one in pieces)).from_(engine.table)
+    )
+    engine.close()
+    for digits in found.columns:
+        assert max(map(abs, digits.to_pylist())) < 2**21
 
 
 def test_no_rows_and_no_owners_sum_to_nothing() -> None:
