@@ -124,8 +124,8 @@ class Rules:
     its noisy counts.
     *Sensitivity*: see `PrivBasis`; with m rows a person of a plain table, m baskets.
     *Error*: by the delta method from the covariances of the noise; see `associations`.
-    *Edges*: sets that noise alone could explain, and rules with a count below 1 under a line, are
-    left out, so there may be none. What follows is one item.
+    *Edges*: sets and left sides that noise alone could explain, and rules with a count below 1
+    under a line, are left out, so there may be none. What follows is one item.
     *Reference*: Li, Qardaji, Su & Cao 2012; Agrawal, Imielinski & Swami 1993 for the rules.
     """
 
