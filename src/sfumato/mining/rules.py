@@ -229,8 +229,8 @@ def _row_source(request: LearningRequest, k: int) -> RowSource:
     names = [
         item_text(axes[place].values[code].as_py(), axes[place].column) for place, code in items
     ]
-    ways = (PrivBasis(spending=one, unit=request.unit, k=k) for one in spendings(request.price))
-    basis = min(ways, key=lambda one: one.reach)
+    ways = [PrivBasis(spending=one, unit=request.unit, k=k) for one in spendings(request.price)]
+    basis = ways[0] if len(ways) == 1 else min(ways, key=lambda one: one.expected_error(len(items)))
     return RowSource(axes, tuple(items), tuple(names), request.unit, basis)
 
 
