@@ -453,6 +453,11 @@ LEARNING = [
         ("target_not_number", "linear", "age", "--target", "city"),
     )
 ]
+LEARNING += [
+    Case("output_format_unknown",
+         ("learn", "kmeans", "people", "--features", "age", "--epsilon", "0.1", "-o", name))
+    for name in ("x", "x.csv", "x.json.txt")
+]  # fmt: skip
 CASES = [*QUERIES, *PUBLICATIONS, *PROGRAMS, *LEARNING, *LEDGER, *BEGINNINGS, *PEOPLE, *CONSENT]
 
 

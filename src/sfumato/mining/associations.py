@@ -6,9 +6,11 @@ With a rule "who has A has b", X = A and b, N all transactions and n(.) the nois
 
 Their deviations are by the delta method, from the covariances of all four counts: the relative
 deviation of a product of powers is that of the sum of its logarithms, to first order. That is only
-good where a count below a line is many times its own deviation; where one is not, the rule says so.
-What is stated is the noise alone, about these very people; and rules that are told of because they
-came out high are too high on average.
+good where a count below a line is many times its own deviation; where one is not, the rule says so,
+and where noise alone could be all of n(A), there is no rule. Rules are ordered by a lower bound of
+their confidence (95 % on one side), so that a lucky small count does not come first. What is stated
+is the noise alone, about these very people; and rules that are told of because they came out high
+are too high on average.
 
 Decision 0442.
 """
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 _CLEAR = 2.0
 """A set is told of from so many deviations on."""
+_BELOW = 1.64
+"""So many deviations below an estimate is a bound of 95 % on one side."""
 _SURE = 5.0
 """To first order is good where counts below a line are so many deviations."""
 _POWERS = {"support": (1, 0, 0, -1), "confidence": (1, -1, 0, 0), "lift": (1, -1, -1, 1)}
@@ -52,6 +56,11 @@ class Association(NamedTuple):
     approximate: bool
     """Whether deviations are no more than a rough guess."""
 
+    @property
+    def sure(self) -> float:
+        """A lower bound of its confidence, by which rules are ordered."""
+        return min(self.confidence.value, 1.0) - _BELOW * self.confidence.sd
+
 
 def associations(
     found: NoisySupports, k: int, *, size: int, confidence: float
@@ -64,14 +73,14 @@ def associations(
         for then in sorted(one.items)
     ]
     kept = [one for one in rules if one is not None and one.confidence.value >= confidence]
-    return sorted(kept, key=lambda one: (-one.confidence.value, -one.both, one.given, one.then))
+    return sorted(kept, key=lambda one: (-one.sure, -one.both, one.given, one.then))
 
 
 def _rule(found: NoisySupports, items: Itemset, then: int) -> Association | None:
-    """The rule from all other items of a set to one; none where a count below a line is not one."""
+    """The rule from all other items of a set to one; none where noise may be all of these."""
     sets = [items, items - {then}, frozenset({then}), frozenset[int]()]
     counts = np.array([found.count(one) for one in sets])
-    if counts.min() < 1:
+    if counts.min() < 1 or counts[1] <= _BELOW * found.sd(sets[1]):
         return None
     spread = np.array([[found.covariance(one, other) for other in sets] for one in sets])
     figures = {name: _figure(counts, spread, np.array(one)) for name, one in _POWERS.items()}

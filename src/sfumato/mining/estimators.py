@@ -18,7 +18,7 @@ models scale by the declared bounds themselves. Nothing of the rows is kept in a
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from sfumato.mining.class_model import ClassModel
     from sfumato.mining.model import Model
     from sfumato.schema.column import Column
 
@@ -179,7 +180,7 @@ class _Classifier(ClassifierMixin, _PrivateEstimator):  # type: ignore[misc]
     def _read_schema(self, private: Any, target: str | None) -> None:
         assert target is not None
         domain = private.schema.column(target).public_domain
-        self.classes_ = np.array(getattr(domain, "values", (False, True)))
+        self.classes_ = np.sort(np.array(getattr(domain, "values", (False, True))))
 
 
 class _ChanceClassifier(_Classifier):
@@ -187,9 +188,9 @@ class _ChanceClassifier(_Classifier):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """The chance of each declared class, in the order of `classes_`, for each row."""
-        rows, model = self._rows(X), self.model_
-        found: NDArray[np.float64] = model.predict_proba(rows)  # type: ignore[attr-defined]
-        return found
+        rows, model = self._rows(X), cast("ClassModel", self.model_)
+        # A model has the declared order, scikit-learn the sorted one.
+        return model.predict_proba(rows)[:, np.argsort(model.classes_)]
 
 
 class _Regressor(RegressorMixin, _PrivateEstimator):  # type: ignore[misc]
@@ -361,5 +362,5 @@ def estimator_of(model: Model) -> _PrivateEstimator:
     made.n_features_in_ = len(model.features)
     classes = getattr(model, "classes_", None)
     if classes is not None:
-        made.classes_ = np.asarray(classes)
+        made.classes_ = np.sort(np.asarray(classes))
     return made

@@ -70,8 +70,8 @@ class DeclaredTable:
 
 
 def class_column(name: str, classes: ArrayLike | None) -> tuple[Column, tuple[Any, ...]]:
-    """The column of a class, by numbers, and the classes in the order of their numbers."""
-    listed = () if classes is None else tuple(np.asarray(classes).tolist())
+    """The column of a class, by numbers, and the classes in the order of their numbers: sorted."""
+    listed = () if classes is None else tuple(np.sort(np.asarray(classes)).tolist())
     if not listed or len(set(listed)) < len(listed):
         raise ParameterError(
             "classes_missing",
@@ -190,7 +190,7 @@ def _is_pair(value: object) -> bool:
 def _domain(told: object, what: str) -> Bounds | Values:
     """What is declared of one feature: bounds, a pair of numbers, or texts that it may be."""
     if isinstance(told, Bounds):
-        return told.reals()
+        return _apart(told.reals(), what)
     if isinstance(told, Values):
         return told
     if isinstance(told, list | tuple) and told and all(isinstance(one, str) for one in told):
@@ -199,7 +199,17 @@ def _domain(told: object, what: str) -> Bounds | Values:
         raise _not_a_pair(what)
     assert isinstance(told, list | tuple)
     low, high = (Decimal(repr(float(one))) for one in told)
-    return Bounds(low, high)
+    return _apart(Bounds(low, high), what)
+
+
+def _apart(bounds: Bounds, what: str) -> Bounds:
+    """Bounds between which something lies; lows and highs given as two lists are such pairs too."""
+    if not bounds.span:
+        raise ParameterError(
+            "bounds_wrong",
+            f"{what} are {bounds.low} and {bounds.high}, between which nothing lies. {_WRITE}.",
+        )
+    return bounds
 
 
 def _not_a_pair(what: str) -> ParameterError:

@@ -7,7 +7,9 @@ noisy figures and public facts.
 order w is off by (C + penalty)^-1 e, where e gathers the noise of every figure that w was made of
 (`_noise_covariance`); the sampling error of least squares comes beside it. Both are in `low` and
 `high`, at 95 %. What the penalty takes away is not: intervals are of the penalised coefficients,
-which are the plain ones as soon as the smallest eigenvalue of C stands out of the noise.
+which are the plain ones as soon as the smallest eigenvalue of C stands out of the noise. Nor is
+what the norm does: a row longer than that counts less in every sum, so that where the target
+follows no line, it is that of rows near the middle of their bounds.
 *Edges*: no rows, one row, or features that never vary: coefficients near 0, and a mean near the
 middle of the bounds. Nothing is divided by a figure that noise could make 0.
 *Reference*: Wang 2018, Algorithm 2 (AdaSSP), the penalty by the noisy smallest eigenvalue, which
@@ -68,13 +70,31 @@ INTERCEPT = "(intercept)"
 
 @dataclass(frozen=True)
 class Line:
-    """Coefficients of coordinates, the intercept first, and how sure they are."""
+    """Coefficients of coordinates, with the middle of all first, and how sure they are."""
 
     weights: NDArray[np.float64]
-    stddev: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    """Of all weights but the first."""
+    means: NDArray[np.float64]
+    of_mean: float
+    """The variance of the line at the means of the coordinates."""
     penalty: float
     residual: float
     """The standard deviation of the target around the line, in units of its coordinate."""
+
+    @property
+    def stddev(self) -> NDArray[np.float64]:
+        """How far each weight may be off."""
+        _, middle = self.at(np.zeros(len(self.means)))
+        return np.array([middle, *np.sqrt(np.maximum(np.diag(self.covariance), 0.0))])
+
+    def at(self, point: NDArray[np.float64]) -> tuple[float, float]:
+        """What the line tells at some coordinates, and how far that may be off."""
+        # The line goes through the means, and is the less sure the further from them.
+        away = point - self.means
+        variance = self.of_mean + float(away @ self.covariance @ away)
+        value = float(self.weights[0] + self.weights[1:] @ point)
+        return value, float(np.sqrt(max(variance, 0.0)))
 
 
 def fit_line(moments: NoisyMoments, *, penalty: float = 0.0) -> Line:
@@ -97,15 +117,13 @@ def fit_line(moments: NoisyMoments, *, penalty: float = 0.0) -> Line:
     sampling = residual**2 * (vectors * (possible / (possible + held) ** 2)) @ vectors.T
     noise = inverse @ _noise_covariance(moments, found, intercept) @ inverse
     covariance = noise + sampling
-    # The intercept is the mean less what the means of the features explain.
     of_mean = (moments.stddev[TARGET] / rows) ** 2 + residual**2 / rows
     of_mean += (intercept * moments.stddev[ROWS] / rows) ** 2
     of_mean += float(found @ found) * (moments.stddev[SUMS] / rows) ** 2
-    variances = [of_mean + float(means @ covariance @ means), *np.diag(covariance)]
-    stddev = np.sqrt(np.maximum(variances, 0.0))
-    if not moments.counts:
-        stddev = np.maximum(stddev, 1.0)  # of the target's half range: nothing is known
-    return Line(np.array([intercept, *found]), stddev, held, residual)
+    if not moments.counts:  # nothing is known: at least the target's half range
+        of_mean, covariance = max(of_mean, 1.0), covariance + np.eye(size)
+    weights = np.array([intercept, *found])
+    return Line(weights, covariance, means, of_mean, held, residual)
 
 
 def _noise_covariance(
@@ -163,7 +181,7 @@ class LinearLearner:
         """What will be released, without a row."""
         texts, reals = pa.array([], pa.string()), pa.array([], pa.float64())
         columns = dict.fromkeys(("weight", "coefficient", "sd", "low", "high"), reals)
-        fit = dict.fromkeys(("rows", "penalty", "residual_sd"), reals)
+        fit = dict.fromkeys(("weight", "penalty", "residual_sd"), reals)
         return {COEFFICIENTS: pa.table({"name": texts, **columns}), FIT: pa.table(fit)}
 
     def fit(self, data: Dataset, _salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
@@ -171,12 +189,13 @@ class LinearLearner:
         noisy = self.moments.measure(data, entropy)
         line = fit_line(noisy, penalty=self.penalty)
         scale, middle = _scale(self.facts["target"])
-        halves = self.moments.space.halves
+        space = self.moments.space
         # A feature whose bounds are equal never varies, and has no unit.
-        per_unit = np.divide(1.0, halves, out=np.zeros(len(halves)), where=halves > 0)
-        units = np.array([1.0, *per_unit]) * scale
-        middles = np.array([middle, *np.zeros(len(units) - 1)])
-        told, wide = line.weights * units + middles, line.stddev * units
+        per_unit = np.divide(1.0, space.halves, out=np.zeros(space.size), where=space.halves > 0)
+        # "weight" is of coordinates, whose 0 is a middle; the rest is in units of the columns.
+        start, start_sd = line.at(-space.middles * per_unit)
+        told = np.array([middle + scale * start, *scale * line.weights[1:] * per_unit])
+        wide = np.array([scale * start_sd, *scale * line.stddev[1:] * per_unit])
         columns = {
             "name": [INTERCEPT, *self.moments.space.names],
             "weight": line.weights,
@@ -186,7 +205,7 @@ class LinearLearner:
             "high": told + self.moments.wide * wide,
         }
         fit = {
-            "rows": [noisy.rows],
+            "weight": [noisy.rows],
             "penalty": [line.penalty],
             "residual_sd": [line.residual * scale],
         }
@@ -203,8 +222,11 @@ def _scale(target: Mapping[str, Any]) -> tuple[float, float]:
 class LinearModel(Model):
     """A line: `coefficients` has the change of the target for one unit of a feature.
 
-    The intercept is what is expected where every number is in the middle of its bounds and no
-    value of more than two is told.
+    The intercept is what the line tells where every number is 0 (a day 1970-01-01), every column of
+    two values has the first, and no value of more than two is told; it may lie outside the bounds.
+    So the intercept and the coefficients give what `predict` does, which keeps to the bounds of the
+    target. The column `weight` has the same in coordinates from -1 to 1, of a target from -1 to 1.
+    In `fit`, `weight` is the noisy sum of what rows count, which is less beyond the norm.
     """
 
     answers = "number"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import dumps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,8 @@ class RuleBook(Model):
     """Rules from some items to another, the surest first.
 
     Of a table of items, what is told of a row is what is suggested to the basket that it is of. Of
-    a plain table it is a "column = value" of a column whose value is missing in the row.
+    a plain table it is a "column = value" of a column whose value is missing in the row. How sure a
+    rule is, is a lower bound of its confidence, by which rules come ordered.
     """
 
     @property
@@ -108,7 +110,7 @@ def _of_columns(rows: pa.Table, place: Mapping[str, int]) -> tuple[Truths, Truth
                 continue
             mine = codes == code
             for item, number in place.items():
-                if item.startswith(f"{name} = "):
+                if item.startswith(f"{_marked(name)} = "):
                     closed[mine, number] = True
             if (number := place.get(item_text(value, name), -1)) >= 0:
                 has[mine, number] = True
@@ -118,4 +120,9 @@ def _of_columns(rows: pa.Table, place: Mapping[str, int]) -> tuple[Truths, Truth
 def item_text(value: Any, column: str | None = None) -> str:
     """An item as it is written in a rule."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if column is None else f"{column} = {text}"
+    return text if column is None else f"{_marked(column)} = {_marked(text)}"
+
+
+def _marked(text: str) -> str:
+    """A part of an item, in quotes where it could be taken for more than a part."""
+    return dumps(text, ensure_ascii=False) if "=" in text or '"' in text else text

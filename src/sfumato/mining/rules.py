@@ -124,8 +124,8 @@ class Rules:
     its noisy counts.
     *Sensitivity*: see `PrivBasis`; with m rows a person of a plain table, m baskets.
     *Error*: by the delta method from the covariances of the noise; see `associations`.
-    *Edges*: sets that noise alone could explain, and rules with a count below 1 under a line, are
-    left out, so there may be none. What follows is one item.
+    *Edges*: sets and left sides that noise alone could explain, and rules with a count below 1
+    under a line, are left out, so there may be none. What follows is one item.
     *Reference*: Li, Qardaji, Su & Cao 2012; Agrawal, Imielinski & Swami 1993 for the rules.
     """
 
@@ -229,8 +229,8 @@ def _row_source(request: LearningRequest, k: int) -> RowSource:
     names = [
         item_text(axes[place].values[code].as_py(), axes[place].column) for place, code in items
     ]
-    ways = (PrivBasis(spending=one, unit=request.unit, k=k) for one in spendings(request.price))
-    basis = min(ways, key=lambda one: one.reach)
+    ways = [PrivBasis(spending=one, unit=request.unit, k=k) for one in spendings(request.price)]
+    basis = ways[0] if len(ways) == 1 else min(ways, key=lambda one: one.expected_error(len(items)))
     return RowSource(axes, tuple(items), tuple(names), request.unit, basis)
 
 

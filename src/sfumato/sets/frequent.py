@@ -45,7 +45,8 @@ class FrequentSets:
     *Error*: each set has its own deviation beside it; sets that are told of since they came out
     high are too high on average, the more so the nearer they are to the last one.
     *Edges*: rows without an item or a person are left out; with nobody in the data sets are told of
-    by noise alone. Fewer than k sets are told of where the bases that were chosen hold no more.
+    by noise alone. A share is from 0 to 1, and NULL where all people are no more than their own
+    deviation. Fewer than k sets are told of where the bases that were chosen hold no more.
     *Reference*: Li, Qardaji, Su & Cao 2012; Korolova et al. 2009 for items that are private.
     """
 
@@ -80,18 +81,27 @@ class FrequentSets:
         return error
 
     @property
+    def expected_error(self) -> float:
+        """How far sets are off, in people, by which ways to pay are compared."""
+        values = self.facts.values
+        if self.keys is None:
+            return self.basis.expected_error(None if values is None else len(values))
+        return self.basis.expected_error(None) + self.keys.noise.stddev
+
+    @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The table that will be released, without a row."""
         values = self.facts.values
         empty = pa.array([], pa.string()) if values is None else values[:0]
-        return {"frequent": self._table([], empty, 1.0)}
+        return {"frequent": self._table([], empty, None)}
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The sets that most people have, these first."""
         values, found = self.measure(rows, entropy)
         top = found.most_frequent(self.basis.k, size=self.size)
-        people = max(found.count(()), 1.0) if found.bases else 1.0
-        return {"frequent": self._table(top, values, people)}
+        people = found.count(()) if found.bases else 0.0
+        known = people > found.sd(()) if found.bases else False
+        return {"frequent": self._table(top, values, people if known else None)}
 
     def measure(self, rows: FormRows, entropy: Entropy) -> tuple[pa.Array, NoisySupports]:
         """The items that were chosen, and the supports of sets of their places."""
@@ -110,7 +120,7 @@ class FrequentSets:
         places, noisy = self.keys.sample(counts, entropy)
         return held.values.take(pa.array(places[np.argsort(-noisy, kind="stable")]))
 
-    def _table(self, top: list[Support], values: pa.Array, people: float) -> pa.Table:
+    def _table(self, top: list[Support], values: pa.Array, people: float | None) -> pa.Table:
         members = [sorted(one.items) for one in top]
         name = self.facts.form.item
         columns = {
@@ -120,12 +130,11 @@ class FrequentSets:
             for place in range(self.size)
         }
         counts, sds = (np.array([one[part] for one in top], dtype=float) for part in (1, 2))
-        figures = {
-            "count": np.rint(counts).astype(np.int64),
-            "sd": sds,
-            "share": np.round(counts / people, 6),
-        }
-        return pa.table({**columns, **{one: pa.array(held) for one, held in figures.items()}})
+        shares = pa.nulls(len(top), pa.float64())  # where noise may be all the people there are
+        if people is not None:
+            shares = pa.array(np.round(np.clip(counts / people, 0, 1), 6))
+        figures = {"count": pa.array(np.rint(counts).astype(np.int64)), "sd": pa.array(sds)}
+        return pa.table({**columns, **figures, "share": shares})
 
 
 def prepare(request: FormRequest, *, k: object = 50, size: object = 4) -> FrequentSets:
@@ -134,7 +143,9 @@ def prepare(request: FormRequest, *, k: object = 50, size: object = 4) -> Freque
     many = whole(k, "k", least=1, most=MOST_K)
     most = whole(size, "size", least=1, most=MOST_SIZE)
     ways = payments(request, public=facts.values is not None)
-    return min((_paid(facts, one, many, most) for one in ways), key=lambda one: one.basis.reach)
+    found = [_paid(facts, one, many, most) for one in ways]
+    # With one way to pay nothing is compared: what is expected of many sets takes a second.
+    return found[0] if len(found) == 1 else min(found, key=lambda one: one.expected_error)
 
 
 def _paid(facts: ItemFacts, payment: Payment, k: int, size: int) -> FrequentSets:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import comb, isqrt
+from itertools import combinations
+from math import comb, isqrt, log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,10 +119,40 @@ class PrivBasis:
         """The noise on the bins of one base, where all that is not needed elsewhere is theirs."""
         return self.noise(1, 1 - _NUMBER)
 
-    @property
-    def reach(self) -> float:
-        """How far choices may miss, by which ways to pay are compared: k of them at once."""
-        return 1 / float(self.spending.choice_epsilon(_CHOSEN / self.k))
+    def expected_error(self, candidates: int | None) -> float:
+        """How far sets are off, by which ways to pay are compared: choices that miss, and noise.
+
+        It is of public facts: how many items may be chosen, or nothing where that is not public.
+        """
+        number = self._most_items(candidates)
+        pairs = pairs_wanted(self.k, number)
+        shares = self.shares(number, pairs)
+        missed = 0.0
+        if self.chosen and candidates is not None:
+            missed += self._miss(candidates, number, shares["items"])
+        missed += self._miss(comb(number, 2), pairs, shares["pairs"])
+        return missed + self.noise_of_items(number)
+
+    def noise_of_items(self, number: int) -> float:
+        """The usual deviation of an item, with bases as the likeliest pairs would make them."""
+        pairs = pairs_wanted(self.k, number)
+        plan = self.plan(number, likely_pairs(number, pairs))
+        weights = np.zeros(number)
+        for base in plan:
+            weights[base] += 2.0 ** -len(base)
+        variance = self.noise(len(plan), self.shares(number, pairs)["bins"]).variance
+        return float(np.sqrt(np.mean(variance / (2 * weights))))
+
+    def _most_items(self, candidates: int | None) -> int:
+        return self.k if candidates is None else max(min(self.k, candidates), 1)
+
+    def _miss(self, candidates: int, number: int, share: Fraction) -> float:
+        """By how much a choice is below the best, at most on average; of all nothing is missed."""
+        if not 0 < number < candidates:
+            return 0.0
+        choice = self._choice(candidates, share / number)
+        scale = float(choice.sensitivity) * (1 if choice.monotone else 2)
+        return scale * log(candidates) / float(choice.epsilon)
 
     def shares(self, items: int, pairs: int) -> dict[str, Fraction]:
         """What is left for items, pairs and bins, once it is known how many there are."""
@@ -160,16 +191,19 @@ class PrivBasis:
         left = np.arange(len(counts))
         chosen = np.zeros(number, dtype=np.int64)
         for place in range(number):
-            choice = Exponential(
-                epsilon=self.spending.choice_epsilon(share / number),
-                candidates=len(left),
-                sensitivity=Fraction(self.unit.max_rows),
-                monotone=self.unit.relation is Neighbours.ADD_REMOVE,
-            )
+            choice = self._choice(len(left), share / number)
             taken = int(choice.sample(counts[left], entropy))
             chosen[place] = left[taken]
             left = np.delete(left, taken)
         return chosen
+
+    def _choice(self, candidates: int, share: Fraction) -> Exponential:
+        return Exponential(
+            epsilon=self.spending.choice_epsilon(share),
+            candidates=candidates,
+            sensitivity=Fraction(self.unit.max_rows),
+            monotone=self.unit.relation is Neighbours.ADD_REMOVE,
+        )
 
     def plan(self, items: int, pairs: Sequence[tuple[int, int]]) -> list[Ints]:
         """The bases: one of all items where they are few."""
@@ -192,3 +226,9 @@ def pairs_wanted(k: int, items: int) -> int:
     left = max(int(_MARGIN * k) - items, 0)
     damped = left if left <= items else isqrt(left * items)
     return min(damped, comb(items, 2))
+
+
+def likely_pairs(items: int, number: int) -> list[tuple[int, int]]:
+    """The most frequent pairs of items of which the r-th is 1 / r as frequent, by themselves."""
+    every = combinations(range(items), 2)
+    return sorted(every, key=lambda pair: ((pair[0] + 1) * (pair[1] + 1), pair))[:number]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.engines.base import everything
-from sfumato.engines.files.output import write_file
+from sfumato.engines.files.output import format_of, write_file
 from sfumato.errors import ParameterError
 from sfumato.files import check_target
 from sfumato.mining.model import load_model
@@ -41,6 +41,7 @@ def predict_table(model: Path, source: str) -> pa.Table:
 
 def write_predictions(model: Path, source: str, out: Path, *, overwrite: bool) -> pa.Table:
     """Write such a table, and give it; a place that cannot be written is refused first."""
+    format_of(out)
     check_target(out, overwrite=overwrite, kept=[model, Path(source)])
     told = predict_table(model, source)
     write_file(told.to_reader, out, overwrite=overwrite)

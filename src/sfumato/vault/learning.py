@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
-from sfumato.errors import ParameterError
+from sfumato.errors import OutputError, ParameterError
 from sfumato.files import check_target
 from sfumato.mining import kinds
 from sfumato.mining.kinds import model_type
@@ -126,10 +126,20 @@ def check_targets(
     kept: Sequence[Path] = (),
 ) -> list[Path]:
     """Refuse what could not be written of a model, before anything is spent on it."""
+    _check_name(out)
     places = [out] if report is None else [out, report]
     for place in places:
         check_target(place, overwrite=overwrite, kept=(*kept, *vault_files_around(place)))
     return places
+
+
+def _check_name(out: Path) -> None:
+    """Refuse a name that would tell of another format than a model's."""
+    if out.suffix.lower() != ".json":
+        raise OutputError(
+            "output_format_unknown",
+            f"Cannot write a model to {str(out)!r}: it is JSON, and its name must end in .json.",
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,6 +182,7 @@ class LearnedModel(Answer):
     ) -> list[Path]:
         """Write the model as JSON; nothing of the data is in it. A `report` is a page about it."""
         target = given.path(path, "path")
+        _check_name(target)
         check_target(target, overwrite=overwrite, kept=self.kept)
         if report is not None:
             self.report(report, overwrite=overwrite)

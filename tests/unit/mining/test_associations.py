@@ -59,9 +59,21 @@ def test_what_noise_could_explain_is_left_out_and_rough_figures_say_so() -> None
 
 def test_the_surest_come_first_and_unsure_ones_not_at_all() -> None:
     held = profiles()
-    found = NoisySupports(BASES, [held.bins(one) for one in BASES], 1.0)
+    found = NoisySupports(BASES, [held.bins(one) for one in BASES], 900.0)
     rules = associations(found, 50, size=3, confidence=0.5)
-    sure = [one.confidence.value for one in rules]
+    sure = [min(one.confidence.value, 1) - 1.64 * one.confidence.sd for one in rules]
     assert sure == sorted(sure, reverse=True)
-    assert min(sure) >= 0.5
+    values = [one.confidence.value for one in rules]
+    assert values != sorted(values, reverse=True)  # so that the deviation is what orders them
+    assert min(values) >= 0.5
     assert len(associations(found, 50, size=3, confidence=0)) > len(rules)
+
+
+def test_a_left_side_that_noise_could_explain_makes_no_rule() -> None:
+    """Of item 0 there are 55, whose deviation is 2.8 or 40."""
+    bins = [np.array([0, -5, 1000, 60])]  # neither, 0 alone, 1 alone, both
+    calm, loud = (NoisySupports([np.array([0, 1])], bins, one) for one in (4.0, 800.0))
+    told = [
+        {one.given for one in associations(each, 10, size=2, confidence=0)} for each in (calm, loud)
+    ]
+    assert told == [{(0,), (1,)}, {(1,)}]

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.base import clone, is_classifier, is_clusterer, is_regressor
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -109,6 +110,29 @@ def test_classes_come_as_they_were_declared(kind: str) -> None:
         assert chances.shape == (400, 2)
         assert chances.sum(axis=1) == pytest.approx(1)
         assert (fitted.classes_[chances.argmax(axis=1)] == fitted.predict(ROWS)).mean() > 0.99
+
+
+def test_classes_and_chances_are_sorted_however_they_were_declared() -> None:
+    """The scorers of scikit-learn take the second column for the greater class."""
+    upside_down = made("naive-bayes", classes=["low", "high"]).fit(ROWS, CLASSES)
+    domain = Values(["low", "high"])
+    bounds = [Column(one, Kind.REAL, domain=Bounds(0.0, 10.0)) for one in ("first", "second")]
+    schema = Schema("people", [*bounds, Column("level", Kind.TEXT, domain=domain)])
+    table = pa.table({"first": ROWS[:, 0], "second": ROWS[:, 1], "level": CLASSES})
+    of_a_table = ESTIMATORS["naive-bayes"](epsilon=8)
+    of_a_table.fit(sf.protect(table, schema, epsilon=8), "level", features=["first", "second"])
+    for one in (upside_down, of_a_table, estimator_of(of_a_table.model_)):
+        assert one.classes_.tolist() == ["high", "low"]
+        assert get_scorer("roc_auc")(one, ROWS, CLASSES) > 0.8
+        told = one.classes_[one.predict_proba(ROWS).argmax(axis=1)]
+        assert (told == one.predict(ROWS)).mean() > 0.99
+
+
+@pytest.mark.parametrize("bounds", [(5, 5), ([0, 0], [10, 10]), Bounds(7, 7)])
+def test_bounds_between_which_nothing_lies_are_refused(bounds: Any) -> None:
+    with pytest.raises(ParameterError) as refused:
+        made("naive-bayes", bounds=bounds).fit(ROWS, CLASSES)
+    assert refused.value.code == "bounds_wrong"
 
 
 @pytest.mark.parametrize("kind", BY_NUMBER)

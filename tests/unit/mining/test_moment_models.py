@@ -94,22 +94,41 @@ def test_a_line_without_noise_is_that_of_least_squares() -> None:
     model = learnt("linear", rows, (A, B, SEX))
     a, b = np.asarray(rows["a"]), np.asarray(rows["b"])
     sex = np.asarray(rows["sex"]) == "M"
-    design = np.stack([np.ones(4_000), a - 5, b - 5, sex - 0.5], axis=1)
+    design = np.stack([np.ones(4_000), a, b, sex], axis=1)
     expected, *_ = np.linalg.lstsq(design, np.asarray(rows["y"]), rcond=None)
     found = column(model, "coefficients", "coefficient")
-    assert found == pytest.approx(expected, abs=0.02)
+    assert found[1:] == pytest.approx(expected[1:], abs=0.02)
+    assert found[0] == pytest.approx(expected[0], abs=0.1)
     assert column(model, "fit", "residual_sd")[0] == pytest.approx(3.1, abs=0.2)
     assert model.score(rows, np.asarray(rows["y"])) > 0.7
+
+
+def test_the_intercept_and_the_slopes_tell_what_the_model_predicts() -> None:
+    """By hand, in units of the columns, one of which never varies and one has three values."""
+    fixed = Column("fixed", Kind.INTEGER, domain=Bounds(7, 7))
+    rows = rows_of(500).append_column("fixed", pa.array([7] * 500))
+    model = learnt("linear", rows, (A, B, SEX, CITY, fixed), price=Price(epsilon=Fraction(5)))
+    told = model.tables["coefficients"].to_pydict()
+    by_name = dict(zip(told["name"], told["coefficient"], strict=True))
+    by_hand = by_name["(intercept)"] + by_name["a"] * np.asarray(rows["a"])
+    by_hand += by_name["b"] * np.asarray(rows["b"])
+    by_hand += by_name["sex=M"] * (np.asarray(rows["sex"]) == "M")
+    for city in ("x", "y", "z"):
+        by_hand += by_name[f"city={city}"] * (np.asarray(rows["city"]) == city)
+    # A coordinate is one of 2,049, so that a value is rounded by at most 10 / 4,096.
+    off = (abs(by_name["a"]) + abs(by_name["b"])) * 10 / 4096
+    assert np.abs(by_hand - model.predict(rows)).max() <= off + 1e-9
 
 
 def test_rows_beyond_the_norm_count_less_and_bend_nothing() -> None:
     rows = rows_of(4_000)
     whole, shrunk = (learnt("linear", rows, (A, B), norm=one) for one in (2, Fraction(1, 5)))
-    assert column(shrunk, "fit", "rows")[0] < 0.6 * column(whole, "fit", "rows")[0]
+    assert column(shrunk, "fit", "weight")[0] < 0.6 * column(whole, "fit", "weight")[0]
     for name in ("low", "high"):
-        assert column(shrunk, "coefficients", name) == pytest.approx(
-            column(whole, "coefficients", name), abs=0.5
-        )
+        slopes = [column(one, "coefficients", name)[1:] for one in (shrunk, whole)]
+        assert slopes[0] == pytest.approx(slopes[1], abs=0.5)
+    middles = [50 * column(one, "coefficients", "weight")[0] for one in (shrunk, whole)]
+    assert middles[0] == pytest.approx(middles[1], abs=0.5)  # far from it slopes add up
 
 
 def test_a_penalty_draws_to_nothing() -> None:
@@ -122,7 +141,7 @@ def test_a_penalty_draws_to_nothing() -> None:
 def test_intervals_hold_what_noise_and_chance_may_do() -> None:
     """95 % on paper, where the penalty is next to nothing; by noise as much as by chance."""
     draw, size, rows = np.random.default_rng(3), 3, 3_000
-    truth = np.array([0.3, -0.2, 0.1])
+    truth, away = np.array([0.3, -0.2, 0.1]), np.array([-1.5, 0.5, -2.0])
     stddev = dict.fromkeys(
         ("rows", "sums", "squares", "cross", "target", "joint", "target_square"), 6.0
     )
@@ -144,7 +163,9 @@ def test_intervals_hold_what_noise_and_chance_may_do() -> None:
         line = fit_line(moments)
         assert line.penalty < 1
         off = np.abs(line.weights - np.array([0.05, *truth]))
-        inside.append(off < 1.96 * line.stddev)
+        value, sd = line.at(away)
+        far = abs(value - 0.05 - away @ truth) < 1.96 * sd
+        inside.append([*(off < 1.96 * line.stddev), far])
     share = np.mean(inside, axis=0)
     assert (share > 0.91).all(), share
     assert (share < 0.99).all(), share

@@ -15,7 +15,7 @@ from sfumato.mechanisms.spending import Spending
 from sfumato.method import Dataset
 from sfumato.mining.model import load_model
 from sfumato.mining.request import LearningRequest
-from sfumato.mining.rule_book import RuleBook, Suggestion
+from sfumato.mining.rule_book import RuleBook, Suggestion, item_text
 from sfumato.mining.rules import RowSource, Rules, prepare
 from sfumato.privacy.price import price
 from sfumato.privacy.units import Entity, Rows
@@ -113,6 +113,28 @@ def test_a_row_is_told_what_it_lacks() -> None:
     told = book.read(rows)
     assert told["suggested"].to_pylist() == ["city = b", "smoker = true", None, None]
     assert told["confidence"].to_pylist() == [1.0, 1.0, None, None]
+
+
+def test_items_that_would_print_alike_are_told_apart() -> None:
+    """Column "a" of value "b = c" and column "a = b" of value "c", with spaces or without."""
+    names = [
+        item_text(value, column)
+        for column, value in (
+            ("a", "b = c"), ("a = b", "c"), ("a", "= c"), ("a =", "c"), ('"a', "c"),
+            ('"a = b"', "c"), ("a", '"b = c"'), ("a", "c"),
+        )
+    ]  # fmt: skip
+    assert len(set(names)) == len(names)
+    assert names[-1] == "a = c"
+    values = {"a": ("b = c", "z"), "a = b": ("c", "w"), "k": ("p", "q")}
+    columns = tuple(Column(one, Kind.TEXT, domain=Values(told)) for one, told in values.items())
+    request = replace(
+        of_people("smoker"), schema=Schema("people", columns), features=columns
+    )  # fmt: skip
+    table = pa.table({"a": ["b = c", "z"] * 50, "a = b": ["w", "c"] * 50, "k": ["p", "q"] * 50})
+    book = learnt(request, table, size=2)
+    rows = pa.table({"a": ["z", None], "a = b": [None, "w"], "k": pa.array([None, "p"])})
+    assert book.read(rows)["suggested"].to_pylist() == ['"a = b" = c', 'a = "b = c"']
 
 
 def test_a_basket_is_told_what_others_have_besides() -> None:

@@ -13,8 +13,10 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.spending import Spending
 from sfumato.privacy.units import Neighbours
 from sfumato.sets.frequent import prepare
+from sfumato.sets.privbasis import likely_pairs, pairs_wanted
 from sfumato.sets.profiles import PersonSets
 from sfumato.sets.reading import ItemFacts
+from sfumato.sets.supports import NoisySupports
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -101,10 +103,49 @@ def test_private_items_need_a_delta_and_pass_a_threshold(
     assert method.error["threshold"] > 1
 
 
-def test_a_delta_makes_choices_surer(make_request: MakeRequest) -> None:
-    plain = prepare(make_request(values=WORDS, epsilon=1), k=100)
-    paid = prepare(make_request(values=WORDS, epsilon=1, delta=Fraction(1, 10**6)), k=100)
-    assert paid.basis.reach < plain.basis.reach / 2
+def test_a_delta_is_used_where_all_errors_together_become_less(make_request: MakeRequest) -> None:
+    """Of few items nothing is chosen, and Laplace's noise on their bins is the smaller one."""
+    delta = Fraction(1, 10**6)
+    few, many = WORDS, tuple(f"p{one}" for one in range(500))
+    for words, k in ((few, 100), (few, 2), (many, 5), (many, 100)):
+        plain, paid = (
+            prepare(make_request(values=words, epsilon=1, delta=one), k=k) for one in (0, delta)
+        )
+        off = [one.basis.expected_error(len(words)) for one in (plain, paid)]
+        assert off[1] <= off[0]
+        assert (paid.basis.spending.rho is not None) is (off[1] < off[0])
+        assert paid.basis.spending.rho is None or words is many
+        if words is few:
+            assert paid.basis.least_noise.stddev == plain.basis.least_noise.stddev
+    assert paid.basis.spending.rho is not None  # 100 choices are several times as sure
+    assert off[1] < off[0] / 2
+
+
+@pytest.mark.parametrize("k", [3, 12, 60])
+def test_expected_noise_is_that_of_bases(make_request: MakeRequest, k: int) -> None:
+    """The part of bins, by the closed form, is that which supports tell of the same bases."""
+    basis = prepare(make_request(values=[f"p{one}" for one in range(k)], epsilon=1), k=k).basis
+    shares = basis.shares(k, pairs_wanted(k, k))
+    plan = basis.plan(k, likely_pairs(k, pairs_wanted(k, k)))
+    noise = basis.noise(len(plan), shares["bins"])
+    empty = [np.zeros(1 << len(one), dtype=np.int64) for one in plan]
+    supports = NoisySupports(plan, empty, noise.variance)
+    variances = [supports.sd([one]) ** 2 for one in range(k)]
+    assert basis.noise_of_items(k) == pytest.approx(np.mean(variances) ** 0.5)
+
+
+def test_shares_are_shares_or_nothing(make_request: MakeRequest, make_rows: MakeRows) -> None:
+    """Of nobody there is no share; elsewhere noise takes none out of 0 and 1."""
+    request = make_request(values=WORDS, epsilon=Fraction(1, 20))
+    method = prepare(request, k=12)
+    for baskets, known in (([["pear"]], False), ([["tea", "milk"]] * 2000, True)):
+        rows = make_rows(request, baskets)
+        told = [method.release(rows, SeededEntropy(one))["frequent"] for one in range(6)]
+        shares = [share for one in told for share in one["share"].to_pylist()]
+        counts = [count for one in told for count in one["count"].to_pylist()]
+        assert (None in shares) is not known
+        assert all(share is None or 0 <= share <= 1 for share in shares)
+        assert min(counts) < 0 or max(counts) > 2000  # noise goes out of it
 
 
 def test_replaced_people_double_the_noise(make_request: MakeRequest) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sfumato as sf
-from sfumato.errors import ParameterError, SourceError
+from sfumato.errors import OutputError, ParameterError, SourceError
 from sfumato.mining.model import load_model
 from sfumato.schema.column import Kind
 from sfumato.steward.predicting import predict_table, write_predictions
@@ -43,6 +43,16 @@ def test_rows_are_told_beside_what_the_table_has(model: Path, tmp_path: Path) ->
     first = told.column_names[2]
     assert told.column(first).to_pylist() == ["no", "yes"]
     assert out.read_text().splitlines()[0].startswith(f"name,age,{first}")
+
+
+def test_a_name_that_tells_no_format_is_refused_before_rows_are_read(
+    model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "zz.pdf"
+    with pytest.raises(OutputError) as refused:
+        write_predictions(model, str(tmp_path / "absent.csv"), out, overwrite=False)
+    assert refused.value.code == "output_format_unknown"
+    assert not out.exists()
 
 
 def test_a_column_that_the_model_would_write_is_refused(model: Path, tmp_path: Path) -> None:
