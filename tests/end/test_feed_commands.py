@@ -87,3 +87,38 @@ def test_what_is_said_wrongly_is_refused_with_what_to_say(told: Callable[..., An
     many = (*BY_MONTH[:3], "day", "--epsilon", "1")
     assert told("add", "x", SQL, *many, code=3)["error"]["code"] == "budget_exhausted"
     assert told("list") == {"feeds": []}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--method", "tree"),
+        ("--days", "2"),
+        ("--window", "2"),
+        ("--by", "sex"),
+        ("--ask", '{"foo": 1}'),
+    ],
+    ids=" ".join,
+)
+def test_a_question_refuses_by_name_what_it_does_not_take(
+    told: Callable[..., Any], words: tuple[str, str]
+) -> None:
+    error = told("add", "x", SQL, *BY_MONTH, *words, code=2)["error"]
+    assert error["code"] == "feed_option_unknown"
+    assert f"takes no '{'foo' if words[0] == '--ask' else words[0][2:]}'" in error["message"]
+
+
+@pytest.mark.parametrize("name", ["name", "sql", "operator", "to", "column"])
+def test_what_has_words_of_its_own_is_not_asked_as_json(
+    told: Callable[..., Any], name: str
+) -> None:
+    asked = json.dumps({name: "x"})
+    assert told("add", "x", SQL, *BY_MONTH, "--ask", asked, code=2)["error"]["code"] == "usage"
+
+
+@pytest.mark.parametrize("option", ["--window", "--days"])
+def test_none_of_a_stream_is_refused_and_not_taken_as_all(
+    told: Callable[..., Any], option: str
+) -> None:
+    words = ("add", "x", "--continual", "--dataset", "visits", *BY_MONTH, option, "0")
+    assert told(*words, code=2)["error"]["code"] == "stream_size_wrong"

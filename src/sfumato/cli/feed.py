@@ -44,6 +44,8 @@ class FeedAction(StrEnum):
 
 
 _NAMELESS = (FeedAction.LIST, FeedAction.RUN)
+_SAID_APART = ("name", "sql", "to", "operator", "column", "every")
+"""What `add` is told by words and options of its own, never within --ask."""
 
 
 _Action = Annotated[
@@ -127,7 +129,10 @@ def feed(
     """
     from sfumato.vault.vault import open_vault
 
-    wishes = {flag: value or None for flag, value in said.items()}
+    # A flag that was not set and an empty text say nothing; a 0 is a number to be judged.
+    wishes = {
+        flag: None if value is False or value == "" else value for flag, value in said.items()
+    }
     _check_said(action, name, wishes, {"SQL": sql, "--to": to, "--out": out})
     who = decided_by(operator)
     with open_vault(vault) as opened:
@@ -186,7 +191,7 @@ def _wished(wishes: Mapping[str, Any], to: str | None) -> dict[str, Any]:
             asked = json.loads(wishes["ask"], parse_float=Decimal)
         except (ValueError, RecursionError):
             asked = None
-        if not isinstance(asked, dict) or asked.keys() & found.keys():
+        if not isinstance(asked, dict) or asked.keys() & {*found, *_SAID_APART}:
             raise typer.BadParameter(
                 "--ask must be one JSON object of what the family takes, without what other "
                 """options say, such as '{"kind": "histogram", "columns": ["sex"]}'."""
