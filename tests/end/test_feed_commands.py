@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.cli.main import run
-from sfumato.vault.vault import create_vault
+from sfumato.vault.vault import create_vault, open_vault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,3 +122,22 @@ def test_none_of_a_stream_is_refused_and_not_taken_as_all(
 ) -> None:
     words = ("add", "x", "--continual", "--dataset", "visits", *BY_MONTH, option, "0")
     assert told(*words, code=2)["error"]["code"] == "stream_size_wrong"
+
+
+def test_a_stream_whose_memory_is_gone_says_so(
+    told: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    told("add", "so-far", "--continual", "--dataset", "visits", *BY_MONTH)
+    with open_vault("clinic") as vault:
+        store = vault.feeds._answering._streams.store
+        [first, *_] = vault.feeds.get("so-far").periods
+        vault.feeds._answering._answer(vault.feeds.get("so-far"), first)
+        with store._store.writing() as connection:
+            connection.exec_driver_sql("DELETE FROM sfumato_stream_states")
+    assert run(["feed", "run", "--vault", "clinic"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "Periods answered: 0.\n"
+    assert "so-far does not go on at 2024-02: stream_state_lost" in said.err
+    assert "Restore streams.sqlite" in said.err
+    listed = " ".join(told("list", text=True).split())
+    assert "1 of 3, not going on: stream_state_lost" in listed

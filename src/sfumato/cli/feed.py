@@ -142,6 +142,8 @@ def feed(
         elif action is FeedAction.RUN:
             done = feeds.work()
             typer.echo(dumps({"answered": done}) if as_json else f"Periods answered: {done}.")
+            for line in _troubles(feeds):
+                typer.echo(line, err=True)
         elif action is FeedAction.READ:
             _read(feeds, str(name), out, overwrite=overwrite, as_json=as_json)
         elif action is FeedAction.ADD:
@@ -217,8 +219,24 @@ def _listed(feeds: Feeds, *, as_json: bool) -> None:
         state = feeds.state(one)
         many = state["periods"]
         far = str(state["answered"]) if many is None else f"{state['answered']} of {many}"
+        far += f", {len(state['lost'])} lost" if state["lost"] else ""
+        far += f", not going on: {state['trouble']['code']}" if state["trouble"] else ""
         table.add_row(one.name, one.every, far, one.whole_in_words, ", ".join(one.to))
     Console(highlight=False).print(table if found else "There are no feeds.")
+
+
+def _troubles(feeds: Feeds) -> list[str]:
+    """A line for each feed that does not go on, and why."""
+    from sfumato.vault.feeds.steps import lost_state
+
+    lost, found = lost_state(), []
+    for one in feeds.list():
+        trouble = feeds.state(one)["trouble"]
+        if trouble is not None:
+            is_lost = trouble["code"] == lost.code
+            why = f"{trouble['code']}: {lost.message}" if is_lost else f"{trouble['code']}."
+            found.append(f"{one.name} does not go on at {trouble['period']}: {why}")
+    return found
 
 
 def _read(feeds: Feeds, name: str, out: Path | None, *, overwrite: bool, as_json: bool) -> None:
