@@ -141,3 +141,14 @@ def test_a_stream_whose_memory_is_gone_says_so(
     assert "Restore streams.sqlite" in said.err
     listed = " ".join(told("list", text=True).split())
     assert "1 of 3, not going on: stream_state_lost" in listed
+
+
+def test_a_plan_of_a_stream_says_how_far_off_it_will_be(told: Callable[..., Any]) -> None:
+    words = ("add", "x", "--continual", "--method", "tree", "--dataset", "visits", *BY_MONTH)
+    plan = told(*words, "--plan")["expected_sd"]
+    assert plan["step 3"] == pytest.approx(2**0.5 * plan["step 1"])
+    assert "By method tree, off by about 5.6" in told(*words, "--plan", text=True)
+    assert list(told(*words, "--ends", "never", "--plan")["expected_sd"]) == [
+        "step 1",
+        "step 1,024",
+    ]

@@ -149,7 +149,8 @@ def feed(
         elif action is FeedAction.ADD:
             told = _wished(wishes, to)
             add = feeds.plan if wishes["plan"] else partial(feeds.add, operator=who)
-            _told(feeds, add(str(name), sql, **told), as_json=as_json)
+            found = add(str(name), sql, **told)
+            _told(feeds, found, as_json=as_json, off=feeds.expected(found))
         elif action is FeedAction.OPEN:
             _told(feeds, feeds.open_to(str(name), str(to), operator=who), as_json=as_json)
         else:
@@ -276,9 +277,12 @@ def _shown(items: Sequence[FeedItem]) -> None:
         typer.echo(items[-1].guarantee)
 
 
-def _told(feeds: Feeds, found: Feed, *, as_json: bool) -> None:
+def _told(
+    feeds: Feeds, found: Feed, *, as_json: bool, off: Mapping[str, float] | None = None
+) -> None:
     if as_json:
-        typer.echo(dumps({**found.to_json(), "whole_cost": found.whole_cost, **feeds.state(found)}))
+        told = {**found.to_json(), "whole_cost": found.whole_cost, **feeds.state(found)}
+        typer.echo(dumps(told if off is None else {**told, "expected_sd": off}))
         return
     from sfumato.report.terminal import printable
 
@@ -292,5 +296,8 @@ def _told(feeds: Feeds, found: Feed, *, as_json: bool) -> None:
         + ("." if found.is_continual else f", {found.price_in_words} each."),
         f"Open to: {', '.join(found.to) or 'nobody else'}.",
     ]
+    if found.is_continual and off is not None:
+        each = ", ".join(f"{one:.4g} in {step}" for step, one in off.items())
+        lines.append(f"By method {found.asked['method']}, off by about {each}.")
     lines += [] if found.stopped is None else [f"Stopped on {found.stopped.date()}."]
     typer.echo("\n".join(str(printable(line)) for line in lines))

@@ -175,6 +175,10 @@ class Feeds(Shown):
         """How many periods are over, answered or lost, and what it waits for."""
         return self._answering.state(feed)
 
+    def expected(self, feed: Feed) -> dict[str, float] | None:
+        """The standard deviation of the first step and the last of a continual feed, if known."""
+        return self._answering.expected(feed)
+
     def described(self, feed: Feed, *, principal: str | None = None) -> dict[str, Any]:
         """A feed as a principal is told of it: others than the owner not who pays and reads."""
         person = self._vault.people.admitted(asking(principal))
