@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.cli.main import run
-from sfumato.vault.vault import create_vault
+from sfumato.vault.vault import create_vault, open_vault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,3 +87,68 @@ def test_what_is_said_wrongly_is_refused_with_what_to_say(told: Callable[..., An
     many = (*BY_MONTH[:3], "day", "--epsilon", "1")
     assert told("add", "x", SQL, *many, code=3)["error"]["code"] == "budget_exhausted"
     assert told("list") == {"feeds": []}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--method", "tree"),
+        ("--days", "2"),
+        ("--window", "2"),
+        ("--by", "sex"),
+        ("--ask", '{"foo": 1}'),
+    ],
+    ids=" ".join,
+)
+def test_a_question_refuses_by_name_what_it_does_not_take(
+    told: Callable[..., Any], words: tuple[str, str]
+) -> None:
+    error = told("add", "x", SQL, *BY_MONTH, *words, code=2)["error"]
+    assert error["code"] == "feed_option_unknown"
+    assert f"takes no '{'foo' if words[0] == '--ask' else words[0][2:]}'" in error["message"]
+
+
+@pytest.mark.parametrize("name", ["name", "sql", "operator", "to", "column"])
+def test_what_has_words_of_its_own_is_not_asked_as_json(
+    told: Callable[..., Any], name: str
+) -> None:
+    asked = json.dumps({name: "x"})
+    assert told("add", "x", SQL, *BY_MONTH, "--ask", asked, code=2)["error"]["code"] == "usage"
+
+
+@pytest.mark.parametrize("option", ["--window", "--days"])
+def test_none_of_a_stream_is_refused_and_not_taken_as_all(
+    told: Callable[..., Any], option: str
+) -> None:
+    words = ("add", "x", "--continual", "--dataset", "visits", *BY_MONTH, option, "0")
+    assert told(*words, code=2)["error"]["code"] == "stream_size_wrong"
+
+
+def test_a_stream_whose_memory_is_gone_says_so(
+    told: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    told("add", "so-far", "--continual", "--dataset", "visits", *BY_MONTH)
+    with open_vault("clinic") as vault:
+        store = vault.feeds._answering._streams.store
+        [first, *_] = vault.feeds.get("so-far").periods
+        vault.feeds._answering._answer(vault.feeds.get("so-far"), first)
+        with store._store.writing() as connection:
+            connection.exec_driver_sql("DELETE FROM sfumato_stream_states")
+    assert run(["feed", "run", "--vault", "clinic"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "Periods answered: 0.\n"
+    assert "so-far does not go on at 2024-02: stream_state_lost" in said.err
+    assert "Restore streams.sqlite" in said.err
+    listed = " ".join(told("list", text=True).split())
+    assert "1 of 3, not going on: stream_state_lost" in listed
+
+
+def test_a_plan_of_a_stream_says_how_far_off_it_will_be(told: Callable[..., Any]) -> None:
+    words = ("add", "x", "--continual", "--method", "tree", "--dataset", "visits", *BY_MONTH)
+    plan = told(*words, "--plan")["expected_sd"]
+    assert plan["step 3"] == pytest.approx(2**0.5 * plan["step 1"])
+    assert "By method tree, off by about 5.6" in told(*words, "--plan", text=True)
+    assert list(told(*words, "--ends", "never", "--plan")["expected_sd"]) == [
+        "step 1",
+        "step 1,024",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +52,7 @@ def test_the_meter_adds_up(places: Path, capsys: pytest.CaptureFixture[str]) -> 
     said = told(places, capsys)
     assert "200 places of one person cost 2 for each metre together" in said
     assert "epsilon 1 hides 0.5 metres" in said
+    assert "outside" not in said
     beside = json.loads((places / "told.csv.json").read_text())
     assert "no private path" in json.dumps(beside)
 
@@ -58,7 +60,9 @@ def test_the_meter_adds_up(places: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_places_beyond_the_map_are_told_within_it(
     places: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told(places, capsys, "--box", "-8.60,41.1,-8.5,41.3")
+    said = told(places, capsys, "--box", "-8.60,41.1,-8.5,41.3")
+    assert "200 of 200 places lie outside of the map" in said
+    assert "outside" not in (places / "told.csv.json").read_text()
     east = np.asarray(csv.read_csv(places / "told.csv").column("lon"))
     assert east.min() >= -8.6
 
@@ -74,7 +78,7 @@ def test_places_beyond_the_map_are_told_within_it(
         (["--box", "0,0,1000,1000"], "four numbers"),
         (["--epsilon-per-metre", "0"], "epsilon"),
         (["--epsilon-per-metre", "much"], "epsilon"),
-        (["--epsilon-per-metre", "15"], "epsilon times step"),
+        (["--epsilon-per-metre", "15"], "an epsilon for each metre can be from"),
         (["--unit", "miles"], "unit"),
     ],
 )
@@ -83,6 +87,22 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     assert said in told(places, capsys, *more, code=2)
     assert not (places / "told.csv").exists()
+
+
+def test_no_place_gives_nothing_away(places: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (places / "places.csv").write_text("lon,lat\n")
+    said = told(places, capsys)
+    assert "nothing was given away" in said
+    assert "inf" not in said + (places / "told.csv.json").read_text().replace("information", "")
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_epsilons_that_a_refusal_names_are_taken(
+    places: Path, capsys: pytest.CaptureFixture[str], place: int
+) -> None:
+    refusal = told(places, capsys, "--epsilon-per-metre", "15", code=2)
+    named = re.findall(r"can be\s+from\s+(\S+)\s+to\s+([\d.e-]+),", refusal)[0][place]
+    assert "true ones" in told(places, capsys, "--epsilon-per-metre", named)
 
 
 def test_metres_are_taken_as_they_are(places: Path, capsys: pytest.CaptureFixture[str]) -> None:

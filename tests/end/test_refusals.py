@@ -124,6 +124,8 @@ QUERIES = [
     Case("request_reused", ("query", f"{COUNT} WHERE age = 1", "--request", "r"), 2, asked_as("r")),
     Case("name_invalid", ("query", COUNT, "--epsilon", "0.1", "--request", "x" * 300)),
     Case("request_id_reserved", ("query", COUNT, "--epsilon", "0.1", "--request", "feed/x/2024")),
+    Case("feed_option_unknown",
+         ("feed", "add", "x", COUNT, "--column", "day", "--every", "week", "--method", "tree")),
     Case("vault_missing", ("query", COUNT, "--vault", "nowhere")),
     Case("vault_syntax", ("query", COUNT), 2, edit("format = 1", "format = = 1")),
     Case("vault_format", ("query", COUNT), 2, edit("format = 1", "format = 9")),

@@ -44,6 +44,8 @@ class FeedAction(StrEnum):
 
 
 _NAMELESS = (FeedAction.LIST, FeedAction.RUN)
+_SAID_APART = ("name", "sql", "to", "operator", "column", "every")
+"""What `add` is told by words and options of its own, never within --ask."""
 
 
 _Action = Annotated[
@@ -127,7 +129,10 @@ def feed(
     """
     from sfumato.vault.vault import open_vault
 
-    wishes = {flag: value or None for flag, value in said.items()}
+    # A flag that was not set and an empty text say nothing; a 0 is a number to be judged.
+    wishes = {
+        flag: None if value is False or value == "" else value for flag, value in said.items()
+    }
     _check_said(action, name, wishes, {"SQL": sql, "--to": to, "--out": out})
     who = decided_by(operator)
     with open_vault(vault) as opened:
@@ -137,12 +142,15 @@ def feed(
         elif action is FeedAction.RUN:
             done = feeds.work()
             typer.echo(dumps({"answered": done}) if as_json else f"Periods answered: {done}.")
+            for line in _troubles(feeds):
+                typer.echo(line, err=True)
         elif action is FeedAction.READ:
             _read(feeds, str(name), out, overwrite=overwrite, as_json=as_json)
         elif action is FeedAction.ADD:
             told = _wished(wishes, to)
             add = feeds.plan if wishes["plan"] else partial(feeds.add, operator=who)
-            _told(feeds, add(str(name), sql, **told), as_json=as_json)
+            found = add(str(name), sql, **told)
+            _told(feeds, found, as_json=as_json, off=feeds.expected(found))
         elif action is FeedAction.OPEN:
             _told(feeds, feeds.open_to(str(name), str(to), operator=who), as_json=as_json)
         else:
@@ -186,7 +194,7 @@ def _wished(wishes: Mapping[str, Any], to: str | None) -> dict[str, Any]:
             asked = json.loads(wishes["ask"], parse_float=Decimal)
         except (ValueError, RecursionError):
             asked = None
-        if not isinstance(asked, dict) or asked.keys() & found.keys():
+        if not isinstance(asked, dict) or asked.keys() & {*found, *_SAID_APART}:
             raise typer.BadParameter(
                 "--ask must be one JSON object of what the family takes, without what other "
                 """options say, such as '{"kind": "histogram", "columns": ["sex"]}'."""
@@ -212,8 +220,24 @@ def _listed(feeds: Feeds, *, as_json: bool) -> None:
         state = feeds.state(one)
         many = state["periods"]
         far = str(state["answered"]) if many is None else f"{state['answered']} of {many}"
+        far += f", {len(state['lost'])} lost" if state["lost"] else ""
+        far += f", not going on: {state['trouble']['code']}" if state["trouble"] else ""
         table.add_row(one.name, one.every, far, one.whole_in_words, ", ".join(one.to))
     Console(highlight=False).print(table if found else "There are no feeds.")
+
+
+def _troubles(feeds: Feeds) -> list[str]:
+    """A line for each feed that does not go on, and why."""
+    from sfumato.vault.feeds.steps import lost_state
+
+    lost, found = lost_state(), []
+    for one in feeds.list():
+        trouble = feeds.state(one)["trouble"]
+        if trouble is not None:
+            is_lost = trouble["code"] == lost.code
+            why = f"{trouble['code']}: {lost.message}" if is_lost else f"{trouble['code']}."
+            found.append(f"{one.name} does not go on at {trouble['period']}: {why}")
+    return found
 
 
 def _read(feeds: Feeds, name: str, out: Path | None, *, overwrite: bool, as_json: bool) -> None:
@@ -253,9 +277,12 @@ def _shown(items: Sequence[FeedItem]) -> None:
         typer.echo(items[-1].guarantee)
 
 
-def _told(feeds: Feeds, found: Feed, *, as_json: bool) -> None:
+def _told(
+    feeds: Feeds, found: Feed, *, as_json: bool, off: Mapping[str, float] | None = None
+) -> None:
     if as_json:
-        typer.echo(dumps({**found.to_json(), "whole_cost": found.whole_cost, **feeds.state(found)}))
+        told = {**found.to_json(), "whole_cost": found.whole_cost, **feeds.state(found)}
+        typer.echo(dumps(told if off is None else {**told, "expected_sd": off}))
         return
     from sfumato.report.terminal import printable
 
@@ -269,5 +296,8 @@ def _told(feeds: Feeds, found: Feed, *, as_json: bool) -> None:
         + ("." if found.is_continual else f", {found.price_in_words} each."),
         f"Open to: {', '.join(found.to) or 'nobody else'}.",
     ]
+    if found.is_continual and off is not None:
+        each = ", ".join(f"{one:.4g} in {step}" for step, one in off.items())
+        lines.append(f"By method {found.asked['method']}, off by about {each}.")
     lines += [] if found.stopped is None else [f"Stopped on {found.stopped.date()}."]
     typer.echo("\n".join(str(printable(line)) for line in lines))

@@ -33,15 +33,20 @@ def locate(
     from sfumato.release.in_use import source_files
     from sfumato.release.places import Output
     from sfumato.release.writer import check_outputs
-    from sfumato.steward.locate import locate as tell
+    from sfumato.steward.locate import located
 
     check_outputs(Output.said(out), several=False, overwrite=overwrite, kept=source_files(file))
-    release = tell(file, at.split(","), box.split(","), epsilon=epsilon, unit=unit)  # type: ignore[arg-type]
+    release, outside = located(file, at.split(","), box.split(","), epsilon=epsilon, unit=unit)  # type: ignore[arg-type]
     release.save(out, overwrite=overwrite)
     told = release.guarantee.parameters
     if as_json:
         typer.echo(dumps({**told, "out": out}))
         return
     typer.echo(release.guarantee.statement)
+    if outside:
+        typer.echo(
+            f"For your eyes alone: {outside:,} of {told['places']:,} places lie outside of the map "
+            "and were told as if at its edge. That stands in no file."
+        )
     typer.echo(f"95 % of places are within {told['radius95']:.0f} metres of the true ones.")
     typer.echo(f"Wrote {out} and {out}.json.")

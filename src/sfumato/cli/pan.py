@@ -32,7 +32,9 @@ _People = Annotated[
 _Column = Annotated[
     str | None, option("COLUMN", "new: who a row is about. update: where it is named otherwise.")
 ]
-_Epsilon = Annotated[str | None, option("EPSILON", "new: what the file tells a thief, below 1.59.")]
+_Epsilon = Annotated[
+    str | None, option("EPSILON", "new: what the file tells a thief, at most 1.5936.")
+]
 _Output = Annotated[
     str | None, option("EPSILON", "new: what all answers tell; as much as --epsilon by default.")
 ]
@@ -63,7 +65,7 @@ def pan(
 
     Actions:
         new     make the counter: the roll, epsilon, and how many answers are paid for
-        update  take in tables of visits, which can be deleted then
+        update  take in tables of visits, all or none, which can be deleted then
         read    the share of people who came; the same until more came in
 
     Examples:
@@ -85,8 +87,7 @@ def pan(
     elif action is PanAction.UPDATE:
         if not events:
             raise typer.BadParameter("update needs a table of visits.")
-        for one in events:
-            made = pan_file.update(file, one, column)
+        made = pan_file.update_all(file, events, column)
         _say(made.to_json(), f"Taken in: {made.updates:,} updates so far.", as_json=as_json)
     else:
         made, answer = pan_file.read(file)

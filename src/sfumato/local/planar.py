@@ -54,7 +54,7 @@ PARTS = 1 << 12
 """The parts of a cell that lengths are rounded up to: m."""
 
 MOST_CELLS = 1 << 24
-_LEAST, _MOST = Fraction(1, 1000), Fraction(20)
+LEAST, MOST = Fraction(1, 1000), Fraction(20)
 _FINE = Fraction(1, 20)
 """Where weights fall by less from cell to cell, cells are as good as points."""
 _LONGEST = 1 << 18
@@ -95,11 +95,11 @@ class PlanarLaplace(LocalMechanism):
                 "all at most. Take larger steps.",
             )
         self._each = self.level.lower * self.step
-        if not _LEAST <= self._each <= _MOST:
+        if not LEAST <= self._each <= MOST:
             raise ParameterError(
                 "parameter_out_of_range",
-                f"epsilon times step is {float(self._each):g}; it must be between {_LEAST} and "
-                f"{_MOST}. Take a step of {float(1 / (10 * self._each / self.step)):.3g}, say.",
+                f"epsilon times step is {float(self._each):g}; it must be between {LEAST} and "
+                f"{MOST}. Take a step of {float(1 / (10 * self._each / self.step)):.3g}, say.",
             )
         self.layout = ReportLayout((Code("east", self.cells[0]), Code("north", self.cells[1])))
 

@@ -131,7 +131,8 @@ def page(found: Evaluation) -> str:
 
 def said(found: Evaluation) -> list[str]:
     """What was found, in sentences."""
-    told = [
+    told = [] if found.paths is None else paths_said(found.paths)
+    told += [
         f"In {_WAYS[size]} {share(one.mean.tvd)} of rows would have to move on average; in a fresh "
         f"sample {share(one.mean.floor)}."
         for size, one in found.sets.items()
@@ -160,8 +161,6 @@ def said(found: Evaluation) -> list[str]:
             f"original has (new people would: {share(mean.unseen)}); {share(mean.lost)} of the "
             "original's rows have one that is lost."
         )
-    if found.paths is not None:
-        told += paths_said(found.paths)
     told.append(_copied(found))
     if found.learned is not None:
         told.append(_learning(found.learned))

@@ -17,11 +17,12 @@ from sqlglot import exp
 from sfumato import given
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, SchemaError
+from sfumato.local.planar import LEAST, MOST
 from sfumato.release.in_use import source_files
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.names import quoted, suggestion
 from sfumato.trajectory.cells import Box
-from sfumato.trajectory.location import tell_locations
+from sfumato.trajectory.location import CELLS, tell_locations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from sfumato.engines.sources import Source
     from sfumato.privacy.numbers import Number
+    from sfumato.trajectory.location import LocationMeter, ToldLocations
 
     Reals = NDArray[np.float64]
 
@@ -53,6 +55,21 @@ def locate(
     `at` names the columns of places, east first; `box` is the map: west, south, east, north. Every
     row is a place of the same person, and all of them together cost as many times epsilon.
     """
+    return located(source, at, box, epsilon=epsilon, unit=unit)[0]
+
+
+def located(
+    source: Source,
+    at: Sequence[str],
+    box: Sequence[float],
+    *,
+    epsilon: Number,
+    unit: str = "degrees",
+) -> tuple[Release, int]:
+    """The same, and how many true places lie outside of the map: for the person's own eyes alone.
+
+    That number is exact, so it stands in nothing that is written.
+    """
     names = [given.text(one, "a column of places") for one in at]
     given.one_of(unit, "unit", UNITS)
     map_ = _box(box, unit)
@@ -64,26 +81,54 @@ def locate(
     scale = _scale(map_, unit)
     corner = np.array([map_.west, map_.south])
     flat = Box(0.0, 0.0, *((np.array([map_.east, map_.north]) - corner) * scale))
-    told = tell_locations((places - corner) * scale, flat, epsilon=epsilon)
+    told = _told((places - corner) * scale, flat, epsilon)
     moved = np.round(told.places / scale + corner, 6 if unit == "degrees" else 2)
     meter = told.meter
-    statement = (
-        f"Places up to r metres apart are told apart by at most a factor e^(r x {meter.epsilon}) "
-        f"each. {meter.places:,} places of one person cost {float(meter.total):g} for each metre "
-        f"together: epsilon 1 hides {float(1 / meter.total) if meter.places else math.inf:.3g} "
-        "metres. This is no private path."
-    )
     facts = {
         "epsilon_per_metre": float(meter.epsilon), "places": meter.places,
         "total_per_metre": float(meter.total), "radius95": told.radius95, "box": list(map_),
         "unit": unit,
     }  # fmt: skip
-    return Release(
+    release = Release(
         {"places": pa.table({name: moved[:, axis] for axis, name in enumerate(names)})},
-        Guarantee("geo-indistinguishability", statement, facts),
+        Guarantee("geo-indistinguishability", _statement(meter), facts),
         Provenance("locate", facts, fingerprint="", made=today()),
         {name: {"radius95": told.radius95} for name in ("place",)},
         kept=source_files(source),
+    )
+    outside = (places < corner) | (places > [map_.east, map_.north])
+    return release, int(outside.any(axis=1).sum())
+
+
+def _told(places: Reals, flat: Box, epsilon: Number) -> ToldLocations:
+    """Places with their noise, or a refusal in words of the map and not of the grid on it."""
+    try:
+        return tell_locations(places, flat, epsilon=epsilon)
+    except ParameterError as error:
+        if error.code != "parameter_out_of_range":
+            raise
+        wide = max(flat.east, flat.north)
+        least, most = (float(one) * CELLS / wide for one in (LEAST, MOST))
+        raise ParameterError(
+            "parameter_out_of_range",
+            f"On a map of {wide:,.0f} metres an epsilon for each metre can be from "
+            f"{1.01 * least:.3g} to {0.99 * most:.3g}, not {given.shown(epsilon)}: with less, "
+            "places would be moved beyond the map; with more, by less than can be told on it. Give "
+            "another --epsilon-per-metre, or another --box.",
+        ) from None
+
+
+def _statement(meter: LocationMeter) -> str:
+    """What the places promise, each and together."""
+    each = (
+        f"Places up to r metres apart are told apart by at most a factor e^(r x {meter.epsilon}) "
+        "each."
+    )
+    if not meter.places:
+        return f"{each} There was no place to tell, so nothing was given away."
+    return (
+        f"{each} {meter.places:,} places of one person cost {float(meter.total):g} for each metre "
+        f"together: epsilon 1 hides {float(1 / meter.total):.3g} metres. This is no private path."
     )
 
 

@@ -66,6 +66,10 @@ class RunningHistogram:
         """The counter that was chosen, and for how many cells."""
         return {**self.counter.parameters, "histogram": self.request.cells}
 
+    def variance(self, step: int) -> float | None:
+        """The counter's, for every cell."""
+        return self.counter.variance(step)
+
     def begin(self, entropy: Entropy) -> State:
         """The counter's."""
         return self.counter.begin(entropy)

@@ -54,6 +54,10 @@ class StreamMethod(Protocol):
         """Everything that determines what is asked, public, in canonical JSON form."""
         ...
 
+    def variance(self, step: int) -> float | None:
+        """Of a figure that a step tells; None where that depends on what will have come."""
+        ...
+
     def begin(self, entropy: Entropy) -> State:
         """The state before the first step."""
         ...

@@ -20,10 +20,11 @@ from sqlglot import exp
 
 from sfumato.engines.base import column as column_of
 from sfumato.engines.sources import open_source
-from sfumato.errors import BudgetError, InternalError, ParameterError, SourceError
+from sfumato.errors import BudgetError, InternalError, OutputError, ParameterError, SourceError
 from sfumato.files import PATIENCE_SECONDS, acquire_lock, check_target, whole
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.numbers import positive
+from sfumato.schema.column import Kind
 from sfumato.stream.pan_heavy import PanPrivateHeavy
 from sfumato.stream.pan_private import PanState
 from sfumato.stream.pan_table import HeldBits, PeopleSample
@@ -31,7 +32,7 @@ from sfumato.system import needs_locks
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from sfumato.engines.sources import Source
@@ -51,6 +52,8 @@ class PanRecord:
 
     method: PanPrivateHeavy
     column: str
+    kind: Kind | None
+    """What the roll's column holds; visits must hold the same. None of files before it was kept."""
     state: PanState
     updates: int
     answers: tuple[dict[str, Any], ...]
@@ -84,10 +87,11 @@ def new(
 ) -> PanRecord:
     """Make the file of a roll of people, of whom nobody came yet; one that exists is refused."""
     needs_locks("A file that several processes may update")
-    check_target(path)
+    _check_new(path)
     state_epsilon = positive(epsilon, "epsilon")
     told_epsilon = state_epsilon if output_epsilon is None else positive(output_epsilon, "epsilon")
-    names, _ = _people(roll, column)
+    found = _people(roll, column)
+    names = found.names
     size = min(len(names), USUAL_SAMPLE) if sample is None else sample
     if size > MOST_PLACES:
         raise ParameterError(
@@ -98,18 +102,28 @@ def new(
         people=max(len(names), 1), size=size, epsilon=state_epsilon,
         output_epsilon=told_epsilon, reads=reads, at_least=at_least,
     )  # fmt: skip
-    record = PanRecord(made, column, made.begin(names, SystemEntropy()), 0, ())
+    record = PanRecord(made, column, found.kind, made.begin(names, SystemEntropy()), 0, ())
     _write(path, record, overwrite=False)
     return record
 
 
 def update(path: Path, events: Source, column: str | None = None) -> PanRecord:
     """Take in who came: a row for each visit."""
+    return update_all(path, [events], column)
+
+
+def update_all(path: Path, tables: Sequence[Source], column: str | None = None) -> PanRecord:
+    """Take in several tables of visits, all of them or none: all are read before any counts."""
     with _turn(path):
         found = load(path)
-        names, visits = _people(events, column or found.column)
-        state = found.method.update(found.state, names, SystemEntropy(), visits)
-        after = replace(found, state=state, updates=found.updates + 1)
+        came = [_people(one, column or found.column, found.kind) for one in tables]
+        state = found.method.update(
+            found.state,
+            [name for one in came for name in one.names],
+            SystemEntropy(),
+            np.concatenate([one.visits for one in came]),
+        )
+        after = replace(found, state=state, updates=found.updates + len(tables))
         _write(path, after, overwrite=True)
     return after
 
@@ -139,14 +153,31 @@ def read(path: Path, entropy: Entropy | None = None) -> tuple[PanRecord, dict[st
     return after, answer
 
 
-def _people(source: Source, column: str) -> tuple[list[str], np.ndarray[Any, Any]]:
-    """The different people of a table and the rows of each; rows without one are left out."""
+@dataclass(frozen=True)
+class _Visits:
+    """The different people of a table, the rows of each, and what their column holds."""
+
+    names: list[str]
+    visits: np.ndarray[Any, Any]
+    kind: Kind
+
+
+def _people(source: Source, column: str, kind: Kind | None = None) -> _Visits:
+    """Who a table is about; rows without a person are left out, another kind is refused."""
     with closing(open_source(source)) as engine:
         held = engine.columns(engine.table)
         if column not in held:
             raise SourceError(
                 "column_unknown",
                 f"The table has no column {column!r}. It has {', '.join(list(held)[:10])}.",
+            )
+        if kind not in (None, held[column]):  # by types alone: it tells nothing of the rows
+            raise SourceError(
+                "pan_kind_differs",
+                f"The people in column {column!r} are of kind {held[column]}, those of the roll "
+                f"of kind {kind}, so that one person would be written in two ways and not be "
+                "counted. Nothing was taken in. Convert the column to the kind of the roll; in a "
+                "CSV all is text.",
             )
         named = exp.cast(column_of(column), "TEXT")
         counted = exp.cast(exp.Count(this=exp.Star()), "BIGINT")
@@ -157,7 +188,22 @@ def _people(source: Source, column: str) -> tuple[list[str], np.ndarray[Any, Any
             .group_by(named.copy())
         )
         found = engine.run(query)
-    return found.column(_NAME).to_pylist(), np.asarray(found.column(_VISITS), dtype=np.int64)
+    visits = np.asarray(found.column(_VISITS), dtype=np.int64)
+    return _Visits(found.column(_NAME).to_pylist(), visits, held[column])
+
+
+def _check_new(path: Path) -> None:
+    """Refuse a file that exists: what it counted would be gone, and its answers told anew."""
+    try:
+        check_target(path)
+    except OutputError as error:
+        if error.code != "output_exists":
+            raise
+        raise OutputError(
+            "output_exists",
+            f"Cannot write '{path}': it exists, and a counter is never replaced. Choose another "
+            "name.",
+        ) from None
 
 
 @contextmanager
@@ -190,6 +236,7 @@ def _write(path: Path, record: PanRecord, *, overwrite: bool) -> None:
         "output_epsilon": str(made.output_epsilon),
         "reads": made.reads,
         "column": record.column,
+        "kind": record.kind,
         "updates": record.updates,
         "answers": list(record.answers),
         "key": state.sample.key.hex(),
@@ -214,12 +261,16 @@ def load(path: Path) -> PanRecord:
         digests = np.frombuffer(bytes.fromhex(told["digests"]), dtype="<u8").astype(np.uint64)
         if len(digests) != made.size or len(told["answers"]) > made.reads:
             raise ValueError("another size")
+        updates = [one["updates"] for one in told["answers"]] + [told["updates"]]
+        if updates != sorted(updates) or updates[0] < 0:
+            raise ValueError("answers of updates that never were")
         tables = tuple(
             HeldBits.from_record(one, table.size)
             for one, table in zip(told["tables"], made.tables, strict=True)
         )
         state = PanState(PeopleSample(bytes.fromhex(told["key"]), digests), tables)
-        return PanRecord(made, str(told["column"]), state, int(told["updates"]),
+        kind = None if told.get("kind") is None else Kind(told["kind"])
+        return PanRecord(made, str(told["column"]), kind, state, int(told["updates"]),
                          tuple(dict(one) for one in told["answers"]))  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, ParameterError):
         raise SourceError(

@@ -44,7 +44,7 @@ def check_epsilon(epsilon: Fraction) -> None:
         raise ParameterError(
             "pan_epsilon_too_large",
             f"Bits that may be seized cannot keep an epsilon of {plain(epsilon, digits=6)}: their "
-            "formula holds below 1.59 alone. Give at most 1.59.",
+            "formula holds up to 1.5936 alone. Give at most that.",
         )
 
 

@@ -113,6 +113,10 @@ class TopCounts:
         """The histogram's, and how long the list is."""
         return {**self.histogram.parameters, "top": self.top}
 
+    def variance(self, step: int) -> float | None:
+        """The histogram's, of every cell that is listed."""
+        return self.histogram.variance(step)
+
     def begin(self, entropy: Entropy) -> State:
         """The histogram's."""
         return self.histogram.begin(entropy)
@@ -187,6 +191,11 @@ class TopChanges:
         """How long the list is, how often it may change, and by how much a cell must lead."""
         told = {"top": self.top, "changes": self.changes, "margin": self.margin}
         return {"method": self.name, "histogram": self.request.cells, **told}
+
+    def variance(self, step: int) -> float:
+        """Of fresh counts, which any step may tell; those of an older list are older, too."""
+        del step
+        return self.noise.stddev**2
 
     def begin(self, entropy: Entropy) -> State:
         """Nothing counted, no list; the threshold's noise is drawn once and kept."""

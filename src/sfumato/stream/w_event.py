@@ -146,6 +146,10 @@ class WEvent:
         share = self.epsilon / 2 * parts / self.plan.parts
         return Geometric(epsilon=share, l1_sensitivity=self._moved)
 
+    def variance(self, step: int) -> None:
+        """Not known ahead: what a step is offered depends on which periods before were released."""
+        del step
+
     def begin(self, entropy: Entropy) -> State:
         """Nothing released, nothing spent."""
         del entropy

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.numbers import Number
     from sfumato.trajectory.cells import Box
 
-_CELLS = 1 << 10
+CELLS = 1 << 10
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -77,7 +77,7 @@ def tell_locations(
     """
     each = positive(epsilon, "epsilon")
     wide = max(box.east - box.west, box.north - box.south)
-    step = Fraction(wide).limit_denominator(10**6) / _CELLS
+    step = Fraction(wide).limit_denominator(10**6) / CELLS
     across, up = (
         max(int(np.ceil(side / float(step))), 1)
         for side in (box.east - box.west, box.north - box.south)

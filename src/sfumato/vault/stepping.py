@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ _TYPES = {
     Kind.DATE: "DATE",
     Kind.BOOLEAN: "BOOLEAN",
 }
+_TRUSTED = "counts, bounded by whoever counted"
+"""What is noted of a step that hides people if what was promised of its counts is true."""
 
 
 class KeptEntropy(SystemEntropy):
@@ -129,11 +132,12 @@ class Stream(Shown):
         """What all steps together promise, and to whom."""
         return self.whole.guarantee
 
-    def step(self, came: Any) -> StreamStep:
+    def step(self, came: Any, *, bounded: bool = False) -> StreamStep:
         """Tell one more period, of which the rows came, or how many in each cell.
 
-        Rows are a table, bounded by person here. Of counts whoever counts promises the same: no
-        person in more rows, or periods, than the guarantee says.
+        Rows are a table, bounded by person here. Nothing of counts says whose they are: where a
+        person is hidden, they are taken only as `bounded`, by which whoever counted promises that
+        no person is in more of them, or of the periods, than the guarantee says.
         """
         assert self._memory is not None
         before = self._memory.reached(self.receipt)
@@ -144,27 +148,34 @@ class Stream(Shown):
                 f"The stream was paid for {periods:,} periods, and all are told. Begin another; "
                 "one without periods= never ends.",
             )
-        counts = self._counts(came)
+        of_counts = _is_counts(came)
+        counts = self._counts(came, bounded=bounded) if of_counts else self._of_rows(came)
         reached = take_step(self._memory, self.receipt, self.whole.method, before, counts)
         told = reached.told
         table, error = self.whole.table(told["values"]), self.whole.error(told["sd"])
-        self.told.append(StreamStep(reached.step, table, error, told.get("note", "")))
+        note = [told["note"]] if told.get("note") else []
+        note += [_TRUSTED] if of_counts and self.whole.request.unit.by_person else []
+        self.told.append(StreamStep(reached.step, table, error, "; ".join(note)))
         return self.told[-1]
 
-    def _counts(self, came: Any) -> NDArray[np.int64]:
-        cells = self.whole.request.cells
-        if isinstance(came, int) and not isinstance(came, bool):
-            came = [came]
-        if isinstance(came, list | tuple | np.ndarray):
-            counts = np.asarray(came)
-            if counts.shape == (cells,) and counts.dtype.kind in "iu" and (counts >= 0).all():
-                return counts.astype(np.int64)
+    def _counts(self, came: Any, *, bounded: bool) -> NDArray[np.int64]:
+        request = self.whole.request
+        if request.unit.by_person and bounded is not True:
             raise ParameterError(
-                "stream_counts_wrong",
-                f"A step takes {cells:,} whole numbers of at least 0, one for each cell, or a "
-                "table of rows.",
+                "stream_counts_unbounded",
+                f"The stream hides a {quoted(str(request.unit.column))} as a whole, and counts do "
+                "not say whose rows they are. Give the rows, which are bounded here; or, if you "
+                "have counted no person more often than the guarantee says, over all steps, pass "
+                "bounded=True.",
             )
-        return self._of_rows(came)
+        counts, cells = np.atleast_1d(came), request.cells
+        if counts.shape == (cells,) and counts.dtype.kind in "iu" and (counts >= 0).all():
+            return counts.astype(np.int64)
+        raise ParameterError(
+            "stream_counts_wrong",
+            f"A step takes {cells:,} whole numbers of at least 0, one for each cell, or a "
+            "table of rows.",
+        )
 
     def _of_rows(self, table: Any) -> NDArray[np.int64]:
         """The rows of a table in each cell, columns being of the kinds that are declared."""
@@ -218,6 +229,13 @@ class Stream(Shown):
         table = CardTable(("Step", "Rows", "Sd"), steps[-10:], max(0, len(steps) - 10))
         facts = {"Guarantee": self.guarantee.statement}
         return Card(f"{len(steps)} steps told", facts, table if steps else None)
+
+
+def _is_counts(came: Any) -> bool:
+    """Whether something is meant as a count for each cell; records of rows are a table."""
+    if isinstance(came, list | tuple):
+        return not came or not isinstance(came[0], Mapping)
+    return isinstance(came, int | np.ndarray | np.integer) and not isinstance(came, bool)
 
 
 def _read(column: Column) -> exp.Expr:

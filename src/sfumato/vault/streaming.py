@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from sfumato.stream.request import StreamRequest
 
 _BETA = 0.05
+_LATE = 1024
+"""The step of a stream without end that stands for its late ones."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,14 @@ class WholeStream:
         gaussian = self.method.parameters.get("noise") == "gaussian"
         tail = math.sqrt(2 * math.log(2 / _BETA)) if gaussian else 1 / math.sqrt(_BETA)
         return {"rows": {"sd": sd, "bound95": sd * tail}}
+
+    def expected(self) -> dict[str, float] | None:
+        """How far off the first step and the last, or a late one, will be; None if unknown."""
+        last = self.request.periods or _LATE
+        found = {step: self.method.variance(step) for step in (1, last)}
+        return {
+            f"step {step:,}": math.sqrt(one) for step, one in found.items() if one is not None
+        } or None
 
 
 @dataclass(frozen=True)

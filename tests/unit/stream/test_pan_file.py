@@ -79,9 +79,64 @@ def test_the_file_is_its_owners_and_its_bits_are_what_moved() -> None:
 
 def test_a_table_of_any_kind_and_a_column_of_another_name() -> None:
     path = made(reads=1, at_least=2)
-    pq.write_table(pa.table({"id": pa.array([5, 5, None, 7])}), "tuesday.parquet")
+    pq.write_table(pa.table({"id": pa.array(["5", "5", None, "7"])}), "tuesday.parquet")
     assert pan_file.update(path, "tuesday.parquet", "id").updates == 1
     assert pan_file.load(path).method.at_least == 2
+
+
+def test_of_several_tables_all_are_taken_in_or_none() -> None:
+    path = made()
+    before = path.read_bytes()
+    with pytest.raises(SourceError):
+        pan_file.update_all(path, ["monday.csv", "typo.csv"])
+    assert path.read_bytes() == before
+    assert pan_file.update_all(path, ["monday.csv", "monday.csv"]).updates == 2
+
+
+def test_people_of_two_tables_add_up_as_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, int] = {}
+
+    def spied(_self: object, state: Any, names: list[str], _entropy: object, visits: Any) -> Any:
+        for name, many in zip(names, visits.tolist(), strict=True):
+            seen[name] = seen.get(name, 0) + many
+        return state
+
+    path = made()
+    monkeypatch.setattr("sfumato.stream.pan_heavy.PanPrivateHeavy.update", spied)
+    pan_file.update_all(path, ["monday.csv", "monday.csv"])
+    assert seen == {str(one): 2 * (1 + one % 3) for one in range(1500)}
+
+
+@pytest.mark.parametrize("ids", [pa.array([5, 7]), pa.array([5.0, 7.0]), pa.array([], pa.int64())])
+def test_people_of_another_kind_than_the_roll_are_refused(ids: pa.Array) -> None:
+    path = made()
+    before = path.read_bytes()
+    pq.write_table(pa.table({"member": ids}), "tuesday.parquet")
+    with pytest.raises(SourceError, match=r"of kind (integer|real), those of the roll") as refusal:
+        pan_file.update_all(path, ["monday.csv", "tuesday.parquet"])
+    assert refusal.value.code == "pan_kind_differs"
+    assert path.read_bytes() == before
+
+
+def test_a_file_from_before_kinds_were_kept_goes_on() -> None:
+    path = made()
+    told = json.loads(path.read_text())
+    del told["kind"]
+    path.write_text(json.dumps(told))
+    assert pan_file.update(path, "monday.csv").updates == 1
+
+
+@pytest.mark.parametrize(
+    "edited", [{"updates": -1}, {"updates": 0}, {"answers": [{"updates": -1}]}]
+)
+def test_numbers_that_cannot_be_are_refused(edited: dict[str, Any]) -> None:
+    path = made()
+    pan_file.update(path, "monday.csv")
+    pan_file.read(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **edited}))
+    with pytest.raises(SfumatoError) as refusal:
+        pan_file.read(path)
+    assert refusal.value.code == "pan_unreadable"
 
 
 def test_updates_of_several_processes_are_all_taken_in() -> None:
@@ -121,8 +176,9 @@ def test_what_cannot_be_promised_is_refused_and_nothing_written(
 
 def test_a_counter_is_never_replaced() -> None:
     made()
-    with pytest.raises(OutputError):
+    with pytest.raises(OutputError, match="never replaced") as refusal:
         made()
+    assert "overwrite" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("spoiled", ["", "{}", '{"format": "sfumato-pan-1"}', "[1]"])

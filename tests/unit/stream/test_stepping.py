@@ -136,6 +136,15 @@ def test_a_word_among_numbers_makes_nobody_count_twice(tmp_path: Path) -> None:
     assert told == [1000, 1000]
 
 
+def test_a_person_is_the_same_however_a_step_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "7.csv").write_text("patient\n7\n 7\n07\n")
+    stream = _visits(sf.Kind.INTEGER).stream("tree", periods=6, epsilon=1_000)
+    ways = (pa.array([7]), pa.array([7.0]), pa.array(["7", "07", " 7", "+7", "7.0"]))
+    told = [stream.step(pa.table({"patient": one})).values for one in ways]
+    told += [stream.step([{"patient": "7"}]).values, stream.step(tmp_path / "7.csv").values]
+    assert told == [[1]] * 5
+
+
 @pytest.mark.parametrize("rows", [0, 1, 500])
 def test_rows_of_nobody_never_count(rows: int) -> None:
     stream = _visits(sf.Kind.INTEGER).stream("tree", periods=2, epsilon=1_000)

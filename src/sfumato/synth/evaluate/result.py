@@ -182,7 +182,10 @@ class Evaluation(Shown):
             temporary.write_text(page(self), encoding="utf-8")
 
     def _card(self) -> Card:
-        facts: dict[str, Any] = {
+        facts: dict[str, Any] = {}
+        if self.paths is not None:
+            facts |= {f"paths, {name}": f"{one:.3f}" for name, one in self.paths.figures.items()}
+        facts |= {
             f"total variation of {size}": f"{found.mean.tvd:.4f}, of a fresh sample "
             f"{found.mean.floor:.4f}"
             for size, found in self.sets.items()
@@ -191,8 +194,6 @@ class Evaluation(Shown):
         facts["copies"] = f"{self.copies.exact:,}, expected {self.copies.expected:,.0f}"
         if self.told_apart is not None:
             facts["told apart"] = self.told_apart
-        if self.paths is not None:
-            facts |= {f"paths, {name}": f"{one:.3f}" for name, one in self.paths.figures.items()}
         if self.learned is not None:
             learned = self.learned
             facts[f"learning {learned.target}"] = (

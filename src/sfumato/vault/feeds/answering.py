@@ -169,6 +169,11 @@ class Answering:
             "trouble": note.get("trouble"),
         }
 
+    def expected(self, feed: Feed) -> dict[str, float] | None:
+        """How far off steps of a continual feed will be, from public facts; else None."""
+        prepared = self.prepared(feed)
+        return prepared.expected() if isinstance(prepared, WholeStream) else None
+
     def close(self) -> None:
         """Let go of what streams remember."""
         self._streams.close()

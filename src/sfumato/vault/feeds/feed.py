@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.privacy.price import amounts_in_words
+from sfumato.stream.top import USUAL_TOP
 from sfumato.vault.feeds.periods import Period, periods
 
 if TYPE_CHECKING:
@@ -148,6 +149,9 @@ class Feed(Shown):
     def _counted_in_words(self) -> str:
         what, window = self.asked, self.asked.get("window")
         each = f" for each {what['by']}" if "by" in what else ""
+        if what.get("method") == "top":
+            each = f", of the {what.get('top', USUAL_TOP)} largest {what.get('by')} alone"
+            each += f", of at most {what['changes']} changes" if "changes" in what else ""
         if window is None:
             return f"rows of {self.dataset} up to the end of each {self.every}{each}"
         if what.get("method") == "w-event":  # whose window is what is hidden, not what is told

@@ -21,6 +21,7 @@ from sfumato.schema.names import quoted, suggestion
 from sfumato.stream.catalogue import AUTO
 from sfumato.vault.config import asking
 from sfumato.vault.config import check_name as check_written
+from sfumato.vault.families import FAMILIES
 from sfumato.vault.feeds.answering import Answering
 from sfumato.vault.feeds.feed import CONTINUAL, NEVER, Feed, FeedItem
 from sfumato.vault.feeds.workers import FeedWorker
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.vault.principals import Principal
     from sfumato.vault.vault import Vault
 
+_OF_STREAMS = ("method", "window", "days", "by")
 TOPIC = "feed"
 """The records of the ledger that say which feeds there are."""
 
@@ -173,6 +175,10 @@ class Feeds(Shown):
         """How many periods are over, answered or lost, and what it waits for."""
         return self._answering.state(feed)
 
+    def expected(self, feed: Feed) -> dict[str, float] | None:
+        """The standard deviation of the first step and the last of a continual feed, if known."""
+        return self._answering.expected(feed)
+
     def described(self, feed: Feed, *, principal: str | None = None) -> dict[str, Any]:
         """A feed as a principal is told of it: others than the owner not who pays and reads."""
         person = self._vault.people.admitted(asking(principal))
@@ -280,10 +286,24 @@ def _asked(
             "or --continual does with a --dataset.",
         )
     if family is None:
+        _check_question(asked)
         return "query", plain_values({"asked": given.text(sql, "sql"), **asked}, ())
     if given.text(family, "family") == CONTINUAL:
         return CONTINUAL, {"method": AUTO, **plain_values(asked, ())}
     return family, asked_plainly(family, asked)
+
+
+def _check_question(asked: Mapping[str, object]) -> None:
+    """Refuse what a question in SQL does not take, such as what a continual feed does."""
+    takes = [one for one in FAMILIES["query"].signature.parameters if one != "asked"]
+    for name in asked:
+        if name not in takes:
+            of_others = ", which belongs to --continual" if name in _OF_STREAMS else ""
+            raise ParameterError(
+                "feed_option_unknown",
+                f"A feed of a question in SQL takes no {quoted(name)}{of_others}. Leave it out. "
+                f"Besides its days it takes {', '.join(takes)}.",
+            )
 
 
 def _delay(days: object) -> int:

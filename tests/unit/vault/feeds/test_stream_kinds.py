@@ -41,6 +41,40 @@ def test_what_a_window_promises_stands_among_the_parameters() -> None:
     assert abs(told.values[0] - 5000) < 100
 
 
+@pytest.mark.parametrize(
+    ("method", "said", "words"),
+    [
+        ("histogram", {}, "for each city"),
+        ("histogram", {"window": 2}, "in the last 2 of each month for each city"),
+        ("top", {"top": 1}, "of the 1 largest city alone"),
+        ("top", {"top": 1, "changes": 2}, "of at most 2 changes"),
+    ],
+    ids=str,
+)
+def test_histograms_and_lists_run_to_the_end_as_they_were_asked(
+    vault: sf.Vault, method: str, said: Any, words: str
+) -> None:
+    feed = add(vault, method, by="city", epsilon=8, **said)
+    assert feed.asked == vault.feeds.get(method).asked
+    assert feed.asked["method"] == method
+    assert words in feed.in_words
+    expected = vault.feeds.expected(feed)
+    assert expected is not None
+    assert vault.feeds.work() == 7
+    told = vault.feeds.read(method)
+    assert len(told) == 7
+    off = [told[place].error["rows"]["sd"] for place in (0, -1)]
+    assert [expected["step 1"], expected["step 7"]] == pytest.approx(off)
+    for one in told:
+        north, south = one.table.column("rows").to_pylist()
+        assert north > south
+        assert (south == 0) is (method == "top"), "a list leaves out, a histogram does not"
+
+
+def test_what_windows_hidden_together_are_off_by_is_not_known_ahead(vault: sf.Vault) -> None:
+    assert vault.feeds.expected(add(vault, "w-event", window=2)) is None
+
+
 @pytest.mark.parametrize(("method", "said"), [("histogram", {}), ("top", {"changes": 1})])
 def test_one_figure_takes_no_histogram(vault: sf.Vault, method: str, said: Any) -> None:
     with pytest.raises(ParameterError) as refusal:
