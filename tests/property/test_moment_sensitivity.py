@@ -116,11 +116,11 @@ def _in_worlds(one: MomentPlan, worlds: list[list[dict[str, Any]]]) -> Any:
     ]
     engine = open_duckdb(pa.Table.from_pylist(rows, STORED))
 
-    def by_world(data: Dataset, coordinates: Any, terms: Any, *, layers: Any) -> Any:
+    def by_world(data: Dataset, coordinates: Any, terms: Any, **more: Any) -> Any:
         world = moments.coordinate(len(coordinates))
         every = [*coordinates, column("world")]
         return [
-            moments.sums(data, every, terms, layers=layers, group=world, groups=len(worlds))
+            moments.sums(data, every, terms, group=world, groups=len(worlds), **more)
         ]  # fmt: skip
 
     with patch.object(measured, "sums", by_world):

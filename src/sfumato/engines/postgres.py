@@ -43,11 +43,12 @@ from sfumato.engines.postgres_catalogue import (
     resolved,
     there,
 )
+from sfumato.engines.postgres_words import DIALECT, from_hex, hashed, once, rendered
 from sfumato.engines.wellformed import Doubt, doubted, doubts_of
 from sfumato.errors import EngineError, OutputError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from sfumato.engines.base import Target
     from sfumato.engines.identity import Identity
@@ -106,59 +107,12 @@ def _is_asked_for(error: Exception) -> bool:
     return "user request" in str(error) and current_thread() is main_thread()
 
 
-def _rendered(tree: exp.Expr) -> str:
-    """Write a tree in PostgreSQL's words.
-
-    Its integer division gives numeric, which is no int, and it counts the bits of bit strings only.
-    Where both sides are surely integers, `/` gives the same, many times as fast.
-    """
-    tree = tree.copy()
-    for division in reversed(list(tree.find_all(exp.IntDiv))):  # the innermost first
-        sides = {"this": division.this, "expression": division.expression}
-        if all(map(_is_long, sides.values())):
-            division.replace(exp.Paren(this=exp.Div(**sides, typed=True, safe=False)))
-        else:
-            division.replace(exp.cast(division.copy(), "BIGINT"))
-    for counted in list(tree.find_all(exp.BitwiseCount)):
-        bits = exp.cast(counted.this, "BIT(64)", dialect=Postgres.dialect)
-        counted.replace(exp.Anonymous(this="BIT_COUNT", expressions=[bits]))
-    return render(tree, Postgres.dialect)
-
-
-def _is_long(tree: exp.Expr) -> bool:
-    """Whether a tree is surely a BIGINT: a cast to it, or made of such alone."""
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    whole = isinstance(tree, exp.Div) and bool(tree.args.get("typed"))
-    if whole or isinstance(tree, exp.Add | exp.Sub | exp.Mul):
-        return _is_long(tree.this) and _is_long(tree.expression)
-    return type(tree) is exp.Cast and tree.to.this is exp.DataType.Type.BIGINT
-
-
-def _once(query: exp.Select) -> exp.Select:
-    """The planner does not pull a query up that has an offset, even of 0; parts may still share."""
-    return query.offset(0)
-
-
-def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
-    """PostgreSQL adds up the hashes of a row's columns, so their order needs one more hash."""
-    row = exp.Anonymous(this="ROW", expressions=[exp.cast(exp.convert(salt), "TEXT"), *values])
-    added = exp.Anonymous(this="HASH_RECORD_EXTENDED", expressions=[row, exp.convert(0)])
-    signed = exp.Anonymous(this="HASHINT8EXTENDED", expressions=[added, exp.convert(0)])
-    return exp.Paren(this=exp.BitwiseAnd(this=signed, expression=exp.convert(2**63 - 1)))
-
-
-def _from_hex(digits: exp.Expr) -> exp.Expr:
-    bits = exp.cast(exp.DPipe(this=exp.convert("x"), expression=digits), "BIT(28)")
-    return exp.cast(bits, "BIGINT")
-
-
 class Postgres:
     """A PostgreSQL database, read through Arrow."""
 
-    dialect: ClassVar[str] = "postgres"
+    dialect: ClassVar[str] = DIALECT
     traits: ClassVar[Traits] = Traits(
-        creates_tables=True, hashed=_hashed, from_hex=_from_hex, once=_once
+        creates_tables=True, hashed=hashed, from_hex=from_hex, once=once
     )
 
     @translating_errors(_translate)
@@ -216,7 +170,7 @@ class Postgres:
         """Ask the catalogue what the table is: the server's and the database's own numbers, then
         names and numbers of all relations it reads, whatever address, search path or view led here.
         """
-        name = render(exp.Literal.string(_rendered(self._table)), self.dialect)
+        name = render(exp.Literal.string(rendered(self._table)), self.dialect)
         rows = self._fetch(reads(name)).to_pylist()
         if not rows:
             raise table_missing("PostgreSQL", f"{name} is not in the catalogue")
@@ -232,7 +186,7 @@ class Postgres:
     @translating_errors(_translate)
     def run(self, query: exp.Query) -> pa.Table:
         """Run a query and bring its whole result here."""
-        return self._fetch(_rendered(query))
+        return self._fetch(rendered(query))
 
     @translating_errors(_translate)
     def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
@@ -241,7 +195,7 @@ class Postgres:
         A held cursor keeps the result on the server, so that other queries can run meanwhile.
         """
         name = render(exp.to_identifier(f"stream_{token_hex(8)}", quoted=True), self.dialect)
-        self._execute(f"DECLARE {name} NO SCROLL CURSOR WITH HOLD FOR {_rendered(query)}")
+        self._execute(f"DECLARE {name} NO SCROLL CURSOR WITH HOLD FOR {rendered(query)}")
 
         def fetch(rows: int) -> pa.RecordBatch:
             table = self._fetch(f"FETCH FORWARD {rows} FROM {name}", whole=False)
@@ -268,7 +222,7 @@ class Postgres:
         temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
         statement = created("VIEW", name, query)
         statement.set("properties", temporary)
-        self._statement(_rendered(statement))
+        self._statement(rendered(statement))
         with self._until_dropped("VIEW", name) as view:
             yield view
 
@@ -305,14 +259,14 @@ class Postgres:
         self.check(target, overwrite=overwrite)
         drafted = target.beside(f"draft_{token_hex(8)}")
         with self._transaction():
-            self._make(target, f"{_rendered(created('TABLE', drafted, query))}")
-            self._make(target, f"COMMENT ON TABLE {_rendered(drafted)} IS '{RELEASE}'")
+            self._make(target, f"{rendered(created('TABLE', drafted, query))}")
+            self._make(target, f"COMMENT ON TABLE {rendered(drafted)} IS '{RELEASE}'")
             yield drafted.copy()
             if overwrite:
                 self.check(target, overwrite=True)  # what has come since would be lost
-                self._make(target, f"DROP TABLE IF EXISTS {_rendered(target.table)}")
-            name = _rendered(exp.to_identifier(target.name, quoted=True))
-            self._make(target, f"ALTER TABLE {_rendered(drafted)} RENAME TO {name}")
+                self._make(target, f"DROP TABLE IF EXISTS {rendered(target.table)}")
+            name = rendered(exp.to_identifier(target.name, quoted=True))
+            self._make(target, f"ALTER TABLE {rendered(drafted)} RENAME TO {name}")
 
     @translating_errors(_translate)
     def check(self, target: Target, *, overwrite: bool = False) -> None:
@@ -322,7 +276,7 @@ class Postgres:
             return
         _check_name(target)
         source, name = (
-            render(exp.Literal.string(_rendered(one)), self.dialect)
+            render(exp.Literal.string(rendered(one)), self.dialect)
             for one in (self._table, target.table)
         )
         listed = self._fetch(reads(source)).to_pylist() if overwrite else []
