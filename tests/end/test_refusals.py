@@ -456,7 +456,7 @@ LEARNING = [
     )
 ]
 LEARNING += [
-    Case("output_format_unknown",
+    Case("model_not_json",
          ("learn", "kmeans", "people", "--features", "age", "--epsilon", "0.1", "-o", name))
     for name in ("x", "x.csv", "x.json.txt")
 ]  # fmt: skip

@@ -137,7 +137,7 @@ def _check_name(out: Path) -> None:
     """Refuse a name that would tell of another format than a model's."""
     if out.suffix.lower() != ".json":
         raise OutputError(
-            "output_format_unknown",
+            "model_not_json",
             f"Cannot write a model to {str(out)!r}: it is JSON, and its name must end in .json.",
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -115,9 +116,10 @@ def test_classes_come_as_they_were_declared(kind: str) -> None:
 def test_classes_and_chances_are_sorted_however_they_were_declared() -> None:
     """The scorers of scikit-learn take the second column for the greater class."""
     upside_down = made("naive-bayes", classes=["low", "high"]).fit(ROWS, CLASSES)
-    domain = Values(["low", "high"])
-    bounds = [Column(one, Kind.REAL, domain=Bounds(0.0, 10.0)) for one in ("first", "second")]
-    schema = Schema("people", [*bounds, Column("level", Kind.TEXT, domain=domain)])
+    domain = Values(("low", "high"))
+    within = Bounds(Decimal(0), Decimal(10))
+    bounds = [Column(one, Kind.REAL, domain=within) for one in ("first", "second")]
+    schema = Schema("people", (*bounds, Column("level", Kind.TEXT, domain=domain)))
     table = pa.table({"first": ROWS[:, 0], "second": ROWS[:, 1], "level": CLASSES})
     of_a_table = ESTIMATORS["naive-bayes"](epsilon=8)
     of_a_table.fit(sf.protect(table, schema, epsilon=8), "level", features=["first", "second"])
