@@ -43,6 +43,7 @@ from sfumato.engines.postgres_catalogue import (
     resolved,
     there,
 )
+from sfumato.engines.postgres_words import rendered as _rendered
 from sfumato.engines.wellformed import Doubt, doubted, doubts_of
 from sfumato.errors import EngineError, OutputError, SourceError
 
@@ -104,35 +105,6 @@ def _is_asked_for(error: Exception) -> bool:
     runs in a thread of its own.
     """
     return "user request" in str(error) and current_thread() is main_thread()
-
-
-def _rendered(tree: exp.Expr) -> str:
-    """Write a tree in PostgreSQL's words.
-
-    Its integer division gives numeric, which is no int, and it counts the bits of bit strings only.
-    Where both sides are surely integers, `/` gives the same, many times as fast.
-    """
-    tree = tree.copy()
-    for division in reversed(list(tree.find_all(exp.IntDiv))):  # the innermost first
-        sides = {"this": division.this, "expression": division.expression}
-        if all(map(_is_long, sides.values())):
-            division.replace(exp.Paren(this=exp.Div(**sides, typed=True, safe=False)))
-        else:
-            division.replace(exp.cast(division.copy(), "BIGINT"))
-    for counted in list(tree.find_all(exp.BitwiseCount)):
-        bits = exp.cast(counted.this, "BIT(64)", dialect=Postgres.dialect)
-        counted.replace(exp.Anonymous(this="BIT_COUNT", expressions=[bits]))
-    return render(tree, Postgres.dialect)
-
-
-def _is_long(tree: exp.Expr) -> bool:
-    """Whether a tree is surely a BIGINT: a cast to it, or made of such alone."""
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    whole = isinstance(tree, exp.Div) and bool(tree.args.get("typed"))
-    if whole or isinstance(tree, exp.Add | exp.Sub | exp.Mul):
-        return _is_long(tree.this) and _is_long(tree.expression)
-    return type(tree) is exp.Cast and tree.to.this is exp.DataType.Type.BIGINT
 
 
 def _once(query: exp.Select) -> exp.Select:
