@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from sfumato.counting.axes import literal
 from sfumato.engines.base import everything
-from sfumato.engines.postgres import _rendered
+from sfumato.engines.postgres_words import rendered
 from sfumato.engines.sources import open_source
 from sfumato.errors import SfumatoError
 
@@ -111,10 +111,10 @@ def test_only_what_is_surely_integers_is_divided_without_numeric() -> None:
     unknown, long = exp.column("a"), exp.cast(exp.column("a"), "BIGINT")
     seven = exp.cast(exp.convert(7), "BIGINT")
     inner = exp.IntDiv(this=exp.Paren(this=long * seven), expression=seven)
-    assert "DIV(" not in _rendered(exp.select(exp.IntDiv(this=inner, expression=seven)))
+    assert "DIV(" not in rendered(exp.select(exp.IntDiv(this=inner, expression=seven)))
     for one in (unknown, long + unknown, exp.Sum(this=long), exp.cast(unknown, "DECIMAL(30, 0)")):
         divided = exp.IntDiv(this=exp.Paren(this=one), expression=seven)
-        assert "DIV(" in _rendered(exp.select(divided))
+        assert "DIV(" in rendered(exp.select(divided))
 
 
 def test_integers_are_divided_towards_0(postgres_url: str) -> None:
