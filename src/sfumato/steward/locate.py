@@ -17,12 +17,11 @@ from sqlglot import exp
 from sfumato import given
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.local.planar import LEAST, MOST
 from sfumato.release.in_use import source_files
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.schema.names import quoted, suggestion
 from sfumato.trajectory.cells import Box
-from sfumato.trajectory.location import CELLS, tell_locations
+from sfumato.trajectory.location import epsilons_on, tell_locations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +107,7 @@ def _told(places: Reals, flat: Box, epsilon: Number) -> ToldLocations:
         if error.code != "parameter_out_of_range":
             raise
         wide = max(flat.east, flat.north)
-        least, most = (float(one) * CELLS / wide for one in (LEAST, MOST))
+        least, most = epsilons_on(flat)
         raise ParameterError(
             "parameter_out_of_range",
             f"On a map of {wide:,.0f} metres an epsilon for each metre can be from "

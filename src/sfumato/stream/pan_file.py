@@ -24,7 +24,6 @@ from sfumato.errors import BudgetError, InternalError, OutputError, ParameterErr
 from sfumato.files import PATIENCE_SECONDS, acquire_lock, check_target, whole
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.numbers import positive
-from sfumato.schema.column import Kind
 from sfumato.stream.pan_heavy import PanPrivateHeavy
 from sfumato.stream.pan_private import PanState
 from sfumato.stream.pan_table import HeldBits, PeopleSample
@@ -52,7 +51,7 @@ class PanRecord:
 
     method: PanPrivateHeavy
     column: str
-    kind: Kind | None
+    kind: str | None
     """What the roll's column holds; visits must hold the same. None of files before it was kept."""
     state: PanState
     updates: int
@@ -159,10 +158,10 @@ class _Visits:
 
     names: list[str]
     visits: np.ndarray[Any, Any]
-    kind: Kind
+    kind: str
 
 
-def _people(source: Source, column: str, kind: Kind | None = None) -> _Visits:
+def _people(source: Source, column: str, kind: str | None = None) -> _Visits:
     """Who a table is about; rows without a person are left out, another kind is refused."""
     with closing(open_source(source)) as engine:
         held = engine.columns(engine.table)
@@ -171,7 +170,7 @@ def _people(source: Source, column: str, kind: Kind | None = None) -> _Visits:
                 "column_unknown",
                 f"The table has no column {column!r}. It has {', '.join(list(held)[:10])}.",
             )
-        if kind not in (None, held[column]):  # by types alone: it tells nothing of the rows
+        if kind not in (None, str(held[column])):  # by types alone: it tells nothing of the rows
             raise SourceError(
                 "pan_kind_differs",
                 f"The people in column {column!r} are of kind {held[column]}, those of the roll "
@@ -189,7 +188,7 @@ def _people(source: Source, column: str, kind: Kind | None = None) -> _Visits:
         )
         found = engine.run(query)
     visits = np.asarray(found.column(_VISITS), dtype=np.int64)
-    return _Visits(found.column(_NAME).to_pylist(), visits, held[column])
+    return _Visits(found.column(_NAME).to_pylist(), visits, str(held[column]))
 
 
 def _check_new(path: Path) -> None:
@@ -269,7 +268,7 @@ def load(path: Path) -> PanRecord:
             for one, table in zip(told["tables"], made.tables, strict=True)
         )
         state = PanState(PeopleSample(bytes.fromhex(told["key"]), digests), tables)
-        kind = None if told.get("kind") is None else Kind(told["kind"])
+        kind = None if told.get("kind") is None else str(told["kind"])
         return PanRecord(made, str(told["column"]), kind, state, int(told["updates"]),
                          tuple(dict(one) for one in told["answers"]))  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, ParameterError):

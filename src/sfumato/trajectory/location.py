@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.cards import Card, Shown
-from sfumato.local.planar import PlanarLaplace
+from sfumato.local.planar import LEAST, MOST, PlanarLaplace
 from sfumato.privacy.numbers import exact, positive
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.numbers import Number
     from sfumato.trajectory.cells import Box
 
-CELLS = 1 << 10
+_CELLS = 1 << 10
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -67,6 +67,12 @@ class ToldLocations(Shown):
         return Card(line, {"meter": repr(self.meter)})
 
 
+def epsilons_on(box: Box) -> tuple[float, float]:
+    """The least and the largest epsilon for a unit of distance that places on a map can have."""
+    cell = max(box.east - box.west, box.north - box.south) / _CELLS
+    return float(LEAST) / cell, float(MOST) / cell
+
+
 def tell_locations(
     places: ArrayLike, box: Box, *, epsilon: Number, entropy: Entropy | None = None
 ) -> ToldLocations:
@@ -77,7 +83,7 @@ def tell_locations(
     """
     each = positive(epsilon, "epsilon")
     wide = max(box.east - box.west, box.north - box.south)
-    step = Fraction(wide).limit_denominator(10**6) / CELLS
+    step = Fraction(wide).limit_denominator(10**6) / _CELLS
     across, up = (
         max(int(np.ceil(side / float(step))), 1)
         for side in (box.east - box.west, box.north - box.south)

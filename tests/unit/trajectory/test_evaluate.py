@@ -11,6 +11,7 @@ import pyarrow.csv as csv
 import pytest
 
 import sfumato as sf
+from sfumato.report.evaluation import said
 from sfumato.trajectory.generate import made_up
 
 if TYPE_CHECKING:
@@ -55,6 +56,13 @@ def test_the_same_paths_are_off_by_nothing(folder: Path) -> None:
     found = evaluated(folder, rows(0)).json()["paths"]
     assert [found[name] for name in FIGURES] == pytest.approx([0, 0, 0, 0, 1])
     assert (found["original"], found["synthetic"]) == (100, 100)
+
+
+def test_what_paths_are_good_for_is_said_first(folder: Path) -> None:
+    found = evaluated(folder, rows(0))
+    assert said(found)[0].startswith("Shares of paths through a rectangle")
+    assert said(found)[1].startswith("Trips")
+    assert next(iter(found._card().facts)) == "paths, ranges"
 
 
 def test_paths_of_half_the_town_are_further_off_than_those_of_strangers(folder: Path) -> None:
