@@ -151,7 +151,9 @@ class _Held:
 def _bases(held: _Held, k: int, epsilon: str, delta: Fraction | None = None) -> Found:
     cost = price(epsilon=epsilon) if delta is None else price(epsilon=epsilon, delta=delta)
     ways = [PrivBasis(spending=one, unit=Entity("p", 1), k=k) for one in spendings(cost)]
-    items, found = min(ways, key=lambda one: one.reach).measure(held, SystemEntropy())
+    items, found = min(ways, key=lambda one: one.expected_error(held.kinds)).measure(
+        held, SystemEntropy()
+    )
     return {
         tuple(sorted(items[list(one.items)].tolist())): one.estimate
         for one in found.most_frequent(k, size=SIZE)

@@ -86,6 +86,19 @@ def test_people_are_told_what_they_got(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.usefixtures("clinic")
+def test_a_model_of_several_tables_is_told_of_as_one_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = "learn kmeans visits --features age --epsilon 1 -o m.json"
+    capsys.readouterr()
+    assert run([*words.split(), "--vault", "clinic"]) == 0
+    out = capsys.readouterr().out
+    assert "folder" not in out
+    assert out.splitlines()[-1].startswith("Wrote m.json.")
+    assert set(json.loads(Path("m.json").read_text())["tables"]) == {"centres", "sizes"}
+
+
+@pytest.mark.usefixtures("clinic")
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet"])
 def test_several_tables_go_into_a_folder_in_the_format_that_was_named(
     capsys: pytest.CaptureFixture[str], ending: str
