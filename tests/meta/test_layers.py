@@ -62,8 +62,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Figures told one after the other; a release of all of them at once uses the same factors.
     # A pan-private counter is its collector's: a file, no ledger and no release.
     "stream": {
-        "errors", "files", "given", "mechanisms", "noise", "privacy", "schema.column", "schema.names", "system",
-        "texts", "engines.base", "engines.sources", "local.draws",
+        "errors", "files", "given", "mechanisms", "noise", "privacy", "schema.column",
+        "schema.names", "system", "texts", "engines.base", "engines.sources", "local.draws",
     },
     "publish": {
         "cards", "errors", "given", "schema", "release", "noise", "privacy", "mechanisms", "method",

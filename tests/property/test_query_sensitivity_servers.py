@@ -40,7 +40,7 @@ def apart(found: pa.Table, worlds: int) -> list[pa.Table]:
 
 
 def compare_postgres(url: str, wanted: int) -> float:
-    from sfumato.engines.postgres import Postgres, _rendered
+    from sfumato.engines.postgres import Postgres, rendered
 
     engine = Postgres(url, named("none"))
 
@@ -48,7 +48,7 @@ def compare_postgres(url: str, wanted: int) -> float:
         for name, held in tables.items():
             engine._execute(f"DROP TABLE IF EXISTS {name}")
             engine._ingest(name, held)
-        words = [in_one_query(in_world(query, _rendered), worlds) for query in queries]
+        words = [in_one_query(in_world(query, rendered), worlds) for query in queries]
         return [apart(engine._fetch(one), worlds) for one in words]
 
     try:

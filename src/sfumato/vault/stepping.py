@@ -184,12 +184,6 @@ class Stream(Shown):
         # What is no value of its column is missing: how a file is read depends on no row.
         engine = open_source(table, kinds=declared, strict=False)
         try:
-            missing = [one for one in declared if one not in engine.columns(engine.table)]
-            if missing:
-                raise ParameterError(
-                    "stream_columns_missing",
-                    f"The rows of a step need the columns {', '.join(map(quoted, missing))}.",
-                )
             asked = exp.select(*map(_read, self.whole.columns), "1").from_(engine.table)
             found = engine.run(asked)
         finally:
