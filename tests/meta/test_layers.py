@@ -62,7 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Figures told one after the other; a release of all of them at once uses the same factors.
     # A pan-private counter is its collector's: a file, no ledger and no release.
     "stream": {
-        "errors", "files", "given", "mechanisms", "noise", "privacy", "schema.column",
+        "errors", "files", "given", "mechanisms", "noise", "privacy",
         "schema.names", "system", "texts", "engines.base", "engines.sources", "local.draws",
     },
     "publish": {
@@ -117,7 +117,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "steward": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "counting",
         "inspection", "release", "report", "anonymize", "attack", "comparison", "synth", "mining",
-        "local.planar", "noise", "sets", "texts", "trajectory", "vault.protection",
+        "noise", "sets", "texts", "trajectory", "vault.protection",
     },
     "vault": {
         "cards", "errors", "given", "schema", "privacy", "engines", "files", "system", "texts",
