@@ -40,7 +40,8 @@ def apart(found: pa.Table, worlds: int) -> list[pa.Table]:
 
 
 def compare_postgres(url: str, wanted: int) -> float:
-    from sfumato.engines.postgres import Postgres, rendered
+    from sfumato.engines.postgres import Postgres
+    from sfumato.engines.postgres_words import rendered
 
     engine = Postgres(url, named("none"))
 
