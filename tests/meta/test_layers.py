@@ -128,7 +128,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "demo": {
         "errors", "schema", "files", "inspection", "report", "release.in_use", "steward",
-        "estimation.boxes", "vault", "attack.case", "attack.finding", "local",
+        "estimation.boxes", "vault", "attack.case", "attack.finding", "local", "privacy.units",
+        "trajectory.generate",
     },
     # A client plans by the same modules as a vault, from what a server declares.
     "gate": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -162,3 +163,26 @@ def test_without_h3_hexagons_say_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "h3.api", None)
     with pytest.raises(ParameterError, match="pip install"):
         ReferenceSystems.hexagons(Box(0, 0, 1, 1), 5)
+
+
+def test_a_twin_by_hexagons_stays_within_the_bounds() -> None:
+    pytest.importorskip("h3")
+    paths = made_up(200)
+    columns = {"trip": paths.path_of, "at": paths.times.astype(np.int64),
+               "lon": -8.7 + paths.x / 1e5, "lat": 41.1 + paths.y / 1e5}  # fmt: skip
+    ends = {"lon": ("-8.70", "-8.53"), "lat": ("41.10", "41.27")}
+    box = {name: Bounds(*map(Decimal, one)) for name, one in ends.items()}
+    named = schema().columns[1:3]
+    declared = Schema(
+        "trips",
+        (*named, *(Column(name, Kind.REAL, domain=one) for name, one in box.items())),
+        Entity("trip", 48),
+        form=Points("trip", "at", "lon", "lat"),
+    )
+    private = sf.protect(sf.read(pa.table(columns), schema=declared), epsilon=3)
+    twin: Any = private.synthesize(epsilon=3, rows=100, hexagons=8)
+    assert len(twin.table.column("trip").unique()) == 100
+    for name, one in box.items():
+        told = twin.table.column(name).to_numpy()
+        assert told.min() >= float(one.low)  # type: ignore[arg-type]
+        assert told.max() <= float(one.high)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from sfumato.demo.sections import (
     collect,
     graphs,
     learn,
+    paths,
     publish,
     questions,
     risk,
@@ -32,6 +33,7 @@ SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (
     learn.section,
     sets.section,
     graphs.section,
+    paths.section,
     attack.section,
     collect.section,
 )
