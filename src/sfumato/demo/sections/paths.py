@@ -87,4 +87,5 @@ def _attacked(table: Table, original: pa.Table | None, control: pa.Table | None)
 
 def _lengths(table: pa.Table) -> list[float]:
     many = np.unique(table.column("person").to_numpy(), return_counts=True)[1]
-    return (np.bincount(np.minimum(many, _POINTS), minlength=_POINTS + 1) / len(many)).tolist()
+    longest = np.bincount(np.minimum(many, _POINTS), minlength=_POINTS + 1)
+    return [float(one) for one in longest / len(many)]
