@@ -34,4 +34,4 @@ def predict(
     if as_json:
         typer.echo(dumps({"rows": told.num_rows, "columns": told.column_names, "out": str(out)}))
     else:
-        typer.echo(f"Wrote {told.num_rows:,} rows with {told.column_names[-1]!r} to {out}.")
+        typer.echo(f"Wrote {told.num_rows:,} rows, with what the model says of each, to {out}.")
