@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.mining.catalogue import KINDS
 from sfumato.mining.request import Learning
+from sfumato.publish.options import of_maker
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
@@ -33,19 +33,8 @@ def kind_named(kind: str) -> LearningKind:
 def prepare(kind: str, request: LearningRequest, options: Mapping[str, object]) -> Learning:
     """Make a request ready to be charged and run; every choice is made from public facts."""
     make = getattr(_home(kind), kind_named(kind).home.partition(":")[2] or "prepare")
-    known = [
-        name
-        for name, one in signature(make).parameters.items()
-        if one.kind is Parameter.KEYWORD_ONLY
-    ]
-    for name in options:
-        if name not in known:
-            told = suggestion(name, known) if known else "it has none."
-            raise ParameterError(
-                "option_unknown",
-                f"A model of kind {quoted(kind)} has no option {quoted(name)}; {told}",
-            )
-    return Learning(kind, request, make(request, **options))
+    made = of_maker(make, options, f"A model of kind {quoted(kind)}")
+    return Learning(kind, request, made(request))
 
 
 def model_type(kind: str) -> type[Model]:

@@ -6,7 +6,6 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from sfumato.errors import ParameterError
 from sfumato.noise.entropy import secret
 from sfumato.publish.catalogue import KINDS, PublicationKind
 from sfumato.publish.forms import FormPublication, FormRequest
+from sfumato.publish.options import of_maker
 from sfumato.publish.postprocess import unstated
 from sfumato.publish.request import (
     AnswersRanges,
@@ -204,17 +204,4 @@ def maker(kind: str) -> Callable[..., Any]:
 
 def _made(kind: str, request: Request | FormRequest, options: Mapping[str, object]) -> Any:
     """The method that a kind makes of a request, with options that it has."""
-    make = maker(kind)
-    known = [
-        name
-        for name, one in signature(make).parameters.items()
-        if one.kind is Parameter.KEYWORD_ONLY
-    ]
-    for name in options:
-        if name not in known:
-            raise ParameterError(
-                "option_unknown",
-                f"A publication of kind {quoted(kind)} has no option {quoted(name)}; "
-                + (suggestion(name, known) if known else "it has none."),
-            )
-    return make(request, **options)
+    return of_maker(maker(kind), options, f"A publication of kind {quoted(kind)}")(request)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal, TypedDict
+from functools import partial
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 KindName = Literal[
@@ -122,3 +124,19 @@ def several(value: object, name: str) -> tuple[str, ...]:
             "option_not_list", f"{name} must be a list of names, not {given.shown(value)}."
         )
     return tuple(one.strip() for one in parts)
+
+
+def of_maker(
+    make: Callable[..., Any], asked: Mapping[str, object], what: str
+) -> Callable[..., Any]:
+    """A maker with the options asked; refused where it takes others.
+
+    The keywords of a maker are the options of its kind; `what` names the kind for people.
+    """
+    parameters = signature(make).parameters.items()
+    known = [name for name, one in parameters if one.kind is Parameter.KEYWORD_ONLY]
+    for name in asked:
+        if name not in known:
+            told = suggestion(name, known) if known else "it has none."
+            raise ParameterError("option_unknown", f"{what} has no option {quoted(name)}; {told}")
+    return partial(make, **asked)
