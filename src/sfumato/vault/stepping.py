@@ -21,7 +21,7 @@ from sfumato.ledger.records import Amendment
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.schema.column import Kind
 from sfumato.schema.names import quoted
-from sfumato.vault.streaming import plain_told
+from sfumato.vault.streaming import Arrival, plain_told
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,6 @@ _TYPES = {
 }
 BEGUN, _BY = "stream-begun", "stream"
 """The records of the ledger that say which charged streams were begun in memory, and who wrote."""
-_NO_ROWS = np.empty((2, 0), dtype=np.int64)
 _TRUSTED = "counts, bounded by whoever counted"
 """What is noted of a step that hides people if what was promised of its counts is true."""
 
@@ -65,29 +64,10 @@ class StepEntropy(SystemEntropy):
 
 
 @dataclass(frozen=True, eq=False)
-class _Arrival:
-    """What one period brought: counts of each cell, or rows by person and cell."""
-
-    counts: NDArray[np.int64]
-    people: list[Any]
-    """The different people; none where counts came, or where every row is one of its own."""
-    rows: NDArray[np.int64]
-    """By row the place of its person in `people`, and of its cell; -1 for no declared cell."""
-
-    def equals(self, other: _Arrival) -> bool:
-        """Whether two periods brought the same in the same order."""
-        return (
-            np.array_equal(self.counts, other.counts)
-            and self.people == other.people
-            and np.array_equal(self.rows, other.rows)
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class _Claim:
     """One step that was begun: what it counts and the words of its noise, which never change."""
 
-    arrival: _Arrival
+    arrival: Arrival
     counts: NDArray[np.int64]
     used: Mapping[Any, int]
     """By person all rows, or periods, that counted up to and with this step."""
@@ -221,7 +201,7 @@ class Stream(Shown):
             if self._done[number].claim is own or self._is_repeated(number, arrival):
                 return self._hand_over(number)
 
-    def _is_repeated(self, number: int, arrival: _Arrival) -> bool:
+    def _is_repeated(self, number: int, arrival: Arrival) -> bool:
         """Whether the same rows come again because the caller of a step was interrupted.
 
         A thread that begins a step has left its last one. Equal rows of another thread are another
@@ -235,25 +215,15 @@ class Stream(Shown):
             and claim.arrival.equals(arrival)
         )
 
-    def _claim(self, number: int, arrival: _Arrival, note: str) -> _Claim:
+    def _claim(self, number: int, arrival: Arrival, note: str) -> _Claim:
         """What a step counts of its period: of each person as much as is left to them."""
-        if not arrival.people:
-            return _Claim(arrival, arrival.counts, {}, note)
-        request = self.whole.request
-        before = np.array([self._used_before(number, one) for one in arrival.people])
-        most = request.unit.max_rows
-        left = np.where(before < request.days, most, 0) if request.days else most - before
-        people, cells = arrival.rows
-        kept = _turns(people) < left[people]
-        counted = np.bincount(people[kept], minlength=len(arrival.people))
-        after = before + (counted > 0 if request.days else counted)
-        used = {
-            person: int(total)
-            for person, total, many in zip(arrival.people, after, counted, strict=True)
-            if many
-        }
-        counts = np.bincount(cells[kept & (cells >= 0)], minlength=request.cells)
-        return _Claim(arrival, counts.astype(np.int64), used, note)
+        before = np.array(
+            [self._used_before(number, one) for one in arrival.people], dtype=np.int64
+        )
+        counts, after = arrival.bounded(before, self.whole.request.people)
+        raised = np.flatnonzero(after > before)
+        used = {arrival.people[place]: int(after[place]) for place in raised}
+        return _Claim(arrival, counts, used, note)
 
     def _used_before(self, number: int, person: Any) -> int:
         """The rows, or periods, of a person that counted before a step."""
@@ -296,7 +266,7 @@ class Stream(Shown):
                 "one without periods= never ends.",
             )
 
-    def _counts(self, came: Any, *, bounded: bool) -> _Arrival:
+    def _counts(self, came: Any, *, bounded: bool) -> Arrival:
         request = self.whole.request
         if request.unit.by_person and bounded is not True:
             raise ParameterError(
@@ -308,14 +278,14 @@ class Stream(Shown):
             )
         counts, cells = np.atleast_1d(came), request.cells
         if counts.shape == (cells,) and counts.dtype.kind in "iu" and (counts >= 0).all():
-            return _Arrival(counts.astype(np.int64), [], _NO_ROWS)
+            return Arrival.of_counts(counts)
         raise ParameterError(
             "stream_counts_wrong",
             f"A step takes {cells:,} whole numbers of at least 0, one for each cell, or a "
             "table of rows.",
         )
 
-    def _of_rows(self, table: Any) -> _Arrival:
+    def _of_rows(self, table: Any) -> Arrival:
         """The rows of a table by person and cell, columns being of the kinds that are declared."""
         unit = self.whole.request.unit
         declared = {one.name: one for one in self.whole.columns}
@@ -329,14 +299,8 @@ class Stream(Shown):
         cells = self._cells(found)
         if unit.column is None:
             counts = np.bincount(cells[cells >= 0], minlength=self.whole.request.cells)
-            return _Arrival(counts.astype(np.int64), [], _NO_ROWS)
-        coded = found.column(unit.column).combine_chunks().dictionary_encode()
-        # NaN is nobody, as is a person that is missing.
-        people = [None if one != one else one for one in coded.dictionary.to_pylist()]
-        codes = coded.indices.fill_null(-1).to_numpy()
-        somebody = ~np.isin(codes, [-1, *(at for at, one in enumerate(people) if one is None)])
-        rows = np.stack([codes[somebody], cells[somebody]]).astype(np.int64)
-        return _Arrival(np.zeros(self.whole.request.cells, dtype=np.int64), people, rows)
+            return Arrival.of_counts(counts)
+        return Arrival.of_people(found.column(unit.column), cells, self.whole.request.cells)
 
     def _cells(self, rows: pa.Table) -> NDArray[np.int64]:
         """By row the place of its cell among those declared; -1 where it is none of them."""
@@ -352,17 +316,6 @@ class Stream(Shown):
         table = CardTable(("Step", "Rows", "Sd"), steps[-10:], max(0, len(steps) - 10))
         facts = {"Guarantee": self.guarantee.statement}
         return Card(f"{len(steps)} steps told", facts, table if steps else None)
-
-
-def _turns(people: NDArray[np.int64]) -> NDArray[np.int64]:
-    """By row how many rows of the same person stand before it."""
-    rows = len(people)
-    order = np.argsort(people, kind="stable")
-    begins = np.append(True, people[order][1:] != people[order][:-1])[:rows]
-    starts = np.maximum.accumulate(np.where(begins, np.arange(rows), 0))
-    turns = np.empty(rows, dtype=np.int64)
-    turns[order] = np.arange(rows) - starts
-    return turns
 
 
 def _is_counts(came: Any) -> bool:
