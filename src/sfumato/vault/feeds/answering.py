@@ -196,6 +196,8 @@ class Answering:
         scope = f"level {prepared.level(number)}"
         people, days = Participation(prepared.unit), prepared.block(number)
         step = self._streams.reserve(feed, made.entry, number, days, people, Cells(), scope)
+        if step is None:
+            return  # another process is past this period
         key, made_at = (STEPS, f"{feed.name}/{period.name}"), self._vault.ledger.decided().time
         told: dict[str, Any] = {"block": int(step.counts[0]) + noise}
         told |= {"consent": dict(step.consent)} if step.consent else {}

@@ -112,6 +112,10 @@ class Reserved:
     counts: NDArray[np.int64]
     consent: Mapping[str, int]
 
+    def is_open(self, step: int) -> bool:
+        """Whether this is a step of that number which is not settled yet."""
+        return self.step == step and self.counts.size > 0
+
 
 class StepStore:
     """How far the streams of a vault are, for all its processes and hosts."""
@@ -121,7 +125,10 @@ class StepStore:
         self._secret = config.folder / SECRET
 
     def reserved(self, stream: str) -> Reserved | None:
-        """The last step of a stream that was begun; None before the first."""
+        """The last step of a stream that was begun; None before the first.
+
+        It counts nothing any more once it is settled.
+        """
         with self._store.reading() as connection:
             row = connection.execute(select(_reserved).where(_reserved.c.stream == stream)).first()
         if row is None:
@@ -138,12 +145,12 @@ class StepStore:
         *,
         consent: Mapping[str, int],
         scope: str = "",
-    ) -> Reserved:
+    ) -> Reserved | None:
         """Begin a step: write what it counts, and raise what its people have used up, together.
 
         Durable before anything is drawn, so that a killed step has used up what it counts. Where
-        somebody else began the step, theirs stands. Within one `scope` a person counts as often as
-        `people` says.
+        somebody else began the step, theirs stands; None where they are done with it. Within one
+        `scope` a person counts as often as `people` says.
         """
         try:
             with self._store.writing() as connection:
@@ -160,9 +167,9 @@ class StepStore:
         except IntegrityError:
             pass  # somebody else began the first step
         found = self.reserved(stream)
-        if found is None or found.step != step:
+        if found is None or found.step < step:
             raise lost_state()
-        return found
+        return found if found.is_open(step) else None
 
     def _take_turn(
         self, connection: Connection, stream: str, step: int, people: Participation

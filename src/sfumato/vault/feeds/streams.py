@@ -89,11 +89,7 @@ class StreamFeeds:
             cells = Cells(whole.by, whole.values)
             days = period.low, period.high
             step = self.reserve(feed, stream, period.number, days, whole.request.people, cells)
-            tape = self.store.tape(stream, period.number)
-            state, told = whole.method.step(reached.state, step.counts, tape)
-            made_of = {"consent": dict(step.consent)} if step.consent else {}
-            found = Reached(period.number, state, {**plain_told(told), **made_of})
-            reached = self.store.settle(stream, found)
+            reached = self._stepped(stream, whole, reached, step) or reached
         made = ledger.decided().time.isoformat(timespec="seconds")
 
         def once(now: BookState) -> Amendment:
@@ -105,6 +101,18 @@ class StreamFeeds:
 
         ledger.amend(once, operator=BY)
 
+    def _stepped(
+        self, stream: str, whole: WholeStream, before: Reached, step: Reserved | None
+    ) -> Reached | None:
+        """Draw and settle a step that was begun; where somebody else did, what they came to."""
+        if step is None:
+            return self.store.reached(stream)
+        tape = self.store.tape(stream, step.step)
+        state, told = whole.method.step(before.state, step.counts, tape)
+        consent = {"consent": dict(step.consent)} if step.consent else {}
+        found = Reached(step.step, state, {**plain_told(told), **consent})
+        return self.store.settle(stream, found)
+
     def reserve(
         self,
         feed: Feed,
@@ -114,15 +122,16 @@ class StreamFeeds:
         people: Participation,
         cells: Cells,
         scope: str = "",
-    ) -> Reserved:
+    ) -> Reserved | None:
         """Begin a step with the rows between two days, or find what it counted when it was begun.
 
         A step that was killed counts the same again, whatever the table holds by now: its words are
-        the same too, and one noise on two counts would tell their difference.
+        the same too, and one noise on two counts would tell their difference. None where another
+        process is done with the step.
         """
         found = self.store.reserved(stream)
-        if found is not None and found.step == step:
-            return found
+        if found is not None and found.step >= step:
+            return found if found.is_open(step) else None
         session, versions = self.vault.session, dict[str, int]()
         session.store.check_readable((feed.dataset,))
         opened = session.store.together(
