@@ -277,6 +277,45 @@ def test_a_memory_that_is_gone_or_old_draws_no_second_noise(vault: sf.Vault) -> 
     assert figures(vault) == before
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_a_feed_that_forgot_how_often_people_counted_ends(vault: sf.Vault, before: bool) -> None:
+    feed = begun_before(vault) if before else add(vault)
+    answering = vault.feeds._answering
+    for period in feed.periods[:3]:
+        answering._answer(feed, period)
+    told = figures(vault)
+    with answering._streams.store._store.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM sfumato_stream_people")
+    assert vault.feeds.work() == 0
+    trouble = vault.feeds.state(feed)["trouble"]
+    assert trouble == {"period": "2024-04", "code": "stream_state_lost"}
+    assert vault.feeds.work() == 0
+    assert figures(vault) == told
+
+
+def test_a_step_killed_after_its_draw_counts_the_same_rows_again(
+    vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One noise on two counts would tell their difference to whoever saw both."""
+    feed = add(vault, "so-far", method="w-event", window=2, caution=0)
+    tried, settle = list[list[Any]](), StepStore.settle
+
+    def killed(_self: StepStore, _stream: str, reached: Reached) -> Reached:
+        tried.append(list(reached.told["values"]))
+        raise Killed
+
+    monkeypatch.setattr(StepStore, "settle", killed)
+    for many in (None, 0, 10**6):
+        if many is not None:
+            other = Arrival.of_counts(np.array([many]))
+            monkeypatch.setattr(streams, "arrived", lambda *_, other=other: other)
+        with pytest.raises(Killed):
+            vault.feeds._answering._answer(feed, feed.periods[0])
+    monkeypatch.setattr(StepStore, "settle", settle)
+    vault.feeds._answering._answer(feed, feed.periods[0])
+    assert tried == figures(vault) * 3
+
+
 def test_of_a_person_the_first_periods_count_and_rows_in_each(vault: sf.Vault) -> None:
     """1950 people with 3 or 4 visits each, of which `days` and `max_rows` let so many through."""
 
