@@ -57,7 +57,7 @@ _WORD = 8
 _HASH = 16
 """Bytes of a person's hash: two people of a billion share one with probability below 1e-20."""
 _PAGE = 10_000
-"""People looked up in one statement; databases take 32,766 values and more."""
+"""People looked up or written in one statement; databases take 32,766 values and more."""
 _metadata = MetaData()
 _Whole = BigInteger().with_variant(Integer(), "sqlite")
 _states = Table(
@@ -310,18 +310,20 @@ class _StreamPeople:
         return found
 
     def _raise(self, raised: Mapping[bytes, int]) -> None:
-        if not raised:
-            return
         postgres = self._connection.dialect.name == "postgresql"
         made: Any = postgresql.insert(_people) if postgres else sqlite.insert(_people)
         made = made.on_conflict_do_update(
             index_elements=["stream", "person"], set_={"used": made.excluded.used}
         )
-        # In the order of the table, so that a million are put one behind the other.
-        rows = [
-            {"stream": self._stream, "person": one, "used": raised[one]} for one in sorted(raised)
-        ]
-        self._connection.execute(made, rows)
+        # In the order of the table, so that a million are put one behind the other; by pages, so
+        # that they take no memory twice.
+        hashes = sorted(raised)
+        for start in range(0, len(hashes), _PAGE):
+            rows = [
+                {"stream": self._stream, "person": one, "used": raised[one]}
+                for one in hashes[start : start + _PAGE]
+            ]
+            self._connection.execute(made, rows)
 
 
 def lost_state() -> LedgerError:
