@@ -20,7 +20,7 @@ from sfumato.errors import SfumatoError
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.stream.catalogue import METHODS
 from sfumato.testing.ledgers import code_of
-from sfumato.vault import stepping
+from sfumato.vault import beginning, stepping
 from sfumato.vault.beginning import whole_stream
 from sfumato.vault.stepping import Stream
 
@@ -152,11 +152,13 @@ def interrupted_at(place: int, call: Callable[[], Any]) -> bool:
     return False
 
 
-WATCHED = {"sfumato.vault.stepping", "sfumato.stream.running", "sfumato.stream.factors"}
+WATCHED = {
+    *("sfumato.vault.stepping", "sfumato.vault.streaming"),
+    *("sfumato.stream.running", "sfumato.stream.factors"),
+}
 
 
-@pytest.mark.parametrize("again", ["same", "other"])
-def test_an_interruption_before_any_line_neither_loses_rows_nor_repeats_a_noise(
+def interrupt_everywhere(
     private: sf.Private, draws: list[tuple[bytes, tuple[int, ...]]], again: str
 ) -> None:
     """Interrupted once before each line in turn; then the same rows come again, or others do.
@@ -185,6 +187,41 @@ def test_an_interruption_before_any_line_neither_loses_rows_nor_repeats_a_noise(
         assert all(len(one) == 1 for one in by_words.values()), place
         assert len(by_words) == len(stream.told), "a noise was drawn twice for one step"
     assert place > 60, "the step was not traced"
+
+
+@pytest.mark.parametrize("again", ["same", "other"])
+def test_an_interruption_before_any_line_neither_loses_rows_nor_repeats_a_noise(
+    private: sf.Private, draws: list[tuple[bytes, tuple[int, ...]]], again: str
+) -> None:
+    interrupt_everywhere(private, draws, again)
+
+
+class Forgetful(stepping.StepEntropy):
+    """The wrong twin: a step that goes on after an interruption draws anew."""
+
+    def __init__(self, words: dict[int, Any]) -> None:
+        super().__init__({})
+        del words
+
+
+class Twice(Stream):
+    """The wrong twin: rows that come again after an interruption are taken for new ones."""
+
+    def _is_repeated(self, number: int, arrival: Any) -> bool:
+        del number, arrival
+        return False
+
+
+@pytest.mark.parametrize("twin", [("StepEntropy", Forgetful), ("Stream", Twice)])
+def test_the_wrong_twins_are_caught(
+    private: sf.Private,
+    draws: list[tuple[bytes, tuple[int, ...]]],
+    monkeypatch: pytest.MonkeyPatch,
+    twin: tuple[str, Any],
+) -> None:
+    monkeypatch.setattr(stepping if twin[0] == "StepEntropy" else beginning, *twin)
+    with pytest.raises(AssertionError):
+        interrupt_everywhere(private, draws, "same")
 
 
 def test_a_step_draws_other_words_than_the_same_step_of_another_stream(
