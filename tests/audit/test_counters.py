@@ -24,7 +24,7 @@ from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.price import price
 from sfumato.publish.counters import Counters
 from sfumato.stream.norms import Participation
-from sfumato.vault.feeds.streams import Cells, arrived
+from sfumato.vault.feeds.streams import StreamCells, arrived
 
 STEPS, MOST = 8, 2
 DAYS = tuple((date(2024, 1, 1) + timedelta(days=at),) * 2 for at in range(STEPS))
@@ -58,7 +58,7 @@ def in_blocks(rows: list[tuple[int, int]], *, apart: bool) -> dict[int, int]:
             )  # fmt: skip
             engine = open_source(table)
             data = Dataset("visits", engine, engine.table, SCHEMA, UNIT)
-            arrival = arrived(data, "day", made.block(step), UNIT, Cells())
+            arrival = arrived(data, "day", made.block(step), UNIT, StreamCells())
             before = np.array([used[made.level(step)]] * len(arrival.people))
             counts, after = arrival.bounded(before, Participation(UNIT))
             used[made.level(step)] += int((after - before).sum())

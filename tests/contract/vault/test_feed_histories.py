@@ -192,7 +192,7 @@ def test_a_feed_begun_before_there_were_methods_bounds_people_who_come_back(
     """Blocks of one length never count a person more often than once each of their rows."""
     where, put = source
     with opened(where) as vault:
-        plan = {"column": "day", "every": "day", "epsilon": 1}
+        plan: dict[str, Any] = {"column": "day", "every": "day", "epsilon": 1}
         draft = vault.feeds.plan("daily", None, family="continual", dataset="visits", **plan)
         record = draft.to_json()
         del record["asked"]["method"], record["unending"]

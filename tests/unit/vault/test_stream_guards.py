@@ -9,6 +9,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from sfumato.stream.catalogue import METHODS
 from sfumato.testing.ledgers import code_of
 from sfumato.vault import beginning, stepping
 from sfumato.vault.beginning import whole_stream
+from sfumato.vault.session import Session
 from sfumato.vault.stepping import Stream
 
 if TYPE_CHECKING:
@@ -106,16 +108,14 @@ def test_a_forked_child_steps_no_stream(private: sf.Private) -> None:
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps, replace])
 def test_a_stream_cannot_be_copied(private: sf.Private, duplicate: Callable[[Any], Any]) -> None:
-    stream = private.stream("tree", periods=4, epsilon=1)
+    stream: Any = private.stream("tree", periods=4, epsilon=1)
     with pytest.raises((SfumatoError, TypeError)):
         duplicate(stream)
-    with pytest.raises((SfumatoError, TypeError)):
-        duplicate([stream]) if duplicate not in (copy.copy, replace) else duplicate(stream)
 
 
 def test_one_charge_begins_one_stream(private: sf.Private) -> None:
     session, asker_of = private._session, private._asker_of
-    assert hasattr(session, "gatekeeper")
+    assert isinstance(session, Session)
     facts = session.facts(asker_of, "visits")
     asked = {"periods": 4, "by": None}
     whole = whole_stream("stream x", facts, "tree", {"epsilon": 1}, asked)
@@ -172,7 +172,7 @@ def interrupt_everywhere(
         place += 1
         draws.clear()
         stream = private.stream("tree", periods=2, epsilon="0.001")
-        if not interrupted_at(place, lambda s=stream: s.step(ROWS)):
+        if not interrupted_at(place, partial(stream.step, ROWS)):
             break
         if again == "same":
             assert stream.step(ROWS).values == [8], place
@@ -240,8 +240,7 @@ def test_a_step_repeated_with_its_words_comes_to_the_same_and_changes_no_state(
 ) -> None:
     """What an interrupted step relies on: no method alters the state that it is given."""
     asked: dict[str, Any] = {"w-event": {"window": 2}, "top": {"top": 1}}.get(method, {})
-    cost = {"epsilon": "0.3"}
-    stream = private.stream(method, by="city", periods=8, **asked, **cost)
+    stream = private.stream(method, by="city", periods=8, epsilon="0.3", **asked)
     state = stream._done[0].state
     for came in ([3, 1], [0, 7], [5, 5], [1, 0]):
         words: dict[int, Any] = {}

@@ -27,7 +27,7 @@ from sfumato.stream.norms import Participation
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
 from sfumato.vault.feeds.parts import PeriodOf
-from sfumato.vault.feeds.streams import BY, STEPS, Cells, StreamFeeds
+from sfumato.vault.feeds.streams import BY, STEPS, StreamCells, StreamFeeds
 from sfumato.vault.jobs.jobs import in_postgres
 from sfumato.vault.session import Offer
 from sfumato.vault.streaming import WholeStream
@@ -195,7 +195,7 @@ class Answering:
         # Over all blocks of one length a person counts once with all their rows: a scope each.
         scope = f"level {prepared.level(number)}"
         people, days = Participation(prepared.unit), prepared.block(number)
-        step = self._streams.reserve(feed, made.entry, number, days, people, Cells(), scope)
+        step = self._streams.reserve(feed, made.entry, number, days, people, StreamCells(), scope)
         if step is None:
             return  # another process is past this period
         key, made_at = (STEPS, f"{feed.name}/{period.name}"), self._vault.ledger.decided().time

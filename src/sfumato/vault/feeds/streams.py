@@ -86,7 +86,7 @@ class StreamFeeds:
             state = json.loads(begun.table.column("state")[0].as_py())
             reached = Reached(0, state, {})
         if reached.step == period.number - 1:
-            cells = Cells(whole.by, whole.values)
+            cells = StreamCells(whole.by, whole.values)
             days = period.low, period.high
             step = self.reserve(feed, stream, period.number, days, whole.request.people, cells)
             reached = self._stepped(stream, whole, reached, step) or reached
@@ -120,7 +120,7 @@ class StreamFeeds:
         step: int,
         days: tuple[date, date],
         people: Participation,
-        cells: Cells,
+        cells: StreamCells,
         scope: str = "",
     ) -> Reserved | None:
         """Begin a step with the rows between two days, or find what it counted when it was begun.
@@ -155,7 +155,7 @@ class StreamFeeds:
 
 
 @dataclass(frozen=True)
-class Cells:
+class StreamCells:
     """The declared values of a column, each of which is counted by itself; or one for all rows."""
 
     by: str | None = None
@@ -172,7 +172,9 @@ class Cells:
         return np.array([place.get(one, -1) for one in found.to_pylist()], dtype=np.int64)
 
 
-def arrived(data: Dataset, of: str, days: tuple[date, date], unit: Unit, cells: Cells) -> Arrival:
+def arrived(
+    data: Dataset, of: str, days: tuple[date, date], unit: Unit, cells: StreamCells
+) -> Arrival:
     """The rows of a data set between two days, of each person no more than can count."""
     low, high = days
     if unit.column is None:

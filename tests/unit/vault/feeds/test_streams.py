@@ -21,7 +21,7 @@ from sfumato.vault.feeds import streams
 from sfumato.vault.feeds.feed import Feed
 from sfumato.vault.feeds.feeds import TOPIC
 from sfumato.vault.feeds.steps import StepStore, StepTape
-from sfumato.vault.feeds.streams import Cells
+from sfumato.vault.feeds.streams import StreamCells
 from sfumato.vault.streaming import Arrival, WholeStream
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def sum_of(
     vault: sf.Vault,
     days: list[tuple[date, date]],
     people: Participation,
-    cells: Cells = Cells(),  # noqa: B008
+    cells: StreamCells = StreamCells(),  # noqa: B008
 ) -> int:
     """The rows that count in some spans of days, one after the other."""
     used, total = Counter[Any](), 0
@@ -324,7 +324,7 @@ def test_of_a_person_the_first_periods_count_and_rows_in_each(vault: sf.Vault) -
         feed = vault.feeds.plan("x", None, family="continual", dataset="visits", **plan)
         whole = vault.feeds._answering.prepared(feed)
         assert isinstance(whole, WholeStream)
-        cells = Cells(whole.by, whole.values)
+        cells = StreamCells(whole.by, whole.values)
         days = [(one.low, one.high) for one in feed.periods]
         return sum_of(vault, days, whole.request.people, cells)
 
