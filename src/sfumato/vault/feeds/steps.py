@@ -159,7 +159,10 @@ class StepStore:
                     known = _StreamPeople(connection, stream, read_secret(self._secret), scope)
                     known.check(before)
                     counts, new = known.use_up(arrival, people)
-                    made = {"counts": json.dumps(counts.tolist()), "consent": json.dumps(consent)}
+                    made = {
+                        "counts": json.dumps(counts.tolist(), allow_nan=False),
+                        "consent": json.dumps(consent, allow_nan=False),
+                    }
                     made |= {"people": before.people + new, "key": known.key_mark}
                     connection.execute(
                         update(_reserved).where(_reserved.c.stream == stream).values(**made)
