@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +23,15 @@ from sfumato.method import Dataset
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.price import price
 from sfumato.publish.counters import Counters
+from sfumato.stream.norms import Participation
+from sfumato.vault.feeds.streams import StreamCells, arrived
 
 STEPS, MOST = 8, 2
 DAYS = tuple((date(2024, 1, 1) + timedelta(days=at),) * 2 for at in range(STEPS))
 UNIT = sf.Entity("patient", max_rows=MOST)
+SCHEMA = sf.Schema(
+    "visits", (sf.Column("patient", sf.Kind.INTEGER), sf.Column("day", sf.Kind.DATE))
+)
 
 
 def counters(**costs: Any) -> Counters:
@@ -38,6 +44,7 @@ def in_blocks(rows: list[tuple[int, int]], *, apart: bool) -> dict[int, int]:
     Each step sees what had come by then. The wrong twin bounds the rows of each block `apart`.
     """
     found: dict[int, int] = {}
+    used = Counter[int]()
     made = counters(epsilon=1)
     for step in range(1, STEPS + 1):
         size = step & -step
@@ -50,8 +57,12 @@ def in_blocks(rows: list[tuple[int, int]], *, apart: bool) -> dict[int, int]:
                  "day": pa.array([DAYS[day][0] for day in seen], pa.date32())}
             )  # fmt: skip
             engine = open_source(table)
-            data = Dataset("visits", engine, engine.table, cast("Any", None), UNIT)
-            counted = made.counted(data, step)
+            data = Dataset("visits", engine, engine.table, SCHEMA, UNIT)
+            arrival = arrived(data, "day", made.block(step), UNIT, StreamCells())
+            before = np.array([used[made.level(step)]] * len(arrival.people))
+            counts, after = arrival.bounded(before, Participation(UNIT))
+            used[made.level(step)] += int((after - before).sum())
+            counted = int(counts[0])
             engine.close()
         found[size] = found.get(size, 0) + counted
     return found

@@ -20,7 +20,7 @@ from sfumato.noise.entropy import SystemEntropy
 from sfumato.vault.feeds import streams
 from sfumato.vault.feeds.steps import StepStore
 
-POINTS = ("drawn", "settled", "told")
+POINTS = ("reserved", "drawn", "settled", "told")
 
 
 def die() -> None:
@@ -29,13 +29,19 @@ def die() -> None:
 
 def armed(point: str, log: Path) -> None:
     """Have this process die when it comes to a point of the first step that it does."""
-    settle, amend = StepStore.settle, Ledger.amend
+    reserve, settle, amend = StepStore.reserve, StepStore.settle, Ledger.amend
+
+    def reserving(self: StepStore, *said: Any, **more: Any) -> Any:
+        found = reserve(self, *said, **more)
+        if point == "reserved":
+            log.with_suffix(".modules").write_text("\n".join(sys.modules))
+            die()
+        return found
 
     def settling(self: StepStore, stream: str, reached: Any) -> Any:
         with log.open("a") as file:
             file.write(json.dumps([reached.step, reached.told["values"]]) + "\n")
         if point == "drawn":
-            log.with_suffix(".modules").write_text("\n".join(sys.modules))
             die()
         return settle(self, stream, reached)
 
@@ -47,6 +53,7 @@ def armed(point: str, log: Path) -> None:
             die()
         return found
 
+    StepStore.reserve = reserving  # type: ignore[method-assign]
     StepStore.settle, Ledger.amend = settling, amending  # type: ignore[method-assign]
 
 

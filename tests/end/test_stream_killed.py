@@ -1,11 +1,13 @@
-"""A stream that is killed (-9) three times at each step: one noise and one figure a step."""
+"""A stream that is killed (-9) four times at each step: one noise and one figure a step."""
 
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,11 @@ import sfumato as sf
 SCRIPT = Path(__file__).with_name("stream_killed.py")
 SCHEMA = """\
 table = "visits"
+unit = {{ column = "patient", max_rows = 2 }}
+[columns.patient]
+role = "identifier"
+kind = "integer"
+nullable = false
 [columns.day]
 kind = "date"
 bounds = [2024-01-01, {last}]
@@ -27,8 +34,12 @@ nullable = false
 def tried(tmp_path: Path, days: int, kills: int, *more: str, **asked: Any) -> bool:
     """Whether all attempts at a step came to one figure, which was told; the rest is asserted."""
     last = date(2024, 1, 1) + timedelta(days=days - 1)
-    rows = [str(date(2024, 1, 1) + timedelta(days=place % days)) for place in range(10 * days)]
-    (tmp_path / "visits.csv").write_text("\n".join(["day", *rows]) + "\n")
+    # Three rows of each person, of which two count.
+    rows = [
+        f"{place // 3},{date(2024, 1, 1) + timedelta(days=place % days)}"
+        for place in range(10 * days)
+    ]
+    (tmp_path / "visits.csv").write_text("\n".join(["patient,day", *rows]) + "\n")
     (tmp_path / "visits.toml").write_text(SCHEMA.format(last=last))
     clinic, log = tmp_path / "clinic", tmp_path / "log"
     with sf.init(clinic) as vault:
@@ -49,6 +60,14 @@ def tried(tmp_path: Path, days: int, kills: int, *more: str, **asked: Any) -> bo
         entries = [json.loads(one.body) for one in vault.ledger.entries()]
         [account] = vault.accounts()
         assert vault.verify()["entries"] > 0
+    with closing(sqlite3.connect(clinic / "streams.sqlite")) as store:
+        used = store.execute(
+            "SELECT used, COUNT(*) FROM sfumato_stream_people GROUP BY used"
+        ).fetchall()
+    people = Counter(place // 3 for place in range(10 * days))
+    assert dict(used) == Counter(min(2, many) for many in people.values()), (
+        "used up once, all of it"
+    )
     charges = [one["request"] for one in entries if one["kind"] == "charge"]
     assert charges == ["feed/days"], "charged once"
     assert account["remaining"]["epsilon"] == pytest.approx(3.99)

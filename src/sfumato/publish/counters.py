@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.counting.days import count_first
 from sfumato.publish.measurement import ColumnNorms, least_noise, noise_name
 from sfumato.publish.request import Request
 from sfumato.release.release import Guarantee, Provenance, Release
@@ -39,14 +38,14 @@ _BETA = 0.05
 class Counters:
     """The noise of all steps of a continual feed, over dyadic blocks of its periods.
 
-    *Guarantee*: the price in full, epsilon or rho, for all steps together, as long as rows are only
-    ever added, or all of a person's taken away.
-    *Sensitivity*: the levels of the tree times that of a histogram under the privacy unit. Of a
-    person the first `max_rows` rows count, by date; each stays counted while later ones come, so
-    that over all blocks of one level, whenever they were counted, no more than that count.
+    *Guarantee*: the price in full, epsilon or rho, for all steps together, whatever becomes of the
+    table meanwhile.
+    *Sensitivity*: the levels of the tree times that of a histogram under the privacy unit. Whoever
+    counts the blocks remembers by person and level how many rows counted, so that over all blocks
+    of one level, whenever they were counted, no more than `max_rows` of a person do.
     *Error*: as many noises as the number of periods has digits 1; `sd` says how much that is.
-    *Edges*: a row without a date, or that comes after its period was told, is in no smaller block
-    but in those that end later.
+    *Edges*: a row that comes after its period was told is in no smaller block but in those that
+    end later.
     *Reference*: Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011.
     """
 
@@ -114,12 +113,14 @@ class Counters:
         """What all steps together promise."""
         return Guarantee(*self.price.charged(self.event).promise(self.unit))
 
-    def counted(self, data: Dataset, step: int) -> int:
-        """The rows in the block that ends with a step, of each person the first ones alone."""
-        first, last = self.days[step - (step & -step)], self.days[step - 1]
-        begins = self.days[0][0]
-        asked = count_first(data.table, self.column, self.unit, begins, first[0], last[1])
-        return int(data.engine.run(asked).column(0)[0].as_py())
+    def block(self, step: int) -> tuple[date, date]:
+        """The first and the last day of the block that ends with a step."""
+        return self.days[step - (step & -step)][0], self.days[step - 1][1]
+
+    @staticmethod
+    def level(step: int) -> int:
+        """Which length the block has that ends with a step: a person counts once per length."""
+        return (step & -step).bit_length() - 1
 
     def running(self, blocks: Mapping[int, int], step: int) -> tuple[int, dict[str, float]]:
         """The rows up to a step by the noisy blocks that make it up, and how far off that is.

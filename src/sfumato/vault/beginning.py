@@ -80,4 +80,5 @@ def begin_stream(
     # A name of its own: two streams that ask alike are two, with a charge and noise each.
     whole = whole_stream(f"stream {token_hex(16)}", facts, method, offer, asked)
     session.admit("publish", whole, facts)
-    return Stream.begun(whole, session.answer(whole, asker_of, request_id=None))
+    answer = session.answer(whole, asker_of, request_id=None)
+    return Stream.begun(whole, answer, session.gatekeeper.ledger)

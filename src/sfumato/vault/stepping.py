@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -15,18 +15,22 @@ from sqlglot import exp
 
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.engines.sources import open_source
-from sfumato.errors import ParameterError
+from sfumato.errors import LedgerError, ParameterError
+from sfumato.ledger.receipt import this_process
+from sfumato.ledger.records import Amendment
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.schema.column import Kind
 from sfumato.schema.names import quoted
-from sfumato.vault.streaming import Reached, take_step
+from sfumato.vault.streaming import Arrival, plain_told
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.ledger.base import Ledger
+    from sfumato.ledger.records import BookState
     from sfumato.release.release import Guarantee
     from sfumato.schema.column import Column
+    from sfumato.stream.method import State
     from sfumato.vault.answer import Answer
     from sfumato.vault.streaming import WholeStream
 
@@ -37,47 +41,48 @@ _TYPES = {
     Kind.DATE: "DATE",
     Kind.BOOLEAN: "BOOLEAN",
 }
+BEGUN, _BY = "stream-begun", "stream"
+"""The records of the ledger that say which charged streams were begun in memory, and who wrote."""
 _TRUSTED = "counts, bounded by whoever counted"
 """What is noted of a step that hides people if what was promised of its counts is true."""
 
 
-class KeptEntropy(SystemEntropy):
-    """The operating system's entropy, whose words are kept and given again from the beginning."""
+class StepEntropy(SystemEntropy):
+    """The entropy of one step: the operating system's words, the same however often it is begun.
 
-    def __init__(self, kept: list[NDArray[np.uint64]]) -> None:
-        self._kept, self._at = kept, 0
+    `setdefault` keeps the words that were drawn first, in one indivisible operation: threads that
+    do the same step, and a step that goes on after an interruption, all read one tape.
+    """
+
+    def __init__(self, words: dict[int, NDArray[np.uint64]]) -> None:
+        self._words, self._draw = words, 0
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Draw `count` words: those that were drawn here before, or else new ones."""
-        if self._at == len(self._kept):
-            self._kept.append(super().words(count))
-        self._at += 1
-        return self._kept[self._at - 1]
+        draw, self._draw = self._draw, self._draw + 1
+        return self._words.setdefault(draw, super().words(count))
 
 
-@dataclass
-class InMemory:
-    """How far a stream is, for as long as its process lives."""
+@dataclass(frozen=True, eq=False)
+class _Claim:
+    """One step that was begun: what it counts and the words of its noise, which never change."""
 
-    _reached: Reached
-    _words: list[NDArray[np.uint64]] = field(default_factory=list)
-    """What was drawn for the next step, should that be interrupted."""
+    arrival: Arrival
+    counts: NDArray[np.int64]
+    used: Mapping[Any, int]
+    """By person all rows, or periods, that counted up to and with this step."""
+    note: str
+    thread: int = field(default_factory=threading.get_ident)
+    words: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
 
-    def reached(self, stream: str) -> Reached:
-        """The last step."""
-        del stream
-        return self._reached
 
-    def tape(self, stream: str, step: int) -> Entropy:
-        """The entropy of the next step: the same words however often it is begun."""
-        del stream, step
-        return KeptEntropy(self._words)
+@dataclass(frozen=True, eq=False)
+class _Done:
+    """The state after a step, and what the step told."""
 
-    def settle(self, stream: str, reached: Reached) -> Reached:
-        """Remember one more step."""
-        del stream
-        self._reached, self._words = reached, []
-        return reached
+    state: State
+    claim: _Claim | None = None
+    step: StreamStep | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,30 +112,64 @@ class StreamStep(Shown):
         return Card(f"step {self.number}, off by {self.stddev:.4g}", {}, shown)
 
 
-@dataclass(repr=False)
 class Stream(Shown):
     """A stream whose whole price is paid: `step` takes what a period brought, `told` has it all.
 
     It lives as long as its process. What must outlive it is a feed of a vault.
+
+    Every step has one noise (failure F27). A step is claimed, with its counts, under its number;
+    the first claim of a number stands, and whoever comes to that number finishes it with the same
+    counts and words. All changes are single `setdefault` calls, which threads and interruptions
+    cannot divide; a lock would stay locked where an interruption hits its release. Decision 0490.
     """
 
-    whole: WholeStream
-    receipt: str
-    told: list[StreamStep] = field(default_factory=list)
-    _memory: InMemory | None = None
-    _rows: Counter[Any] = field(default_factory=Counter)
-    """By person the rows, or the periods, that counted so far."""
+    def __init__(self, whole: WholeStream, receipt: str, state: State) -> None:
+        self.whole, self.receipt = whole, receipt
+        self._process = this_process()
+        self._claims: dict[int, _Claim] = {}
+        """By number the steps that were begun, until their callers have what they told."""
+        self._done: dict[int, _Done] = {0: _Done(state)}
+        self._used: dict[Any, dict[int, int]] = {}
+        """By person and step the rows, or periods, that counted up to and with that step."""
 
     @classmethod
-    def begun(cls, whole: WholeStream, answer: Answer) -> Stream:
-        """A stream by what was stored under its charge."""
-        state = json.loads(answer.table.column("state")[0].as_py())
-        return cls(whole, answer.entry, _memory=InMemory(Reached(0, state, {})))
+    def begun(cls, whole: WholeStream, answer: Answer, ledger: Ledger) -> Stream:
+        """A stream by what was stored under its charge; once, as the ledger notes.
+
+        The ledger keeps the state before the first step. A second stream from that state would
+        tell the first step again with another noise.
+        """
+        begun = (BEGUN, answer.entry)
+
+        def once(now: BookState) -> Amendment:
+            if begun[1] in now.of(BEGUN):
+                raise LedgerError(
+                    "stream_begun",
+                    "The stream of this charge was begun before, and a second one would tell its "
+                    "steps again with other noise. Begin another stream, with a charge of its own.",
+                )
+            return Amendment(records={begun: {"stream": whole.title}})
+
+        ledger.amend(once, operator=_BY)
+        return cls(whole, answer.entry, json.loads(answer.table.column("state")[0].as_py()))
+
+    def __reduce__(self) -> NoReturn:
+        raise LedgerError(
+            "stream_copied",
+            "A stream cannot be copied or pickled: each of its steps has one noise. Keep what it "
+            "told, or begin another stream.",
+        )
 
     @property
     def guarantee(self) -> Guarantee:
         """What all steps together promise, and to whom."""
         return self.whole.guarantee
+
+    @property
+    def told(self) -> list[StreamStep]:
+        """What each step told, in order."""
+        steps = (self._done[number].step for number in range(1, len(self._done)))
+        return [step for step in steps if step is not None]
 
     def step(self, came: Any, *, bounded: bool = False) -> StreamStep:
         """Tell one more period, of which the rows came, or how many in each cell.
@@ -138,27 +177,96 @@ class Stream(Shown):
         Rows are a table, bounded by person here. Nothing of counts says whose they are: where a
         person is hidden, they are taken only as `bounded`, by which whoever counted promises that
         no person is in more of them, or of the periods, than the guarantee says.
+
+        A step that was interrupted is finished by giving the same rows again. Where others are
+        given instead, it stands as it was begun, and theirs is the next step.
         """
-        assert self._memory is not None
-        before = self._memory.reached(self.receipt)
+        if self._process != this_process():
+            raise LedgerError(
+                "stream_forked",
+                "A stream is stepped only in the process that began it. Step it there, or use a "
+                "feed of a vault.",
+            )
+        of_counts = _is_counts(came)
+        arrival = self._counts(came, bounded=bounded) if of_counts else self._of_rows(came)
+        note = _TRUSTED if of_counts and self.whole.request.unit.by_person else ""
+        while True:
+            number = len(self._done)
+            if self._is_repeated(number - 1, arrival):
+                return self._hand_over(number - 1)
+            self._check_not_over(number)
+            own = self._claim(number, arrival, note)
+            self._finish(number, self._claims.setdefault(number, own))
+            # Where another thread's claim came first, this one goes on to the next number.
+            if self._done[number].claim is own or self._is_repeated(number, arrival):
+                return self._hand_over(number)
+
+    def _is_repeated(self, number: int, arrival: Arrival) -> bool:
+        """Whether the same rows come again because the caller of a step was interrupted.
+
+        A thread that begins a step has left its last one. Equal rows of another thread are another
+        period.
+        """
+        claim = self._claims.get(number)
+        return (
+            claim is not None
+            and claim is self._done[number].claim
+            and claim.thread == threading.get_ident()
+            and claim.arrival.equals(arrival)
+        )
+
+    def _claim(self, number: int, arrival: Arrival, note: str) -> _Claim:
+        """What a step counts of its period: of each person as much as is left to them."""
+        before = np.array(
+            [self._used_before(number, one) for one in arrival.people], dtype=np.int64
+        )
+        counts, after = arrival.bounded(before, self.whole.request.people)
+        raised = np.flatnonzero(after > before)
+        used = {arrival.people[place]: int(after[place]) for place in raised}
+        return _Claim(arrival, counts, used, note)
+
+    def _used_before(self, number: int, person: Any) -> int:
+        """The rows, or periods, of a person that counted before a step."""
+        steps = self._used.get(person)
+        # A copy: another thread may note the present step at this moment.
+        return (
+            max((used for at, used in tuple(steps.items()) if at < number), default=0)
+            if steps
+            else 0
+        )
+
+    def _finish(self, number: int, claim: _Claim) -> None:
+        """Bring a claimed step to its end; whoever else does so comes to the same."""
+        if number in self._done:
+            return  # nothing is drawn for a step that stands
+        for person, used in claim.used.items():
+            self._used.setdefault(person, {}).setdefault(number, used)
+        entropy = StepEntropy(claim.words)
+        state, made = self.whole.method.step(self._done[number - 1].state, claim.counts, entropy)
+        told = plain_told(made)
+        table, error = self.whole.table(told["values"]), self.whole.error(told["sd"])
+        note = "; ".join(filter(None, (told.get("note"), claim.note)))
+        step = StreamStep(number, table, error, note)
+        self._done.setdefault(number, _Done(state, claim, step))
+
+    def _hand_over(self, number: int) -> StreamStep:
+        """What a step told, for the caller who gave its rows; equal rows are new ones from then."""
+        step = self._done[number].step
+        assert step is not None
+        # In one line, and the last: an interruption before it leaves the claim, by which a caller
+        # who gives the same rows again gets this step and no second one.
+        return (step, self._claims.pop(number, None))[0]
+
+    def _check_not_over(self, number: int) -> None:
         periods = self.whole.request.periods
-        if periods is not None and before.step >= periods:
+        if periods is not None and number > periods:
             raise ParameterError(
                 "stream_over",
                 f"The stream was paid for {periods:,} periods, and all are told. Begin another; "
                 "one without periods= never ends.",
             )
-        of_counts = _is_counts(came)
-        counts = self._counts(came, bounded=bounded) if of_counts else self._of_rows(came)
-        reached = take_step(self._memory, self.receipt, self.whole.method, before, counts)
-        told = reached.told
-        table, error = self.whole.table(told["values"]), self.whole.error(told["sd"])
-        note = [told["note"]] if told.get("note") else []
-        note += [_TRUSTED] if of_counts and self.whole.request.unit.by_person else []
-        self.told.append(StreamStep(reached.step, table, error, "; ".join(note)))
-        return self.told[-1]
 
-    def _counts(self, came: Any, *, bounded: bool) -> NDArray[np.int64]:
+    def _counts(self, came: Any, *, bounded: bool) -> Arrival:
         request = self.whole.request
         if request.unit.by_person and bounded is not True:
             raise ParameterError(
@@ -170,16 +278,16 @@ class Stream(Shown):
             )
         counts, cells = np.atleast_1d(came), request.cells
         if counts.shape == (cells,) and counts.dtype.kind in "iu" and (counts >= 0).all():
-            return counts.astype(np.int64)
+            return Arrival.of_counts(counts)
         raise ParameterError(
             "stream_counts_wrong",
             f"A step takes {cells:,} whole numbers of at least 0, one for each cell, or a "
             "table of rows.",
         )
 
-    def _of_rows(self, table: Any) -> NDArray[np.int64]:
-        """The rows of a table in each cell, columns being of the kinds that are declared."""
-        unit, by = self.whole.request.unit, self.whole.by
+    def _of_rows(self, table: Any) -> Arrival:
+        """The rows of a table by person and cell, columns being of the kinds that are declared."""
+        unit = self.whole.request.unit
         declared = {one.name: one for one in self.whole.columns}
         # What is no value of its column is missing: how a file is read depends on no row.
         engine = open_source(table, kinds=declared, strict=False)
@@ -188,35 +296,20 @@ class Stream(Shown):
             found = engine.run(asked)
         finally:
             engine.close()
-        if unit.column is not None:
-            found = found.filter(pa.array(self._allowed(found.column(unit.column))))
-        if by is None:
-            return np.array([found.num_rows], dtype=np.int64)
-        cells = pa.array(self.whole.values).cast(found.column(by).type)
-        places = pc.index_in(found.column(by), value_set=cells).drop_null().to_numpy()
-        return np.bincount(places, minlength=len(cells)).astype(np.int64)
+        cells = self._cells(found)
+        if unit.column is None:
+            counts = np.bincount(cells[cells >= 0], minlength=self.whole.request.cells)
+            return Arrival.of_counts(counts)
+        return Arrival.of_people(found.column(unit.column), cells, self.whole.request.cells)
 
-    def _allowed(self, people: pa.ChunkedArray) -> NDArray[np.bool_]:
-        """Which rows count: of each person the first ones, or those of the first periods."""
-        request = self.whole.request
-        coded = people.combine_chunks().dictionary_encode()
-        names, codes = coded.dictionary.to_pylist(), coded.indices.fill_null(-1).to_numpy()
-        nobody = [place for place, one in enumerate(names) if one != one]  # NaN is nobody
-        before = np.array([self._rows[one] for one in names], dtype=np.int64)
-        most, rows = request.unit.max_rows, len(codes)
-        left = np.where(before < request.days, most, 0) if request.days else most - before
-        left[nobody] = 0
-        order = np.argsort(codes, kind="stable")
-        begins = np.append(True, codes[order][1:] != codes[order][:-1])[:rows]
-        starts = np.maximum.accumulate(np.where(begins, np.arange(rows), 0))
-        places = np.empty(rows, dtype=np.int64)
-        places[order] = np.arange(rows) - starts
-        kept: NDArray[np.bool_] = (codes >= 0) & (places < np.append(left, 0)[codes])
-        counted = np.bincount(codes[kept], minlength=len(names))
-        for name, many in zip(names, counted.tolist(), strict=True):
-            if many:
-                self._rows[name] += 1 if request.days else many
-        return kept
+    def _cells(self, rows: pa.Table) -> NDArray[np.int64]:
+        """By row the place of its cell among those declared; -1 where it is none of them."""
+        by = self.whole.by
+        if by is None:
+            return np.zeros(rows.num_rows, dtype=np.int64)
+        cells = pa.array(self.whole.values).cast(rows.column(by).type)
+        found = pc.index_in(rows.column(by), value_set=cells).fill_null(-1)
+        return np.asarray(found.to_numpy(), dtype=np.int64)
 
     def _card(self) -> Card:
         steps = [(str(one.number), str(one.values), f"{one.stddev:.4g}") for one in self.told]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.schema.column import Column
     from sfumato.stream.method import State, StreamMethod, Told
+    from sfumato.stream.norms import Participation
     from sfumato.stream.request import StreamRequest
 
 _BETA = 0.05
@@ -138,29 +139,76 @@ class Reached:
     told: Mapping[str, Any]
 
 
-class StreamMemory(Protocol):
-    """Where streams remember how far they are, under the charge that each was paid by."""
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """What one period brought: counts of each cell, or rows by person and cell."""
 
-    def reached(self, stream: str) -> Reached | None:
-        """The last step of a stream; None before the first."""
-        ...
+    counts: NDArray[np.int64]
+    people: list[Any]
+    """The different people; none where counts came, or where every row is one of its own."""
+    rows: NDArray[np.int64]
+    """By row the place of its person in `people`, and of its cell; -1 for no declared cell."""
 
-    def tape(self, stream: str, step: int) -> Entropy:
-        """The entropy of a step: the same words however often the step is begun."""
-        ...
+    @classmethod
+    def of_counts(cls, counts: NDArray[np.int64]) -> Arrival:
+        """Counts that are bounded already, or of which every row is one of its own."""
+        return cls(counts.astype(np.int64), [], np.empty((2, 0), dtype=np.int64))
 
-    def settle(self, stream: str, reached: Reached) -> Reached:
-        """Remember one more step, unless somebody else did; what stands then."""
-        ...
+    @classmethod
+    def of_people(
+        cls, people: pa.ChunkedArray | pa.Array, cells: NDArray[np.int64], cell_count: int
+    ) -> Arrival:
+        """Rows by the person that each belongs to, and its cell, in the order in which they count.
+
+        Rows of nobody, whose person is missing or NaN, are left out.
+        """
+        if isinstance(people, pa.ChunkedArray):
+            people = people.combine_chunks()
+        coded = people.dictionary_encode()
+        names = [None if one != one else one for one in coded.dictionary.to_pylist()]
+        codes = coded.indices.fill_null(-1).to_numpy()
+        nobody = [-1, *(place for place, one in enumerate(names) if one is None)]
+        kept = ~np.isin(codes, nobody)
+        rows = np.stack([codes[kept], cells[kept]]).astype(np.int64)
+        return cls(np.zeros(cell_count, dtype=np.int64), names, rows)
+
+    def bounded(
+        self, used: NDArray[np.int64], people: Participation
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows of each cell that count, and by person what is used up with them.
+
+        `used` has by person the rows, or where `days` bounds them the periods, that counted before.
+        Of each person the first rows count, as many as are left to them.
+        """
+        if not self.people:
+            return self.counts, used
+        most, days = people.unit.max_rows, people.days
+        left = np.maximum(most - used, 0) if days is None else np.where(used < days, most, 0)
+        codes, cells = self.rows
+        kept = _turns(codes) < left[codes]
+        counted = np.bincount(codes[kept], minlength=len(self.people))
+        after = used + (counted if days is None else counted > 0)
+        found = np.bincount(cells[kept & (cells >= 0)], minlength=len(self.counts))
+        return found.astype(np.int64), after.astype(np.int64)
+
+    def equals(self, other: Arrival) -> bool:
+        """Whether two periods brought the same in the same order."""
+        return (
+            np.array_equal(self.counts, other.counts)
+            and self.people == other.people
+            and np.array_equal(self.rows, other.rows)
+        )
 
 
-def take_step(
-    memory: StreamMemory, stream: str, method: StreamMethod, before: Reached, counts: NDArray[Any]
-) -> Reached:
-    """Step once from where a stream is. Whoever comes second gets what the first came to."""
-    number = before.step + 1
-    state, told = method.step(before.state, counts, memory.tape(stream, number))
-    return memory.settle(stream, Reached(number, state, plain_told(told)))
+def _turns(people: NDArray[np.int64]) -> NDArray[np.int64]:
+    """By row how many rows of the same person stand before it."""
+    row_count = len(people)
+    order = np.argsort(people, kind="stable")
+    begins = np.append(True, people[order][1:] != people[order][:-1])[:row_count]
+    starts = np.maximum.accumulate(np.where(begins, np.arange(row_count), 0))
+    turns = np.empty(row_count, dtype=np.int64)
+    turns[order] = np.arange(row_count) - starts
+    return turns
 
 
 def plain_told(told: Told) -> dict[str, Any]:

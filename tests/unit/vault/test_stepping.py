@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.mechanisms.laplace import Geometric
-from sfumato.stream.method import Told
 from sfumato.testing.ledgers import code_of
-from sfumato.vault.stepping import InMemory, KeptEntropy
-from sfumato.vault.streaming import Reached, take_step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,28 +91,6 @@ def test_counts_of_people_are_taken_only_if_somebody_says_that_they_are_bounded(
 def test_rows_come_as_every_table_may(private: sf.Private) -> None:
     for came in (ROWS.to_pylist(), tuple(ROWS.to_pylist()), ROWS.to_pydict(), ROWS.to_pandas()):
         assert private.stream("tree", by="city", epsilon="0.1").step(came).values == [2, 1]
-
-
-def test_a_step_that_was_interrupted_draws_the_same_again() -> None:
-    class Broken:
-        """A method that draws, and is interrupted the first time."""
-
-        drawn: list[Any] = []  # noqa: RUF012
-
-        def step(self, state: Any, counts: Any, entropy: Any) -> Any:
-            self.drawn.append(entropy.words(3).tolist())
-            if len(self.drawn) == 1:
-                raise KeyboardInterrupt
-            return state, Told(counts, np.ones(len(counts)))
-
-    method: Any = Broken()
-    memory = InMemory(Reached(0, {}, {}))
-    with pytest.raises(KeyboardInterrupt):
-        take_step(memory, "x", method, memory.reached("x"), np.array([1]))
-    take_step(memory, "x", method, memory.reached("x"), np.array([1]))
-    take_step(memory, "x", method, memory.reached("x"), np.array([1]))
-    assert method.drawn[0] == method.drawn[1] != method.drawn[2]
-    assert isinstance(memory.tape("x", 4), KeptEntropy)
 
 
 def test_what_is_no_step_is_refused(private: sf.Private) -> None:

@@ -23,10 +23,11 @@ from sfumato.schema.column import Kind
 from sfumato.schema.domain import Bounds
 from sfumato.schema.names import quoted, suggestion
 from sfumato.stream.catalogue import AUTO
+from sfumato.stream.norms import Participation
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
 from sfumato.vault.feeds.parts import PeriodOf
-from sfumato.vault.feeds.streams import BY, STEPS, StreamFeeds
+from sfumato.vault.feeds.streams import BY, STEPS, StreamCells, StreamFeeds
 from sfumato.vault.jobs.jobs import in_postgres
 from sfumato.vault.session import Offer
 from sfumato.vault.streaming import WholeStream
@@ -190,15 +191,22 @@ class Answering:
             return
         made = session.answer(prepared, who, request_id=feed.request_id(), part=prepared)
         noise = int(made.table.column("noise")[period.number - 1].as_py())
-        with session.store.together((feed.dataset,), (), purpose=feed.purpose) as datasets:
-            block = prepared.counted(datasets[feed.dataset], period.number) + noise
+        number = period.number
+        # Over all blocks of one length a person counts once with all their rows: a scope each.
+        scope = f"level {prepared.level(number)}"
+        people, days = Participation(prepared.unit), prepared.block(number)
+        step = self._streams.reserve(feed, made.entry, number, days, people, StreamCells(), scope)
+        if step is None:
+            return  # another process is past this period
         key, made_at = (STEPS, f"{feed.name}/{period.name}"), self._vault.ledger.decided().time
+        told: dict[str, Any] = {"block": int(step.counts[0]) + noise}
+        told |= {"consent": dict(step.consent)} if step.consent else {}
 
         def once(now: BookState) -> Amendment:
             if key[1] in now.of(STEPS):
                 return Amendment()
-            told = {"block": block, "made": made_at.isoformat(timespec="seconds")}
-            return Amendment(records={key: told})
+            made = made_at.isoformat(timespec="seconds")
+            return Amendment(records={key: {**told, "made": made}})
 
         self._vault.ledger.amend(once, operator=BY)
 

@@ -2,7 +2,8 @@
 
 A step that stands in the ledger is told and never done again. What the stream remembers may be one
 step ahead of the ledger, where a process was killed between the two; then the ledger is told what
-was remembered. Decision 0400.
+was remembered. How often each person counted is remembered too, whatever becomes of the table.
+Decisions 0400 and 0491.
 """
 
 from __future__ import annotations
@@ -14,23 +15,31 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+from sqlglot import exp
 
-from sfumato.counting.days import PeriodBound, count_cells
+from sfumato.counting.days import count_cells, rows_of_people
+from sfumato.engines.base import column
 from sfumato.ledger.records import Amendment
+from sfumato.schema.column import Kind
 from sfumato.vault.beginning import COSTS, whole_stream
 from sfumato.vault.feeds.feed import FeedItem
 from sfumato.vault.feeds.steps import StepStore, lost_state
-from sfumato.vault.streaming import Reached, take_step
+from sfumato.vault.streaming import Arrival, Reached, plain_told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import date
 
     from numpy.typing import NDArray
 
     from sfumato.ledger.records import BookState
     from sfumato.method import Dataset
+    from sfumato.privacy.units import Unit
+    from sfumato.stream.norms import Participation
     from sfumato.vault.feeds.feed import Feed
     from sfumato.vault.feeds.periods import Period
+    from sfumato.vault.feeds.steps import Reserved
     from sfumato.vault.session import AskerOf, Facts
     from sfumato.vault.streaming import WholeStream
     from sfumato.vault.vault import Vault
@@ -77,9 +86,10 @@ class StreamFeeds:
             state = json.loads(begun.table.column("state")[0].as_py())
             reached = Reached(0, state, {})
         if reached.step == period.number - 1:
-            with session.store.together((feed.dataset,), (), purpose=feed.purpose) as datasets:
-                counts = counted(feed, whole, datasets[feed.dataset], period)
-            reached = take_step(self.store, stream, whole.method, reached, counts)
+            cells = StreamCells(whole.by, whole.values)
+            days = period.low, period.high
+            step = self.reserve(feed, stream, period.number, days, whole.request.people, cells)
+            reached = self._stepped(stream, whole, reached, step) or reached
         made = ledger.decided().time.isoformat(timespec="seconds")
 
         def once(now: BookState) -> Amendment:
@@ -90,6 +100,46 @@ class StreamFeeds:
             return Amendment(records={key: {**reached.told, "made": made}})
 
         ledger.amend(once, operator=BY)
+
+    def _stepped(
+        self, stream: str, whole: WholeStream, before: Reached, step: Reserved | None
+    ) -> Reached | None:
+        """Draw and settle a step that was begun; where somebody else did, what they came to."""
+        if step is None:
+            return self.store.reached(stream)
+        tape = self.store.tape(stream, step.step)
+        state, told = whole.method.step(before.state, step.counts, tape)
+        consent = {"consent": dict(step.consent)} if step.consent else {}
+        found = Reached(step.step, state, {**plain_told(told), **consent})
+        return self.store.settle(stream, found)
+
+    def reserve(
+        self,
+        feed: Feed,
+        stream: str,
+        step: int,
+        days: tuple[date, date],
+        people: Participation,
+        cells: StreamCells,
+        scope: str = "",
+    ) -> Reserved | None:
+        """Begin a step with the rows between two days, or find what it counted when it was begun.
+
+        A step that was killed counts the same again, whatever the table holds by now: its words are
+        the same too, and one noise on two counts would tell their difference. None where another
+        process is done with the step.
+        """
+        found = self.store.reserved(stream)
+        if found is not None and found.step >= step:
+            return found if found.is_open(step) else None
+        session, versions = self.vault.session, dict[str, int]()
+        session.store.check_readable((feed.dataset,))
+        opened = session.store.together(
+            (feed.dataset,), (), purpose=feed.purpose, versions=versions
+        )
+        with opened as datasets:
+            arrival = arrived(datasets[feed.dataset], feed.column, days, people.unit, cells)
+        return self.store.reserve(stream, step, arrival, people, consent=versions, scope=scope)
 
     def items(
         self, whole: WholeStream, told: Sequence[Period], steps: Mapping[str, Mapping[str, Any]]
@@ -104,13 +154,58 @@ class StreamFeeds:
         return found
 
 
-def counted(feed: Feed, whole: WholeStream, data: Dataset, period: Period) -> NDArray[np.int64]:
-    """The rows of a period in each cell, of each person as many as are allowed."""
-    request = whole.request
-    bound = PeriodBound(feed.begins, feed.every, request.days, whole.by)
-    asked = count_cells(data.table, feed.column, request.unit, period.low, period.high, bound)
-    found = data.engine.run(asked)
-    if whole.by is None:
-        return np.array([found.column(0)[0].as_py()], dtype=np.int64)
-    rows = dict(zip(*(one.to_pylist() for one in found.columns), strict=True))
-    return np.array([rows.get(one, 0) for one in whole.values], dtype=np.int64)
+@dataclass(frozen=True)
+class StreamCells:
+    """The declared values of a column, each of which is counted by itself; or one for all rows."""
+
+    by: str | None = None
+    values: tuple[Any, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return max(1, len(self.values))
+
+    def places(self, found: pa.ChunkedArray) -> NDArray[np.int64]:
+        """By row the place of its value; -1 where it is none of them."""
+        place = {value: at for at, value in enumerate(self.values)}
+        return np.array([place.get(one, -1) for one in found.to_pylist()], dtype=np.int64)
+
+
+def arrived(
+    data: Dataset, of: str, days: tuple[date, date], unit: Unit, cells: StreamCells
+) -> Arrival:
+    """The rows of a data set between two days, of each person no more than can count."""
+    low, high = days
+    if unit.column is None:
+        found = data.engine.run(count_cells(data.table, of, low, high, cells.by))
+        if cells.by is None:
+            return Arrival.of_counts(np.array([found.column(0)[0].as_py()]))
+        rows = dict(zip(*(one.to_pylist() for one in found.columns), strict=True))
+        return Arrival.of_counts(np.array([rows.get(one, 0) for one in cells.values]))
+    person = _as_spelled(data, unit.column)
+    found = data.engine.run(rows_of_people(data.table, of, unit, low, high, cells.by, person))
+    people, numbers = found.column(0), found.column(found.num_columns - 1).to_numpy()
+    if cells.by is None:
+        rows_of = np.repeat(np.arange(found.num_rows), numbers.astype(np.int64))
+        return Arrival.of_people(
+            people.take(pa.array(rows_of)), np.zeros(len(rows_of), np.int64), 1
+        )
+    turns = np.argsort(numbers, kind="stable")
+    where = cells.places(found.column(1))[turns]
+    return Arrival.of_people(people.take(pa.array(turns)), where, cells.count)
+
+
+def _as_spelled(data: Dataset, person: str) -> exp.Expr:
+    """The column of people, where two spellings are two people whatever a collation says.
+
+    A database that takes them for one would name either of the two, now this and now that, and so
+    give one person two shares.
+    """
+    whose: exp.Expr = column(person)
+    if data.schema.column(person).kind is not Kind.TEXT:
+        return whose
+    whose = exp.cast(whose, "TEXT")
+    if data.engine.dialect == "postgres":
+        return exp.Collate(this=whose, expression=exp.to_identifier("C", quoted=True))
+    return whose

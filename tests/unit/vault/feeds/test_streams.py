@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,18 @@ from sfumato.ledger.base import Ledger
 from sfumato.ledger.records import Amendment
 from sfumato.publish.counters import Counters
 from sfumato.stream.catalogue import METHODS
+from sfumato.stream.norms import Participation
 from sfumato.testing.ledgers import code_of
 from sfumato.vault.feeds import streams
 from sfumato.vault.feeds.feed import Feed
 from sfumato.vault.feeds.feeds import TOPIC
 from sfumato.vault.feeds.steps import StepStore, StepTape
-from sfumato.vault.streaming import WholeStream
+from sfumato.vault.feeds.streams import StreamCells
+from sfumato.vault.streaming import Arrival, WholeStream
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from sfumato.vault.streaming import Reached
 
 
@@ -69,7 +73,7 @@ def test_a_feed_begun_before_there_were_methods_goes_on_by_its_own_noise(
     # A step that is counted again, as after a crash before it was noted, has the same noise and
     # changes nothing that was told.
     answer = vault.feeds._answering._answer
-    monkeypatch.setattr(Counters, "counted", lambda *_: 0)
+    monkeypatch.setattr(streams, "arrived", lambda *_: Arrival.of_counts(np.array([0])))
     for period in feed.periods:
         answer(feed, period)
     assert [one.table for one in vault.feeds.read("so-far")] == [one.table for one in told]
@@ -78,16 +82,32 @@ def test_a_feed_begun_before_there_were_methods_goes_on_by_its_own_noise(
 
 def test_of_a_person_with_more_rows_the_first_count_over_all_blocks(vault: sf.Vault) -> None:
     """Per level no more than max_rows of a person, whichever blocks they fall into."""
-    feed = begun_before(vault, epsilon=1)
-    counters = vault.feeds._answering.prepared(feed)
+    counters = vault.feeds._answering.prepared(begun_before(vault, epsilon=1))
     assert isinstance(counters, Counters)
+    odd = (1, 3, 5, 7)
+    assert {counters.level(step) for step in odd} == {0}
+    unit, few = counters.unit, sf.Entity("patient", max_rows=1)
+    assert sum_of(vault, [counters.block(one) for one in odd], Participation(unit)) > 1950
+    assert sum_of(vault, [counters.block(one) for one in odd], Participation(few)) <= 1950
+    assert sum_of(vault, [counters.block(4)], Participation(few)) > 1900
+
+
+def sum_of(
+    vault: sf.Vault,
+    days: list[tuple[date, date]],
+    people: Participation,
+    cells: StreamCells = StreamCells(),  # noqa: B008
+) -> int:
+    """The rows that count in some spans of days, one after the other."""
+    used, total = Counter[Any](), 0
     with vault.session.store.together(("visits",), ()) as datasets:
-        data = datasets["visits"]
-        capped = replace(counters, unit=sf.Entity("patient", max_rows=1))
-        odd = (1, 3, 5, 7)
-        assert sum(counters.counted(data, step) for step in odd) > 1950
-        assert sum(capped.counted(data, step) for step in odd) <= 1950
-        assert capped.counted(data, 4) > 1900
+        for span in days:
+            found = streams.arrived(datasets["visits"], "day", span, people.unit, cells)
+            before = np.array([used[one] for one in found.people])
+            counts, after = found.bounded(before, people)
+            used |= Counter(dict(zip(found.people, after.tolist(), strict=True)))
+            total += int(counts.sum())
+    return total
 
 
 CASES: list[dict[str, Any]] = [
@@ -215,9 +235,8 @@ def test_a_step_that_stood_but_was_not_told_is_told_as_it_stood(
         vault.feeds.work()
     monkeypatch.setattr(Ledger, "amend", real)
     # Rows that came meanwhile change nothing: the step stands.
-    monkeypatch.setattr(
-        streams, "counted", lambda *_: np.array([10**6]) if len(settled) == 1 else np.array([0])
-    )
+    other = [Arrival.of_counts(np.array([many])) for many in (0, 10**6)]
+    monkeypatch.setattr(streams, "arrived", lambda *_: other[len(settled) == 1])
     assert vault.feeds.work() == 7
     assert figures(vault)[0] == settled[0]
     assert len(settled) == 7
@@ -226,15 +245,15 @@ def test_a_step_that_stood_but_was_not_told_is_told_as_it_stood(
 def test_two_at_once_come_to_one_figure(vault: sf.Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another worker does the same step while this one counts, and finds other rows."""
     feed = add(vault)
-    real = streams.counted
+    real = streams.arrived
     with sf.open("clinic") as other:
 
-        def slow(feed: Feed, whole: WholeStream, data: Any, period: Any) -> Any:
-            monkeypatch.setattr(streams, "counted", real)
+        def slow(*_: Any) -> Arrival:
+            monkeypatch.setattr(streams, "arrived", real)
             other.feeds._answering._answer(feed, feed.periods[0])
-            return real(feed, whole, data, period) + 10**6
+            return Arrival.of_counts(np.array([10**6]))
 
-        monkeypatch.setattr(streams, "counted", slow)
+        monkeypatch.setattr(streams, "arrived", slow)
         vault.feeds._answering._answer(feed, feed.periods[0])
         assert figures(vault) == figures(other)
         assert figures(vault)[0][0] < 10**5
@@ -258,6 +277,45 @@ def test_a_memory_that_is_gone_or_old_draws_no_second_noise(vault: sf.Vault) -> 
     assert figures(vault) == before
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_a_feed_that_forgot_how_often_people_counted_ends(vault: sf.Vault, before: bool) -> None:
+    feed = begun_before(vault) if before else add(vault)
+    answering = vault.feeds._answering
+    for period in feed.periods[:3]:
+        answering._answer(feed, period)
+    told = figures(vault)
+    with answering._streams.store._store.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM sfumato_stream_people")
+    assert vault.feeds.work() == 0
+    trouble = vault.feeds.state(feed)["trouble"]
+    assert trouble == {"period": "2024-04", "code": "stream_state_lost"}
+    assert vault.feeds.work() == 0
+    assert figures(vault) == told
+
+
+def test_a_step_killed_after_its_draw_counts_the_same_rows_again(
+    vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One noise on two counts would tell their difference to whoever saw both."""
+    feed = add(vault, "so-far", method="w-event", window=2, caution=0)
+    tried, settle = list[list[Any]](), StepStore.settle
+
+    def killed(_self: StepStore, _stream: str, reached: Reached) -> Reached:
+        tried.append(list(reached.told["values"]))
+        raise Killed
+
+    monkeypatch.setattr(StepStore, "settle", killed)
+    for many in (None, 0, 10**6):
+        if many is not None:
+            other = Arrival.of_counts(np.array([many]))
+            monkeypatch.setattr(streams, "arrived", lambda *_, other=other: other)
+        with pytest.raises(Killed):
+            vault.feeds._answering._answer(feed, feed.periods[0])
+    monkeypatch.setattr(StepStore, "settle", settle)
+    vault.feeds._answering._answer(feed, feed.periods[0])
+    assert tried == figures(vault) * 3
+
+
 def test_of_a_person_the_first_periods_count_and_rows_in_each(vault: sf.Vault) -> None:
     """1950 people with 3 or 4 visits each, of which `days` and `max_rows` let so many through."""
 
@@ -266,11 +324,9 @@ def test_of_a_person_the_first_periods_count_and_rows_in_each(vault: sf.Vault) -
         feed = vault.feeds.plan("x", None, family="continual", dataset="visits", **plan)
         whole = vault.feeds._answering.prepared(feed)
         assert isinstance(whole, WholeStream)
-        with vault.session.store.together(("visits",), ()) as datasets:
-            found = [
-                streams.counted(feed, whole, datasets["visits"], one).sum() for one in feed.periods
-            ]
-        return int(sum(found))
+        cells = StreamCells(whole.by, whole.values)
+        days = [(one.low, one.high) for one in feed.periods]
+        return sum_of(vault, days, whole.request.people, cells)
 
     assert total() == total(days=4) == 6000
     assert total(days=1, every="year") == 6000, "up to four rows of a person in one period"
