@@ -107,7 +107,11 @@ class PlanarLaplace(LocalMechanism):
             "origin": [decimal_of(one) for one in self.origin],
             "step": decimal_of(self.step),
             "cells": list(self.cells),
-            **({} if self.scale == (1, 1) else {"scale": [decimal_of(one) for one in self.scale]}),
+            **(
+                {}
+                if set(self.scale) == {Fraction(1)}
+                else {"scale": [decimal_of(one) for one in self.scale]}
+            ),
         }
 
     @property

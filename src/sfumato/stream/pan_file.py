@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sfumato.engines.sources import Source
     from sfumato.noise.entropy import Entropy
 
+__all__ = ["PanRecord", "load", "new", "read", "update", "update_all"]
+
 USUAL_SAMPLE = 100_000
 MOST_PLACES = 5_000_000
 """The most people of a sample: every update passes every place, about a second for a million."""

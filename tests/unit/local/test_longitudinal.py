@@ -109,7 +109,7 @@ def worst(histories: list[tuple[int, ...]], losses: np.ndarray[Any, Any], alike:
     """The largest loss between two histories that are alike in some way."""
     kinds = [alike(history) for history in histories]
     return max(
-        losses[at, to]
+        float(losses[at, to])
         for at in range(len(kinds)) for to in range(len(kinds)) if kinds[at] == kinds[to]
     )  # fmt: skip
 
@@ -127,8 +127,8 @@ def test_no_two_histories_differ_by_more_than_is_stated(
     size: int, reports: int, epsilon: str, forever: str
 ) -> None:
     oracle = Longitudinal(size, epsilon=epsilon, forever=forever)
-    odds = [one[0] / one[1] for one in (oracle.permanent, oracle.instant)]
-    histories, losses = exact_losses(size, *odds, reports)
+    first, second = (truth / lie for truth, lie in (oracle.permanent, oracle.instant))
+    histories, losses = exact_losses(size, first, second, reports)
     any_two = [float(oracle.any_history_epsilon(reports, m)) for m in range(1, size + 1)]
     patterns = [pattern(history) for history in histories]
     for at, history in enumerate(histories):
