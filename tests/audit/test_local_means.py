@@ -6,6 +6,7 @@ is a test of fit for the inputs between which it is realised. False alarms: 1e-6
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import sfumato as sf
 from sfumato.local.haar import Haar
 from sfumato.local.longitudinal import Longitudinal
 from sfumato.local.means import Duchi, Hybrid, Piecewise
-from sfumato.local.planar import PARTS, PlanarLaplace
+from sfumato.local.planar import PlanarLaplace
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -99,20 +100,60 @@ def test_reports_are_drawn_from_the_channel(name: str, epsilon: str) -> None:
     assert wrong.p_value < ALPHA
 
 
-@pytest.mark.parametrize("epsilon", ["0.4", "1.5"])
-def test_moves_follow_their_law(epsilon: str) -> None:
-    oracle = PlanarLaplace((0, 0), step=1, cells=(9, 9), epsilon=epsilon)
-    reach = 90
-    side = np.arange(-reach, reach + 1)
-    lengths = np.ceil(PARTS * np.hypot(side[:, None], side) - 1e-9) / PARTS
-    weights = np.exp(-float(oracle.rate) * lengths)
-    weights /= weights.sum()
-    moves = oracle.moves(DRAWS, SeededEntropy(8))
-    codes = (moves[:, 0] + reach) * len(side) + moves[:, 1] + reach
-    assert fit(codes, lambda at: weights.ravel()[at]).p_value > ALPHA
+def cell_chances(place: tuple[float, float], epsilon: float, reach: int) -> np.ndarray[Any, Any]:
+    """The chance of every cell of side 1, from -reach to reach, by Gauss-Legendre integration.
+
+    Cells are cut where the place lies, as the density has its peak there.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    axes = []
+    for at in place:
+        ends = np.unique([*range(-reach, reach + 1), at])
+        middle, half = (ends[1:] + ends[:-1]) / 2, (ends[1:] - ends[:-1]) / 2
+        axes.append((middle[:, None] + half[:, None] * nodes, half[:, None] * weights, ends[:-1]))
+    (x, wx, x_start), (y, wy, y_start) = axes
+    lengths = np.hypot(x[:, :, None, None] - place[0], y[None, None] - place[1])
+    density = epsilon**2 / (2 * np.pi) * np.exp(-epsilon * lengths)
+    pieces = np.einsum("ai,bj,aibj->ab", wx, wy, density)
+    total = np.zeros((2 * reach, 2 * reach))
+    at_x, at_y = (np.floor(one).astype(int) + reach for one in (x_start, y_start))
+    np.add.at(total, np.ix_(at_x, at_y), pieces)
+    return total
+
+
+@pytest.mark.parametrize("epsilon", ["0.8", "1.5"])
+@pytest.mark.parametrize("place", [(0.5, 0.5), (0.01, 0.99), (0.0, 0.3)])
+def test_places_follow_their_law(epsilon: str, place: tuple[float, float]) -> None:
+    reach = 40
+    oracle = PlanarLaplace((-reach, -reach), step=1, cells=(2 * reach, 2 * reach), epsilon=epsilon)
+    chances = cell_chances(place, float(epsilon), reach)
+    assert chances.sum() == pytest.approx(1, abs=1e-5)
+    rows = oracle.randomize(np.tile(place, (DRAWS, 1)), SeededEntropy(8)).rows
+    codes = rows["east"].astype(np.int64) * 2 * reach + rows["north"]
+    assert fit(codes, lambda at: chances.ravel()[at]).p_value > ALPHA
     # 15 % more noise would be seen.
-    wide = weights ** (1 / 1.15) / (weights ** (1 / 1.15)).sum()
+    wide = cell_chances(place, float(epsilon) / 1.15, reach)
     assert fit(codes, lambda at: wide.ravel()[at]).p_value < ALPHA
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+def test_places_on_both_sides_of_every_border_keep_epsilon_of_their_distance(
+    epsilon: float,
+) -> None:
+    """The loss of every report at pairs across borders and corners of a cell, by integration."""
+    reach = 6
+    gaps = [0.002, 0.1, 0.7]
+    borders = [(0.0, 0.4), (1.0, 0.4), (0.4, 0.0), (0.4, 1.0), (0.0, 0.0), (1.0, 1.0)]
+    worst = 0.0
+    for (x, y), gap in itertools.product(borders, gaps):
+        for turn in np.linspace(0, np.pi, 5):
+            off = np.array([np.cos(turn), np.sin(turn)]) * gap / 2
+            first, second = (cell_chances((x + s * off[0], y + s * off[1]), epsilon, reach)
+                             for s in (1, -1))  # fmt: skip
+            loss = np.abs(np.log(first / second)).max()
+            worst = max(worst, loss / (epsilon * gap))
+            assert loss <= epsilon * gap + 2e-3 * min(1, epsilon * gap) + 2e-5
+    assert worst > 0.95
 
 
 def test_any_number_of_reports_about_one_value_stays_below_forever() -> None:

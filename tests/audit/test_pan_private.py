@@ -15,7 +15,7 @@ import pytest
 from sfumato.local.draws import happens
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.losses import Pure
-from sfumato.stream.pan_table import HeldBits, PanTable
+from sfumato.stream.pan_table import PanCells, PanTable
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -41,12 +41,17 @@ def seized(kind: type[PanTable], round_: int, epsilon: Fraction = EPSILON) -> Ca
 
 
 def after(
-    table: PanTable, visits: Look, entropy: Entropy, held: HeldBits | None = None
-) -> HeldBits:
-    held = table.begin(entropy) if held is None else held
+    table: PanTable, visits: Look, entropy: Entropy, held: PanCells | None = None
+) -> PanCells:
+    """The cells after further updates; a thief's copy of the cells before stays as it was."""
+    held = table.begin(entropy) if held is None else copied(held)
     for one in visits:
-        held = table.update(held, np.full(table.size, one), entropy)
+        table.update(held, np.full(table.size, one), entropy)
     return held
+
+
+def copied(cells: PanCells) -> PanCells:
+    return PanCells(memoryview(bytearray(cells.data)))
 
 
 def seized_and_told(noise: Geometric | None, round_: int) -> Callable[..., Any]:
@@ -102,17 +107,20 @@ class _Twice(PanTable):
 class _FirstOnly(PanTable):
     """Wrong: only who has no bit yet is drawn anew, so those who come often have one at last."""
 
-    def update(self, held: HeldBits, visits: NDArray[np.int64], entropy: Entropy) -> HeldBits:
-        drawn = super().update(held, visits, entropy)
-        return HeldBits(held.bits | drawn.bits, drawn.counters)
+    def update(
+        self, cells: PanCells, visits: NDArray[np.int64], entropy: Entropy, **more: Any
+    ) -> None:
+        before = cells.bits
+        super().update(cells, visits, entropy, **more)
+        cells.data[:] = (np.frombuffer(cells.data, np.uint8) | before).data
 
 
 class _FromZero(PanTable):
     """Wrong: counters begin at 0, and tell how often somebody came."""
 
-    def begin(self, entropy: Entropy) -> HeldBits:
+    def begin(self, entropy: Entropy) -> PanCells:
         bits = happens(Fraction(1, 2), self.size, entropy)
-        return HeldBits(bits, np.zeros(self.size, dtype=np.int64))
+        return PanCells(memoryview(bytearray(bits.astype(np.uint8).tobytes())))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 
 from sfumato.cli.main import run
 from sfumato.stream.pan_file import load
+from sfumato.stream.pan_table import PanTable
 
 NEW = ("pan", "new", "seen.pan", "--people", "members.csv", "--column", "member", "--epsilon")
 
@@ -80,9 +81,7 @@ while True:
 """
 
 
-def test_a_killed_update_is_there_or_not_and_the_next_goes_on(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_killed_update_is_known_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     told(capsys, *NEW, "1")
     path, seen = Path("seen.pan"), 0
     for pause in (0.0, 0.013, 0.031):
@@ -96,9 +95,33 @@ def test_a_killed_update_is_there_or_not_and_the_next_goes_on(
         more = 1 + process.stdout.read().count("done")
         process.wait()
         process.stdout.close()
-        after = load(path).updates  # it can be read, and holds all that was said to be done
-        assert seen + more <= after <= seen + more + 1
-        seen = after
+        after = load(path)  # it can be read, and holds all that was said to be done
+        assert seen + more <= after.updates <= seen + more + 1
+        seen = after.updates
+        if after.position:
+            seen = told(capsys, "pan", "update", "seen.pan", "monday.csv", "--resume")["updates"]
     assert told(capsys, "pan", "update", "seen.pan", "monday.csv")["updates"] == seen + 1
-    left = [one for one in Path().iterdir() if one.name.endswith("scratch")]
-    assert left == [], "what a killed process left is swept by the next"
+    assert sorted(one.name for one in Path().iterdir()) == ["members.csv", "monday.csv", "seen.pan"]
+
+
+def test_an_interrupted_update_says_how_far_it_got(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(capsys, *NEW, "1", "--at-least", "2")
+    real = PanTable.update
+
+    def interrupted(self: PanTable, *given: Any, **more: Any) -> None:
+        real(self, *given, **more)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PanTable, "update", interrupted)
+    assert run(["pan", "update", "seen.pan", "monday.csv"]) == 130
+    said = capsys.readouterr().err
+    assert "1,333 of 2,000 places" in said
+    assert "--resume" in said
+    monkeypatch.setattr(PanTable, "update", real)
+    refused = told(capsys, "pan", "update", "seen.pan", "monday.csv", code=2)["error"]
+    assert refused["code"] == "pan_unfinished"
+    assert told(capsys, "pan", "read", "seen.pan", code=2)["error"]["code"] == "pan_unfinished_read"
+    assert told(capsys, "pan", "update", "seen.pan", "monday.csv", "--resume")["updates"] == 1
+    told(capsys, "pan", "read", "seen.pan")

@@ -14,12 +14,14 @@ from sfumato.local.level import level
 from sfumato.local.longitudinal import Longitudinal
 from sfumato.local.means import Duchi
 from sfumato.local.piecewise import Window
-from sfumato.local.planar import PARTS, PlanarLaplace, _lengths
+from sfumato.local.planar import PlanarLaplace
 from sfumato.testing.audit import epsilon_bound
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.noise.entropy import Entropy
 
 DRAWS = 200_000
 ALPHA = 1e-6
@@ -109,18 +111,43 @@ def test_a_permanent_answer_drawn_anew_is_caught_over_several_reports() -> None:
         assert (told(first, second, 2**days) > 1.5) is caught
 
 
+class SnappedFirst(PlanarLaplace):
+    """Wrong: the place is brought to the middle of its cell before the noise."""
+
+    def _told(self, places: NDArray[np.float64], entropy: Entropy) -> NDArray[np.int64]:
+        step = float(self.step)
+        return super()._told((np.floor(places / step) + 0.5) * step, entropy)
+
+
+@pytest.mark.parametrize(("kind", "caught"), [(PlanarLaplace, False), (SnappedFirst, True)])
+@pytest.mark.parametrize(
+    ("epsilon", "near", "far"),
+    [
+        ("1", (59.99, 50.0), (60.01, 50.0)),  # 2 cm apart, of cells of 20 m
+        ("1", (59.99, 59.99), (60.01, 60.01)),
+        ("0.05", (79.5, 50.0), (80.5, 50.0)),
+    ],
+)
+def test_snapping_before_the_noise_tells_places_across_a_border_apart(
+    kind: type[PlanarLaplace],
+    caught: bool,
+    epsilon: str,
+    near: tuple[float, float],
+    far: tuple[float, float],
+) -> None:
+    oracle = kind((0, 0), step=20, cells=(6, 6), epsilon=epsilon)
+    codes = []
+    for seed, place in enumerate((near, far)):
+        rows = oracle.randomize(np.tile(place, (DRAWS, 1)), SeededEntropy(20 + seed)).rows
+        codes.append(rows["east"].astype(np.int64) * 6 + rows["north"])
+    distance = math.dist(near, far)
+    assert (told(codes[0], codes[1], 36) > float(epsilon) * distance) is caught
+
+
 def test_two_laplaces_side_by_side_are_no_planar_noise() -> None:
     """With epsilon of a metre on each axis, the diagonal tells sqrt(2) times as much."""
-    theta = 1.0
-    moves = np.array(list(product(range(-12, 13), repeat=2)))
-    own = {tuple(one): theta * sum(map(abs, one)) for one in moves.tolist()}
-    wrong = max(own[a + 1, b + 1] - own[a, b] for a, b in own if (a + 1, b + 1) in own)
+    moves = list(product(range(-12, 13), repeat=2))
+    wrong = max(abs(a + 1) + abs(b + 1) - abs(a) - abs(b) for a, b in moves)
+    ours = max(math.hypot(a + 1, b + 1) - math.hypot(a, b) for a, b in moves)
     assert wrong / math.sqrt(2) > 1.4
-    lengths = dict(zip(map(tuple, moves.tolist()), _lengths(moves).tolist(), strict=True))
-    rate = float(PlanarLaplace((0, 0), step=1, cells=(9, 9), epsilon=1).rate)
-    ours = max(
-        rate * (lengths[a + 1, b + 1] - lengths[a, b]) / PARTS
-        for a, b in lengths
-        if (a + 1, b + 1) in lengths
-    )
-    assert ours / math.sqrt(2) <= 1
+    assert ours / math.sqrt(2) <= 1 + 1e-12

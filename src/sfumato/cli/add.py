@@ -48,6 +48,9 @@ def add(
 ) -> None:
     """Add a data set to a vault, with a budget for the people in it.
 
+    The vault counts what it spends itself. Keep people in one vault: another one that holds the
+    same file has a budget of its own, and what both tell adds up.
+
     Examples:
         sfumato add people people.csv --schema people.toml --epsilon 3 --vault clinic
         sfumato add visits visits.csv --schema visits.toml --epsilon 2 --purposes care,research \\

@@ -48,5 +48,7 @@ def locate(
             f"For your eyes alone: {outside:,} of {told['places']:,} places lie outside of the map "
             "and were told as if at its edge. That stands in no file."
         )
-    typer.echo(f"95 % of places are within {told['radius95']:.0f} metres of the true ones.")
+    typer.echo(
+        f"At least 95 % of places are within {told['radius95']:.0f} metres of the true ones."
+    )
     typer.echo(f"Wrote {out} and {out}.json.")

@@ -1,4 +1,4 @@
-"""`sfumato pan`: count visitors in a file that may be stolen."""
+"""`sfumato pan`: count visitors in a pan-private file, which may be stolen."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.options import Json, argument, option
+from sfumato.cli.process import EndedEarly
 from sfumato.texts import dumps, share
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ _AtLeast = Annotated[int, option("VISITS", "new: count who came so often.")]
 _Sample = Annotated[
     int | None, option("N", "new: how many people have a place; 100,000 where there are as many.")
 ]
+_Resume = Annotated[
+    bool, option(None, "update: the same tables again, of which the rest is taken in.", "--resume")
+]
 
 
 def pan(
@@ -56,16 +60,17 @@ def pan(
     reads: _Reads = 1,
     at_least: _AtLeast = 1,
     sample: _Sample = None,
+    resume: _Resume = False,
     as_json: Json = False,
 ) -> None:
-    """Count who came, in a file that hides it even from who steals the file.
+    """Count distinct visitors in a pan-private file: the file itself is differentially private.
 
     The file holds random bits about people of a public roll; a bit is drawn anew when its person
     comes. Whoever seizes the file, once, learns next to nothing about anybody.
 
     Actions:
         new     make the counter: the roll, epsilon, and how many answers are paid for
-        update  take in tables of visits, all or none, which can be deleted then
+        update  take in tables of visits, which can be deleted then
         read    the share of people who came; the same until more came in
 
     Examples:
@@ -85,9 +90,13 @@ def pan(
         )  # fmt: skip
         _say(made.to_json(), _made(made, file), as_json=as_json)
     elif action is PanAction.UPDATE:
-        if not events:
+        if not events and not resume:
             raise typer.BadParameter("update needs a table of visits.")
-        made = pan_file.update_all(file, events, column)
+        try:
+            made = pan_file.update_all(file, events or [], column, resume=resume)
+        except KeyboardInterrupt:
+            _tell_stopped(pan_file.load(file))
+            raise
         _say(made.to_json(), f"Taken in: {made.updates:,} updates so far.", as_json=as_json)
     else:
         made, answer = pan_file.read(file)
@@ -96,6 +105,15 @@ def pan(
 
 def _say(told: dict[str, Any], sentence: str, *, as_json: bool) -> None:
     typer.echo(dumps(told) if as_json else sentence)
+
+
+def _tell_stopped(made: PanRecord) -> None:
+    """Say how far an update got that was interrupted in the middle of its visits."""
+    if made.position:
+        raise EndedEarly(
+            f"Interrupted: the visits of {made.position:,} of {made.method.size:,} places were "
+            "taken in. Give the same tables again with --resume, which takes in the rest."
+        )
 
 
 def _made(made: PanRecord, file: Path) -> str:

@@ -4,6 +4,22 @@ Fresh noise every day would wear off: the average of many reports is the truth. 
 *permanent* answer for each value once, at `forever`, and never again; every report is that answer
 randomized once more. One report tells epsilon, any number of them about one value `forever`.
 
+Values that change and return are another matter. With F for `forever`, I for the log of the second
+round's odds (`instant_epsilon`) and T reports:
+
+(i) Two histories of the same *pattern of equality*, in which the same reports share a value,
+returns included, differ by at most the sum of F over their distinct values: permanent answers are
+independent, each drawn at F.
+
+(ii) Any two histories differ by at most min(T I, k F + c I), with c for the reports to alter until
+the patterns agree and k for the distinct values then: a report moves by at most I when it is made
+of another permanent answer. For histories of at most m values c is at most T - T/m: of m disjoint
+ways to match the values of one with those of the other, one way has T/m reports in common.
+
+That values change on the same days is not enough for (i): A..B..A and A..B..C do so, and over many
+days anybody sees which of the two it was. T times epsilon is no bound either, as reports of one
+permanent answer are not independent. Decision 0497.
+
 With p, q the chances of the truth and of one given lie, in the permanent round (1) and the
 instantaneous one (2), a report is the truth with p1 p2 + (k - 1) q1 q2, one given lie with p1 q2 +
 q1 p2 + (k - 2) q1 q2. The odds of the second round are the largest rational for which these two
@@ -13,11 +29,13 @@ are at most e^epsilon apart, and the estimate inverts both rounds at once. Decis
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from sfumato import given
+from sfumato.cards import Card
 from sfumato.errors import ParameterError
 from sfumato.local.base import SupportOracle
 from sfumato.local.channel import Channel, room_for
@@ -27,6 +45,7 @@ from sfumato.local.level import level
 from sfumato.local.mechanism import tallied
 from sfumato.local.reports import Code, ReportLayout, Reports
 from sfumato.noise.entropy import SystemEntropy
+from sfumato.privacy.elementary import log_up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,8 +63,10 @@ class Longitudinal(SupportOracle):
     """A permanent answer by randomized response, and a fresh one made of it for every report.
 
     *Guarantee*: one report is epsilon-LDP. All reports that a person ever gives are `forever`-LDP
-    while the value stays, and `forever` times the number of different values among people whose
-    values change on the same days: that a value has changed is hidden by the second round alone.
+    while the value stays. Among histories of the same pattern of equality they are `forever`-LDP
+    for each distinct value; among any histories of m values and T reports they are
+    `any_history_epsilon(T, m)`-LDP, which grows with T: that, and when, a value has changed or
+    returned is hidden by the second round alone.
     *Sensitivity*: None to establish: a person has one of k values.
     *Error*: n Var = q (1 - q) / (p - q)^2 + f (1 - p - q) / (p - q), with p and q of both rounds.
     *Edges*: `forever` must be above epsilon. `randomize` makes both rounds anew, as for people who
@@ -98,6 +119,21 @@ class Longitudinal(SupportOracle):
         """The largest ratio of the chances of one report between two values, exactly."""
         return self.p / self.q
 
+    @cached_property
+    def instant_epsilon(self) -> Fraction:
+        """The log of the second round's odds, rounded up: what a report tells of its answer."""
+        return log_up(Fraction(*self.instant))
+
+    def same_pattern_epsilon(self, values: int) -> Fraction:
+        """What all reports tell apart histories of one pattern of equality with so many values."""
+        return values * self.forever.upper
+
+    def any_history_epsilon(self, reports: int, values: int) -> Fraction:
+        """What so many reports tell apart any two histories of at most so many values."""
+        altered = reports - -(-reports // values)
+        patterns = self.same_pattern_epsilon(values) + altered * self.instant_epsilon
+        return min(reports * self.instant_epsilon, patterns)
+
     def channel(self, reports: int = 1) -> Channel:
         """The exact matrix of chances of so many reports about one value that stays."""
         size = self.size
@@ -139,6 +175,14 @@ class Longitudinal(SupportOracle):
         from sfumato.local.diary import open_diary
 
         return open_diary(self, path, lifetime, extend=extend)
+
+    def _card(self) -> Card:
+        card = super()._card()
+        facts = {
+            "epsilon of all reports about one value that stays": str(self.forever),
+            "epsilon of each report where values change": float(self.instant_epsilon),
+        }
+        return Card(card.line, {**card.facts, **facts}, notes=card.notes)
 
     def _draw(self, codes: NDArray[np.int64], entropy: Entropy) -> NDArray[Any]:
         return self.tell(self.remember(codes, entropy), entropy).rows

@@ -1,24 +1,23 @@
 """Places told with planar noise on a public grid: near places are hard to tell apart.
 
-A person's place, in metres of a projected map, is snapped to a cell of a declared grid, moved by a
-random number of whole cells, and brought back to the edge where that leaves the map. The move v of
-cells has probability proportional to exp(-theta q(v)), q(v) the length of v rounded up to a part in
-m = 4096 of a cell. For cells x and x' at a distance of d >= 1 cells q(y - x') - q(y - x) is at most
-d + 1/m <= d (1 + 1/m); so theta = epsilon step m / (m + 1) gives ratios of at most
-exp(epsilon step d): epsilon for every metre between two places, exactly, at a loss of a part in
-4096. All places of the plane have the same total weight, because the grid of moves has no end.
+A person's place, in metres of a projected map, is moved by planar Laplace noise, a vector v of
+density proportional to exp(-epsilon |v|). What is reported is the cell of a declared grid that this
+leads to, or the nearest cell of the map. The noise is added to the place itself and not to its
+cell: were the place snapped to the grid first, two places on both sides of a border, however near,
+would be as far apart as their cells, and the promise of epsilon for every metre would not hold.
 
-*Drawing.* k = G1 + G2 of two geometric variables has weight (k + 1) e^(-theta k), and gives one of
-8 (k + 1) numbers; of these 8 k are the moves whose larger coordinate is k (one, where k = 0). The
-others are drawn again, and a move is kept with probability exp(-theta (q - k)). Each step is exact,
-and none depends on where anybody is. Decision 0334.
+For places x and x' at a distance d, |y - x'| - |y - x| is at most d, so the densities of every
+point y differ by at most exp(epsilon d). Which cell y lies in, and that what is beyond the map
+counts as its edge, is read off y afterwards and adds nothing.
+
+*Drawing.* No float decides: the digits of v are revealed until the cell is certain, whatever the
+place, the origin and the step (`noise.planar`). Decision 0496.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,10 +30,7 @@ from sfumato.local.amounts import numbers_of
 from sfumato.local.level import level
 from sfumato.local.mechanism import LocalMechanism, tallied
 from sfumato.local.reports import Code, ReportLayout
-from sfumato.noise.discrete import geometric
-from sfumato.noise.entropy import BLOCK
-from sfumato.noise.exponential import exceed
-from sfumato.noise.selection import uniform_below
+from sfumato.noise.planar import PlanarVectors
 from sfumato.privacy.elementary import exp_up
 from sfumato.privacy.numbers import decimal_of, exact, positive
 
@@ -46,32 +42,31 @@ if TYPE_CHECKING:
     from sfumato.local.level import LocalEpsilon
     from sfumato.local.sketch import ReportSketch
     from sfumato.noise.entropy import Entropy
+    from sfumato.noise.planar import RevealedVector
     from sfumato.privacy.numbers import Number
-
-    Moves = NDArray[np.int64]
-
-PARTS = 1 << 12
-"""The parts of a cell that lengths are rounded up to: m."""
 
 MOST_CELLS = 1 << 24
 LEAST, MOST = Fraction(1, 1000), Fraction(20)
-_FINE = Fraction(1, 20)
-"""Where weights fall by less from cell to cell, cells are as good as points."""
-_LONGEST = 1 << 18
-"""Lengths of moves up to this many cells are reckoned in 64 bits."""
+_ROUNDING = 2.0**-48
+"""How far float64 errs in a few operations, relative to the largest number in them, at most."""
 
 
 class PlanarLaplace(LocalMechanism):
     """A random cell of a public grid, the likelier the nearer it is to the person's place.
 
-    *Guarantee*: epsilon times the distance, for any two places and any report: geo-
-    indistinguishability, epsilon per metre (or the unit that places are given in). It is no plain
-    LDP: places far apart can be told apart. A path of reports costs the sum of them.
-    *Sensitivity*: None to establish: places beyond the map count as the nearest cell of it.
-    *Error*: the distance r has mean about 2 / epsilon, variance 3 / epsilon^2 along each axis;
-    epsilon r is below 1.678 / 4.744 / 6.638 for 50 / 95 / 99 % where cells are small beside it.
-    *Edges*: coordinates must be projected, in one unit; degrees would make east shorter than north.
-    *Reference*: Andres, Bordenabe, Chatzikokolakis & Palamidessi 2013; decision 0334.
+    *Guarantee*: epsilon times the distance, for any two places and any report, however near to each
+    other or to a border of the grid: geo-indistinguishability, epsilon per metre (or the unit that
+    places are given in). It is no plain LDP: places far apart can be told apart. A path of reports
+    costs the sum of them.
+    *Sensitivity*: the distance between two places itself: the log of the noise's density changes by
+    at most epsilon for a unit of distance, in every direction. Places beyond the map count as the
+    nearest point of it, which brings no two places farther apart.
+    *Error*: the noise has mean length 2 / epsilon, variance 3 / epsilon^2 along each axis; epsilon
+    times its length is below 1.678 / 4.744 / 6.638 for 50 / 95 / 99 %. The middle of the reported
+    cell is at most step / sqrt 2 from where the noise leads, while that is on the map.
+    *Edges*: coordinates must be projected. Where a unit is longer along one axis than along the
+    other, as a degree is, `scale` has the length of each. Exact for all places that float64 holds.
+    *Reference*: Andres, Bordenabe, Chatzikokolakis & Palamidessi 2013; decision 0496.
     """
 
     name = "planar-laplace"
@@ -84,8 +79,11 @@ class PlanarLaplace(LocalMechanism):
         step: Number,
         cells: Sequence[int],
         epsilon: Number | LocalEpsilon,
+        scale: Sequence[Number] = (1, 1),
     ) -> None:
         self.level, self.step = level(epsilon), positive(step, "step")
+        self.scale = tuple(positive(one, "scale") for one in _pair(scale, "scale"))
+        """The length of one unit of each coordinate: of degrees, in metres, for example."""
         self.origin = tuple(exact(one, "origin") for one in _pair(origin, "origin"))
         self.cells = tuple(given.whole(one, "cells") for one in _pair(cells, "cells"))
         if min(self.cells) < 1 or math.prod(self.cells) > MOST_CELLS:
@@ -101,6 +99,7 @@ class PlanarLaplace(LocalMechanism):
                 f"epsilon times step is {float(self._each):g}; it must be between {LEAST} and "
                 f"{MOST}. Take a step of {float(1 / (10 * self._each / self.step)):.3g}, say.",
             )
+        self._steps = tuple(self.step / one for one in self.scale)
         self.layout = ReportLayout((Code("east", self.cells[0]), Code("north", self.cells[1])))
 
     def _asked(self) -> dict[str, Any]:
@@ -108,11 +107,16 @@ class PlanarLaplace(LocalMechanism):
             "origin": [decimal_of(one) for one in self.origin],
             "step": decimal_of(self.step),
             "cells": list(self.cells),
+            **(
+                {}
+                if set(self.scale) == {Fraction(1)}
+                else {"scale": [decimal_of(one) for one in self.scale]}
+            ),
         }
 
     @property
     def ratio(self) -> Fraction:
-        """What the chances of a report differ by between neighbouring cells, at most."""
+        """What the chances of a report differ by between places one step apart, at most."""
         return exp_up(self._each)
 
     @property
@@ -120,41 +124,57 @@ class PlanarLaplace(LocalMechanism):
         """The epsilon of a unit of distance, at most."""
         return float(self.level)
 
-    @property
-    def rate(self) -> Fraction:
-        """How fast the weight of a move falls with its length in cells: theta."""
-        return self._each * PARTS / (PARTS + 1)
-
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
         places = numbers_of(values, 2)
-        start, step = np.array([float(one) for one in self.origin]), float(self.step)
-        last = np.array(self.cells) - 1
-        own = np.clip(np.floor((places - start) / step), 0, last).astype(np.int64)
-        moved = np.clip(own + self.moves(len(own), entropy), 0, last)
-        rows = self.layout.empty(len(own))
-        rows["east"], rows["north"] = moved.T
+        rows = self.layout.empty(len(places))
+        rows["east"], rows["north"] = self._told(places, entropy).T
         return rows
 
-    def moves(self, count: int, entropy: Entropy) -> Moves:
-        """Draw so many moves, as numbers of cells east and north."""
-        found = [np.zeros((0, 2), dtype=np.int64)]
-        missing = count
-        while missing > 0:
-            found.append(self._trials(max(BLOCK, 3 * missing), entropy)[:missing])
-            missing -= len(found[-1])
-        return np.concatenate(found)
+    def _told(self, places: NDArray[np.float64], entropy: Entropy) -> NDArray[np.int64]:
+        """The cells that places are reported in, east and north."""
+        start, step = self._floats
+        end = [
+            float(low + step * many)
+            for low, step, many in zip(self.origin, self._steps, self.cells, strict=True)
+        ]
+        held = np.clip(places, start, end)  # to the nearest point of a fixed box
+        noise, each, last = PlanarVectors(len(held), entropy), float(self._each), self._last
+        middle = (held - start) / step + noise.values / each
+        margin = (np.abs(held) + np.abs(start)) / step * _ROUNDING
+        margin += (noise.errors[:, None] + np.abs(noise.values) * _ROUNDING) / each
+        lowest, highest = (
+            np.clip(np.floor(one), 0, last) for one in (middle - margin, middle + margin)
+        )
+        told = lowest.astype(np.int64)
+        for place in np.flatnonzero((lowest != highest).any(axis=1)).tolist():
+            told[place] = self._decided(held[place].tolist(), noise.exactly(place))
+        return told
 
-    def _trials(self, count: int, entropy: Entropy) -> Moves:
-        """The moves that so many trials give."""
-        scale = 1 / self.rate
-        far = (geometric(scale, count, entropy) + geometric(scale, count, entropy)).astype(np.int64)
-        drawn = uniform_below(8 * (far + 1), entropy)
-        kept = drawn < np.where(far > 0, 8 * far, 1)
-        far, moves = far[kept], _on_square(far[kept], drawn[kept])
-        beyond = _lengths(moves) - PARTS * far
-        rate = self.rate / PARTS
-        levels = beyond.astype(np.float64) * float(rate)
-        return moves[exceed(levels, lambda at: int(beyond[at]) * rate, entropy)]
+    def _decided(self, place: list[float], noise: RevealedVector) -> list[int]:
+        """The cell of one place, by as many digits of its noise as it takes."""
+        own = [
+            (Fraction(one) - low) / step
+            for one, low, step in zip(place, self.origin, self._steps, strict=True)
+        ]
+        while True:
+            enclosed = zip(own, noise.bounds(), self._last, strict=True)
+            cells = [
+                tuple(min(max(math.floor(at + end / self._each), 0), last) for end in ends)
+                for at, ends, last in enclosed
+            ]
+            if all(low == high for low, high in cells):
+                return [low for low, _ in cells]
+            noise.narrow()
+
+    @property
+    def _floats(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Origin and side of a cell along each axis, in the unit of places."""
+        start = np.array([float(one) for one in self.origin])
+        return start, np.array([float(one) for one in self._steps])
+
+    @property
+    def _last(self) -> tuple[int, int]:
+        return self.cells[0] - 1, self.cells[1] - 1
 
     def _count(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         return self._tally(rows, None)
@@ -178,38 +198,26 @@ class PlanarLaplace(LocalMechanism):
         """
         counts = self._own(sketch).tally
         east, north = np.nonzero(counts)
-        start, step = [float(one) for one in self.origin], float(self.step)
+        start, step = self._floats
         return pa.table(
             {
-                "east": start[0] + (east + 0.5) * step,
-                "north": start[1] + (north + 0.5) * step,
+                "east": start[0] + (east + 0.5) * step[0],
+                "north": start[1] + (north + 0.5) * step[1],
                 "reports": counts[east, north],
             }
         )
 
-    @cached_property
-    def _radii(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lengths of moves in order, and the probability of none longer."""
-        reach = math.ceil(25 / float(self.rate)) + 2
-        side = np.arange(reach + 1)
-        lengths = np.hypot(side[:, None], side[None, :])
-        # Each move east and north stands for all that differ from it by signs.
-        twins = np.where(side > 0, 2, 1)
-        weights = np.exp(-float(self.rate) * lengths) * np.multiply.outer(twins, twins)
-        order = np.argsort(lengths, axis=None)
-        masses = np.cumsum(weights.ravel()[order])
-        return lengths.ravel()[order], masses / masses[-1]
-
     def radius(self, confidence: float = 0.95) -> float:
-        """The distance, in the unit of places, within which a move stays with this probability."""
+        """A distance, in the unit of places, that reports stay within with this probability.
+
+        That is at least so, for every place, while the map has room: half the diagonal of a cell is
+        added to the noise's own distance.
+        """
         if not 0 < confidence < 1:
             raise ParameterError(
                 "parameter_out_of_range", "confidence must be between 0 and 1, as 0.95."
             )
-        if self.rate < _FINE:
-            return _quantile(confidence) / float(self.rate) * float(self.step)
-        lengths, below = self._radii
-        return float(lengths[np.searchsorted(below, confidence)]) * float(self.step)
+        return _quantile(confidence) / float(self.level.lower) + float(self.step) / math.sqrt(2)
 
     def _card(self) -> Card:
         line = (
@@ -220,8 +228,8 @@ class PlanarLaplace(LocalMechanism):
             "cells": f"{self.cells[0]:,} x {self.cells[1]:,}",
             "side of a cell": decimal_of(self.step),
             "epsilon of a unit": str(self.level),
-            "half of all reports are within": self.radius(0.5),
-            "95 % are within": self.radius(0.95),
+            "half of all reports, at least, are within": self.radius(0.5),
+            "95 %, at least, are within": self.radius(0.95),
         }
         return Card(line, facts)
 
@@ -244,23 +252,3 @@ def _quantile(confidence: float) -> float:
         else:
             high = middle
     return high
-
-
-def _on_square(far: Moves, drawn: Moves) -> Moves:
-    """Move number `drawn` of the 8 k whose larger coordinate is k: four sides of 2 k each."""
-    side, along = drawn // np.maximum(2 * far, 1), drawn % np.maximum(2 * far, 1) - far
-    east = np.choose(side, [far, -along, -far, along])
-    north = np.choose(side, [along, far, -along, -far])
-    return np.where((far > 0)[:, None], np.stack([east, north], axis=1), 0)
-
-
-def _lengths(moves: Moves) -> NDArray[Any]:
-    """The lengths of moves in parts of a cell, rounded up: ceil(PARTS sqrt(east^2 + north^2))."""
-    if len(moves) and int(np.abs(moves).max()) > _LONGEST:
-        squares = (moves.astype(object) ** 2).sum(axis=1) * PARTS**2
-        return np.array([math.isqrt(one - 1) + 1 if one else 0 for one in squares], dtype=object)
-    squares = (moves**2).sum(axis=1) * PARTS**2
-    found = np.ceil(np.sqrt(squares.astype(np.float64))).astype(np.int64)
-    # A root just above a whole number may have been rounded to it; none is rounded past one.
-    found += found**2 < squares
-    return np.asarray(found)

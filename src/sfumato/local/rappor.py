@@ -43,13 +43,17 @@ class Rappor(Oracle):
     groups, with hashes of its own. `epsilon` is that of the permanent bits, so of all reports ever
     made of them; `one_report` is that of one.
 
-    *Guarantee*: epsilon-LDP, epsilon = 2h log((1 - f/2) / (f/2)), for any number of reports, as
-    long as the client keeps its permanent bits for its value, and its cohort for good.
+    *Guarantee*: epsilon-LDP, epsilon = 2h log((1 - f/2) / (f/2)), for any number of reports about
+    one value that stays, as long as the client keeps its permanent bits for its value, and its
+    cohort for good. With permanent bits kept for each of several values it is epsilon for each
+    distinct value, between histories in which the same reports share a value, returns included.
+    Between other histories each report that differs adds up to `instant_epsilon`, which is large:
+    that, and when, a value changes or returns is not hidden.
     *Sensitivity*: None to establish: the filter of a person's one value has h bits at most.
     *Error*: Bits' shares have variance p*(1 - p*) / (N_j (q* - p*)^2) in a cohort of N_j; values
     are their least squares over all cohorts, whose variance is carried through, to first order.
-    *Edges*: At least as many bits in all cohorts as values. A changed value needs new permanent
-    bits and costs epsilon again.
+    *Edges*: At least as many bits in all cohorts as values. A changed value needs permanent bits of
+    its own and costs epsilon again, beside what the change itself shows.
     *Reference*: Erlingsson, Pihur & Korolova 2014.
     """
 
@@ -113,6 +117,12 @@ class Rappor(Oracle):
         """The epsilon of one report alone, h log(q*(1 - p*) / (p*(1 - q*))), rounded up."""
         ratio = self.often * (1 - self.seldom) / (self.seldom * (1 - self.often))
         return float(log_up(ratio**self.hashes))
+
+    @property
+    def instant_epsilon(self) -> float:
+        """What one report tells of its permanent bits, at most: all of them may differ."""
+        odds = max(self.q / self.p, (1 - self.p) / (1 - self.q)) if self.q < 1 else None
+        return float("inf") if odds is None else self.bits * float(log_up(odds))
 
     def channel(self) -> Channel:
         """The matrix of chances of permanent bits, a column for each cohort and set of bits."""

@@ -80,6 +80,19 @@ def _read(text: bytes) -> Point | None:
     return None if x is None else (x, y, 1, x * y % _P)
 
 
+def _read_prime_order(text: bytes) -> Point | None:
+    """A point that generates the group of prime order, in its one spelling; else nothing.
+
+    Every honest key and commitment is one. A key among the eight points of small order accepts one
+    signature for one message in eight at least, a commitment among them hides no secret number, and
+    implementations disagree about points with a part of small order.
+    """
+    point = _read(text)
+    if point is None or _same(point, _NEUTRAL) or not _same(_times(_ORDER, point), _NEUTRAL):
+        return None
+    return point
+
+
 def _hashed(*parts: bytes) -> int:
     return int.from_bytes(sha512(b"".join(parts)).digest(), "little") % _ORDER
 
@@ -109,7 +122,7 @@ def verify(public: bytes, message: bytes, signature: bytes) -> bool:
     """Whether the secret behind a public key has signed this message."""
     if len(public) != KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
-    key, committed = _read(public), _read(signature[:32])
+    key, committed = _read_prime_order(public), _read_prime_order(signature[:32])
     answer = int.from_bytes(signature[32:], "little")
     if key is None or committed is None or answer >= _ORDER:
         return False

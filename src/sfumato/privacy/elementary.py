@@ -132,3 +132,48 @@ def _artanh(value: Fraction, work: int) -> tuple[int, int]:
 
 def _scale(value: int, shift: int) -> Fraction:
     return Fraction(value, 1 << shift) if shift >= 0 else Fraction(value << -shift)
+
+
+def cos_sin(turns: Fraction, bits: int = BITS) -> tuple[tuple[Fraction, Fraction], ...]:
+    """Enclose cosine and sine of a part of a full turn, from 0 to a quarter: (low, high) each."""
+    work = bits + 16
+    pi_low, pi_high = _pi(work)
+    low = (2 * turns * pi_low).__floor__()
+    high = (2 * turns * pi_high).__ceil__()
+    slack = _scale(high - low, work)  # neither function moves faster than its argument
+    (cosine, error), (sine, _) = (_alternating(low, first, work) for first in (1, 2))
+    reach = _scale(error, work) + slack
+    return tuple(
+        (_scale(value, work) - reach, _scale(value, work) + reach) for value in (cosine, sine)
+    )
+
+
+def _alternating(value: int, first: int, work: int) -> tuple[int, int]:
+    """1 - x^2 / 2 + x^4 / 24 ... or, for `first` 2, x - x^3 / 6 ..., and a bound on its error.
+
+    For x up to 1.6 every term after the second is below a quarter of the one before it, so each is
+    off by less than 8 units of the last digit, and the terms left out by less than the last.
+    """
+    square = value * value >> work
+    term = 1 << work if first == 1 else value
+    total, order, terms = 0, first, 0
+    while abs(term) > 1:
+        total += term
+        term = -(term * square >> work) // (order * (order + 1))
+        order, terms = order + 2, terms + 1
+    return total, 8 * (terms + 2)
+
+
+@lru_cache(maxsize=32)
+def _pi(work: int) -> tuple[int, int]:
+    """Enclose pi 2^work by Machin's formula, 16 arctan(1/5) - 4 arctan(1/239)."""
+    guarded = work + 16
+    total = terms = 0
+    for factor, inverse in ((16, 5), (-4, 239)):
+        power, order = (1 << guarded) // inverse, 1
+        while power:
+            total += factor * (power // order if order % 4 == 1 else -(power // order))
+            power, order, terms = power // inverse**2, order + 2, terms + 1
+    # Each term is cut twice, and the terms left out sum to less than one unit.
+    error = 32 * (terms + 2)
+    return (total - error) >> 16, -((-total - error) >> 16)

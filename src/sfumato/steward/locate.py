@@ -79,9 +79,8 @@ def located(
     places = _read(source, names)
     scale = _scale(map_, unit)
     corner = np.array([map_.west, map_.south])
-    flat = Box(0.0, 0.0, *((np.array([map_.east, map_.north]) - corner) * scale))
-    told = _told((places - corner) * scale, flat, epsilon)
-    moved = np.round(told.places / scale + corner, 6 if unit == "degrees" else 2)
+    told = _told(places, map_, scale, epsilon)
+    moved = np.round(told.places, 6 if unit == "degrees" else 2)
     meter = told.meter
     facts = {
         "epsilon_per_metre": float(meter.epsilon), "places": meter.places,
@@ -99,15 +98,16 @@ def located(
     return release, int(outside.any(axis=1).sum())
 
 
-def _told(places: Reals, flat: Box, epsilon: Number) -> ToldLocations:
+def _told(places: Reals, box: Box, scale: Reals, epsilon: Number) -> ToldLocations:
     """Places with their noise, or a refusal in words of the map and not of the grid on it."""
     try:
-        return tell_locations(places, flat, epsilon=epsilon)
+        return tell_locations(places, box, epsilon=epsilon, scale=scale.tolist())
     except ParameterError as error:
         if error.code != "parameter_out_of_range":
             raise
-        wide = max(flat.east, flat.north)
-        least, most = epsilons_on(flat)
+        sides = np.array([box.east - box.west, box.north - box.south]) * scale
+        wide = sides.max()
+        least, most = epsilons_on(Box(0.0, 0.0, *sides))
         raise ParameterError(
             "parameter_out_of_range",
             f"On a map of {wide:,.0f} metres an epsilon for each metre can be from "

@@ -1,18 +1,14 @@
-"""The file of a pan-private counter: the collector's, seizable, replaced whole at every update.
+"""`sfumato pan`: make, update and read the file of a pan-private counter.
 
-It holds who has a place, random bits, and the answers that were given; nothing of the events. It is
-as long before anybody came as after. There is no table behind it, no vault and no ledger: what may
-be spent is written down when it is made, and an answer that was given is given again until
-something new has come. Decision 0411.
+There is no table behind the file, no vault and no ledger: what may be spent is written down when it
+is made, and an answer that was given is given again until something new has come. How it lies on
+the disk: `pan_mapping`. Decisions 0411, 0495.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,57 +16,30 @@ from sqlglot import exp
 
 from sfumato.engines.base import column as column_of
 from sfumato.engines.sources import open_source
-from sfumato.errors import BudgetError, InternalError, OutputError, ParameterError, SourceError
-from sfumato.files import PATIENCE_SECONDS, acquire_lock, check_target, whole
+from sfumato.errors import BudgetError, OutputError, ParameterError, SourceError
+from sfumato.files import check_target
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.numbers import positive
 from sfumato.stream.pan_heavy import PanPrivateHeavy
-from sfumato.stream.pan_private import PanState
-from sfumato.stream.pan_table import HeldBits, PeopleSample
+from sfumato.stream.pan_mapping import PanRecord, open_mapped, write_new
 from sfumato.system import needs_locks
-from sfumato.texts import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from sfumato.engines.sources import Source
     from sfumato.noise.entropy import Entropy
 
+__all__ = ["PanRecord", "load", "new", "read", "update", "update_all"]
+
 USUAL_SAMPLE = 100_000
 MOST_PLACES = 5_000_000
-"""The most people of a sample: the file, of some 25 letters each, is written at every update."""
+"""The most people of a sample: every update passes every place, about a second for a million."""
+MOST_READS = 100_000
+"""The most answers of a file, which has room for all of them from its beginning."""
 
-_FORMAT = "sfumato-pan-1"
 _NAME, _VISITS = "person", "visits"
-
-
-@dataclass(frozen=True)
-class PanRecord:
-    """What the file holds."""
-
-    method: PanPrivateHeavy
-    column: str
-    kind: str | None
-    """What the roll's column holds; visits must hold the same. None of files before it was kept."""
-    state: PanState
-    updates: int
-    answers: tuple[dict[str, Any], ...]
-    """Those given, the last last, each with how many updates it had seen."""
-
-    def to_json(self) -> dict[str, Any]:
-        """What it says of itself without places: who may know anything may know this."""
-        made = self.method
-        return {
-            "people": made.people,
-            "sample": made.size,
-            "at_least": made.at_least,
-            "epsilon": float(made.epsilon),
-            "output_epsilon": float(made.output_epsilon),
-            "reads": made.reads,
-            "reads_left": made.reads - len(self.answers),
-            "updates": self.updates,
-        }
 
 
 def new(
@@ -101,55 +70,76 @@ def new(
         people=max(len(names), 1), size=size, epsilon=state_epsilon,
         output_epsilon=told_epsilon, reads=reads, at_least=at_least,
     )  # fmt: skip
-    record = PanRecord(made, column, found.kind, made.begin(names, SystemEntropy()), 0, ())
-    _write(path, record, overwrite=False)
-    return record
-
-
-def update(path: Path, events: Source, column: str | None = None) -> PanRecord:
-    """Take in who came: a row for each visit."""
-    return update_all(path, [events], column)
-
-
-def update_all(path: Path, tables: Sequence[Source], column: str | None = None) -> PanRecord:
-    """Take in several tables of visits, all of them or none: all are read before any counts."""
-    with _turn(path):
-        found = load(path)
-        came = [_people(one, column or found.column, found.kind) for one in tables]
-        state = found.method.update(
-            found.state,
-            [name for one in came for name in one.names],
-            SystemEntropy(),
-            np.concatenate([one.visits for one in came]),
+    if made.reads > MOST_READS:
+        raise ParameterError(
+            "parameter_out_of_range", f"reads must be from 1 to {MOST_READS:,}, not {made.reads:,}."
         )
-        after = replace(found, state=state, updates=found.updates + len(tables))
-        _write(path, after, overwrite=True)
-    return after
+    write_new(path, made, column, found.kind, made.begin(names, SystemEntropy()))
+    return load(path)
+
+
+def update(
+    path: Path, events: Source, column: str | None = None, *, resume: bool = False
+) -> PanRecord:
+    """Take in who came: a row for each visit."""
+    return update_all(path, [events], column, resume=resume)
+
+
+def update_all(
+    path: Path, tables: Sequence[Source], column: str | None = None, *, resume: bool = False
+) -> PanRecord:
+    """Take in several tables of visits as one update; all are read before any counts.
+
+    An update that was stopped goes on with `resume` and the same tables; without tables its
+    remaining visits are left out.
+    """
+    with open_mapped(path) as file:
+        came = [_people(table, column or file.column, file.kind) for table in tables]
+        try:
+            file.method.update(
+                file.state,
+                [name for one in came for name in one.names],
+                SystemEntropy(),
+                np.concatenate([np.zeros(0, np.int64), *(one.visits for one in came)]),
+                resume=resume,
+            )
+        finally:
+            file.flush()
+        return file.record()
 
 
 def read(path: Path, entropy: Entropy | None = None) -> tuple[PanRecord, dict[str, Any]]:
     """The share of people who came as often as asked; the same again until more has come in."""
-    with _turn(path):
-        found = load(path)
-        if found.answers and found.answers[-1]["updates"] == found.updates:
-            return found, found.answers[-1]
-        if len(found.answers) == found.method.reads:
+    with open_mapped(path) as file:
+        if file.state.position:
+            raise ParameterError(
+                "pan_unfinished_read",
+                f"The last update of '{path.name}' stopped half-way. Give its tables again to "
+                "'sfumato pan update' with --resume, then read.",
+            )
+        record = file.record()
+        last = record.answers[-1] if record.answers else None
+        if last is not None and "share" in last and last["updates"] == record.updates:
+            return record, last
+        if len(record.answers) == record.method.reads:
             raise BudgetError(
                 "pan_reads_used",
-                f"All {found.method.reads:,} answers that '{path.name}' pays for were given. Make "
+                f"All {record.method.reads:,} answers that '{path.name}' pays for were given. Make "
                 "a new file with more reads, which begins at nobody.",
             )
-        told = found.method.tell(found.state, entropy or SystemEntropy())
-        answer = {
-            "share": told.share,
-            "sd": told.stddev,
-            "count": told.count,
-            "count_sd": told.stddev * told.people,
-            "updates": found.updates,
-        }
-        after = replace(found, answers=(*found.answers, answer))
-        _write(path, after, overwrite=True)  # on the disk before anybody sees it
-    return after, answer
+        # Paid for on the disk before noise is drawn: were it the other way round, an answer in the
+        # file that was never counted, and the next one, would be two for the price of one.
+        file.pay_answer(len(record.answers))
+        share = file.method.tell(file.state, entropy or SystemEntropy()).share
+        file.give_answer(len(record.answers), share)  # on the disk before anybody sees it
+        record = file.record()
+    return record, record.answers[-1]
+
+
+def load(path: Path) -> PanRecord:
+    """Read what the file says of itself; one that is not as it was written is refused."""
+    with open_mapped(path) as file:
+        return file.record()
 
 
 @dataclass(frozen=True)
@@ -202,77 +192,4 @@ def _check_new(path: Path) -> None:
             "output_exists",
             f"Cannot write '{path}': it exists, and a counter is never replaced. Choose another "
             "name.",
-        ) from None
-
-
-@contextmanager
-def _turn(path: Path) -> Iterator[None]:
-    """Let one process change the file at a time; a lock of its own, as the file is replaced."""
-    needs_locks("A file that several processes may update")
-    if not path.exists():
-        raise SourceError(
-            "pan_missing", f"There is no file '{path}'. Make one with 'sfumato pan new'."
-        )
-    handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if not acquire_lock(handle, seconds=PATIENCE_SECONDS):
-            raise InternalError(
-                "pan_in_use", f"Another process is updating '{path.name}'. Wait, and try again."
-            )
-        yield
-    finally:
-        os.close(handle)
-
-
-def _write(path: Path, record: PanRecord, *, overwrite: bool) -> None:
-    made, state = record.method, record.state
-    told = {
-        "format": _FORMAT,
-        "people": made.people,
-        "sample": made.size,
-        "at_least": made.at_least,
-        "epsilon": str(made.epsilon),
-        "output_epsilon": str(made.output_epsilon),
-        "reads": made.reads,
-        "column": record.column,
-        "kind": record.kind,
-        "updates": record.updates,
-        "answers": list(record.answers),
-        "key": state.sample.key.hex(),
-        "digests": state.sample.digests.astype("<u8").tobytes().hex(),
-        "tables": [one.to_record() for one in state.tables],
-    }
-    with whole(path, overwrite=overwrite, private=True) as temporary:
-        temporary.write_text(dumps(told) + "\n", encoding="utf-8")
-
-
-def load(path: Path) -> PanRecord:
-    """Read the file; one that is not as it was written is refused."""
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        if told["format"] != _FORMAT:
-            raise ValueError("another format")
-        made = PanPrivateHeavy(
-            people=told["people"], size=told["sample"], at_least=told["at_least"],
-            epsilon=Fraction(told["epsilon"]), output_epsilon=Fraction(told["output_epsilon"]),
-            reads=told["reads"],
-        )  # fmt: skip
-        digests = np.frombuffer(bytes.fromhex(told["digests"]), dtype="<u8").astype(np.uint64)
-        if len(digests) != made.size or len(told["answers"]) > made.reads:
-            raise ValueError("another size")
-        updates = [one["updates"] for one in told["answers"]] + [told["updates"]]
-        if updates != sorted(updates) or updates[0] < 0:
-            raise ValueError("answers of updates that never were")
-        tables = tuple(
-            HeldBits.from_record(one, table.size)
-            for one, table in zip(told["tables"], made.tables, strict=True)
-        )
-        state = PanState(PeopleSample(bytes.fromhex(told["key"]), digests), tables)
-        kind = None if told.get("kind") is None else str(told["kind"])
-        return PanRecord(made, str(told["column"]), kind, state, int(told["updates"]),
-                         tuple(dict(one) for one in told["answers"]))  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError, ParameterError):
-        raise SourceError(
-            "pan_unreadable",
-            f"'{path}' is not a file of 'sfumato pan', or it was damaged. Make a new one.",
         ) from None

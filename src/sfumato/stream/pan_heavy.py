@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import whole
 from sfumato.privacy.numbers import store
 from sfumato.stream.pan_private import PanPrivateDensity
-from sfumato.stream.pan_table import MOST_VISITS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +34,8 @@ class PanPrivateHeavy(PanPrivateDensity):
 
     def __post_init__(self) -> None:
         store(self, at_least=whole(self.at_least, "at_least", least=1))
-        if self.at_least > MOST_VISITS:
-            raise ParameterError(
-                "pan_visits_too_many",
-                f"At most {MOST_VISITS:,} visits can be asked about, not {self.at_least:,}.",
-            )
         super().__post_init__()
+        _ = self.tables  # which refuse more visits than a counter holds
 
     @property
     def rounds(self) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ on which it lies. Decision 0411.
 from __future__ import annotations
 
 import math
+from array import array
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -18,7 +19,7 @@ from sfumato.mechanisms.base import whole
 from sfumato.mechanisms.laplace import Geometric
 from sfumato.privacy.events import PureEvent
 from sfumato.privacy.numbers import store, store_positive
-from sfumato.stream.pan_table import HeldBits, PanTable, PeopleSample, check_epsilon
+from sfumato.stream.pan_table import PanCells, PanTable, PeopleSample, check_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,10 +32,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PanState:
-    """Who has a place, and what the places hold. All of it may be seized, once."""
+    """Who has a place, and what the places hold. All of it may be seized, once.
+
+    `update` changes it where it lies. `passed` counts in its one number the places that all updates
+    have gone through: an update that was stopped is known by the remainder, and goes on from there.
+    Every update passes every place, so that the number tells nothing of who came.
+    """
 
     sample: PeopleSample
-    tables: tuple[HeldBits, ...]
+    tables: tuple[PanCells, ...]
+    passed: memoryview
+
+    @property
+    def updates(self) -> int:
+        """How many updates have come to their end."""
+        return int(self.passed[0]) // len(self.sample.digests)
+
+    @property
+    def position(self) -> int:
+        """How many places an update that has not come to its end has passed; 0 where all have."""
+        return int(self.passed[0]) % len(self.sample.digests)
 
 
 @dataclass(frozen=True)
@@ -67,7 +84,9 @@ class PanPrivateDensity:
     the noise and that of a sample. Larger samples err less and cost no privacy.
     *Edges*: whether somebody is on the roll is not hidden. Who is not on it is not counted. A
     share may come out below 0 or above 1. One look: a copy of the state from another day is a
-    second one, and with two looks nothing is promised.
+    second one, and with two looks nothing is promised: bits of who did not come are equal in both,
+    so a bit that differs names a visitor with certainty, and the loss has no bound. Hence a state
+    is changed where it lies, one byte for each place.
     *Reference*: Dwork, Naor, Pitassi, Rothblum & Yekhanin 2010, section 3 and Theorem 3.1.
     """
 
@@ -133,27 +152,51 @@ class PanPrivateDensity:
             raise ParameterError(
                 "pan_roll_short", f"The roll has fewer than {self.size:,} different people."
             )
-        return PanState(sample, tuple(table.begin(entropy) for table in self.tables))
+        tables = tuple(table.begin(entropy) for table in self.tables)
+        return PanState(sample, tables, memoryview(array("Q", [0])))
 
     def update(
-        self, state: PanState, people: Sequence[str], entropy: Entropy, visits: object = None
-    ) -> PanState:
-        """Take in who came, each name as often as it stands there or as `visits` says."""
+        self,
+        state: PanState,
+        people: Sequence[str],
+        entropy: Entropy,
+        visits: object = None,
+        *,
+        resume: bool = False,
+    ) -> None:
+        """Take in who came, each name as often as it stands there or as `visits` says.
+
+        The state is changed where it lies, place by place. Of an update that was stopped the places
+        that it had passed hold its visits and the others do not: with the same people again and
+        `resume` it goes on with the others. Where it was killed between the two stores of a place,
+        the visits of one person are counted twice.
+        """
+        if state.position and not resume:
+            raise ParameterError(
+                "pan_unfinished",
+                f"The last update stopped after {state.position:,} of {self.size:,} places. Give "
+                "its tables again with --resume, which takes in the rest; with --resume and no "
+                "table the rest of it is left out.",
+            )
         places = state.sample.places(people)
         known = places >= 0
         times = np.ones(len(places), np.int64) if visits is None else np.asarray(visits, np.int64)
         counted = np.zeros(self.size, dtype=np.int64)
         np.add.at(counted, places[known], times[known])
-        parts = np.split(counted, np.cumsum([table.size for table in self.tables])[:-1])
-        tables = (
-            table.update(held, part, entropy)
-            for table, held, part in zip(self.tables, state.tables, parts, strict=True)
-        )
-        return PanState(state.sample, tuple(tables))
+        passed, done = state.passed, state.position
+
+        def count() -> None:
+            passed[0] += 1
+
+        for table, cells in zip(self.tables, state.tables, strict=True):
+            part, counted = counted[: table.size], counted[table.size :]
+            start = min(done, table.size)
+            table.update(cells, part, entropy, start=start, passed=count)
+            done -= start
 
     def tell(self, state: PanState, entropy: Entropy) -> PanEstimate:
         """One of the answers that are paid for."""
-        ones = np.array([int(held.bits.sum()) for held in state.tables])
+        ones = np.array([cells.ones for cells in state.tables])
         noisy: NDArray[np.int64] = self.output_noise.steps(ones, entropy)
         share = sum(
             weight * table.share(float(one))

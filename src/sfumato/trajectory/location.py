@@ -18,6 +18,8 @@ from sfumato.local.planar import LEAST, MOST, PlanarLaplace
 from sfumato.privacy.numbers import exact, positive
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     from sfumato.noise.entropy import Entropy
@@ -61,9 +63,12 @@ class ToldLocations(Shown):
     places: NDArray[np.float64]
     meter: LocationMeter
     radius95: float
+    """At least 95 % of places are within this distance of the true ones, while the map has room."""
 
     def _card(self) -> Card:
-        line = f"{len(self.places):,} places, 95 % within {self.radius95:g} of the true ones"
+        line = (
+            f"{len(self.places):,} places, at least 95 % within {self.radius95:g} of the true ones"
+        )
         return Card(line, {"meter": repr(self.meter)})
 
 
@@ -74,26 +79,29 @@ def epsilons_on(box: Box) -> tuple[float, float]:
 
 
 def tell_locations(
-    places: ArrayLike, box: Box, *, epsilon: Number, entropy: Entropy | None = None
+    places: ArrayLike,
+    box: Box,
+    *,
+    epsilon: Number,
+    scale: Sequence[float] = (1.0, 1.0),
+    entropy: Entropy | None = None,
 ) -> ToldLocations:
     """Tell the places of one person, (places, 2), within a declared box, by planar noise.
 
     `epsilon` is for each unit of distance and each place; the meter has what all cost. Coordinates
-    must be projected: degrees would make east shorter than north.
+    must be projected; of degrees `scale` has the length of one eastwards and of one northwards.
+    Noise is added to the places as they are given: nothing is rounded before.
     """
     each = positive(epsilon, "epsilon")
-    wide = max(box.east - box.west, box.north - box.south)
-    step = Fraction(wide).limit_denominator(10**6) / _CELLS
-    across, up = (
-        max(int(np.ceil(side / float(step))), 1)
-        for side in (box.east - box.west, box.north - box.south)
-    )
+    sides = (box.east - box.west) * scale[0], (box.north - box.south) * scale[1]
+    step = Fraction(max(sides)).limit_denominator(10**6) / _CELLS
+    across, up = (max(int(np.ceil(side / float(step))), 1) for side in sides)
     mechanism = PlanarLaplace(
-        [Fraction(box.west), Fraction(box.south)], step=step, cells=(across, up), epsilon=each
-    )
-    given = np.asarray(places, dtype=np.float64).reshape(-1, 2)
-    rows = mechanism.randomize(given, entropy).rows
+        [Fraction(box.west), Fraction(box.south)], step=step, cells=(across, up), epsilon=each,
+        scale=[Fraction(one) for one in scale],
+    )  # fmt: skip
+    rows = mechanism.randomize(np.asarray(places, dtype=np.float64).reshape(-1, 2), entropy).rows
     moved = np.stack([rows["east"], rows["north"]], axis=1).astype(np.float64)
-    at = np.array([box.west, box.south]) + (moved + 0.5) * float(step)
-    meter = LocationMeter(epsilon=each, places=len(given))
+    at = np.array([box.west, box.south]) + (moved + 0.5) * float(step) / np.array(scale)
+    meter = LocationMeter(epsilon=each, places=len(rows))
     return ToldLocations(places=at, meter=meter, radius95=mechanism.radius(0.95))

@@ -1,4 +1,4 @@
-"""One source, one population: a table under another name, or a copy of it, gets no fresh budget.
+"""One source, one population, within one vault: no other name or copy of it gets a fresh budget.
 
 What is kept of a source are names that reveal nothing: digests of its paths or of its catalogue's
 names, and a keyed fingerprint of its rows. Decisions 0170, 0173.

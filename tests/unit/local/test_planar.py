@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError
-from sfumato.local.planar import PARTS, PlanarLaplace, _lengths, _on_square, _quantile
+from sfumato.local import planar
+from sfumato.local.planar import PlanarLaplace, _quantile
+from sfumato.noise.planar import PlanarVectors
+from sfumato.privacy.elementary import log_up
 from sfumato.testing.entropy import SeededEntropy
 
 
@@ -22,73 +25,105 @@ def made(epsilon: str = "1", step: str = "1", cells: tuple[int, int] = (9, 9)) -
 def test_the_published_distances() -> None:
     told = [1.67835, 4.74386, 6.63835]
     assert [_quantile(one) for one in (0.5, 0.95, 0.99)] == pytest.approx(told, abs=5e-6)
-    fine = made("0.001", "10", (100, 100))
+    fine = made("0.001", "1", (100, 100))
     assert [fine.radius(one) * 0.001 for one in (0.5, 0.95, 0.99)] == pytest.approx(told, rel=1e-3)
-    # By cells, not by points: the same where they are small beside the noise.
-    cells = made("0.06")
-    assert [cells.radius(one) * 0.06 for one in (0.5, 0.95, 0.99)] == pytest.approx(told, rel=0.02)
 
 
-def test_moves_have_the_published_moments() -> None:
-    moves = made("0.1").moves(60_000, SeededEntropy(5)) * 0.1
-    radii = np.hypot(*moves.T)
+@pytest.mark.parametrize("step", ["0.1", "1", "15"])
+def test_so_many_reports_are_within_the_stated_radius(step: str) -> None:
+    """For every place in a cell; where cells are small beside the noise nearly by that number."""
+    oracle = made("1", step, (300, 300))
+    side, count = float(step), 60_000
+    for corner in ((0.0, 0.0), (0.5, 0.5), (0.3, 0.999)):
+        place = (np.array([150, 150]) + corner) * side
+        rows = oracle.randomize(np.tile(place, (count, 1)), SeededEntropy(4)).rows
+        middles = np.stack([rows["east"] + 0.5, rows["north"] + 0.5], axis=1) * side
+        radii = np.hypot(*(middles - place).T)
+        for share in (0.5, 0.95, 0.99):
+            within = (radii <= oracle.radius(share)).mean()
+            assert within > share - 5 * math.sqrt(share * (1 - share) / count)
+            if step == "0.1":
+                assert within < share + 0.03
+
+
+def test_noise_has_the_published_moments() -> None:
+    vectors = PlanarVectors(60_000, SeededEntropy(5)).values
+    radii = np.hypot(*vectors.T)
     assert radii.mean() == pytest.approx(2, rel=0.02)
-    assert moves.var(axis=0) == pytest.approx([3, 3], rel=0.05)
+    assert vectors.var(axis=0) == pytest.approx([3, 3], rel=0.05)
+    assert np.corrcoef(np.abs(vectors).T)[0, 1] > 0.1  # a length for both coordinates together
     # Planar, not two Laplaces side by side: no direction is longer than another.
-    diagonal = np.abs(moves @ [1, 1]) / math.sqrt(2)
-    assert diagonal.mean() == pytest.approx(np.abs(moves[:, 0]).mean(), rel=0.03)
+    diagonal = np.abs(vectors @ [1, 1]) / math.sqrt(2)
+    assert diagonal.mean() == pytest.approx(np.abs(vectors[:, 0]).mean(), rel=0.03)
 
 
-def test_every_move_of_a_square_comes_once() -> None:
-    for size in (1, 2, 5):
-        moves = _on_square(np.full(8 * size, size), np.arange(8 * size))
-        assert len({tuple(one) for one in moves.tolist()}) == 8 * size
-        assert (np.abs(moves).max(axis=1) == size).all()
-    assert _on_square(np.array([0]), np.array([0])).tolist() == [[0, 0]]
+@pytest.mark.parametrize("place", [(0.0, 0.0), (4.5, 4.999), (5.0, 5.0), (7.3, 1e-300)])
+def test_exact_digits_decide_as_floats_do(
+    place: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same digits lead to the same cell, whether one or all are decided by exact arithmetic."""
+    oracle, places = made("0.7", "1/3", (40, 40)), np.tile(place, (200, 1))
+    first = oracle.randomize(places, SeededEntropy(11)).rows
+    monkeypatch.setattr(planar, "_ROUNDING", 1e9)
+    assert (oracle.randomize(places, SeededEntropy(11)).rows == first).all()
 
 
-def test_lengths_are_rounded_up_exactly() -> None:
-    usual = [[0, 0], [1, 0], [3, 4], [1, 1], [1 << 18, (1 << 18) - 1], [7, 24]]
-    # Their lengths are so little above a whole number of parts that a float says it is that.
-    moves = np.array([*usual, [130966, 25970], [151151, 1224], [150818, 18497]])
-    exact = [
-        math.isqrt(PARTS**2 * (a * a + b * b) - 1) + 1 if a or b else 0 for a, b in moves.tolist()
-    ]
-    assert _lengths(moves).tolist() == exact
-    far = moves * (1 << 10)
-    exact = [
-        math.isqrt(PARTS**2 * (a * a + b * b) - 1) + 1 if a or b else 0 for a, b in far.tolist()
-    ]
-    assert _lengths(far).tolist() == exact
+def test_a_scale_is_the_length_of_a_unit_along_each_axis() -> None:
+    plain = PlanarLaplace((8, 16), step=2, cells=(40, 50), epsilon="0.3")
+    scaled = PlanarLaplace((2, 64), step=2, cells=(40, 50), epsilon="0.3", scale=(4, "1/4"))
+    places = np.tile([33.7, 40.1], (500, 1))
+    first = plain.randomize(places, SeededEntropy(3))
+    second = scaled.randomize(places * [0.25, 4], SeededEntropy(3))
+    assert (first.rows == second.rows).all()
+    assert sf.local.from_json(scaled.to_json()) == scaled
+    assert scaled != plain
+    middles = scaled.reported(scaled.sketch(second)).to_pylist()
+    assert all((row["east"] * 4 - 9) % 2 == 0 for row in middles)
+    assert all((row["north"] / 4 - 17) % 2 == 0 for row in middles)
 
 
-def test_no_two_places_differ_by_more_than_their_distance() -> None:
-    """The weights of moves, for all triples of cells within reach of each other."""
-    reach = 7
-    grid = np.array(list(product(range(-reach, reach + 1), repeat=2)))
-    lengths = dict(zip(map(tuple, grid.tolist()), _lengths(grid).tolist(), strict=True))
-    rate = made().rate
-    worst = 0.0
-    for other in product(range(4), repeat=2):
-        if other == (0, 0):
-            continue
-        for (east, north), length in lengths.items():
-            moved = lengths.get((east - other[0], north - other[1]))
-            if moved is not None:
-                # In epsilon of a cell, over the distance.
-                told = rate * (moved - length) / PARTS / _exactly(other)
-                worst = max(worst, float(told))
-                assert told <= 1
-    assert worst > 0.999
+def test_what_is_enclosed_is_what_floats_say() -> None:
+    vectors = PlanarVectors(300, SeededEntropy(12))
+    for at in range(300):
+        exact = vectors.exactly(at)
+        for narrowed in range(2):
+            for value, (low, high) in zip(vectors.values[at], exact.bounds(), strict=True):
+                assert low <= high
+                assert high - low < Fraction(1, 2**50)
+                assert abs(Fraction(float(value)) - low) <= Fraction(float(vectors.errors[at]))
+            before = exact.bounds()
+            if narrowed == 0:
+                exact.narrow()
+        for (low, high), (low_before, high_before) in zip(exact.bounds(), before, strict=True):
+            assert low_before <= low <= high <= high_before
 
 
-def _exactly(move: tuple[int, ...]) -> Fraction:
-    """A rational just below the length of a move."""
-    size = 10**12
-    return Fraction(math.isqrt((move[0] ** 2 + move[1] ** 2) * size**2), size)
+@pytest.mark.parametrize("rest", [0, 1])
+def test_a_border_within_the_first_digits_is_decided_by_further_ones(rest: int) -> None:
+    """The digits of U after the first 63 say on which side of the border the noise ends."""
+
+    class _Tied(SeededEntropy):
+        """Exponentials of U = 1/2, due east; all further digits are zeros or ones."""
+
+        further = 0
+
+        def words(self, count: int) -> Any:
+            found = super().words(count)
+            self.drawn = getattr(self, "drawn", 0) + 1
+            found[:] = {1: 1 << 63, 3: 1 << 63, 5: 0}.get(self.drawn, rest * (2**64 - 1))
+            self.further += self.drawn > 5
+            return found
+
+    # E lies between 2 log 2 - 2^-61 and 2 log 2; the border is in the middle of that.
+    noise = 2 * log_up(Fraction(2), 200) - Fraction(1, 2**62)
+    oracle = PlanarLaplace((noise - 5, "-4.5"), step=1, cells=(9, 9), epsilon=1)
+    entropy = _Tied(1)
+    rows = oracle.randomize([[0.0, 0.0]], entropy).rows
+    assert (int(rows["east"][0]), int(rows["north"][0])) == (4 if rest else 5, 4)
+    assert entropy.further
 
 
-def test_places_are_snapped_and_kept_on_the_map() -> None:
+def test_places_are_told_by_cells_and_kept_on_the_map() -> None:
     oracle = PlanarLaplace((1000, 2000), step=50, cells=(4, 3), epsilon="0.3")
     reports = oracle.randomize([[1010, 2010], [1199, 2149], [-1e9, 1e9]], SeededEntropy(2))
     assert [tuple(one) for one in reports.rows.tolist()] == [(0, 0), (3, 2), (0, 2)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b32decode
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,6 +67,14 @@ def test_who_signs_a_changed_round_anew_makes_another_id(tmp_path: Path) -> None
     first = declared(tmp_path / "a.toml", opens="2027-01-01")
     second = declared(tmp_path / "b.toml", opens="2027-01-01")
     assert first.id != second.id  # type: ignore[attr-defined]
+
+
+def test_an_id_is_the_whole_digest(tmp_path: Path) -> None:
+    """A collector who can find two rounds of one id shows one and asks the other."""
+    made = new_round(tmp_path / "a.toml", "Do you smoke?", ("yes", "no"), epsilon=1)
+    digest = b32decode(made.id.upper() + "====")
+    assert digest == sha256(made.message()).digest()
+    assert len(digest) * 8 == 256
 
 
 def test_spaces_and_comments_do_not_matter(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.local import signing
 from sfumato.local.signing import public_key, sign, verify
 
 # RFC 8032, section 7.1: tests 1, 2, 3 and SHA(abc): secret, public, message, signature.
@@ -73,3 +74,70 @@ def test_another_message_another_key_and_no_signature_are_refused() -> None:
     order = 2**252 + 27742317777372353535851937790883648493
     raised = int.from_bytes(SIGNED[32:], "little") + order
     assert not verify(PUBLIC, b"a round", SIGNED[:32] + raised.to_bytes(32, "little"))
+
+
+# The eight points whose order divides 8, then their second spellings (y + p, or -0 for x), as in
+# the appendix of "Taming the many EdDSAs" (Chalkias, Garillot & Nikolaenko 2020).
+SMALL_ORDER = [
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0000000000000000000000000000000000000000000000000000000000000080",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+]
+NON_CANONICAL = [
+    "0100000000000000000000000000000000000000000000000000000000000080",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+]
+
+
+@pytest.mark.parametrize("point", SMALL_ORDER + NON_CANONICAL)
+def test_a_key_of_small_order_signs_nothing(point: str) -> None:
+    """Under such a key, R = s B is a signature of one message in eight, or of all of them."""
+    key = bytes.fromhex(point)
+    commitment = public_key(SECRET)  # s B for the secret number s
+    answer = signing._expanded(SECRET)[0] % signing._ORDER
+    forged = commitment + answer.to_bytes(32, "little")
+    assert not any(verify(key, bytes([at]), forged) for at in range(64))
+
+
+@pytest.mark.parametrize("point", SMALL_ORDER + NON_CANONICAL)
+def test_a_commitment_of_small_order_is_no_signature(point: str) -> None:
+    """The holder of a key can make them; other implementations disagree about accepting them."""
+    commitment = bytes.fromhex(point)
+    number = signing._expanded(SECRET)[0]
+    for at in range(64):
+        answer = signing._hashed(commitment, PUBLIC, bytes([at])) * number % signing._ORDER
+        assert not verify(PUBLIC, bytes([at]), commitment + answer.to_bytes(32, "little"))
+
+
+@pytest.mark.parametrize("point", SMALL_ORDER[1:])
+def test_a_key_with_a_part_of_small_order_signs_nothing(point: str) -> None:
+    """Its holder can sign with it; whether others accept depends on how they check."""
+    torsion = signing._read(bytes.fromhex(point))
+    honest = signing._read(PUBLIC)
+    assert torsion is not None
+    assert honest is not None
+    key = signing._written(signing._plus(honest, torsion))
+    number = signing._expanded(SECRET)[0]
+    for at in range(64):
+        challenge = signing._hashed(SIGNED[:32], key, bytes([at]))
+        once = signing._hashed(signing._expanded(SECRET)[1], b"a round")
+        answer = (once + challenge * number) % signing._ORDER
+        assert not verify(key, bytes([at]), SIGNED[:32] + answer.to_bytes(32, "little"))
+
+
+def test_the_eight_points_are_all_of_small_order() -> None:
+    points = [signing._read(bytes.fromhex(text)) for text in SMALL_ORDER]
+    assert all(
+        point is not None and signing._same(signing._times(8, point), signing._NEUTRAL)
+        for point in points
+    )
+    assert len(set(SMALL_ORDER)) == 8
