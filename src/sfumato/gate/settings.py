@@ -22,6 +22,8 @@ class Limits:
     """Requests that one token may make a second, in the long run."""
     at_once: int = 1000
     """Requests that one token may make in one go."""
+    reports_per_hour: int = 300
+    """Survey reports that one address may send to a round in an hour."""
     pipelined: int = 16
     """Requests of one connection that wait for the replies to those before."""
     header_bytes: int = 16 * 1024
@@ -43,6 +45,7 @@ class Limits:
             waiting=-(-self.waiting // processes),
             per_second=self.per_second / processes,
             at_once=-(-self.at_once // processes),
+            reports_per_hour=-(-self.reports_per_hour // processes),
         )
 
 
