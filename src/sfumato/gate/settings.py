@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sfumato.errors import ParameterError
+
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
@@ -36,6 +38,13 @@ class Limits:
     """How long a connection is held on which nothing is asked."""
     ending_seconds: float = 30.0
     """How long a server that is to end waits for what it works on."""
+
+    def __post_init__(self) -> None:
+        if self.reports_per_hour < 1:
+            raise ParameterError(
+                "reports_per_hour_wrong",
+                f"--reports-per-hour must be at least 1, not {self.reports_per_hour}.",
+            )
 
     def among(self, processes: int) -> Limits:
         """What each of several processes takes on, so that all together take on this."""
