@@ -71,11 +71,12 @@ def test_a_known_browser_has_few_tries_and_only_for_its_own_name(console: Consol
     assert alice.send(SIGN_IN, name="alice", password=PASSWORD).status == 303
     assert alice.send("/console/sign-out", page="/console").status == 303
     word = alice.word(SIGN_IN)
-    for name in ("alice", "owner"):
+    for n in range(80):
+        guess(console, f"127.0.5.{n + 1}", 1)
+    for name, granted in (("alice", 5), ("owner", 0)):
         wrong = {"name": name, "password": "wrong password"}
         tried = [alice.send(SIGN_IN, word=word, **wrong).status for _ in range(7)]
-        assert tried == [403] * 5 + [429] * 2
-    assert console.stranger("127.0.0.88").send(SIGN_IN, **OWNER).status == 303
+        assert tried == [403] * granted + [429] * (7 - granted)
 
 
 def test_a_signed_in_owner_changes_the_password_while_strangers_guess(console: Console) -> None:
@@ -107,7 +108,7 @@ def test_a_flood_from_one_address_leaves_the_owner_a_turn(console: Console) -> N
     over = threading.Event()
 
     def flood(n: int) -> list[int]:
-        heard = []
+        heard: list[int] = []
         while not over.is_set():
             wrong = {"name": f"somebody {n} {len(heard)}", "password": "wrong password"}
             heard.append(stranger.send(SIGN_IN, word=word, **wrong).status)
