@@ -165,7 +165,8 @@ def _serve(
 
     try:
         from sfumato.gate.round_server import RoundServer
-        from sfumato.gate.serving import Limits, Listening
+        from sfumato.gate.serving import Listening
+        from sfumato.gate.settings import Limits
     except ModuleNotFoundError as missing:
         raise not_installed(missing) from None
 
