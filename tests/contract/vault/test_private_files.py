@@ -1,4 +1,4 @@
-"""Whatever is written for a vault may be read by its operator alone, also where the umask is lax."""
+"""What is written for a vault can be read by its operator alone, whatever the umask."""
 
 from __future__ import annotations
 
