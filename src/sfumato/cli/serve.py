@@ -52,7 +52,6 @@ def serve(
 
     Examples:
         sfumato serve --vault clinic
-        sfumato serve --vault clinic --port 0 --check
         sfumato serve --vault clinic --port 0 --processes 2 --check
     """
     gate = serving()
@@ -67,8 +66,8 @@ def serve(
         key=key,
         data=data,
     )
-    _check_processes(processes)
     limits = gate.Limits(reports_per_hour=reports_per_hour)
+    _check_processes(processes)
     if processes > 1 and not check:
         gate.answer_in(
             processes,

@@ -166,13 +166,11 @@ def _serve(
     try:
         from sfumato.gate.round_server import RoundServer
         from sfumato.gate.serving import Listening
-        from sfumato.gate.settings import Limits
     except ModuleNotFoundError as missing:
         raise not_installed(missing) from None
 
     with closing(Collection(file)) as collection:
-        limits = Limits(reports_per_hour=reports_per_hour)
-        server = RoundServer(collection, Listening(**place), limits=limits)
+        server = RoundServer(collection, Listening(**place), reports_per_hour)
 
         def ready() -> None:
             told = {"url": server.url, "page": server.page, "results": f"{server.page}/results"}

@@ -21,11 +21,14 @@ class RoundServer(GateServer):
         self,
         collection: Collection,
         listening: Listening,
-        *,
-        limits: Limits = Limits(),  # noqa: B008  it cannot change
+        reports_per_hour: int = Limits.reports_per_hour,
     ) -> None:
         collection.ways  # noqa: B018  a round that nobody could answer is not served
         asked = collection.round.id
         known = {asked: collection}
-        super().__init__(partial(survey_site, known.get, home=asked), listening, limits=limits)
+        super().__init__(
+            partial(survey_site, known.get, home=asked),
+            listening,
+            limits=Limits(reports_per_hour=reports_per_hour),
+        )
         self.page = f"{self.url}/survey/{asked}"

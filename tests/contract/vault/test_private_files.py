@@ -66,7 +66,7 @@ def use(vault: Vault, home: Path) -> None:
     vault.add("people", home / "people.csv", home / "people.toml", epsilon=8)
     (home / "more.csv").write_text("age\n" + "\n".join(map(str, range(90))) + "\n")
     kind = sf.Schema.load(home / "people.toml").columns[1]
-    vault.add("more", home / "more.csv", sf.Schema("more", [kind]), epsilon=1)
+    vault.add("more", home / "more.csv", sf.Schema("more", (kind,)), epsilon=1)
     vault.people.add("ann", "permanent-staff", epsilon=3, population="people", operator="me")
     vault.tokens.holder(vault.tokens.new("ann", operator="me"))
     answer = vault.query(COUNT, epsilon=0.1, principal="ann", request_id="r")

@@ -180,8 +180,7 @@ def test_a_round_that_is_served_alone_limits_broken_reports_too(tmp_path: Path) 
     """Each of them is counted on disk, so a flood of them would wear it out."""
     asked = new_round(tmp_path / "smoking.toml", "Do you smoke?", ("yes", "no"), epsilon=1)
     with closing(Collection(tmp_path / "smoking.toml")) as collection:
-        limits = Limits(reports_per_hour=10)
-        server = RoundServer(collection, Listening(port=0), limits=limits)
+        server = RoundServer(collection, Listening(port=0), reports_per_hour=10)
         with running(server):
             client = Client(server.url, source="127.0.0.66")
             bodies = [{"reports": "none"}, {"reports": []}, b"{"]
