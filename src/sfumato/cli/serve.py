@@ -25,6 +25,7 @@ _PROCESSES = "In how many processes to answer; about one for each core."
 _DATA = "A folder from which an owner may add data sets by a request; else none may be added so."
 _MOST_PROCESSES = 64
 _REPORTS = "Survey reports that a round takes from one address in an hour."
+_CHECK = "Only say whether it could start, and leave."
 _LINK = "Print a link for the owner though one has a token."
 
 
@@ -39,9 +40,7 @@ def serve(
     owner_link: Annotated[bool, option(None, _LINK, "--owner-link")] = False,
     processes: Annotated[int, option("N", _PROCESSES)] = 1,
     reports_per_hour: Annotated[int, option("N", _REPORTS)] = 300,
-    check: Annotated[
-        bool, option(None, "Only say whether it could start, and leave.", "--check")
-    ] = False,
+    check: Annotated[bool, option(None, _CHECK, "--check")] = False,
     vault: VaultFolder = Path(),
     as_json: Json = False,
 ) -> None:
@@ -52,6 +51,7 @@ def serve(
 
     Examples:
         sfumato serve --vault clinic
+        sfumato serve --vault clinic --port 0 --check
         sfumato serve --vault clinic --port 0 --processes 2 --check
     """
     gate = serving()
