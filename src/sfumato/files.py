@@ -291,9 +291,9 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def write_text(path: Path, text: str, *, overwrite: bool = False) -> None:
+def write_text(path: Path, text: str, *, overwrite: bool = False, private: bool = False) -> None:
     """Write a text file whole or not at all."""
-    with whole(path, overwrite=overwrite) as temporary:
+    with whole(path, overwrite=overwrite, private=private) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -1,10 +1,11 @@
-"""Texts that others read: JSON without NaN and infinity, shares, words without passwords."""
+"""Texts that others read: JSON without NaN and infinity, shares, words without secrets."""
 
 from __future__ import annotations
 
 import json
 import re
 from math import isfinite
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
@@ -76,6 +77,27 @@ def without_passwords(words: str) -> str:
     """Words that may quote an address, with its password hidden."""
     plain = words if not _SECRET.search(unquote(words)) else unquote(words)
     return _STRAY.sub(HIDDEN, _SECRET.sub(_hidden, plain))
+
+
+# A path in quotes may have spaces; one without ends at the first.
+_QUOTED_PLACE = re.compile(r"(?<=')/[^'\n]+(?=')")
+_PLACE = re.compile(r"(?<![\w/.:~'-])/[^\s'\"<>,;:()]+")
+
+
+def without_places(words: str) -> str:
+    """Words that may quote absolute paths of this machine, with the last name of each alone.
+
+    Whoever asks from elsewhere can do nothing with a path, and learns from it who runs the server
+    and where its data lies. A path that begins with no folder of this machine, such as that of a
+    page, stays.
+    """
+    return _PLACE.sub(_last_name, _QUOTED_PLACE.sub(_last_name, words))
+
+
+def _last_name(found: re.Match[str]) -> str:
+    path = PurePosixPath(found[0])
+    is_ours = len(path.parts) > 1 and Path(*path.parts[:2]).exists()
+    return path.name if is_ours else found[0]
 
 
 def _hidden(found: re.Match[str]) -> str:

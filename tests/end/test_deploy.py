@@ -49,6 +49,40 @@ def test_the_container_copies_what_there_is() -> None:
             assert not any(one.startswith(("/", "..")) for one in sources)
 
 
+def test_the_base_image_has_no_default_and_every_stage_begins_with_it() -> None:
+    lines = CONTAINER.read_text().splitlines()
+    assert [line for line in lines if line.startswith("FROM")] == ["FROM ${BASE}"]
+    # An ARG above FROM is known to FROM alone; the one below brings it into the build.
+    assert [line for line in lines if line.startswith("ARG")] == ["ARG BASE", "ARG BASE"]
+
+
+@pytest.mark.parametrize(
+    ("base", "is_built"),
+    [
+        (f"docker.io/library/python@sha256:{'0a' * 32}", True),
+        (f"docker.io/library/python:3.12-slim@sha256:{'0a' * 32}", True),
+        ("docker.io/library/python:3.12-slim", False),
+        ("python", False),
+        ("", False),
+        (f"python@sha256:{'0a' * 31}", False),
+        (f"python@sha256:{'0a' * 32}:latest", False),
+        ("python@sha256:...", False),
+    ],
+)
+def test_the_build_refuses_a_base_image_without_a_digest(base: str, *, is_built: bool) -> None:
+    """The first step of the build, run as the build runs it."""
+    first = next(line for line in CONTAINER.read_text().splitlines() if line.startswith("RUN"))
+    done = subprocess.run(
+        ["/bin/sh", "-c", first.removeprefix("RUN ")],
+        env={"BASE": base, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode == 0) == is_built
+    assert ("by its digest" in done.stderr) != is_built
+
+
 def test_neither_recipe_runs_as_root() -> None:
     assert re.search(r"^USER sfumato$", CONTAINER.read_text(), re.MULTILINE)
     assert re.search(r"^User=sfumato$", UNIT.read_text(), re.MULTILINE)

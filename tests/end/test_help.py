@@ -216,7 +216,7 @@ def test_there_is_a_script_for_the_shell(shell: str) -> None:
 
 def test_the_script_is_shown_to_the_shell_that_asks() -> None:
     done = subprocess.run(
-        ["bash", "-c", f"{COMMAND} --show-completion; true"],
+        ["bash", "-c", f"{shlex.quote(str(COMMAND))} --show-completion; true"],
         capture_output=True,
         text=True,
         timeout=60,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -37,7 +38,7 @@ COMMANDS = [
 
 def sh(words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["/bin/sh", "-c", f"{COMMAND} {words}"],
+        ["/bin/sh", "-c", f"{shlex.quote(str(COMMAND))} {words}"],
         capture_output=True,
         text=True,
         cwd=cwd,

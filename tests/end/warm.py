@@ -41,8 +41,12 @@ LOADED = (
     "sfumato.vault.protection",
     "sfumato.vault.vault",
 )
+# A '#!' line ends at the first space of Python's path, so the shell starts it; for Python the
+# second and third line are one string.
 CALLER = """\
-#!{python} -IS
+#!/bin/sh
+'''exec' "{python}" -IS "$0" "$@"
+' '''
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as called:
     called.connect({address!r})

@@ -24,6 +24,8 @@ _PROXY = "Be reached from this proxy alone, which encrypts; repeatable."
 _PROCESSES = "In how many processes to answer; about one for each core."
 _DATA = "A folder from which an owner may add data sets by a request; else none may be added so."
 _MOST_PROCESSES = 64
+_REPORTS = "Survey reports that a round takes from one address in an hour."
+_CHECK = "Only say whether it could start, and leave."
 _LINK = "Print a link for the owner though one has a token."
 
 
@@ -37,9 +39,8 @@ def serve(
     data: Annotated[Path | None, option("DIR", _DATA)] = None,
     owner_link: Annotated[bool, option(None, _LINK, "--owner-link")] = False,
     processes: Annotated[int, option("N", _PROCESSES)] = 1,
-    check: Annotated[
-        bool, option(None, "Only say whether it could start, and leave.", "--check")
-    ] = False,
+    reports_per_hour: Annotated[int, option("N", _REPORTS)] = 300,
+    check: Annotated[bool, option(None, _CHECK, "--check")] = False,
     vault: VaultFolder = Path(),
     as_json: Json = False,
 ) -> None:
@@ -65,18 +66,20 @@ def serve(
         key=key,
         data=data,
     )
+    limits = gate.Limits(reports_per_hour=reports_per_hour)
     _check_processes(processes)
     if processes > 1 and not check:
         gate.answer_in(
             processes,
             partial(open_vault, vault),
             listening,
+            limits=limits,
             owner_link=owner_link,
             ready=partial(_tell, vault, as_json=as_json),
         )
         return
     with open_vault(vault) as opened:
-        server = gate.VaultServer(opened, listening, owner_link=owner_link)
+        server = gate.VaultServer(opened, listening, limits=limits, owner_link=owner_link)
 
         def ready() -> None:
             _tell(vault, server.url, server.owner_link, as_json=as_json)

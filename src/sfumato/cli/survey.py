@@ -48,6 +48,9 @@ _Key = Annotated[Path | None, option("FILE", "serve: the certificate's key.")]
 _Check = Annotated[
     bool, option(None, "serve: only say whether it could start, and leave.", "--check")
 ]
+_PerHour = Annotated[
+    int, option("N", "serve: reports that a round takes from one address in an hour.")
+]
 _Page = Annotated[
     Path | None, option("FILE.html", "close, estimate: write a page.", rich_help_panel=OUTPUT)
 ]
@@ -68,6 +71,7 @@ def survey(
     behind_proxy: _Proxies = None,
     cert: _Certificate = None,
     key: _Key = None,
+    reports_per_hour: _PerHour = 300,
     check: _Check = False,
     report: _Page = None,
     overwrite: Overwrite = False,
@@ -104,7 +108,7 @@ def survey(
             "certificate": cert,
             "key": key,
         }
-        _serve(file, place, check=check, as_json=as_json)
+        _serve(file, place, reports_per_hour, check=check, as_json=as_json)
         return
     _estimate(
         file, report, close=action is SurveyAction.CLOSE, overwrite=overwrite, as_json=as_json
@@ -154,7 +158,9 @@ def _without_script(made: Round) -> str:
     )
 
 
-def _serve(file: Path, place: dict[str, Any], *, check: bool, as_json: bool) -> None:
+def _serve(
+    file: Path, place: dict[str, Any], reports_per_hour: int, *, check: bool, as_json: bool
+) -> None:
     from sfumato.local.collection import Collection
 
     try:
@@ -164,13 +170,14 @@ def _serve(file: Path, place: dict[str, Any], *, check: bool, as_json: bool) -> 
         raise not_installed(missing) from None
 
     with closing(Collection(file)) as collection:
-        server = RoundServer(collection, Listening(**place))
+        server = RoundServer(collection, Listening(**place), reports_per_hour)
 
         def ready() -> None:
             told = {"url": server.url, "page": server.page, "results": f"{server.page}/results"}
             sentence = (
                 f"People answer at {server.page}\nThe result so far: {server.page}/results\n"
-                "Ctrl-C ends it."
+                f"It takes at most {reports_per_hour:,} reports an hour from one address "
+                "(--reports-per-hour). Ctrl-C ends it."
             )
             typer.echo(dumps(told) if as_json else sentence)
 

@@ -6,6 +6,7 @@ is refused is refused as early as that, and nothing of it reaches the vault. Dec
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -20,12 +21,13 @@ from starlette.routing import Router
 from sfumato.errors import SfumatoError
 from sfumato.gate import problems
 from sfumato.gate.body import check_no_body, is_unread, read_json
-from sfumato.gate.callers import NOBODY, admitted, check_caller
+from sfumato.gate.callers import Caller, admitted, check_caller
 from sfumato.gate.console.site import console_pages
 from sfumato.gate.forms import checked
 from sfumato.gate.headers import secured
 from sfumato.gate.keys import request_id_of
-from sfumato.gate.pace import Paces, Workers
+from sfumato.gate.pace import Paces, ReportPaces, Workers
+from sfumato.gate.peers import peer_of
 from sfumato.gate.problems import RequestError
 from sfumato.gate.query_string import read_query
 from sfumato.gate.routes import ROUTES
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from sfumato.gate.callers import Caller
     from sfumato.gate.routing import Reply, Route
     from sfumato.gate.settings import Setting
     from sfumato.gate.welcome import OwnerLink
@@ -76,7 +77,7 @@ def application(
         invite = partial(link.invite, vault)
         by_path[f"{PATH}/password"] = {"POST": partial(gate.welcomed, invite)}
     doors = [PathRoute(path, _Endpoint(gate, methods)) for path, methods in by_path.items()]
-    doors += survey_pages(rounds_of(vault.config.folder), setting)
+    doors += survey_pages(rounds_of(vault.config.folder), setting, gate.report_paces)
     doors += console_pages(vault, setting, gate.workers)
     return gate.guarded(Router(doors, redirect_slashes=False, default=gate.nothing))
 
@@ -87,6 +88,7 @@ class _Gate:
     def __init__(self, vault: Vault, setting: Setting) -> None:
         self.vault, self.setting, self.limits = vault, setting, setting.limits
         self.workers, self.paces = Workers(self.limits), Paces(self.limits)
+        self.report_paces = ReportPaces(self.limits)
 
     def guarded(self, router: ASGIApp) -> ASGIApp:
         """The routes, open to those alone who came by a known name and a known way."""
@@ -110,10 +112,11 @@ class _Gate:
 
     async def answered(self, route: Route, request: Request) -> Response:
         """The reply of a route's door to a request that may come so far."""
-        caller = NOBODY
+        caller = Caller("")
         if route.scope is not None:
             shown = request.headers.getlist("authorization")
             caller = await self.workers.look(lambda: admitted(self.vault, route, shown))
+        caller = replace(caller, peer=peer_of(request.scope, self.setting))
         self.paces.check(caller)
         call = await self._call(route, request, caller)
         if route.keyed and route.status == HTTPStatus.OK:  # jobs are charged when they are run
@@ -140,6 +143,7 @@ class _Gate:
             _request_id(request) if route.keyed else None,
             request.headers.get("accept", "*/*"),
             self.setting.data,
+            self.report_paces.check,
         )
 
     def refuse(

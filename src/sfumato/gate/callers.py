@@ -7,10 +7,10 @@ server, ends at once. Decision 0360.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from sfumato.errors import PolicyError, SfumatoError
+from sfumato.gate.peers import is_proxy, parse_address
 from sfumato.gate.problems import RequestError, UnreadyError, not_found
 from sfumato.schema.names import quoted
 from sfumato.vault.folder import note_request
@@ -37,10 +37,8 @@ class Caller:
     token: str = ""
     """The public part of the token."""
     is_owner: bool = False
-
-
-NOBODY = Caller("")
-"""Who calls where no token is asked for."""
+    peer: str = ""
+    """The address by which those without a token are counted, see `gate.peers`."""
 
 
 def admitted(vault: Vault, route: Route, shown: Sequence[str]) -> Caller:
@@ -110,12 +108,8 @@ def check_caller(scope: Scope, setting: Setting) -> None:
 
 def _is_near(peer: tuple[str, int] | None, setting: Setting) -> bool:
     """Whether a connection comes from a proxy, or never left this machine."""
-    if peer is None:
-        return False
-    address = ip_address(peer[0])
-    # One socket for both families shows the older addresses as part of the newer.
-    address = getattr(address, "ipv4_mapped", None) or address
-    return address.is_loopback or any(address in one for one in setting.proxies)
+    address = None if peer is None else parse_address(peer[0])
+    return address is not None and (address.is_loopback or is_proxy(address, setting))
 
 
 def _without_port(host: bytes) -> str:

@@ -20,7 +20,7 @@ from sfumato.errors import (
     SfumatoError,
     SourceError,
 )
-from sfumato.texts import holds_password, without_passwords
+from sfumato.texts import holds_password, without_passwords, without_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,7 +132,9 @@ def told(error: SfumatoError, *, charging: bool = False) -> dict[str, Any]:
         "title": HTTPStatus(status).phrase,
         "status": status,
         "code": error.code,
-        "detail": without_passwords(message) if holds_password(message) else message,
+        "detail": without_places(
+            without_passwords(message) if holds_password(message) else message
+        ),
         "kind": kind_of(error),
     }
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sfumato.gate.serving import GateServer
+from sfumato.gate.settings import Limits
 from sfumato.gate.surveys import survey_site
 
 if TYPE_CHECKING:
@@ -16,9 +17,18 @@ if TYPE_CHECKING:
 class RoundServer(GateServer):
     """A server before the store of a round."""
 
-    def __init__(self, collection: Collection, listening: Listening) -> None:
+    def __init__(
+        self,
+        collection: Collection,
+        listening: Listening,
+        reports_per_hour: int = Limits.reports_per_hour,
+    ) -> None:
         collection.ways  # noqa: B018  a round that nobody could answer is not served
         asked = collection.round.id
         known = {asked: collection}
-        super().__init__(partial(survey_site, known.get, home=asked), listening)
+        super().__init__(
+            partial(survey_site, known.get, home=asked),
+            listening,
+            limits=Limits(reports_per_hour=reports_per_hour),
+        )
         self.page = f"{self.url}/survey/{asked}"

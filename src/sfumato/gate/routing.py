@@ -36,6 +36,8 @@ class Call:
     accept: str = "*/*"
     data: Path | None = None
     """The folder of the server from which an owner may add data sets, if any."""
+    count_reports: Callable[[str, str, int], None] = lambda _peer, _round, _count: None
+    """Refuses survey reports of a peer for a round where that peer has sent too many."""
 
     def wants(self, media: str) -> bool:
         """Whether the caller names a media type among those that it takes."""

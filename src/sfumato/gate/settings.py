@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from sfumato.errors import ParameterError
+
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
@@ -22,6 +24,8 @@ class Limits:
     """Requests that one token may make a second, in the long run."""
     at_once: int = 1000
     """Requests that one token may make in one go."""
+    reports_per_hour: int = 300
+    """Survey reports that one address may send to a round in an hour."""
     pipelined: int = 16
     """Requests of one connection that wait for the replies to those before."""
     header_bytes: int = 16 * 1024
@@ -35,6 +39,13 @@ class Limits:
     ending_seconds: float = 30.0
     """How long a server that is to end waits for what it works on."""
 
+    def __post_init__(self) -> None:
+        if self.reports_per_hour < 1:
+            raise ParameterError(
+                "reports_per_hour_wrong",
+                f"--reports-per-hour must be at least 1, not {self.reports_per_hour}.",
+            )
+
     def among(self, processes: int) -> Limits:
         """What each of several processes takes on, so that all together take on this."""
         return replace(
@@ -43,6 +54,7 @@ class Limits:
             waiting=-(-self.waiting // processes),
             per_second=self.per_second / processes,
             at_once=-(-self.at_once // processes),
+            reports_per_hour=-(-self.reports_per_hour // processes),
         )
 
 

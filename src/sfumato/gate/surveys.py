@@ -8,6 +8,7 @@ Decision 0344.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -19,8 +20,9 @@ from sfumato.gate import problems
 from sfumato.gate.body import read_json
 from sfumato.gate.callers import check_caller
 from sfumato.gate.headers import secured
-from sfumato.gate.pace import Workers
+from sfumato.gate.pace import ReportPaces, Workers
 from sfumato.gate.paths import path_route
+from sfumato.gate.peers import peer_of
 from sfumato.gate.problems import RequestError
 from sfumato.local.browser import chance_of_truth, script_facts
 from sfumato.local.by_hand import second_throw
@@ -56,26 +58,30 @@ MOST_ITEMS = 1000
 """Reports, or tickets, in one request."""
 _FORM_BYTES = 2048
 _HTML = "text/html; charset=utf-8"
+_TOO_OFTEN = "from an address that has sent too many reports within an hour"
 
 
 def survey_site(
     find: Callable[[str], Collection | None], setting: Setting, *, home: str
 ) -> ASGIApp:
     """The application for the rounds that `find` knows by id; / leads to that of `home`."""
-    site = _Site(find, setting)
+    paces = ReportPaces(setting.limits)
+    site = _Site(find, setting, paces)
     endpoints: list[tuple[str, str, Endpoint]] = [
         ("/v1/reports/{round}", "POST", site.reports),
         ("/v1/reports/{round}", "GET", site.estimate),
         ("/v1/reports/{round}/tickets", "POST", site.tickets),
         ("/", "GET", _leading(f"/survey/{home}")),
     ]
-    routes = [*survey_pages(find, setting), *site.routes(endpoints)]
+    routes = [*survey_pages(find, setting, paces), *site.routes(endpoints)]
     return Router(routes, redirect_slashes=False, default=site.nothing)
 
 
-def survey_pages(find: Callable[[str], Collection | None], setting: Setting) -> list[PathRoute]:
-    """The pages of the rounds that `find` knows by id."""
-    site = _Site(find, setting)
+def survey_pages(
+    find: Callable[[str], Collection | None], setting: Setting, paces: ReportPaces
+) -> list[PathRoute]:
+    """The pages of the rounds that `find` knows by id; `paces` counts reports by address."""
+    site = _Site(find, setting, paces)
     return site.routes(
         [
             ("/survey/{round}", "GET", site.page),
@@ -87,9 +93,16 @@ def survey_pages(find: Callable[[str], Collection | None], setting: Setting) -> 
     )
 
 
-def deliver(collection: Collection, told: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Take the reports of a request: the status, and what to say, which quotes none of it."""
+def deliver(
+    collection: Collection, told: Mapping[str, Any], count_reports: Callable[[int], None]
+) -> tuple[int, dict[str, Any]]:
+    """Take the reports of a request: the status, and what to say, which quotes none of it.
+
+    `count_reports` is called with their number before anything is looked up or written, and
+    refuses where their sender has sent too many.
+    """
     items = told.get("reports")
+    count_reports(len(items) if isinstance(items, list) and items else 1)
     if set(told) != {"reports"} or not isinstance(items, list) or not items:
         collection.reject("malformed")
         raise RequestError(
@@ -125,8 +138,11 @@ def public_estimate(collection: Collection) -> dict[str, Any]:
 class _Site:
     """The endpoints over the rounds that can be found."""
 
-    def __init__(self, find: Callable[[str], Collection | None], setting: Setting) -> None:
+    def __init__(
+        self, find: Callable[[str], Collection | None], setting: Setting, paces: ReportPaces
+    ) -> None:
         self._find, self._setting, self._crowd = find, setting, Workers(setting.limits)
+        self._paces = paces
 
     def routes(self, endpoints: list[tuple[str, str, Endpoint]]) -> list[PathRoute]:
         """Endpoints by path and method."""
@@ -166,15 +182,24 @@ class _Site:
             raise problems.not_found()
         return found
 
+    def _count(self, request: Request, collection: Collection, count: int = 1) -> None:
+        """Count reports by the address that sends them; refused where it sends too many."""
+        self._paces.check(peer_of(request.scope, self._setting), collection.round.id, count)
+
+    def _shown(self, collection: Collection) -> ShownRound:
+        return _shown(collection, self._paces.per_hour)
+
     async def page(self, request: Request) -> Response:
         """Where people answer."""
         collection = await self._round(request)
-        return Response(await self._crowd.work(lambda: _page(collection)), media_type=_HTML)
+        made = await self._crowd.work(lambda: _page(collection, self._shown(collection)))
+        return Response(made, media_type=_HTML)
 
     async def results(self, request: Request) -> Response:
         """The estimate as a page."""
         collection = await self._round(request)
-        return Response(await self._crowd.work(lambda: _results(collection)), media_type=_HTML)
+        made = await self._crowd.work(lambda: _results(collection, self._shown(collection)))
+        return Response(made, media_type=_HTML)
 
     async def estimate(self, request: Request) -> Response:
         """The estimate for programs."""
@@ -202,9 +227,11 @@ class _Site:
         try:
             told = await read_json(request, seconds=self._setting.limits.body_seconds)
         except SfumatoError:
+            self._count(request, collection)  # else each would cost the disk a write
             await self._crowd.work(lambda: collection.reject("malformed"))
             raise
-        status, body = await self._crowd.work(lambda: deliver(collection, told))
+        count_reports = partial(self._count, request, collection)
+        status, body = await self._crowd.work(lambda: deliver(collection, told, count_reports))
         return _json(body, status)
 
     async def tickets(self, request: Request) -> Response:
@@ -222,15 +249,19 @@ class _Site:
         """Take what a person's coins or dice said, from the plain form."""
         collection = await self._round(request)
         item = await _form(request, self._setting.limits.body_seconds)
+        shown = await self._crowd.work(lambda: self._shown(collection))
+        try:
+            self._count(request, collection)
+        except RequestError as error:
+            return Response(thanks_page(shown, _TOO_OFTEN), error.status, error.headers, _HTML)
         delivery = await self._crowd.work(lambda: collection.receive([item]))
         refused = REASONS[delivery.rejected[0][1]] if delivery.rejected else None
-        shown = await self._crowd.work(lambda: _shown(collection))
         page = thanks_page(shown, refused)
         return Response(page, 422 if refused else 200, media_type=_HTML)
 
 
-def _page(collection: Collection) -> str:
-    asked, shown = collection.round, _shown(collection)
+def _page(collection: Collection, shown: ShownRound) -> str:
+    asked = collection.round
     device, (ticket, hand_ticket) = asked.by_hand, collection.tickets(2)
     mechanism = collection.ways[DEVICE]
     told = {
@@ -247,14 +278,14 @@ def _page(collection: Collection) -> str:
     return survey_page(shown, told, hand)
 
 
-def _results(collection: Collection) -> str:
+def _results(collection: Collection, shown: ShownRound) -> str:
     found = collection.published()
     rejected = {REASONS[reason]: items for reason, items in found.rejected.items()}
     result = ShownResult(found.bars(), found.n, rejected, found.closed)
-    return results_page(_shown(collection), result, renewed_every=RENEWED_EVERY)
+    return results_page(shown, result, renewed_every=RENEWED_EVERY)
 
 
-def _shown(collection: Collection) -> ShownRound:
+def _shown(collection: Collection, reports_per_hour: int) -> ShownRound:
     asked = collection.round
     return ShownRound(
         base=f"/survey/{asked.id}",
@@ -267,6 +298,7 @@ def _shown(collection: Collection) -> ShownRound:
         opens=_moment(asked.opens),
         closes=_moment(asked.closes),
         truth_chance=chance_of_truth(collection.ways[DEVICE]),
+        reports_per_hour=reports_per_hour,
     )
 
 

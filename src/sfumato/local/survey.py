@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
 
 _SECONDS = 30.0
-_AT_ONCE = 1000
+_AT_ONCE = 100
+_TOO_MANY_REQUESTS = 429
 _LARGEST = 1 << 20
 
 
@@ -196,6 +197,15 @@ class Survey(Shown):
             connection.close()
         if response.status == 200 or (response.status == 422 and b'"rejected"' in answer):
             return answer
+        if response.status == _TOO_MANY_REQUESTS:
+            wait = response.getheader("Retry-After", "")
+            raise SourceError(
+                "collector_pauses",
+                f"The collector at {self._site.hostname} takes so many reports an hour from one "
+                f"address and no more. Send the same reports again in {_number(wait)} s: what "
+                "arrived before is counted once. Or save them, and let the collector bring the "
+                "file by 'sfumato collect'.",
+            )
         raise self._refused(f"status {response.status}")
 
     def _refused(self, what: str) -> SourceError:
@@ -236,3 +246,8 @@ def _connection(site: SplitResult) -> HTTPConnection:
     assert site.hostname is not None
     kind = HTTPSConnection if site.scheme == "https" else HTTPConnection
     return kind(site.hostname, site.port, timeout=_SECONDS)
+
+
+def _number(text: str) -> str:
+    """A number of seconds that a server sent, in digits alone; an hour where it sent none."""
+    return text if text.isascii() and text.isdigit() and len(text) < 7 else "3600"

@@ -44,6 +44,8 @@ class ShownRound:
     opens: str
     closes: str
     truth_chance: float
+    reports_per_hour: int
+    """So many reports the round takes from one address in an hour."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,9 @@ report shifts the odds of any two answers by a factor of at most e to the epsilo
 Beside it goes a one-time ticket, drawn at random when this page was loaded, so that a report counts
 once. No name, no address and no time is kept.
 
+So that nobody floods the round, it takes at most {shown.reports_per_hour:,} reports an hour from
+one address. Addresses are counted in the server's memory and written nowhere.
+
 Answer once: every report tells a little more of you. This device remembers what it has sent, and
 never what you answered.
 
@@ -148,6 +153,8 @@ def results_page(shown: ShownRound, result: ShownResult, *, renewed_every: int) 
     renewed = None if result.closed else RENEWED_SECONDS
     blocks = _result_blocks(shown.question, shown.epsilon, result)
     lead = _result_lead(result, renewed_every)
+    if result.closed is None:
+        blocks.append(Note(_LIMIT.format(reports=shown.reports_per_hour)))
     return _told(shown, shown.question, lead, blocks, renewed=renewed)
 
 
@@ -181,6 +188,10 @@ _VALUE = "Share of those who answered"
 _NOTE = (
     "The error bars tell of the randomness of reports alone; how well those who answered stand for "
     "others is not in them."
+)
+_LIMIT = (
+    "The round takes at most {reports:,} reports an hour from one address. People are not told "
+    "apart: one person may have several addresses, and answer from each."
 )
 _BELOW = (
     "A share below 0 is an estimate of a rare choice: estimates are right on average, and nothing "

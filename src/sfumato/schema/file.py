@@ -194,10 +194,11 @@ def save(
     overwrite: bool = False,
     notes: Mapping[str, str] | None = None,
     seen: Schema | None = None,
+    private: bool = False,
 ) -> None:
-    """Write a schema file whole or not at all, as `dump` does."""
+    """Write a schema file whole or not at all, as `dump` does; a `private` one for its owner."""
     text = dump(schema, folder=path.parent, notes=notes, seen=seen)
-    write_text(path, text, overwrite=overwrite)
+    write_text(path, text, overwrite=overwrite, private=private)
 
 
 def parse(text: str, name: str, folder: Path) -> Schema:

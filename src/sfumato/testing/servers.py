@@ -29,6 +29,8 @@ class Heard:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    cookies: tuple[str, ...] = ()
+    """Each Set-Cookie header."""
 
     @property
     def json(self) -> Any:
@@ -43,6 +45,8 @@ class Client:
     url: str
     token: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    source: str | None = None
+    """The address to connect from, one of 127.0.0.0/8, where it is not the usual one."""
 
     def ask(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
@@ -54,7 +58,10 @@ class Client:
             sent = {"Authorization": f"Bearer {self.token}", **sent}
         if body is not None and not isinstance(body, bytes):
             body, sent = dumps(body).encode(), {"Content-Type": "application/json", **sent}
-        connection = HTTPConnection(str(place.hostname), place.port, timeout=30)
+        source = None if self.source is None else (self.source, 0)
+        connection = HTTPConnection(
+            str(place.hostname), place.port, timeout=30, source_address=source
+        )
         try:
             connection.request(method, path, body, sent)
             return heard(connection.getresponse())
@@ -65,7 +72,8 @@ class Client:
 def heard(reply: HTTPResponse) -> Heard:
     """A reply that was read to its end."""
     named = {name.lower(): value for name, value in reply.getheaders()}
-    return Heard(reply.status, named, reply.read())
+    cookies = tuple(reply.msg.get_all("Set-Cookie", ()))
+    return Heard(reply.status, named, reply.read(), cookies)
 
 
 @contextmanager

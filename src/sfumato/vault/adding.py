@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import given
 from sfumato.errors import ParameterError
 from sfumato.privacy.units import UNITS
+from sfumato.schema.file import save
 from sfumato.schema.names import quoted
 from sfumato.schema.schema import Schema
 from sfumato.steward.table import Table
@@ -113,7 +114,7 @@ def _schema_file(folder: Path, name: str, schema: object) -> Iterator[Path]:
         yield given.path(schema, "schema")
         return
     file = folder / f"{name}.toml"
-    schema.save(file)
+    save(schema, file, private=True)
     try:
         yield file
     except BaseException:

@@ -15,7 +15,19 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Column, Float, MetaData, Table, Text, delete, func, insert, select, update
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    MetaData,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from sfumato import given
 from sfumato.cards import Card, Shown
@@ -30,10 +42,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from sqlalchemy import ColumnElement, Connection
+
     from sfumato.vault.config import Config
 
 INVITED_SECONDS = 3 * 24 * 3600
 """So long an invitation can be taken up."""
+DEVICE_SECONDS = 90 * 24 * 3600
+"""So long a device is known after somebody signed in by it."""
+MOST_DEVICES = 10
+"""So many devices of one name are known, the latest."""
 _SEEN_EVERY = 60.0
 """When a session was last used is noted no more often than this."""
 
@@ -65,11 +83,52 @@ _sessions = _table(
     # Words for the next page: what the last one did.
     Column("notices", Text, nullable=False),
 )
-_tries = _table(
-    "tries",
+_guesses = _table(
+    "guesses",
     Column("account", _Name, nullable=False, index=True),
+    Column("guesser", _Name, nullable=False),
+    Column("known", Boolean, nullable=False),
     Column("at", Float(53), nullable=False),
 )
+_devices = _table(
+    "devices",
+    Column("device", _Name, primary_key=True),
+    Column("principal", _Name, nullable=False, index=True),
+    Column("seen", Float(53), nullable=False),
+)
+
+
+@dataclass(frozen=True)
+class Guesser:
+    """Whoever tries a password: a device or a session that its name knows, or a stranger's peer."""
+
+    key: str
+    """Tries under one key are counted together."""
+    lane: str
+    """Requests of one lane wait behind each other: those of a principal, or of a peer."""
+    is_known: bool = False
+    """Whether this guesser has shown before that the name is theirs."""
+
+
+STRANGER = Guesser("stranger", "stranger")
+
+
+@dataclass(frozen=True)
+class TryLimits:
+    """How many passwords may be tried under one name within `seconds`.
+
+    A known device has a share of its own, which strangers cannot use up. Strangers together have
+    `repeated` tries; up to `first` are kept for those who have not tried yet, so that a few
+    addresses that guess do not shut out a new one.
+    """
+
+    each: int = 5
+    repeated: int = 30
+    first: int = 60
+    seconds: float = 60.0
+
+
+TRY_LIMITS = TryLimits()
 
 
 @dataclass(frozen=True)
@@ -127,7 +186,7 @@ class Logins(Shown):
                 connection.execute(delete(_passwords).where(_passwords.c.principal == name))
                 row = {"principal": name, "hash": password_hash}
                 connection.execute(insert(_passwords).values(row))
-                connection.execute(delete(_sessions).where(_sessions.c.principal == name))
+                _forget_browsers(connection, name)
         return name
 
     def hash_of(self, principal: str) -> str | None:
@@ -149,26 +208,68 @@ class Logins(Shown):
             connection.execute(delete(_passwords).where(_passwords.c.principal == principal))
             row = {"principal": principal, "hash": password_hash}
             connection.execute(insert(_passwords).values(row))
-            connection.execute(delete(_sessions).where(_sessions.c.principal == principal))
+            _forget_browsers(connection, principal)
 
-    def may_try(self, account: str, *, most: int, seconds: float) -> bool:
+    def may_try(self, account: str, guesser: Guesser, limits: TryLimits = TRY_LIMITS) -> bool:
         """Count a try to come in under a name, whether or not anybody has it; False for too many.
 
         Tries that were refused are not counted: who waits may try again.
         """
-        now, name = self._clock(), _hash(account)
+        now, name, by = self._clock(), _hash(account), _hash(f"{guesser.key} {account}")
+        of_name = _guesses.c.account == name
         with self._store.writing() as connection:
-            connection.execute(delete(_tries).where(_tries.c.at <= now - seconds))
-            counted = select(func.count()).where(_tries.c.account == name)
-            if (connection.scalar(counted) or 0) >= most:
+            connection.execute(delete(_guesses).where(_guesses.c.at <= now - limits.seconds))
+
+            def count(*conditions: ColumnElement[bool]) -> int:
+                counted = select(func.count()).select_from(_guesses).where(of_name, *conditions)
+                return connection.scalar(counted) or 0
+
+            own = count(_guesses.c.guesser == by)
+            if own >= limits.each:
                 return False
-            connection.execute(insert(_tries).values(account=name, at=now))
+            if not guesser.is_known:
+                most = limits.repeated if own else limits.first
+                if count(_guesses.c.known.is_(False)) >= most:
+                    return False
+            row = {"account": name, "guesser": by, "known": guesser.is_known, "at": now}
+            connection.execute(insert(_guesses).values(row))
         return True
 
-    def forget_tries(self, account: str) -> None:
-        """Begin to count anew: whoever has a name has shown that it is theirs."""
+    def forget_tries(self, account: str, guesser: Guesser) -> None:
+        """Begin to count the tries of one guesser anew: they have shown that the name is theirs.
+
+        The tries of others stay counted: they may be those of somebody who guesses.
+        """
+        by = _hash(f"{guesser.key} {account}")
         with self._store.writing() as connection:
-            connection.execute(delete(_tries).where(_tries.c.account == _hash(account)))
+            connection.execute(delete(_guesses).where(_guesses.c.guesser == by))
+
+    def knows_device(self, principal: str, device: str) -> bool:
+        """Whether somebody signed in under this name by this device not long ago."""
+        same = _devices.c.device == _hash(device), _devices.c.principal == principal
+        young = _devices.c.seen > self._clock() - DEVICE_SECONDS
+        with self._store.reading() as connection:
+            return connection.scalar(select(_devices.c.seen).where(*same, young)) is not None
+
+    def remember_device(self, principal: str, device: str) -> str:
+        """A new secret by which the device of somebody who has just signed in is known again.
+
+        It takes the place of `device`, the one that was shown. The secret lets nobody in: who
+        shows it has tries that strangers cannot use up. A name has few, so guessing stays bounded.
+        """
+        made, now = secrets.token_urlsafe(32), self._clock()
+        own = _devices.c.principal == principal
+        with self._store.writing() as connection:
+            over = (own & (_devices.c.device == _hash(device))) | (
+                _devices.c.seen <= now - DEVICE_SECONDS
+            )
+            connection.execute(delete(_devices).where(over))
+            latest = select(_devices.c.device).where(own).order_by(_devices.c.seen.desc())
+            oldest = list(connection.scalars(latest))[MOST_DEVICES - 1 :]
+            connection.execute(delete(_devices).where(_devices.c.device.in_(oldest)))
+            row = {"device": _hash(made), "principal": principal, "seen": now}
+            connection.execute(insert(_devices).values(row))
+        return made
 
     def begin(self, principal: str) -> str:
         """Begin a session, under an id that nobody had before."""
@@ -227,6 +328,12 @@ def invite_to(folder: Path, principal: str) -> str:
 def invitation_path(secret: str) -> str:
     """The path of the page where somebody who was invited sets their password."""
     return f"/console/invitation/{secret}"
+
+
+def _forget_browsers(connection: Connection, principal: str) -> None:
+    """End all sessions of somebody whose password is new, and know none of their devices."""
+    for table in (_sessions, _devices):
+        connection.execute(delete(table).where(table.c.principal == principal))
 
 
 def _hash(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -11,7 +12,14 @@ import pytest
 
 from sfumato.errors import PolicyError
 from sfumato.release.in_use import CONSOLE
-from sfumato.vault.logins import INVITED_SECONDS, Logins
+from sfumato.vault.logins import (
+    DEVICE_SECONDS,
+    INVITED_SECONDS,
+    MOST_DEVICES,
+    Guesser,
+    Logins,
+    TryLimits,
+)
 from sfumato.vault.vault import create_vault, open_vault
 
 if TYPE_CHECKING:
@@ -87,10 +95,67 @@ def test_a_session_is_known_to_all_servers_until_it_is_over(servers: tuple[Vault
 
 def test_tries_are_counted_over_all_servers(servers: tuple[Vault, Vault]) -> None:
     one, other = (vault.logins for vault in servers)
-    tries = [logins.may_try("ann", most=3, seconds=60) for logins in (one, other, one, other)]
+    limits, peer = TryLimits(each=3, repeated=4, first=6), Guesser("peer a", "a")
+    tries = [logins.may_try("ann", peer, limits) for logins in (one, other, one, other)]
     assert tries == [True, True, True, False]
-    one.forget_tries("ann")
-    assert other.may_try("ann", most=3, seconds=60)
+    one.forget_tries("ann", peer)
+    assert other.may_try("ann", peer, limits)
+
+
+def test_strangers_share_the_tries_of_a_name_and_known_devices_have_their_own(
+    servers: tuple[Vault, Vault],
+) -> None:
+    one, other = (vault.logins for vault in servers)
+    limits, now = TryLimits(each=3, repeated=4, first=6), one._clock()
+    one._clock = other._clock = lambda: now
+
+    def tries(guesser: Guesser, name: str = "ann") -> list[bool]:
+        return [logins.may_try(name, guesser, limits) for logins in (one, other, one, other)]
+
+    assert tries(Guesser("peer a", "a")) == [True, True, True, False]
+    # The fourth try of strangers is this one's first; repeated tries are over.
+    assert tries(Guesser("peer b", "b")) == [True, False, False, False]
+    assert tries(Guesser("peer c", "c")) == [True, False, False, False]
+    assert tries(Guesser("peer d", "d")) == [True, False, False, False]
+    assert tries(Guesser("peer e", "e")) == [False] * 4
+    assert tries(Guesser("peer e", "e"), "bob") == [True, True, True, False]
+    assert tries(Guesser("device", "ann", is_known=True)) == [True, True, True, False]
+    now += limits.seconds
+    assert tries(Guesser("peer e", "e")) == [True, True, True, False]
+
+
+def test_guesses_at_once_from_both_servers_are_counted_once_each(
+    servers: tuple[Vault, Vault],
+) -> None:
+    limits = TryLimits(each=5, repeated=8, first=10)
+
+    def tries(n: int) -> list[bool]:
+        logins, peer = servers[n % 2].logins, Guesser(f"peer {n // 2}", "x")
+        return [logins.may_try("ann", peer, limits) for _ in range(6)]
+
+    with ThreadPoolExecutor(12) as pool:
+        granted = [one for found in pool.map(tries, range(12)) for one in found]
+    assert 8 <= granted.count(True) <= 10
+
+
+def test_a_device_is_known_for_its_own_name_until_it_is_replaced(
+    servers: tuple[Vault, Vault],
+) -> None:
+    one, other = (vault.logins for vault in servers)
+    first = one.remember_device("ann", "")
+    assert other.knows_device("ann", first)
+    assert not other.knows_device("owner", first)
+    second = other.remember_device("ann", first)
+    assert not one.knows_device("ann", first)
+    for _ in range(MOST_DEVICES):
+        last = one.remember_device("ann", "")
+    assert one.knows_device("ann", last)
+    assert not other.knows_device("ann", second)
+    now = one._clock()
+    one._clock = lambda: now + DEVICE_SECONDS + 1
+    assert not one.knows_device("ann", last)
+    other.change("ann", "another")
+    assert not other.knows_device("ann", last)
 
 
 def test_a_question_is_kept_once_with_its_answer(servers: tuple[Vault, Vault]) -> None:

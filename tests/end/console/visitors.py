@@ -31,19 +31,24 @@ class Console:
 
     def visitor(self, name: str | None = None) -> Visitor:
         """Somebody without a browser, signed in by their name."""
-        visitor = Visitor(Client(self.url))
+        visitor = self.stranger()
         if name is not None:
             reply = visitor.send("/console/sign-in", name=name, password=PASSWORD)
             assert reply.status == 303, reply.body
         return visitor
 
+    def stranger(self, address: str | None = None) -> Visitor:
+        """Somebody who has never signed in, at an address of their own."""
+        return Visitor(Client(self.url, source=address))
+
 
 @dataclass
 class Visitor:
-    """Sends what a browser would, and keeps its cookie."""
+    """Sends what a browser would, and keeps its cookies."""
 
     client: Client
     cookie: str = ""
+    device: str = ""
     headers: Mapping[str, str] = field(default_factory=lambda: SAME)
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Heard:
@@ -73,13 +78,18 @@ class Visitor:
         return found[1].decode()
 
     def _cookies(self) -> dict[str, str]:
-        return {"Cookie": f"sfumato={self.cookie}"} if self.cookie else {}
+        named = {"sfumato": self.cookie, "sfumato-device": self.device}
+        shown = "; ".join(f"{name}={value}" for name, value in named.items() if value)
+        return {"Cookie": shown} if shown else {}
 
     def _heard(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> Heard:
         heard = self.client.ask(method, path, body, headers)
-        given = heard.headers.get("set-cookie")
-        if given is not None:
-            self.cookie = given.partition(";")[0].partition("=")[2].strip('"')
+        for given in heard.cookies:
+            name, _, value = given.partition(";")[0].partition("=")
+            if name == "sfumato":
+                self.cookie = value.strip('"')
+            else:
+                self.device = value
         return heard

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 
+from sfumato.errors import SourceError
+from sfumato.gate.round_server import RoundServer
+from sfumato.gate.serving import Listening
+from sfumato.gate.settings import Limits
+from sfumato.local.collection import Collection
 from sfumato.local.rounds import key_file, new_round
 from sfumato.local.survey import Survey
-from sfumato.testing.servers import Client
+from sfumato.testing.servers import Client, running
 
 from .people_served import Served, people_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from sfumato.local.rounds import Round
+    from sfumato.testing.servers import Heard
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +131,81 @@ def test_another_name_of_the_server_is_no_way_in(gate: Served, asked: Round) -> 
     stranger = Client(gate.url)
     reply = stranger.ask("GET", f"/survey/{asked.id}", None, {"Host": "evil.example"})
     assert reply.status == 421
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> Iterator[tuple[Served, Round]]:
+    """A gate that takes few reports from one address."""
+    with people_served(tmp_path, limits=Limits(reports_per_hour=10)) as gate:
+        folder = gate.vault.config.folder / "surveys"
+        folder.mkdir()
+        yield gate, new_round(folder / "smoking.toml", "Do you smoke?", ("yes", "no"), epsilon=1)
+
+
+def sent(gate: Served, asked: Round, count: int, address: str) -> Heard:
+    """What becomes of reports with good tickets from an address."""
+    client, path = Client(gate.url, source=address), f"/v1/reports/{asked.id}"
+    tickets = client.ask("POST", f"{path}/tickets", {"count": count}).json["tickets"]
+    return client.ask("POST", path, {"reports": [{"ticket": t, "report": 0} for t in tickets]})
+
+
+def test_one_address_cannot_flood_a_round(strict: tuple[Served, Round]) -> None:
+    gate, asked = strict
+    assert sent(gate, asked, 10, "127.0.0.66").json["accepted"] == 10
+    flooded = sent(gate, asked, 1, "127.0.0.66")
+    assert (flooded.status, flooded.json["code"]) == (429, "reports_too_often")
+    assert int(flooded.headers["retry-after"]) <= 360
+    # Others answer, by a program or by hand; from the same address nobody does by hand either.
+    assert sent(gate, asked, 1, "127.0.0.77").status == 200
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for address, status in (("127.0.0.66", 429), ("127.0.0.77", 200)):
+        client, path = Client(gate.url, source=address), f"/survey/{asked.id}"
+        (ticket,) = client.ask("POST", f"/v1/reports/{asked.id}/tickets", {}).json["tickets"]
+        reply = client.ask("POST", f"{path}/by-hand", f"ticket={ticket}&number=1".encode(), form)
+        assert reply.status == status
+        assert (b"too many reports within an hour" in reply.body) == (status == 429)
+    with closing(Collection(gate.vault.config.folder / "surveys" / "smoking.toml")) as collection:
+        found = collection.estimate().to_json()
+    assert (found["n"], found["rejected"]) == (12, 0)
+
+
+def test_floods_at_once_are_counted_together(strict: tuple[Served, Round]) -> None:
+    gate, asked = strict
+    with ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda _: sent(gate, asked, 3, "127.0.0.66").status, range(16))
+    assert sorted(found) == [200] * 3 + [429] * 13
+
+
+def test_a_round_that_is_served_alone_limits_broken_reports_too(tmp_path: Path) -> None:
+    """Each of them is counted on disk, so a flood of them would wear it out."""
+    asked = new_round(tmp_path / "smoking.toml", "Do you smoke?", ("yes", "no"), epsilon=1)
+    with closing(Collection(tmp_path / "smoking.toml")) as collection:
+        server = RoundServer(collection, Listening(port=0), reports_per_hour=10)
+        with running(server):
+            client = Client(server.url, source="127.0.0.66")
+            bodies = [{"reports": "none"}, {"reports": []}, b"{"]
+            path = f"/v1/reports/{asked.id}"
+            statuses = [client.ask("POST", path, bodies[n % 3]).status for n in range(15)]
+            other = Client(server.url).ask("POST", path, {"reports": "none"})
+        rejected = collection.estimate().to_json()["rejected"]
+    assert statuses.count(429) == 5
+    assert other.status == 422
+    assert rejected == 11
+
+
+def test_people_and_the_collector_read_the_limit_on_the_pages(
+    strict: tuple[Served, Round],
+) -> None:
+    gate, asked = strict
+    for page in ("", "/results"):
+        text = gate.nobody.ask("GET", f"/survey/{asked.id}{page}").body.decode()
+        assert "at most 10 reports an hour from" in " ".join(text.split())
+
+
+def test_a_program_is_told_when_to_send_its_reports_again(strict: tuple[Served, Round]) -> None:
+    gate, asked = strict
+    survey = Survey(f"{gate.url}/survey/{asked.id}")
+    with pytest.raises(SourceError) as refused:
+        survey.send(survey.randomize(["no"] * 11))
+    assert refused.value.code == "collector_pauses"
+    assert survey.send(survey.randomize(["no"] * 10)).accepted == 10

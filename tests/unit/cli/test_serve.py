@@ -30,7 +30,14 @@ class Begun:
         self.told.append(told)
         return told
 
-    def VaultServer(self, vault: object, _: object, *, owner_link: bool) -> SimpleNamespace:
+    def Limits(self, reports_per_hour: int) -> int:
+        self.reports_per_hour = reports_per_hour
+        return reports_per_hour
+
+    def VaultServer(
+        self, vault: object, _: object, *, limits: int, owner_link: bool
+    ) -> SimpleNamespace:
+        assert limits == self.reports_per_hour
         self.told.append(("one", vault, owner_link))
         return SimpleNamespace(
             url=URL,
@@ -44,8 +51,16 @@ class Begun:
         self.told.append("answered")
 
     def answer_in(
-        self, processes: int, opening: Any, _: object, *, owner_link: bool, ready: Any
+        self,
+        processes: int,
+        opening: Any,
+        _: object,
+        *,
+        limits: int,
+        owner_link: bool,
+        ready: Any,
     ) -> None:
+        assert limits == self.reports_per_hour
         with opening() as vault:
             self.told.append((processes, vault, owner_link))
         ready(URL, None)
@@ -74,7 +89,9 @@ def test_it_listens_on_this_machine_alone_unless_told_otherwise(begun: Begun) ->
 def test_flags_reach_the_server(begun: Begun) -> None:
     words = ["serve", "--host", "0.0.0.0", "--port", "0", "--allow-host", "a.org"]
     words += ["--allow-host", "b.org", "--cert", "c.pem", "--key", "k.pem", "--data", "given"]
+    words += ["--reports-per-hour", "7"]
     assert run([*words, "--behind-proxy", "10.0.0.1", "--owner-link"]) == 0
+    assert begun.reports_per_hour == 7
     assert begun.told[0] == {
         "host": "0.0.0.0",
         "port": 0,

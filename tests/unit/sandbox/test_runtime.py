@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.sandbox import BlockLimits, Program, runtime
@@ -33,12 +41,57 @@ def f(table):
 
 def test_a_chamber_sees_python_and_the_packages_for_programs_only() -> None:
     found = runtime.found()
-    places = [str(one) for one in found.paths]
-    assert not [one for one in places if one.startswith(("/etc", "/home", "/proc", "/tmp"))]
-    ours = [one for one in places if one.startswith(str(SOURCE))]
-    assert ours == [str(runtime.ZYGOTE)]
+    # Python, its packages and this checkout may lie anywhere, below /home or /tmp too. What counts
+    # is that no shown folder contains one that is private.
+    private = (Path("/etc"), Path("/proc"), Path("/tmp"), Path.home(), SOURCE.parent)
+    for shown in found.paths:
+        assert not [one for one in private if one.is_relative_to(shown)], shown
+        assert not shown.is_relative_to("/etc"), shown
+        assert not shown.is_relative_to("/proc"), shown
+    ours = [one for one in found.paths if one.is_relative_to(SOURCE)]
+    assert ours == [runtime.ZYGOTE]
+    installed = Path(sysconfig.get_path("purelib")).resolve()
+    shown_names = {one.name for one in found.paths if one.parent == installed}
+    assert installed not in found.paths
+    assert shown_names <= {Path(one).name for one in _installed_names(found)}
     assert {"numpy", "pyarrow"} <= found.packages.keys()
     assert not {"duckdb", "sqlalchemy", "sfumato"} & found.packages.keys()
+
+
+def _installed_names(found: runtime.Runtime) -> set[str]:
+    """Names of files and folders that the packages for programs have beside each other."""
+    names = {*found.packages, *(f"{one}.py" for one in found.packages)}
+    return names | {f"{one}.libs" for one in (*found.packages, "scikit_learn")}
+
+
+_ELSEWHERE = """
+import json
+from sfumato.sandbox import chambers, runtime
+print(json.dumps([str(runtime.ZYGOTE), {one.name: one.probe().findings for one in chambers()}]))
+"""
+
+
+def test_a_sandbox_holds_from_a_checkout_below_tmp_with_a_space_in_its_path(
+    chamber: Chamber, tmp_path: Path
+) -> None:
+    copy = Path(tempfile.mkdtemp(dir="/tmp")) / "my clones" / "src"
+    try:
+        shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", _ELSEWHERE],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(copy)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+    finally:
+        shutil.rmtree(copy.parents[1])
+    assert done.returncode == 0, done.stderr
+    zygote, findings = json.loads(done.stdout)
+    assert Path(zygote).is_relative_to(copy)
+    assert findings[chamber.name] == []
 
 
 def said(chamber: Chamber, source: str, block: bytes = b"") -> str:

@@ -30,7 +30,7 @@ def sign_in_page(visit: Visit) -> Page | Redirect:
 def sign_in(visit: Visit) -> Page | Redirect:
     """A session, for who knows their password."""
     name, to = visit.said("name"), _inside(visit.said("to"))
-    right = check_password(visit.vault, name, visit.values.get("password", ""))
+    right = check_password(visit.vault, name, visit.values.get("password", ""), visit.guesser)
     if right:
         try:
             visit.vault.people.admitted(name)
@@ -38,7 +38,7 @@ def sign_in(visit: Visit) -> Page | Redirect:
             right = False
     if not right:
         return Page({"name": name, "to": to, "problem": _REFUSED}, status=403)
-    return Redirect(to or HOME, session=begin_session(visit.vault, visit.session, name))
+    return _signed_in(visit, name, to or HOME)
 
 
 def sign_out(visit: Visit) -> Redirect:
@@ -67,8 +67,7 @@ def accept(visit: Visit) -> Page | Redirect:
         return Page(_asked(name, error.message), status=422)
     if visit.vault.logins.accept(secret, new) is None:  # somebody was faster
         raise not_found()
-    session = begin_session(visit.vault, visit.session, name)
-    return Redirect(HOME, "Your password is set, and you are signed in.", session)
+    return _signed_in(visit, name, HOME, "Your password is set, and you are signed in.")
 
 
 def password_page(_visit: Visit) -> Page:
@@ -79,15 +78,21 @@ def password_page(_visit: Visit) -> Page:
 def change_password(visit: Visit) -> Page | Redirect:
     """Another password, for who knows the one before; all other sessions of theirs end."""
     name = visit.principal
-    if not check_password(visit.vault, name, visit.values.get("before", "")):
+    if not check_password(visit.vault, name, visit.values.get("before", ""), visit.guesser):
         return Page(_asked(None, "That is not your password until now."), status=403)
     try:
         new = hashed(visit.values.get("password", ""), visit.values.get("again", ""))
     except ParameterError as error:
         return Page(_asked(None, error.message), status=422)
     visit.vault.logins.change(name, new)
+    words = "Your password is changed. Other sessions of yours are over."
+    return _signed_in(visit, name, HOME, words)
+
+
+def _signed_in(visit: Visit, name: str, to: str, words: str | None = None) -> Redirect:
+    """Begin a session of somebody who has shown who they are, and know their browser again."""
     session = begin_session(visit.vault, visit.session, name)
-    return Redirect(HOME, "Your password is changed. Other sessions of yours are over.", session)
+    return Redirect(to, words, session, visit.vault.logins.remember_device(name, visit.device))
 
 
 def _asked(name: str | None, problem: str | None = None) -> Mapping[str, object]:

@@ -5,6 +5,7 @@ Decision 0255.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -12,15 +13,19 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from sfumato.errors import ParameterError
+from sfumato.gate.console.visit import Who
 from sfumato.gate.problems import RequestError
+from sfumato.vault.logins import TRY_LIMITS, Guesser
 
 if TYPE_CHECKING:
+    from sfumato.gate.console.visit import PageRoute, Visit
     from sfumato.vault.vault import Vault
 
 SHORTEST, LONGEST = 12, 1000
-TRIES, TRY_SECONDS = 5, 60.0
 HASHED_AT_A_TIME = 2
 """So many hashes are computed at a time: each takes 64 MiB, and half a second of a core."""
+HASHES_PER_SECOND, HASHES_AT_ONCE = 0.5, 30
+"""So many hashes are computed for one stranger's address, whatever names it tries."""
 
 
 @cache
@@ -30,9 +35,9 @@ def hasher() -> PasswordHasher:
 
 
 @cache
-def _nobodys() -> str:
-    """The hash that stands for those who have none: to check it takes as long as any."""
-    return hasher().hash("nobody has this password")
+def _nobodys(by: PasswordHasher) -> str:
+    """The hash that stands for those who have none: to check it takes as long as any of `by`."""
+    return by.hash("nobody has this password")
 
 
 def hashed(password: str, again: str) -> str:
@@ -50,23 +55,45 @@ def hashed(password: str, again: str) -> str:
     return hasher().hash(password)
 
 
-def check_password(vault: Vault, name: str, password: str) -> bool:
+def guesser_of(route: PageRoute, visit: Visit) -> Guesser:
+    """Who is about to try or to set a password, as far as a session, a link or a device tells."""
+    logins, secret = visit.vault.logins, visit.path.get("secret")
+    if route.who is not Who.PUBLIC:
+        return Guesser(f"session {visit.session.id}", visit.principal, is_known=True)
+    if secret is not None:
+        invited = logins.invited(secret)
+        if invited is not None:
+            return Guesser(f"invitation {secret}", invited, is_known=True)
+    name = visit.said("name")
+    if visit.device and logins.knows_device(name, visit.device):
+        return Guesser(f"device {visit.device}", name, is_known=True)
+    return Guesser(f"peer {visit.peer}", visit.peer)
+
+
+def check_password(vault: Vault, name: str, password: str, guesser: Guesser) -> bool:
     """Whether somebody of this name has this password; in the same time for nobody's name."""
-    if not vault.logins.may_try(name, most=TRIES, seconds=TRY_SECONDS):
-        raise RequestError(
-            429,
-            "sign_in_paused",
-            f"{TRIES} tries a minute may be made under one name. Wait a minute and try again.",
-            headers={"Retry-After": str(round(TRY_SECONDS))},
-        )
+    if not vault.logins.may_try(name, guesser):
+        raise sign_in_paused(TRY_LIMITS.seconds)
     kept = vault.logins.hash_of(name)
     try:
-        hasher().verify(_nobodys() if kept is None else kept, password[:LONGEST])
+        hasher().verify(_nobodys(hasher()) if kept is None else kept, password[:LONGEST])
     except (VerificationError, InvalidHashError):
         return False
     if kept is None:
         return False
-    vault.logins.forget_tries(name)
+    vault.logins.forget_tries(name, guesser)
     if hasher().check_needs_rehash(kept):
         vault.logins.rehash(name, kept, hasher().hash(password))
     return True
+
+
+def sign_in_paused(seconds: float) -> RequestError:
+    """The refusal of a guesser that tries too often."""
+    wait = math.ceil(seconds)
+    return RequestError(
+        429,
+        "sign_in_paused",
+        f"Too many passwords were tried from here, or under this name. Try again in {wait} s. A "
+        "browser that has signed in before, and a link of the owner, are not held up by others.",
+        headers={"Retry-After": str(wait)},
+    )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sfumato.errors import SfumatoError
+from sfumato.vault.logins import DEVICE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +94,29 @@ def send_cookie(response: Response, setting: Setting, session: str) -> None:
         httponly=True,
         samesite="strict",
     )
+
+
+def shown_device(setting: Setting, cookies: Sequence[str]) -> str:
+    """The secret of a browser that has signed in before, "" where it shows none, or several."""
+    shown = _shown(_device_cookie(setting), cookies)
+    return shown[0] if len(shown) == 1 and _FORM.fullmatch(shown[0]) else ""
+
+
+def send_device(response: Response, setting: Setting, device: str) -> None:
+    """Give the browser the secret by which it is known when somebody signs in again."""
+    response.set_cookie(
+        _device_cookie(setting),
+        device,
+        max_age=DEVICE_SECONDS,
+        path="/",
+        secure=setting.is_encrypted,
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def _device_cookie(setting: Setting) -> str:
+    return f"{cookie_name(setting)}-device"
 
 
 def _shown(name: str, cookies: Sequence[str]) -> list[str]:

@@ -26,13 +26,26 @@ from sfumato.gate.callers import Caller, check_caller, refresh
 from sfumato.gate.console import rendering
 from sfumato.gate.console.crossing import check_site, check_word
 from sfumato.gate.console.pages import PAGES
-from sfumato.gate.console.passwords import HASHED_AT_A_TIME
+from sfumato.gate.console.passwords import (
+    HASHED_AT_A_TIME,
+    HASHES_AT_ONCE,
+    HASHES_PER_SECOND,
+    guesser_of,
+    sign_in_paused,
+)
 from sfumato.gate.console.sent import asked, form
-from sfumato.gate.console.sessions import VisitSession, find_session, send_cookie
+from sfumato.gate.console.sessions import (
+    VisitSession,
+    find_session,
+    send_cookie,
+    send_device,
+    shown_device,
+)
 from sfumato.gate.console.visit import FORM, Download, PageRoute, Redirect, Visit, Who
 from sfumato.gate.headers import secured
-from sfumato.gate.pace import Paces, Workers
+from sfumato.gate.pace import Buckets, FairWorkers, Paces
 from sfumato.gate.paths import path_route
+from sfumato.gate.peers import peer_of
 from sfumato.gate.problems import RequestError
 from sfumato.vault.folder import note_request
 
@@ -42,6 +55,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route as PathRoute
 
     from sfumato.gate.console.sent import Sent
+    from sfumato.gate.pace import Workers
     from sfumato.gate.settings import Setting
     from sfumato.vault.principals import Principal
     from sfumato.vault.vault import Vault
@@ -51,7 +65,6 @@ if TYPE_CHECKING:
 HOME, SIGN_IN = "/console", "/console/sign-in"
 _HTML = "text/html; charset=utf-8"
 _PATH = re.compile(r"/console(/[A-Za-z0-9_.~%:-]+)*", re.ASCII)
-_WAITING = 16
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
@@ -86,8 +99,8 @@ class _Site:
     ) -> None:
         self._vault, self._setting, self._pages = vault, setting, pages
         self._workers, self._paces = workers, Paces(setting.limits)
-        few = replace(setting.limits, workers=HASHED_AT_A_TIME, waiting=_WAITING)
-        self._hashing = Workers(few)
+        self._hashing = FairWorkers(HASHED_AT_A_TIME)
+        self._hashes = Buckets(HASHES_PER_SECOND, HASHES_AT_ONCE)
 
     def guarded(self, ways: Mapping[str, Endpoint], pages: Sequence[PageRoute]) -> Endpoint:
         """Endpoints of one path, with its lines of the table; what they refuse is shown as a page.
@@ -128,7 +141,8 @@ class _Site:
         if not route.is_for(session.person):
             raise problems.not_found()
         name = "" if session.person is None else session.person.name
-        self._paces.check(Caller(name, f"console {name}"))
+        peer = peer_of(request.scope, self._setting)
+        self._paces.check(Caller(name, f"console {name}" if name else "", peer=peer))
         async with AsyncExitStack() as kept:
             sent = await self._sent(route, request, session, kept)
             visit = Visit(
@@ -140,10 +154,28 @@ class _Site:
                 sent.values,
                 sent.fields,
                 sent.files,
+                peer,
+                shown_device(self._setting, request.headers.getlist("cookie")),
             )
             request.state.charging = route.charging
-            workers = self._hashing if route.hashing else self._workers
-            return await workers.work(lambda: self._given(route, visit))
+            if route.hashing:
+                return await self._hashed(route, visit)
+            return await self._workers.work(lambda: self._given(route, visit))
+
+    async def _hashed(self, route: PageRoute, visit: Visit) -> Response:
+        """What a page gives that computes the hash of a password, when it is the visitor's turn."""
+        guesser = await self._workers.look(lambda: guesser_of(route, visit))
+        wait = 0.0 if guesser.is_known else self._hashes.take(guesser.key)
+        if wait:
+            raise sign_in_paused(wait)
+        known = replace(visit, guesser=guesser)
+        response = await self._hashing.work(
+            guesser.lane, lambda: self._given(route, known), is_known=guesser.is_known
+        )
+        if response.status_code == HTTPStatus.SEE_OTHER:
+            # A right password: many people may sign in from one office.
+            self._hashes.give_back(guesser.key)
+        return response
 
     async def file(self, request: Request) -> Response:
         """The style sheet, the script, the mark; a browser may keep them for good."""
@@ -206,6 +238,8 @@ class _Site:
         current = session.id if made.session is None else made.session
         if made.words is not None and current:
             self._vault.logins.tell(current, [made.words])
+        if made.device is not None:
+            send_device(response, self._setting, made.device)
         if made.session is not None:
             send_cookie(response, self._setting, made.session)
         return response

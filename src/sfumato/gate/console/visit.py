@@ -12,6 +12,7 @@ from enum import Enum
 from typing import IO, TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError
+from sfumato.vault.logins import STRANGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from sfumato.gate.console.sessions import VisitSession
     from sfumato.gate.settings import Setting
+    from sfumato.vault.logins import Guesser
     from sfumato.vault.principals import Principal
     from sfumato.vault.vault import Vault
 
@@ -59,6 +61,12 @@ class Visit:
     several: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The same with every value of a name, for boxes that may all be ticked."""
     files: Mapping[str, Upload] = field(default_factory=dict)
+    peer: str = ""
+    """The address that the request came from, see `gate.peers`."""
+    device: str = ""
+    """The secret by which the visitor's browser says that it has signed in before."""
+    guesser: Guesser = STRANGER
+    """Who tries or sets a password, on a page that computes a hash."""
 
     @property
     def person(self) -> Principal | None:
@@ -105,6 +113,8 @@ class Redirect:
     words: str | None = None
     session: str | None = None
     """The id of a session that begins here; "" where the one there was is over."""
+    device: str | None = None
+    """The secret by which the browser is known from now on."""
 
 
 @dataclass(frozen=True)

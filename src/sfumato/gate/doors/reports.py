@@ -38,7 +38,11 @@ def _round(call: Call) -> Collection:
 
 def take(call: Call) -> Reply:
     """Keep reports, each by itself."""
-    status, body = deliver(_round(call), call.values)
+    status, body = deliver(
+        _round(call),
+        call.values,
+        lambda count: call.count_reports(call.caller.peer, call.path["round"], count),
+    )
     return Reply(body, JSON if status == 200 else problems.MEDIA, status)
 
 
@@ -72,7 +76,7 @@ ROUTES = (
             "properties": {"accepted": {"type": "integer"}, "rejected": _REJECTED},
             "required": ["accepted", "rejected"],
         },
-        refusals=(404,),
+        refusals=(404, 429),
         example={"reports": [{"ticket": "5hKPbWy7siWkHNLl-Lny_w", "report": 0}]},
     ),
     Route(

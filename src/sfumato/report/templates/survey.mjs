@@ -43,6 +43,12 @@ async function send(entry) {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ reports: [{ ticket: entry.ticket, report: entry.report }] }),
     });
+    if (answer.status === 429) {
+      const minutes = Math.ceil(Number(answer.headers.get("Retry-After")) / 60);
+      say(`From your address too many reports came. Press the button again in ${minutes} min: the same report will be sent.`);
+      button.disabled = false;
+      return undefined;
+    }
     const told = await answer.json();
     const code = told.rejected?.[0]?.code;
     // A ticket that was used before: the report had arrived, only the answer to it got lost.

@@ -95,6 +95,8 @@ def anonymize_dataset(vault: Vault, job: Job, beginning: Callable[[], None]) -> 
         for folder in (place.parent, place):
             folder.mkdir(mode=0o700, exist_ok=True)
         release.save(place / WRITTEN, overwrite=True)
+        for path in place.rglob("*"):  # nobody has been given it yet
+            path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def folder_of(vault: Path, job: str) -> Path:

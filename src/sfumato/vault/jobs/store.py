@@ -31,7 +31,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sfumato.errors import CallerError, InternalError, LedgerError, PolicyError, SfumatoError
 from sfumato.ledger.failure import pass_by
-from sfumato.texts import dumps, without_passwords
+from sfumato.texts import dumps, without_passwords, without_places
 from sfumato.vault.jobs.job import LAST, MOST_ATTEMPTS, PREPARING, Job, JobState, moment
 
 if TYPE_CHECKING:
@@ -342,7 +342,9 @@ def _job(row: Row[Any]) -> Job:
 
 
 def _told(error: SfumatoError) -> str:
-    return dumps({"code": error.code, "message": error.message, "kind": type(error).__name__})
+    # A job is read from elsewhere, so its message names no place of this machine.
+    message = without_places(error.message)
+    return dumps({"code": error.code, "message": message, "kind": type(error).__name__})
 
 
 def _abandoned() -> InternalError:

@@ -12,6 +12,7 @@ from sfumato.errors import ParameterError
 from sfumato.gate.console import passwords
 from sfumato.gate.console.passwords import check_password, hashed
 from sfumato.gate.problems import RequestError
+from sfumato.vault.logins import Guesser
 from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.vault.vault import Vault
 
 GOOD = "correct horse battery"
+HERE = Guesser("peer 192.0.2.1", "192.0.2.1")
 
 
 @pytest.fixture(scope="module")
@@ -36,20 +38,20 @@ def test_a_password_is_kept_as_argon2id_and_hashed_anew_when_costs_grow(
 ) -> None:
     weak = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     assert vault.logins.accept(vault.logins.invite("ann"), weak.hash(GOOD)) == "ann"
-    assert check_password(vault, "ann", GOOD)
+    assert check_password(vault, "ann", GOOD, HERE)
     kept = vault.logins.hash_of("ann")
     assert kept is not None
     assert kept.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
     monkeypatch.setattr(passwords, "hasher", lambda: weak)
-    assert not check_password(vault, "ann", GOOD + " ")
+    assert not check_password(vault, "ann", GOOD + " ", HERE)
 
 
 def test_a_name_that_nobody_has_takes_the_same_work(vault: Vault) -> None:
-    check_password(vault, "warm", GOOD)
+    check_password(vault, "warm", GOOD, HERE)
     spent = []
     for name in ("ann", "nobody"):
         begun = time.process_time()
-        assert not check_password(vault, name, "wrong" * 4)
+        assert not check_password(vault, name, "wrong" * 4, HERE)
         spent.append(time.process_time() - begun)
     # Both compute one hash; without it a refusal takes a hundredth of that.
     assert 0.2 < spent[0] / spent[1] < 5
@@ -63,15 +65,15 @@ def test_five_tries_a_minute_and_who_was_right_begins_anew(
     monkeypatch.setattr(passwords, "hasher", lambda: quick)
     vault.logins.change("ann", quick.hash(GOOD))
     for _ in range(4):
-        assert not check_password(vault, "ann", "no")
-    assert check_password(vault, "ann", GOOD)
+        assert not check_password(vault, "ann", "no", HERE)
+    assert check_password(vault, "ann", GOOD, HERE)
     for _ in range(5):
-        assert not check_password(vault, "ann", "no")
+        assert not check_password(vault, "ann", "no", HERE)
     with pytest.raises(RequestError) as refused:
-        check_password(vault, "ann", GOOD)
+        check_password(vault, "ann", GOOD, HERE)
     assert refused.value.code == "sign_in_paused"
     now += 60
-    assert check_password(vault, "ann", GOOD)
+    assert check_password(vault, "ann", GOOD, HERE)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ class TableDraft:
 
     def declare(self, schema: Schema) -> None:
         """Let a schema be what is declared, whole or not at all."""
-        save(schema, self.schema_file, overwrite=True)
+        save(schema, self.schema_file, overwrite=True, private=True)
 
     def settle(self) -> None:
         """No draft any more: the vault has it."""
@@ -128,8 +128,9 @@ class TableDrafts:
         try:
             source = place(folder)
             begun = draft(source, None)
-            save(begun.schema, folder / _SCHEMA)
-            save(begun.seen, folder / _SEEN)
+            # What was seen in the rows names values that nobody has declared public.
+            save(begun.schema, folder / _SCHEMA, private=True)
+            save(begun.seen, folder / _SEEN, private=True)
             with whole(folder / _NOTE, private=True) as new:
                 new.write_text(dumps({"name": name, "source": source}), encoding="utf-8")
         except SfumatoError as error:
