@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sfumato.errors import LedgerError
 from sfumato.ledger.book import (
+    ENTRY_BYTES,
     FORMAT,
     Account,
     ChargeRequest,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Executable
 
     from sfumato.ledger.book import Draft, Key
+    from sfumato.ledger.large_answers import AnswerFiles
     from sfumato.privacy.filters import Charge
 
 
@@ -148,6 +150,11 @@ class SqlView:
         """The stored answer to a charge."""
         return self._connection.scalar(tables.ONE_ANSWER, {"of_charge": charge})
 
+    def stored_bytes(self) -> dict[str, int]:
+        """How many bytes the answers of each principal take."""
+        rows = self._connection.execute(tables.ALL_STORED).all()
+        return {principal: size for principal, size in rows}  # noqa: C416  rows are no tuples
+
     def check_storage(self) -> None:
         """Raise when the database finds damage in its own files."""
         self._check_storage(self._connection)
@@ -165,6 +172,10 @@ class SqlView:
         self._run(tables.ADD_REQUESTS, [_request_row(request) for request in kept])
         answers = draft.answers.items()
         self._run(tables.ADD_ANSWERS, [{"charge": seq, "answer": text} for seq, text in answers])
+        for principal, more in draft.stored_bytes.items():
+            raised = {"of_principal": principal, "more": more}
+            if not self._connection.execute(tables.RAISE_STORED, raised).rowcount:
+                self._run(tables.ADD_STORED, [{"principal": principal, "bytes": more}])
         known = {} if self.known is None else self.known.accounts
         self.known = KnownAccounts(draft.position, {**known, **draft.accounts})
 
@@ -290,14 +301,23 @@ def missing() -> LedgerError:
 class SqlStore:
     """A book in a database."""
 
-    def __init__(self, engine: Engine, dialect: Dialect, *, create: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        dialect: Dialect,
+        *,
+        files: AnswerFiles | None = None,
+        create: bool = False,
+    ) -> None:
         self._engine = engine
         self._dialect = dialect
+        self.files = files
         self._known: KnownAccounts | None = None
         try:
             if create:
                 self._create()
             self._check_version()
+            self._add_stored()
         except BaseException:
             self.close()
             raise
@@ -330,6 +350,22 @@ class SqlStore:
                 "ledger_version",
                 f"The ledger was written by another version; this one reads format {FORMAT} only.",
             )
+
+    def _add_stored(self) -> None:
+        """Give a ledger that is older than limits the sums of what each principal has stored."""
+        with self._dialect.reading(self._engine) as connection, connection.begin():
+            if self._engine.dialect.has_table(connection, tables.stored.name):
+                return
+        with self._transaction() as connection:
+            with self._patience():
+                self._dialect.lock_creation(connection)
+                self._dialect.lock(connection)
+            if self._engine.dialect.has_table(connection, tables.stored.name):
+                return
+            tables.stored.create(connection)
+            for principal, length, answered in connection.execute(tables.SUM_ANSWERS).all():
+                total = length + answered * ENTRY_BYTES
+                connection.execute(tables.ADD_STORED, {"principal": principal, "bytes": total})
 
     @contextmanager
     def reading(self) -> Iterator[SqlView]:
