@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +15,8 @@ from sfumato.ledger.sql.sqlite import sqlite_store
 from sfumato.testing.ledgers import ask, charge, code_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sfumato.privacy.filters import Budget
 
 LARGE = b"{}\n" + bytes(range(256)) * (2 * INLINE_BYTES // 256)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import EngineError, LedgerError, ParameterError, SfumatoError, SourceError
-from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.asker import Asker
+from sfumato.vault.gatekeeper import Gatekeeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
