@@ -14,13 +14,13 @@ import pytest
 
 from sfumato.errors import EngineError, LedgerError, ParameterError, SfumatoError, SourceError
 from sfumato.vault.asker import Asker
-from sfumato.vault.gatekeeper import Gatekeeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sfumato.ledger.base import Ledger
     from sfumato.vault.answer import Answer
+    from sfumato.vault.gatekeeper import Gatekeeper
 
     Ask = Callable[..., Answer]
 
