@@ -20,7 +20,7 @@ from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import create_vault, open_vault
 
 from .people_served import COUNT, people_served
-from .test_load import serving
+from .test_load import serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,8 +166,7 @@ def test_two_large_questions_wait_for_each_other_and_small_ones_do_not(tmp_path:
         with vault.gatekeeper.heavy.room(1 << 40, vault.asker("owner", None, ()), 0):
             waiting = threading.Thread(target=client.ask, args=("POST", "/v1/query", large))
             waiting.start()
-            while not vault.gatekeeper.heavy._queue:
-                time.sleep(0.01)
+            until(lambda: len(vault.gatekeeper.heavy._queue) == 1)
             refused = client.ask("POST", "/v1/query", {**large, "epsilon": "0.02"})
             small = client.ask("POST", "/v1/query", {"sql": COUNT, "epsilon": "0.01"})
         waiting.join()
