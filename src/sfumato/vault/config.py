@@ -24,7 +24,7 @@ from sfumato.sandbox import checked_choice
 from sfumato.schema.document import Lines, read_text
 from sfumato.schema.names import clash, quoted
 from sfumato.texts import holds_password
-from sfumato.vault.limits import Limits, LimitsParser
+from sfumato.vault.limits import LimitsParser, VaultLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -100,7 +100,7 @@ class Config:
     datasets: Mapping[str, PrivateSet | PublicSet] = field(default_factory=dict)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     principals: Mapping[str, Mapping[str, Budget]] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
+    limits: VaultLimits = field(default_factory=VaultLimits)
 
 
 def load(folder: Path) -> Config:

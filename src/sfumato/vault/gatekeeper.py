@@ -30,7 +30,7 @@ from sfumato.vault.accounts import left_over
 from sfumato.vault.answer import Answer
 from sfumato.vault.deadline import allowed_seconds, within
 from sfumato.vault.heavy_work import HeavyWork
-from sfumato.vault.limits import Limits, work_of
+from sfumato.vault.limits import VaultLimits, work_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ class Gatekeeper:
     tick_seconds: float = 0.0
     deadline_seconds: float | None = 0.0
     tell_operator: Callable[[int, str], None] = field(default=lambda _charge, _words: None)
-    limits: Limits = field(default_factory=Limits)
+    limits: VaultLimits = field(default_factory=VaultLimits)
     heavy: HeavyWork = field(default_factory=HeavyWork)
 
     def answer(

@@ -37,7 +37,7 @@ class PrincipalLimits:
 
 
 @dataclass(frozen=True)
-class Limits:
+class VaultLimits:
     """The limits of a vault, for all its principals and for some by their names."""
 
     usual: PrincipalLimits = PrincipalLimits()
@@ -120,7 +120,7 @@ def _mebibytes(size: int) -> str:
 class LimitsParser(Parser):
     """Reads the limits that vault.toml sets: `[limits]`, and `[limits.principals.NAME]`."""
 
-    def _limits(self, told: object) -> Limits:
+    def _limits(self, told: object) -> VaultLimits:
         place: Place = ("limits",)
         raw = self._typed(told, dict, place)
         self._known(raw, (*_KEYS, "vault_mebibytes", "principals"), place)
@@ -131,8 +131,8 @@ class LimitsParser(Parser):
             at = (*place, "principals", name)
             self._known(self._typed(one, dict, at), _KEYS, at)
             of[name] = self._principal_limits(one, usual, at)
-        whole = self._limit(raw, "vault_mebibytes", Limits.vault_mebibytes, place)
-        return Limits(usual, of, whole)
+        whole = self._limit(raw, "vault_mebibytes", VaultLimits.vault_mebibytes, place)
+        return VaultLimits(usual, of, whole)
 
     def _principal_limits(
         self, raw: Mapping[str, object], usual: PrincipalLimits, place: Place

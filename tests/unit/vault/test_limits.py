@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import PolicyError, SfumatoError
 from sfumato.testing.servers import Client, served
-from sfumato.vault.limits import MEBIBYTE, Limits, PrincipalLimits
+from sfumato.vault.limits import MEBIBYTE, PrincipalLimits, VaultLimits
 from sfumato.vault.vault import create_vault, open_vault
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def test_a_lost_file_is_never_drawn_again_for_nothing(
 
 def test_defaults_are_said_in_the_guide() -> None:
     told = (Path(__file__).parents[3] / "docs/guide/vault.md").read_text()
-    usual, whole = PrincipalLimits(), Limits().vault_mebibytes
+    usual, whole = PrincipalLimits(), VaultLimits().vault_mebibytes
     for line in (
         f"groups = {usual.groups} ",
         f"answer_mebibytes = {usual.answer_mebibytes} ",

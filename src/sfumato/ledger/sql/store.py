@@ -15,7 +15,6 @@ from sqlalchemy.exc import DBAPIError
 
 from sfumato.errors import LedgerError
 from sfumato.ledger.book import (
-    ENTRY_BYTES,
     FORMAT,
     Account,
     ChargeRequest,
@@ -27,6 +26,7 @@ from sfumato.ledger.book import (
 )
 from sfumato.ledger.rules import damaged
 from sfumato.ledger.sql import tables
+from sfumato.ledger.sql.stored import add_stored, has_stored, raise_stored, read_stored
 from sfumato.ledger.sql.tables import entries, metadata
 from sfumato.privacy.filters import Budget
 
@@ -152,8 +152,7 @@ class SqlView:
 
     def stored_bytes(self) -> dict[str, int]:
         """How many bytes the answers of each principal take."""
-        rows = self._connection.execute(tables.ALL_STORED).all()
-        return {principal: size for principal, size in rows}  # noqa: C416  rows are no tuples
+        return read_stored(self._connection)
 
     def check_storage(self) -> None:
         """Raise when the database finds damage in its own files."""
@@ -165,17 +164,14 @@ class SqlView:
         if draft.has_records:
             self.index_records()
         self._save_accounts(draft)
-        roots = draft.datasets.items()
-        self._run(tables.ADD_DATASETS, [{"name": name, "account": root} for name, root in roots])
+        roots = [{"name": name, "account": root} for name, root in draft.datasets.items()]
+        self._run(tables.ADD_DATASETS, roots)
         self._run(tables.DROP_REQUESTS, [_key(*key) for key in draft.replaced()])
         kept = [request for request in draft.requests.values() if request is not None]
         self._run(tables.ADD_REQUESTS, [_request_row(request) for request in kept])
-        answers = draft.answers.items()
-        self._run(tables.ADD_ANSWERS, [{"charge": seq, "answer": text} for seq, text in answers])
-        for principal, more in draft.stored_bytes.items():
-            raised = {"of_principal": principal, "more": more}
-            if not self._connection.execute(tables.RAISE_STORED, raised).rowcount:
-                self._run(tables.ADD_STORED, [{"principal": principal, "bytes": more}])
+        answers = [{"charge": seq, "answer": row} for seq, row in draft.answers.items()]
+        self._run(tables.ADD_ANSWERS, answers)
+        raise_stored(self._connection, draft.stored_bytes)
         known = {} if self.known is None else self.known.accounts
         self.known = KnownAccounts(draft.position, {**known, **draft.accounts})
 
@@ -309,9 +305,7 @@ class SqlStore:
         files: AnswerFiles | None = None,
         create: bool = False,
     ) -> None:
-        self._engine = engine
-        self._dialect = dialect
-        self.files = files
+        self._engine, self._dialect, self.files = engine, dialect, files
         self._known: KnownAccounts | None = None
         try:
             if create:
@@ -354,18 +348,12 @@ class SqlStore:
     def _add_stored(self) -> None:
         """Give a ledger that is older than limits the sums of what each principal has stored."""
         with self._dialect.reading(self._engine) as connection, connection.begin():
-            if self._engine.dialect.has_table(connection, tables.stored.name):
+            if has_stored(connection):
                 return
-        with self._transaction() as connection:
-            with self._patience():
-                self._dialect.lock_creation(connection)
-                self._dialect.lock(connection)
-            if self._engine.dialect.has_table(connection, tables.stored.name):
-                return
-            tables.stored.create(connection)
-            for principal, length, answered in connection.execute(tables.SUM_ANSWERS).all():
-                total = length + answered * ENTRY_BYTES
-                connection.execute(tables.ADD_STORED, {"principal": principal, "bytes": total})
+        with self._transaction() as connection, self._patience():
+            self._dialect.lock_creation(connection)
+            self._dialect.lock(connection)
+            add_stored(connection)
 
     @contextmanager
     def reading(self) -> Iterator[SqlView]:
