@@ -11,12 +11,14 @@ import pytest
 import sfumato as sf
 from sfumato.errors import PolicyError, SfumatoError
 from sfumato.testing.servers import Client, served
+from sfumato.vault.families import FAMILIES
 from sfumato.vault.limits import MEBIBYTE, PrincipalLimits, VaultLimits
 from sfumato.vault.vault import create_vault, open_vault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sfumato.vault.answer import Answer
     from sfumato.vault.vault import Vault
 
 SCHEMA = """\
@@ -150,7 +152,7 @@ def test_no_stored_answer_is_larger_than_its_bound(vault: Vault) -> None:
     before = 0
     for sql in asked:
         questions = vault.questions(principal="ana")
-        prepared = questions.prepare(sf.vault.families.FAMILIES["query"], sql, epsilon="0.01")
+        prepared = questions.prepare(FAMILIES["query"], sql, epsilon="0.01")
         questions.query(sql, epsilon="0.01")
         stored = vault.ledger.stored_bytes()["ana"]
         size = prepared.answer_size  # type: ignore[attr-defined]
@@ -165,7 +167,7 @@ def test_what_a_principal_may_store_is_limited_and_stays_readable(
     limit(folder, "answer_mebibytes = 1", "stored_mebibytes = 1")
     vault.refresh()
     ana = vault.questions(principal="ana")
-    answers = []
+    answers: list[Answer] = []
     with pytest.raises(PolicyError) as full:
         while len(answers) < 200:
             answers.append(ana.query(THOUSAND, epsilon=f"0.0001{len(answers):03}"))
@@ -198,7 +200,12 @@ def test_jobs_are_refused_by_the_same_limits_when_they_are_submitted(
     asked: dict[str, Any] = {"kind": "histogram", "columns": ["a", "c"], "epsilon": "0.1"}
     with pytest.raises(PolicyError, match="200,000 groups"):
         vault.jobs.submit("publish", "people", principal="ana", **asked)
-    sets = {"kind": "marginals", "columns": ["a", "c", "b"], "epsilon": "0.1", "way": 2}
+    sets: dict[str, Any] = {
+        "kind": "marginals",
+        "columns": ["a", "c", "b"],
+        "epsilon": "0.1",
+        "way": 2,
+    }
     with pytest.raises(PolicyError, match="groups"):
         vault.jobs.submit("publish", "people", principal="ana", **sets)
     with pytest.raises(PolicyError) as refused:
@@ -239,7 +246,8 @@ def test_a_question_has_a_deadline_unless_its_owner_says_otherwise(
     with pytest.raises(SfumatoError) as late:
         vault.questions(principal="ana").query(COUNT, epsilon="0.1")
     assert late.value.code in ("data_unreachable", "answer_failed")
-    assert vault.private("people", principal="ana").publish("tree", columns="c", epsilon="0.1")
+    job = vault.private("people", principal="ana").publish("tree", columns="c", epsilon="0.1")
+    assert job.charged
     path = folder / "vault.toml"
     path.write_text(path.read_text().replace("# deadline_seconds = 600", "deadline_seconds = 0"))
     vault.refresh()
