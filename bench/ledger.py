@@ -137,7 +137,8 @@ def _fill(draft: Draft, count: int) -> None:
         )
         request = ChargeRequest("alice", request_id, _BODY, seq)
         draft.requests[request.key] = request
-        store_answer(draft, request, b'{"rows": [[1234]]}', {})
+        answer = b'{"rows": [[1234]]}'
+        store_answer(draft, request, answer, answer, {})
     for account in accounts:
         units = [[part * count for part in parts or ()] for parts in charges[account.name]]
         spent = account.budget.add(account.spent, charge_from_record(units))

@@ -39,6 +39,28 @@ class Dataset:
     unit: Unit
 
 
+@dataclass(frozen=True)
+class AnswerSize:
+    """At most how large an answer is, from public facts alone.
+
+    A method that knows it has it as `answer_size`.
+    """
+
+    groups: int
+    """The declared groups, or cells, all of which are answered."""
+    bytes: int
+    work: int
+    """The bytes of what is declared, by which work is weighed."""
+
+
+@dataclass(frozen=True)
+class AnswerLimit:
+    """How large one answer may be. Of observed groups no more are shown than it has room for."""
+
+    groups: int
+    bytes: int
+
+
 class Prepared(Protocol):
     """A method with all its parameters, ready to be charged and run. Nothing in it saw data."""
 

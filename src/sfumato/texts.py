@@ -26,6 +26,25 @@ def dumps(
         return json.dumps(_finite(value), **options)
 
 
+_PART = 1000
+
+
+def dumps_in_parts(value: object) -> str:
+    """Write a value as JSON like `dumps`, long lists in parts.
+
+    The encoder holds the interpreter's lock as long as one call lasts: a list of a million rows
+    in one call would stop every other thread for seconds.
+    """
+    if isinstance(value, dict):
+        items = (f"{dumps(str(key))}: {dumps_in_parts(one)}" for key, one in value.items())
+        return f"{{{', '.join(items)}}}"
+    if isinstance(value, list) and len(value) > _PART:
+        starts = range(0, len(value), _PART)
+        parts = (dumps(value[start : start + _PART], ensure_ascii=False) for start in starts)
+        return f"[{', '.join(part[1:-1] for part in parts)}]"
+    return dumps(value, ensure_ascii=False)
+
+
 def _finite(value: object) -> object:
     if isinstance(value, float):
         return value if isfinite(value) else None

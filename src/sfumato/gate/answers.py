@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.gate.routing import Reply
 from sfumato.release.codec import to_bytes
-from sfumato.texts import dumps
+from sfumato.texts import dumps, dumps_in_parts
 from sfumato.vault.answer import paid_under
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ANSWER = "application/vnd.sfumato.answer"
 def answered(call: Call, answer: Answer) -> Reply:
     """An answer in the form that the caller takes."""
     if not call.wants(ANSWER):
-        return Reply(answer.to_json())
+        return Reply(dumps_in_parts(answer.to_json()).encode())
     paid = paid_under(answer, call.vault.ledger, call.caller.principal, call.request_id)
     return Reply(packed(answer, paid=paid), ANSWER)
 

@@ -35,7 +35,7 @@ from sfumato.gate.routing import Call
 from sfumato.gate.surveys import survey_pages
 from sfumato.gate.welcome import PATH
 from sfumato.local.round_folder import rounds_of
-from sfumato.texts import dumps
+from sfumato.texts import dumps, dumps_in_parts
 from sfumato.vault.folder import note_request
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ class _Gate:
     async def answered(self, route: Route, request: Request) -> Response:
         """The reply of a route's door to a request that may come so far."""
         caller = Caller("")
+        if route.never_waits:
+            return _sent(route, _spelled(route.handler(await self._call(route, request, caller))))
         if route.scope is not None:
             shown = request.headers.getlist("authorization")
             caller = await self.workers.look(lambda: admitted(self.vault, route, shown))
@@ -121,7 +123,7 @@ class _Gate:
         call = await self._call(route, request, caller)
         if route.keyed and route.status == HTTPStatus.OK:  # jobs are charged when they are run
             request.scope[_CHARGING] = True
-        return _sent(route, await self.workers.work(lambda: route.handler(call)))
+        return _sent(route, await self.workers.work(lambda: _spelled(route.handler(call))))
 
     async def welcomed(self, way: Callable[[Request], Response], request: Request) -> Response:
         """What the link for the first owner gives."""
@@ -217,12 +219,17 @@ def _request_id(request: Request) -> str | None:
     return found
 
 
+def _spelled(reply: Reply) -> Reply:
+    """A reply as bytes or a file: JSON is written by the worker, as the loop answers for all."""
+    if isinstance(reply.body, bytes | Path):
+        return reply
+    return replace(reply, body=dumps_in_parts(reply.body).encode())
+
+
 def _sent(route: Route, reply: Reply) -> Response:
     status, headers = reply.status or route.status, {**reply.headers}
     if isinstance(reply.body, Path):
         return FileResponse(reply.body, status, headers, reply.media, filename=reply.file_name)
     if reply.file_name is not None:
         headers["Content-Disposition"] = f'attachment; filename="{reply.file_name}"'
-    if isinstance(reply.body, bytes):
-        return Response(reply.body, status, headers, reply.media)
-    return Response(dumps(reply.body, ensure_ascii=False), status, headers, reply.media)
+    return Response(reply.body, status, headers, reply.media)

@@ -47,7 +47,7 @@ _BY_KIND: tuple[tuple[type[SfumatoError], int], ...] = (
     (EngineError, 503),
 )
 
-_BUSY_SECONDS = {"ledger_busy": "1", "jobs_unavailable": "10"}
+_BUSY_SECONDS = {"ledger_busy": "1", "heavy_work_busy": "2", "jobs_unavailable": "10"}
 _MENDED_SECONDS = "60"
 """When to come back where somebody must mend something first."""
 _MAYBE_CHARGED = (

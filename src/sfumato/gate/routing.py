@@ -77,6 +77,8 @@ class Route:
     """Whether only the vault's owner may."""
     takes: tuple[Input, ...] = ()
     """What a body says, or, of a GET or DELETE, a query string."""
+    never_waits: bool = False
+    """Whether it is answered at once, whatever else is worked on; its handler must not block."""
     keyed: bool = False
     """Whether an Idempotency-Key makes it safe to repeat."""
     status: int = 200

@@ -15,19 +15,13 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TextIO
 
 from sfumato.errors import CallerError, LedgerError, RefusedError, RolledBackError, SfumatoError
-from sfumato.ledger import rules
-from sfumato.ledger.book import ChargeRequest, Draft, canonical, digest, follows, utc_now
+from sfumato.ledger import replay, rules
+from sfumato.ledger.book import ChargeRequest, Draft, canonical, follows, utc_now
 from sfumato.ledger.commit import GroupCommit, Result, Ticket
 from sfumato.ledger.failure import failure, pass_by
+from sfumato.ledger.large_answers import placed, read_answer
 from sfumato.ledger.receipt import Receipt, Stage, this_process
 from sfumato.ledger.records import Amendment, Decided, RecordCache, amend, write_record
-from sfumato.ledger.replay import (
-    Verification,
-    check_book,
-    events_seen,
-    export_page,
-    write_export,
-)
 from sfumato.privacy.events import to_record
 
 if TYPE_CHECKING:
@@ -69,6 +63,9 @@ class Ledger:
         self._group = GroupCommit(self._commit)
         self._recorded = RecordCache()
         self._heal_head()
+        if store.files is not None:  # settle what a crash left of large answers
+            with self._guarded(), store.reading() as reader:
+                store.files.sweep(reader.answer)
 
     @classmethod
     def create(
@@ -102,7 +99,7 @@ class Ledger:
         """Give an account another budget, by an operator's entry; what was spent stays spent."""
 
         def operation(draft: Draft) -> Account:
-            seen = events_seen(draft).get(name, ())
+            seen = replay.events_seen(draft).get(name, ())
             return rules.set_limit(draft, name, budget, operator, seen)
 
         return self._run(operation)
@@ -179,8 +176,10 @@ class Ledger:
     ) -> None:
         """Keep an answer durably; it may be released when this returns, and not if it raises."""
         receipt.advance(Stage.STORED, {Stage.RESERVED, Stage.DRAWN}, ledger=self)
-        request = receipt.request
-        self._run(lambda draft: rules.store(draft, request, answer, consent or {}), request.key)
+        request, versions = receipt.request, consent or {}
+        with placed(self._store.files, request.charge, answer, self._tell_operator) as row:
+            self._at_step("placed")
+            self._run(lambda draft: rules.store(draft, request, answer, row, versions), request.key)
         self._at_step("stored")
 
     def answer(self, *, principal: str, request_id: str, body_digest: str) -> bytes | None:
@@ -195,10 +194,18 @@ class Ledger:
                 raise rules.refused_reuse(request_id)
             if request.answered is None:
                 raise rules.answer_lost(request_id)
-            answer, entry = reader.answer(request.charge), reader.entry(request.answered)
-        if answer is None or entry is None or json.loads(entry.body)["digest"] != digest(answer):
-            raise rules.damaged(f"the answer stored by entry {request.answered} is gone or changed")
-        return answer
+            row, entry = reader.answer(request.charge), reader.entry(request.answered)
+        return read_answer(self._store.files, row, entry, request)
+
+    def stored_bytes(self) -> dict[str, int]:
+        """How many bytes the stored answers of each principal take."""
+        with self._reading() as reader:
+            return reader.stored_bytes()
+
+    def check_room(self, size: int) -> None:
+        """Refuse an answer of so many bytes for which there is no room on the disk."""
+        if self._store.files is not None:
+            self._store.files.check_room(size)
 
     def charged(self, principal: str, request_ids: Sequence[str]) -> dict[str, ChargeRequest]:
         """Those of a principal's requests that were charged, answered or not, by their ids."""
@@ -258,20 +265,20 @@ class Ledger:
         with self._reading() as reader:
             return reader.entry(seq)
 
-    def verify(self) -> Verification:
+    def verify(self) -> replay.Verification:
         """Walk the chain, replay it to the balances, and compare both with what is stored."""
         with self._reading(checked=True) as reader:
-            return check_book(reader)
+            return replay.check_book(reader, self._store.files)
 
     def export(self, target: TextIO) -> None:
         """Write every entry as a line of JSON, then the head that proves none is missing."""
         with self._reading(checked=True) as reader:
-            write_export(reader, target)
+            replay.write_export(reader, target)
 
     def exported(self, after: int, most: int) -> list[str]:
         """Some lines of what `export` writes: entries behind one, and the head if they are all."""
         with self._reading(checked=True) as reader:
-            return export_page(reader, after, most)
+            return replay.export_page(reader, after, most)
 
     def acknowledge_rollback(
         self, *, operator: str, accounts: Mapping[str, Budget] | None = None
@@ -289,7 +296,7 @@ class Ledger:
                 if follows(writer, lost):
                     return
                 draft = Draft(writer, self._clock)
-                rules.acknowledge(draft, lost, operator, accounts or {}, events_seen(draft))
+                rules.acknowledge(draft, lost, operator, accounts or {}, replay.events_seen(draft))
                 writer.save(draft)
             self._head.write(draft.position)
 
@@ -311,7 +318,8 @@ class Ledger:
         with self._turn, self._guarded(), lock:
             with self._store.writing() as writer:
                 self._at_step("locked")
-                self._check_not_rolled_back(writer)
+                if self._head is not None:
+                    self._check_follows(writer, self._head.read())
                 draft = Draft(writer, self._clock)
                 draft.prefetch({ticket.key for ticket in batch if ticket.key is not None})
                 for ticket in batch:
@@ -370,10 +378,6 @@ class Ledger:
                 "The ledger stopped after a failure of its storage; no answer is given. "
                 "Find the cause and open it again.",
             )
-
-    def _check_not_rolled_back(self, reader: Reader) -> None:
-        if self._head is not None:
-            self._check_follows(reader, self._head.read())
 
     def _check_follows(self, reader: Reader, outside: Position | None) -> None:
         if self._head is None or follows(reader, outside):

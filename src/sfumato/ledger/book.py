@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from contextlib import AbstractContextManager
 
+    from sfumato.ledger.large_answers import AnswerFiles
     from sfumato.privacy.filters import Budget, Charge
 
 ORIGIN = "0" * 64
@@ -62,6 +64,9 @@ def digest(content: bytes) -> str:
 FORMAT = 1
 """The version of entries and tables that this code reads and writes."""
 
+
+ENTRY_BYTES = 1024
+"""What an answered question takes in the book besides its answer: two entries and two rows."""
 
 Key = tuple[str, str]
 """A principal and its request id; two principals may use the same id."""
@@ -126,7 +131,10 @@ class Reader(Protocol):
         """Every charged question that was not voided, with its stored answer."""
 
     def answer(self, charge: int) -> bytes | None:
-        """The stored answer to a charge."""
+        """The row of the stored answer to a charge: the answer, or a reference to its file."""
+
+    def stored_bytes(self) -> dict[str, int]:
+        """How many bytes the answers of each principal take."""
 
     def check_storage(self) -> None:
         """Raise when the storage itself finds damage."""
@@ -141,6 +149,10 @@ class Writer(Reader, Protocol):
 
 class Store(Protocol):
     """A place that keeps a book."""
+
+    @property
+    def files(self) -> AnswerFiles | None:
+        """Where large answers lie; None where the book itself holds them."""
 
     def reading(self) -> AbstractContextManager[Reader]:
         """A view for reading."""
@@ -166,6 +178,7 @@ class Draft:
         self.requests: dict[Key, ChargeRequest | None] = {}
         self._stored: dict[Key, ChargeRequest | None] = {}
         self.answers: dict[int, bytes] = {}
+        self.stored_bytes: Counter[str] = Counter()
 
     def now(self) -> datetime:
         """What the clock says."""
@@ -239,6 +252,11 @@ class Draft:
         if key not in self.requests and key not in self._stored:
             self.prefetch([key])
         return self.requests[key] if key in self.requests else self._stored[key]
+
+    def keep_answer(self, request: ChargeRequest, row: bytes, size: int) -> None:
+        """Keep the row of an answer of so many bytes, and count them to its principal."""
+        self.answers[request.charge] = row
+        self.stored_bytes[request.principal] += size + ENTRY_BYTES
 
     def replaced(self) -> list[Key]:
         """Requests that stood in the book before this draft wrote or removed them."""

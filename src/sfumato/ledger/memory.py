@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ def memory_ledger() -> Ledger:
 class MemoryStore:
     """The book in lists and dictionaries, under one lock."""
 
+    files = None
+
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._entries: list[Entry] = [first_entry()]
@@ -31,6 +34,7 @@ class MemoryStore:
         self._datasets: dict[str, str] = {}
         self._requests: dict[Key, ChargeRequest] = {}
         self._answers: dict[int, bytes] = {}
+        self._stored_bytes: Counter[str] = Counter()
         self._saved: Draft | None = None
 
     @contextmanager
@@ -99,6 +103,10 @@ class MemoryStore:
         """The stored answer to a charge."""
         return self._answers.get(charge)
 
+    def stored_bytes(self) -> dict[str, int]:
+        """How many bytes the answers of each principal take."""
+        return dict(self._stored_bytes)
+
     def check_storage(self) -> None:
         """Memory cannot check itself."""
 
@@ -111,6 +119,7 @@ class MemoryStore:
         self._accounts.update(draft.accounts)
         self._datasets.update(draft.datasets)
         self._answers.update(draft.answers)
+        self._stored_bytes.update(draft.stored_bytes)
         for key, request in draft.requests.items():
             if request is None:
                 self._requests.pop(key, None)

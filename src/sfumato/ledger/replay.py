@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
 from sfumato.ledger.book import FORMAT, ORIGIN, Position, canonical, digest, link
+from sfumato.ledger.large_answers import is_reference
 from sfumato.ledger.rules import cost, damaged, recount
 from sfumato.privacy.events import from_record
 from sfumato.privacy.filters import Budget
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from sfumato.ledger.book import Draft, Entry, Reader
+    from sfumato.ledger.large_answers import AnswerFiles
     from sfumato.privacy.events import Event
     from sfumato.privacy.filters import Charge
 
@@ -241,7 +243,7 @@ def events_seen(draft: Draft) -> dict[str, Iterable[tuple[Event, int]]]:
     return {name: _decoded(balance.events) for name, balance in state.balances.items()}
 
 
-def check_book(reader: Reader) -> Verification:
+def check_book(reader: Reader, files: AnswerFiles | None = None) -> Verification:
     """Replay all entries and compare with every stored balance, data set, request and answer."""
     reader.check_storage()
     state = _Replay()
@@ -252,7 +254,7 @@ def check_book(reader: Reader) -> Verification:
     if state.position != reader.position():
         raise damaged("the last entry is not the one that the chain leads to")
     _check_accounts(reader, state)
-    _check_requests(reader, state)
+    _check_requests(reader, state, files)
     return Verification(state.position, len(state.balances), state.requests)
 
 
@@ -274,10 +276,16 @@ def _check_accounts(reader: Reader, state: _Replay) -> None:
             raise damaged(f"data set {name!r} is not charged to the account of its entry")
 
 
-def _check_requests(reader: Reader, state: _Replay) -> None:
+def _check_requests(reader: Reader, state: _Replay, files: AnswerFiles | None) -> None:
     total = 0
-    for request, answer in reader.requests():
-        total += _fingerprint(*request, None if answer is None else digest(answer))
+    for request, row in reader.requests():
+        answer = None if row is None else digest(row)
+        if row is not None and files is not None and is_reference(row):
+            answer = files.file_digest(row)
+            if answer is None:
+                lost = f"the answer stored by entry {request.answered}"
+                raise damaged(f"the file of {lost} is missing or changed")
+        total += _fingerprint(*request, answer)
     if total != state.fingerprint:
         raise damaged("the stored requests or answers are not those of the entries")
 

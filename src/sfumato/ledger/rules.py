@@ -188,8 +188,12 @@ def void(draft: Draft, request: ChargeRequest) -> None:
     draft.requests[request.key] = None
 
 
-def store(draft: Draft, request: ChargeRequest, answer: bytes, consent: Mapping[str, int]) -> None:
+def store(
+    draft: Draft, request: ChargeRequest, answer: bytes, row: bytes, consent: Mapping[str, int]
+) -> None:
     """Keep the answer of an open charge, so that the same request gets it again for nothing.
+
+    `row` is the answer itself, or a reference to its file.
 
     `consent` is by which version of each registry people were seen: the owner's to know. Whoever
     holds the receipts before and after could try versions until the hashes fit, but for the salt.
@@ -198,7 +202,7 @@ def store(draft: Draft, request: ChargeRequest, answer: bytes, consent: Mapping[
     seen = {"consent": {"salt": token_hex(16), "versions": dict(consent)}} if consent else {}
     seq = draft.append("answer", charge=request.charge, digest=digest(answer), **seen)
     draft.requests[request.key] = request._replace(answered=seq)
-    draft.answers[request.charge] = answer
+    draft.keep_answer(request, row, len(answer))
 
 
 def acknowledge(

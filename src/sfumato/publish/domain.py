@@ -122,6 +122,11 @@ class CellsMethod:
         """The table that will be released, without a row."""
         return {self.table: blank_cells(self.domain.axes)}
 
+    @property
+    def released_cells(self) -> int:
+        """How many cells the release has, from public facts."""
+        return prod(axis.size for axis in self.domain.axes)
+
     def ranges(
         self, tables: Mapping[str, pa.Table], boxes: NDArray[np.int64]
     ) -> NDArray[np.float64]:

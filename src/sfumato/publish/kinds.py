@@ -9,12 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato import given
 from sfumato.cards import Card, Shown
 from sfumato.counting.axes import Grid
 from sfumato.counting.frequencies import BoundedCounter
 from sfumato.errors import ParameterError
+from sfumato.method import AnswerSize
 from sfumato.noise.entropy import secret
 from sfumato.publish.catalogue import KINDS, PublicationKind
 from sfumato.publish.forms import FormPublication, FormRequest
@@ -34,7 +37,6 @@ from sfumato.schema.names import quoted, suggestion
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
     from sfumato.counting.axes import Axis
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.publish.request import Method, Request
+
+
+_NUMBER = 8
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,6 +78,15 @@ class Publication(Shown):
     def event(self) -> Event:
         """What it costs, from public facts alone."""
         return self.method.event
+
+    @cached_property
+    def answer_size(self) -> AnswerSize | None:
+        """At most how large the release is, where it has a figure for every declared cell."""
+        cells: int | None = getattr(self.method, "released_cells", None)
+        if cells is None:
+            return None
+        size = cells * (_NUMBER + sum(map(_value_bytes, self.request.axes)))
+        return AnswerSize(cells, size, work=size)
 
     @property
     def error(self) -> Mapping[str, Any]:
@@ -168,6 +182,13 @@ def _declared(axis: Axis, groups: Mapping[str, Any]) -> tuple[object, ...]:
         ends = (str(bounds.low), str(bounds.high), str(bounds.grid_step))
         return axis.column, str(axis.kind), ends, axis.nullable
     return axis.column, axis.values.to_pylist(), groups.get(axis.column)
+
+
+def _value_bytes(axis: Axis) -> int:
+    """The bytes of the longest value of an axis."""
+    if isinstance(axis, Grid) or not pa.types.is_string(axis.values.type):
+        return _NUMBER
+    return int(pc.max(pc.binary_length(axis.values)).as_py() or 0)
 
 
 def _digest(content: str | bytes) -> str:

@@ -35,6 +35,9 @@ PostgreSQL."""
 CONSENT = "consent.sqlite"
 """Where a vault keeps who agreed to what, unless its ledger is in a database elsewhere."""
 
+LARGE_ANSWERS = ".large"
+"""How the folder of large answers is named, behind the name of a ledger in SQLite."""
+
 _BESIDE = ("", "-wal", "-shm", "-journal")
 """What SQLite keeps beside a database, and the database itself."""
 
@@ -84,7 +87,8 @@ def vault_files(folder: Path) -> tuple[Path, ...]:
     head, database = _words(document.get("ledger"), "head", "database")
     found += [one for name in head for one in (folder / name, consent_head(folder / name))]
     found += [folder / f"{CONSENT}{end}" for end in _BESIDE]
-    found += [folder / f"{name}{end}" for name in database if "://" not in name for end in _BESIDE]
+    ends = (*_BESIDE, LARGE_ANSWERS)
+    found += [folder / f"{name}{end}" for name in database if "://" not in name for end in ends]
     datasets = document.get("datasets")
     for held in datasets.values() if isinstance(datasets, dict) else ():
         source, schema = _words(held, "source", "schema")

@@ -18,6 +18,7 @@ from sfumato.cards import Card, Shown
 from sfumato.counting.axes import Listed
 from sfumato.counting.frequencies import BoundedCounter
 from sfumato.errors import ParameterError
+from sfumato.method import AnswerSize
 from sfumato.noise.entropy import secret
 from sfumato.privacy.events import Composed
 from sfumato.release.release import Guarantee, Provenance, Release, today
@@ -132,6 +133,14 @@ class SynthesisRequest(Shown):
         before, measuring = self.encoding.paid(self.price).events, self._declared.event
         return Composed((*before, measuring)) if before else measuring
 
+    @property
+    def answer_size(self) -> AnswerSize | None:
+        """At most how large the table is, where the number of its rows is asked for."""
+        if self.rows is None:
+            return None
+        each = _row_bytes(self._assumed)
+        return AnswerSize(0, min(self.rows * each, MOST_BYTES), work=0)
+
     def explain(self) -> SynthesisForecast:
         """How far off each method would be, told from public facts alone; spends nothing."""
         open_columns = self.encoding.open
@@ -240,13 +249,18 @@ def set_options(
 
 def most_rows(encoding: Encoding) -> int:
     """The most rows of a release, whatever noise says of their number."""
+    return MOST_BYTES // _row_bytes(encoding)
+
+
+def _row_bytes(encoding: Encoding) -> int:
+    """The bytes of one row of a release."""
     texts = [
         max((len(one.encode()) for one in axis.values.drop_null().to_pylist()), default=0)
         for axis in encoding.axes
         if isinstance(axis, Listed) and axis.values.type == pa.string()
     ]
     made_up = [one.length or _USUAL_LENGTH for one in encoding.invented if one.kind is Kind.TEXT]
-    return MOST_BYTES // (8 * len(encoding.kept) + sum(texts) + sum(made_up))
+    return 8 * len(encoding.kept) + sum(texts) + sum(made_up)
 
 
 def noise_error(log: MeasurementLog) -> dict[str, float | None]:

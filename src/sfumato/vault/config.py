@@ -23,8 +23,8 @@ from sfumato.release.in_use import VAULT
 from sfumato.sandbox import checked_choice
 from sfumato.schema.document import Lines, read_text
 from sfumato.schema.names import clash, quoted
-from sfumato.schema.parse import Parser
 from sfumato.texts import holds_password
+from sfumato.vault.limits import LimitsParser, VaultLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,18 +34,13 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.schema.document import Place
 
-
-"""The file that makes a folder a vault."""
 OWNER = "owner"
 """The principal that draws on the budgets of the data sets themselves."""
 
 _FORMAT = 1
 _MOST_MEBIBYTES = 4
-_KEYS = (
-    *("format", "snapshot", "tick_milliseconds", "deadline_seconds", "max_epsilon"),
-    "sandbox",
-)
-_TABLES = ("ledger", "populations", "datasets", "principals")
+_KEYS = ("format", "snapshot", "tick_milliseconds", "deadline_seconds", "max_epsilon", "sandbox")
+_TABLES = ("ledger", "limits", "populations", "datasets", "principals")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
 
@@ -97,6 +92,7 @@ class Config:
     snapshot: int = 1
     tick_seconds: float = 0.0
     deadline_seconds: float | None = None
+    """0 for no deadline; where nothing is said, questions have a usual one."""
     max_epsilon: Fraction = EPSILON_MAXIMUM
     """The largest epsilon of any budget or question."""
     sandbox: str | None = None
@@ -104,6 +100,7 @@ class Config:
     datasets: Mapping[str, PrivateSet | PublicSet] = field(default_factory=dict)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     principals: Mapping[str, Mapping[str, Budget]] = field(default_factory=dict)
+    limits: VaultLimits = field(default_factory=VaultLimits)
 
 
 def load(folder: Path) -> Config:
@@ -223,7 +220,7 @@ def check_purposes(purposes: tuple[str, ...], unit: Unit) -> None:
         )
 
 
-class _Parser(Parser):
+class _Parser(LimitsParser):
     """Reads one vault.toml."""
 
     def config(self, document: dict[str, object]) -> Config:
@@ -247,7 +244,7 @@ class _Parser(Parser):
             head=self._folder / self._need(ledger, "head", str, ("ledger",)),
             snapshot=self._count(document, "snapshot", default=1),
             tick_seconds=self._count(document, "tick_milliseconds", default=0) / 1000,
-            deadline_seconds=self._count(document, "deadline_seconds", default=0) or None,
+            deadline_seconds=self._deadline(document),
             max_epsilon=self._most,
             sandbox=sandbox,
             datasets=self._datasets(document, budgets),
@@ -256,7 +253,12 @@ class _Parser(Parser):
                 name: self._shares(raw, budgets, ("principals", name))
                 for name, raw in self._named(document, "principals", ()).items()
             },
+            limits=self._limits(document.get("limits", {})),
         )
+
+    def _deadline(self, document: dict[str, object]) -> float | None:
+        key = "deadline_seconds"
+        return self._count(document, key, default=0) if key in document else None
 
     def _named(
         self, table: dict[str, object], key: str, place: Place

@@ -20,6 +20,19 @@ R = TypeVar("R")
 
 _PATIENCE_SECONDS = 0.1
 
+QUESTION_SECONDS = 600.0
+"""How long a question may take where the owner has set no deadline."""
+
+
+def allowed_seconds(deadline: float | None, method: str) -> float | None:
+    """How long a method may take by an owner's deadline; None: for as long as it takes.
+
+    Where the owner has set none, questions have one, and jobs, which may take hours, have not.
+    """
+    if deadline is None:
+        return QUESTION_SECONDS if method == "query" else None
+    return deadline or None
+
 
 def within(seconds: float | None, work: Callable[[], R], engines: Sequence[Engine]) -> R:
     """Work for at most so long; what takes longer is stopped, and its result never seen."""

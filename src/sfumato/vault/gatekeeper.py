@@ -1,6 +1,7 @@
 """The gatekeeper: the one place where a private answer comes about, whatever method and door.
 
-The order is always the same: cost from public facts → the data can be reached → charge, durable →
+The order is always the same: cost and size from public facts → the answer is within its limits and
+there is room to store it → room among heavy work → the data can be reached → charge, durable →
 receipt → data opened → entropy → read → noise → answer stored, durable → released. What an analyst
 sees once the charge is made is an answer or one fixed refusal, which never tells why. A charge that
 failed before entropy was drawn is used by whoever asks the same next; later it is lost.
@@ -15,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from sfumato.errors import BudgetError, EngineError, LedgerError, SfumatoError
+from sfumato.errors import BudgetError, EngineError, LedgerError, PolicyError, SfumatoError
 from sfumato.ledger.book import canonical, digest
 from sfumato.ledger.flight import Flights
 from sfumato.ledger.rules import exhausted
@@ -27,7 +28,9 @@ from sfumato.privacy.events import Composed
 from sfumato.release.codec import from_bytes, to_bytes
 from sfumato.vault.accounts import left_over
 from sfumato.vault.answer import Answer
-from sfumato.vault.deadline import within
+from sfumato.vault.deadline import allowed_seconds, within
+from sfumato.vault.heavy_work import HeavyWork
+from sfumato.vault.limits import VaultLimits, work_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,33 +44,14 @@ if TYPE_CHECKING:
     from sfumato.method import Dataset, Prepared
     from sfumato.privacy.events import Event
     from sfumato.release.release import Release
+    from sfumato.vault.asker import Asker
     from sfumato.vault.folder import AnswerIndex
-    from sfumato.vault.principals import Principal
 
     OpenData = Callable[[], AbstractContextManager[Mapping[str, Dataset]]]
     """Opens the data sets of a question, and keeps them open while it is being answered."""
 
-R = TypeVar("R")
-
 _LOSSES = ("epsilon", "rho", "delta")
 _NO_ANSWER = ("answer_lost", "request_reused")
-
-
-@dataclass(frozen=True)
-class Asker:
-    """Who asks, what for, and which accounts pay: the data sets' and, if any, the asker's own."""
-
-    principal: str
-    shared: tuple[str, ...]
-    own: tuple[str, ...] = ()
-    purpose: str | None = None
-    rights: Principal | None = None
-    """What a vault's principal may do; who holds a table in memory may do all."""
-
-    @property
-    def is_owner(self) -> bool:
-        """Whether the rows are the asker's own to look at."""
-        return self.rights is None or self.rights.is_owner
 
 
 @dataclass(frozen=True)
@@ -80,6 +64,7 @@ class _Asked:
     open_data: OpenData
     check_data: Callable[[], None]
     consent: Mapping[str, int]
+    seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -87,8 +72,9 @@ class Gatekeeper:
     """Charges, runs and stores prepared methods over one ledger.
 
     Answers and failures leave at the next multiple of `tick_seconds` of the machine's clock;
-    nothing that runs longer than `deadline_seconds` is answered. Why a request failed is told to
-    `tell_operator` alone: the receipt's number, and words that may quote data.
+    nothing that runs longer than `deadline_seconds` is answered; 0 is no deadline, and None one for
+    questions alone. Why a request failed is told to `tell_operator` alone: the receipt's number,
+    and words that may quote data.
     """
 
     ledger: Ledger
@@ -96,8 +82,10 @@ class Gatekeeper:
     flights: Flights = field(default_factory=Flights)
     snapshot: int = 1
     tick_seconds: float = 0.0
-    deadline_seconds: float | None = None
+    deadline_seconds: float | None = 0.0
     tell_operator: Callable[[int, str], None] = field(default=lambda _charge, _words: None)
+    limits: VaultLimits = field(default_factory=VaultLimits)
+    heavy: HeavyWork = field(default_factory=HeavyWork)
 
     def answer(
         self,
@@ -118,16 +106,22 @@ class Gatekeeper:
         `taped` is not lost when its process is killed: it is begun again to the same end.
         """
         body = self._body(prepared, asker)
-        asked = _Asked(prepared, asker, body, open_data, check_data, consent)
-        with self._on_the_tick():
+        seconds = allowed_seconds(self.deadline_seconds, prepared.name)
+        asked = _Asked(prepared, asker, body, open_data, check_data, consent, seconds)
+        with self._on_the_tick(), self.room(prepared, asker):  # before any lock on the question
+            self.limits.check_answer(prepared, asker)
             stored = self._free(asker, asked.body, request_id)
             if stored is None:
-                wait = self.deadline_seconds
-                alone = self.flights.alone(asked.body, timeout_seconds=wait, taped=taped)
+                alone = self.flights.alone(asked.body, timeout_seconds=seconds, taped=taped)
                 with alone as flight:
                     self._settle(asked, flight)
                     return self._alone(asked, flight, request_id)
             return self.read(stored, asker, charged=False)
+
+    def room(self, prepared: Prepared, asker: Asker) -> AbstractContextManager[None]:
+        """Room for an answer among heavy work; a second one, within the first, is the same."""
+        seconds = allowed_seconds(self.deadline_seconds, prepared.name)
+        return self.heavy.room(work_of(prepared), asker, seconds)
 
     def check_all(self, wanted: Sequence[Prepared], asker: Asker) -> Event | None:
         """What several methods cost together that are not in store; refused if it is too much.
@@ -161,12 +155,21 @@ class Gatekeeper:
         body, event = self._body(prepared, asker), prepared.event
         if self._free(asker, body, request_id) is not None:
             return
+        self.limits.check_stored(prepared, asker, self.ledger)
         is_there = self._hinted(asker.principal, body, own=False) is not None
         payers = asker.own if is_there else (*asker.shared, *asker.own)
         account = self._short(event, payers)
         if account is not None:
             told = exhausted(account, event, own=account.name in payers)
             raise self._exhausted(event, asker) if asker.own else told
+
+    def check_stored(self, prepared: Prepared, asker: Asker) -> None:
+        """Refuse an answer that there is no room to store, unless it is in store already."""
+        try:
+            self.limits.check_stored(prepared, asker, self.ledger)
+        except PolicyError:
+            if self._free(asker, self._body(prepared, asker), None) is None:
+                raise
 
     def _short(self, event: Event, payers: Sequence[str]) -> Account | None:
         """The first account, of those that pay and those above them, that has too little left."""
@@ -219,6 +222,8 @@ class Gatekeeper:
         if isinstance(found, bytes):
             return self.read(found, asker, charged=False)
         elsewhere = self._hinted(asker.principal, body, own=False)
+        if elsewhere is None or asker.own:
+            self.limits.check_stored(asked.prepared, asker, self.ledger)
         if elsewhere is None:
             self._check(asked)
             receipt = self._reserve(asked, (*asker.shared, *asker.own), found, flight)
@@ -255,8 +260,7 @@ class Gatekeeper:
             return stored
         if request_id is not None:
             return request_id
-        # What was charged and failed is never computed again: the next attempt pays.
-        for number in count(1):
+        for number in count(1):  # what was charged and failed is lost: the next attempt pays
             attempt = f"{body[:40]}-{number}"
             stored, usable = self._looked_up((principal, attempt), body)
             if usable:
@@ -288,7 +292,7 @@ class Gatekeeper:
     def _check(self, asked: _Asked) -> None:
         """Refuse what cannot be read now, before anything is charged for it."""
         try:
-            within(self.deadline_seconds, asked.check_data, [])
+            within(asked.seconds, asked.check_data, [])
         except TimeoutError:
             raise EngineError(
                 "data_unreachable",
@@ -341,7 +345,7 @@ class Gatekeeper:
                 return asked.prepared.run(datasets, receipt.entropy())
 
         try:
-            return _under(receipt, within(self.deadline_seconds, work, engines))
+            return _under(receipt, within(asked.seconds, work, engines))
         except Exception as error:  # noqa: BLE001  an analyst must not tell one from another
             words = getattr(error, "detail", None) or error
             detail = f"{type(error).__name__}: {words}"

@@ -16,8 +16,8 @@ from sfumato.errors import ParameterError, PolicyError
 from sfumato.privacy.numbers import decimal_of, positive
 from sfumato.schema.names import quoted, suggestion
 from sfumato.vault.accounts import PRINCIPALS, account_of, balances_of, open_ledger
+from sfumato.vault.asker import Asker
 from sfumato.vault.config import OWNER, check_name, load
-from sfumato.vault.gatekeeper import Asker
 from sfumato.vault.grants import Grants, written
 from sfumato.vault.principals import (
     PERMITTED,

@@ -13,10 +13,11 @@ from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
 from sfumato.privacy.units import UNITS
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.steward.table import Table, read
+from sfumato.vault.asker import Asker
 from sfumato.vault.config import OWNER
 from sfumato.vault.datastore import HERE, DataStore, Location
 from sfumato.vault.folder import AnswerIndex
-from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.private import Private
 from sfumato.vault.session import Session
 

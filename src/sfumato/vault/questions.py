@@ -61,4 +61,5 @@ def prepare(
         delta=(planned.delta or 0) if offer.delta is None else offer.delta,
         weights=given.amounts(weights, "weights"),
         maximum=facts.maximum,
+        limit=facts.limit,
     )

@@ -48,8 +48,13 @@ _TEXT = """\
 format = 1
 snapshot = 1            # within one snapshot a stored answer is given again; raise it for new data
 tick_milliseconds = 0   # answers leave at multiples of this; 0: at once
-deadline_seconds = 0    # what takes longer is charged but not answered; 0: no limit
+# deadline_seconds = 600  # what takes longer is charged but not answered; 0: no limit
 max_epsilon = 10        # no budget and no question may be above it
+# [limits]              # of one answer, of what each principal keeps, and of the vault
+# groups = 100000
+# answer_mebibytes = 32
+# stored_mebibytes = 1024
+# vault_mebibytes = 10240
 """
 
 

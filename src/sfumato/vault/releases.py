@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from sfumato.ledger.base import Ledger
     from sfumato.release.release import Release
-    from sfumato.vault.gatekeeper import Asker
+    from sfumato.vault.asker import Asker
     from sfumato.vault.jobs.job import Job
     from sfumato.vault.principals import Principal
     from sfumato.vault.rendering import ReleaseFile

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from sfumato.cards import Card, Shown
-from sfumato.errors import EngineError, ParameterError, QueryError
+from sfumato.errors import EngineError, QueryError
 from sfumato.privacy.numbers import EPSILON_MAXIMUM
 from sfumato.privacy.price import amounts_in_words, price
 from sfumato.query.sql.tables import PrivateRows
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from sfumato.method import Dataset, Part, Prepared
+    from sfumato.method import AnswerLimit, Dataset, Part, Prepared
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
     from sfumato.programs.forecast import ProgramForecast
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.sql.tables import Catalogue
     from sfumato.vault.answer import Answer
+    from sfumato.vault.asker import Asker
     from sfumato.vault.datastore import DataStore
     from sfumato.vault.family import Family
-    from sfumato.vault.gatekeeper import Asker, Gatekeeper
+    from sfumato.vault.gatekeeper import Gatekeeper
     from sfumato.vault.principals import Principal
     from sfumato.vault.trying import ReleaseGate
 
@@ -80,6 +81,8 @@ class Facts:
     """What whoever asks may do, where that is limited."""
     sandbox: str | None = None
     """Where programs run, where the owner chose."""
+    limit: AnswerLimit | None = None
+    """How large one answer may be, where that is limited."""
 
     @property
     def declared(self) -> PrivateRows:
@@ -225,17 +228,15 @@ class Session:
         """A session by other declarations; plans hold where what they were made from still does."""
         found = replace(self, catalogue=catalogue, gatekeeper=gatekeeper, maximum=maximum)
         same = all(catalogue.get(name) == one for name, one in self.catalogue.items())
-        if same and maximum == self.maximum:
-            return found
-        return replace(found, _prepared=defaultdict(WeakValueDictionary))
+        is_good = same and maximum == self.maximum
+        return found if is_good else replace(found, _prepared=defaultdict(WeakValueDictionary))
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks."""
-        usual, rights = partial(self._usual, asker_of), asker_of(()).rights
-        check = self.store.check
-        seen = self._seen(rights)
-        public = usual, check, asker_of, rights, self.sandbox
-        return Facts(seen, dataset, self.maximum, *public)
+        usual, asker = partial(self._usual, asker_of), asker_of(())
+        limit = self.gatekeeper.limits.of_answer(asker)
+        public = usual, self.store.check, asker_of, asker.rights, self.sandbox, limit
+        return Facts(self._seen(asker.rights), dataset, self.maximum, *public)
 
     def _seen(self, rights: Principal | None) -> Catalogue:
         """The data sets that exist for somebody: those about nobody, and those they may ask."""
@@ -256,7 +257,9 @@ class Session:
 
     def admit(self, shape: str, prepared: Prepared, facts: Facts) -> Prepared:
         """Take what was prepared from public facts for something that may be run here."""
-        _check(facts.admit(prepared.datasets), None, prepared)
+        asker = facts.admit(prepared.datasets)
+        _check(asker, None, prepared)
+        self.gatekeeper.limits.check_answer(prepared, asker)
         self._prepared[shape][id(prepared)] = prepared
         return prepared
 
@@ -317,7 +320,8 @@ class Session:
         self.store.check_readable((*prepared.datasets, *prepared.public))
         rehearse = getattr(prepared, "rehearse", None)
         if rehearse is not None:
-            prepared.check_in_time(self.gatekeeper.deadline_seconds)  # type: ignore[attr-defined]
+            seconds = self.gatekeeper.deadline_seconds or None
+            prepared.check_in_time(seconds)  # type: ignore[attr-defined]
             rehearse()
 
     @contextmanager
@@ -339,7 +343,8 @@ class Session:
             yield found
 
     def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
-        """Nothing: who may not be told of a plan could not have it prepared here."""
+        """Refuse a plan whose answer could not be stored; others could not be prepared here."""
+        self.gatekeeper.check_stored(prepared, asker_of(prepared.datasets))
 
     def dry_run(self, prepared: ProgramRun, asker_of: AskerOf) -> ProgramForecast:
         """Try a program on made-up rows, and say what it would cost; free."""
@@ -348,20 +353,19 @@ class Session:
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""
-        return self._left(asker_of(datasets), None)
+        asker = asker_of(datasets)
+        return left_over(self.gatekeeper.ledger, asker.own or asker.shared)
 
     def left_after(self, prepared: Prepared, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What would be left once this was charged, for programs and for people."""
-        return self._left(asker_of(prepared.datasets), prepared.event)
-
-    def _left(self, asker: Asker, event: Event | None) -> tuple[Mapping[str, float], str]:
-        ledger, payers = self.gatekeeper.ledger, asker.own or asker.shared
-        return left_over(ledger, payers, event)
+        self.confirm(prepared, asker_of)
+        asker, ledger = asker_of(prepared.datasets), self.gatekeeper.ledger
+        return left_over(ledger, asker.own or asker.shared, prepared.event)
 
     def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
         datasets = wanted[0].datasets
-        asker = _owner(asker_of(datasets))
+        asker = asker_of(datasets).checked_owner()
         self.store.check_purpose(datasets, asker.purpose)
         return self.gatekeeper.check_all(wanted, asker)
 
@@ -371,7 +375,7 @@ class Session:
 
         Where people are asked for consent, those who agree to the purpose named.
         """
-        purpose = _owner(asker_of((dataset,))).purpose
+        purpose = asker_of((dataset,)).checked_owner().purpose
         with self.store.together((dataset,), (), purpose=purpose) as datasets:
             yield datasets[dataset]
 
@@ -387,14 +391,3 @@ def _check(asker: Asker, shape: str | None, prepared: Prepared) -> None:
     """Refuse a shape and a price that a principal is not permitted."""
     if asker.rights is not None and not asker.rights.is_owner:
         asker.rights.check(shape, prepared.parameters["cost"])
-
-
-def _owner(asker: Asker) -> Asker:
-    """Whoever may look at rows without a budget."""
-    if not asker.is_owner:
-        raise ParameterError(
-            "owner_only",
-            f"{quoted(asker.principal)} may not do this: candidates are compared by rows of "
-            "people, which is for the owner. Leave --principal out, or ask for one release.",
-        )
-    return asker

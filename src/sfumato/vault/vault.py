@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
+    from sfumato.vault.asker import Asker
     from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
     from sfumato.vault.feeds.feeds import Feeds
-    from sfumato.vault.gatekeeper import Asker
     from sfumato.vault.jobs.jobs import Jobs
     from sfumato.vault.releases import Releases
     from sfumato.vault.session import AskerOf
@@ -76,6 +76,7 @@ class Vault(Consoled, AnyVault):
             tick_seconds=config.tick_seconds,
             deadline_seconds=config.deadline_seconds,
             tell_operator=partial(note_charge, config.folder),
+            limits=config.limits,
         )
         self._consents = Consents(config)
         self._store = DataStore(
@@ -210,6 +211,7 @@ class Vault(Consoled, AnyVault):
             snapshot=config.snapshot,
             tick_seconds=config.tick_seconds,
             deadline_seconds=config.deadline_seconds,
+            limits=config.limits,
         )
         self._session = self._session.renewed(declared, gatekeeper, config.max_epsilon)
         self.config, self._schemas, self._read = config, schemas, read

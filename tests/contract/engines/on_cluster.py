@@ -162,7 +162,9 @@ def check_loss(session: Any, folder: Path, workers: list[int], ages: list[int]) 
     vault = folder / f"vault-{ages[0]}"
     create(vault)
     settings = vault / "vault.toml"
-    text, found = re.subn(r"deadline_seconds = \d+", "deadline_seconds = 20", settings.read_text())
+    text, found = re.subn(
+        r"# deadline_seconds = \d+", "deadline_seconds = 20", settings.read_text()
+    )
     assert found == 1
     settings.write_text(text)
     source = f"{CLUSTER['master']}#people"

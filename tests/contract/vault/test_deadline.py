@@ -23,8 +23,9 @@ from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.schema.column import Column, Kind
 from sfumato.schema.schema import Schema
 from sfumato.testing.engines import query
+from sfumato.vault.asker import Asker
 from sfumato.vault.folder import AnswerIndex
-from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.gatekeeper import Gatekeeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

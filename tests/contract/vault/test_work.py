@@ -19,10 +19,11 @@ from sfumato.ledger.memory import memory_ledger
 from sfumato.privacy.filters import Budget
 from sfumato.privacy.units import Entity
 from sfumato.query.sql.tables import PrivateRows, PublicRows, fanouts
+from sfumato.vault.asker import Asker
 from sfumato.vault.config import OWNER
 from sfumato.vault.datastore import HERE, DataStore, Location
 from sfumato.vault.folder import AnswerIndex
-from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.private import Private as PrivateTable
 from sfumato.vault.session import Session
 

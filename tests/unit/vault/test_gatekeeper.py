@@ -17,8 +17,9 @@ from sfumato.ledger.memory import MemoryStore
 from sfumato.ledger.receipt import Receipt
 from sfumato.privacy.filters import Budget
 from sfumato.release.codec import from_bytes, to_bytes
+from sfumato.vault.asker import Asker
 from sfumato.vault.folder import AnswerIndex
-from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.principals import Principal, PrincipalKind
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import EngineError, LedgerError, ParameterError, SfumatoError, SourceError
-from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.asker import Asker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sfumato.ledger.base import Ledger
     from sfumato.vault.answer import Answer
+    from sfumato.vault.gatekeeper import Gatekeeper
 
     Ask = Callable[..., Answer]
 

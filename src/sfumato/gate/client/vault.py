@@ -21,8 +21,8 @@ from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.session import RemoteSession
 from sfumato.schema.names import quoted
 from sfumato.vault.anywhere import AnyVault
+from sfumato.vault.asker import Asker
 from sfumato.vault.config import OWNER
-from sfumato.vault.gatekeeper import Asker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

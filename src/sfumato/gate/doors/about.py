@@ -41,6 +41,7 @@ ROUTES = (
         told="Whether the server answers.",
         handler=health,
         scope=None,
+        never_waits=True,
         gives={
             "type": "object",
             "properties": {"status": {"const": "ok"}},

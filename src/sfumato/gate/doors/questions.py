@@ -73,7 +73,9 @@ def explained(family: Family, call: Call) -> Reply:
 def query(call: Call) -> Reply:
     """The answer to a question."""
     asked, prepared = planned(call, _QUERY)
-    return answered(call, asked.answer(_QUERY, prepared, request_id=call.request_id))
+    # One room for the answer and for its text, which takes more memory than the answer.
+    with call.vault.gatekeeper.room(prepared, call.vault.asker(call.caller.principal, None, ())):
+        return answered(call, asked.answer(_QUERY, prepared, request_id=call.request_id))
 
 
 ROUTES = (

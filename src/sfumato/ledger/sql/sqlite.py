@@ -19,6 +19,7 @@ from sfumato.files import LEAST_ROOM
 from sfumato.ledger.base import Ledger
 from sfumato.ledger.commit import OutsideHead, sync_directory
 from sfumato.ledger.failure import closed_on_failure, pass_by, replaced
+from sfumato.ledger.large_answers import LARGE, AnswerFiles
 from sfumato.ledger.rules import damaged
 from sfumato.ledger.sql.store import SqlStore, missing
 from sfumato.system import OpenedFile
@@ -74,8 +75,10 @@ def check_outside(path: Path, head: Path) -> None:
 
 
 def sqlite_store(path: Path, *, create: bool = False) -> SqlStore:
-    """The book in a SQLite file on a local disk."""
-    return SqlStore(sqlite_engine(path, create=create), SqliteDialect(), create=create)
+    """The book in a SQLite file on a local disk, with its large answers in a folder beside it."""
+    files = AnswerFiles(path.with_name(f"{path.name}{LARGE}"))
+    engine = sqlite_engine(path, create=create)
+    return SqlStore(engine, SqliteDialect(), files=files, create=create)
 
 
 def sqlite_engine(path: Path, *, create: bool = False) -> Engine:

@@ -26,6 +26,7 @@ from sfumato.ledger.book import (
 )
 from sfumato.ledger.rules import damaged
 from sfumato.ledger.sql import tables
+from sfumato.ledger.sql.stored import add_stored, has_stored, raise_stored, read_stored
 from sfumato.ledger.sql.tables import entries, metadata
 from sfumato.privacy.filters import Budget
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Executable
 
     from sfumato.ledger.book import Draft, Key
+    from sfumato.ledger.large_answers import AnswerFiles
     from sfumato.privacy.filters import Charge
 
 
@@ -148,6 +150,10 @@ class SqlView:
         """The stored answer to a charge."""
         return self._connection.scalar(tables.ONE_ANSWER, {"of_charge": charge})
 
+    def stored_bytes(self) -> dict[str, int]:
+        """How many bytes the answers of each principal take."""
+        return read_stored(self._connection)
+
     def check_storage(self) -> None:
         """Raise when the database finds damage in its own files."""
         self._check_storage(self._connection)
@@ -158,13 +164,14 @@ class SqlView:
         if draft.has_records:
             self.index_records()
         self._save_accounts(draft)
-        roots = draft.datasets.items()
-        self._run(tables.ADD_DATASETS, [{"name": name, "account": root} for name, root in roots])
+        roots = [{"name": name, "account": root} for name, root in draft.datasets.items()]
+        self._run(tables.ADD_DATASETS, roots)
         self._run(tables.DROP_REQUESTS, [_key(*key) for key in draft.replaced()])
         kept = [request for request in draft.requests.values() if request is not None]
         self._run(tables.ADD_REQUESTS, [_request_row(request) for request in kept])
-        answers = draft.answers.items()
-        self._run(tables.ADD_ANSWERS, [{"charge": seq, "answer": text} for seq, text in answers])
+        answers = [{"charge": seq, "answer": row} for seq, row in draft.answers.items()]
+        self._run(tables.ADD_ANSWERS, answers)
+        raise_stored(self._connection, draft.stored_bytes)
         known = {} if self.known is None else self.known.accounts
         self.known = KnownAccounts(draft.position, {**known, **draft.accounts})
 
@@ -290,14 +297,21 @@ def missing() -> LedgerError:
 class SqlStore:
     """A book in a database."""
 
-    def __init__(self, engine: Engine, dialect: Dialect, *, create: bool = False) -> None:
-        self._engine = engine
-        self._dialect = dialect
+    def __init__(
+        self,
+        engine: Engine,
+        dialect: Dialect,
+        *,
+        files: AnswerFiles | None = None,
+        create: bool = False,
+    ) -> None:
+        self._engine, self._dialect, self.files = engine, dialect, files
         self._known: KnownAccounts | None = None
         try:
             if create:
                 self._create()
             self._check_version()
+            self._add_stored()
         except BaseException:
             self.close()
             raise
@@ -330,6 +344,16 @@ class SqlStore:
                 "ledger_version",
                 f"The ledger was written by another version; this one reads format {FORMAT} only.",
             )
+
+    def _add_stored(self) -> None:
+        """Give a ledger that is older than limits the sums of what each principal has stored."""
+        with self._dialect.reading(self._engine) as connection, connection.begin():
+            if has_stored(connection):
+                return
+        with self._transaction() as connection, self._patience():
+            self._dialect.lock_creation(connection)
+            self._dialect.lock(connection)
+            add_stored(connection)
 
     @contextmanager
     def reading(self) -> Iterator[SqlView]:

@@ -120,6 +120,15 @@ answers = _table(
 )
 
 
+# How many bytes the answers of each principal take: a sum over `answers`, kept because adding it
+# up at every question would read the whole table.
+stored = _table(
+    "stored",
+    Column("principal", _Name, primary_key=True),
+    Column("bytes", _Whole, CheckConstraint("bytes >= 0"), nullable=False),
+)
+
+
 PAGE = 1000
 """Long readings go page by page: no cursor stays open when a reader stops half-way."""
 
@@ -188,3 +197,16 @@ ADD_REQUESTS = insert(requests)
 
 ONE_ANSWER = select(answers.c.answer).where(answers.c.charge == bindparam("of_charge"))
 ADD_ANSWERS = insert(answers)
+
+ALL_STORED = select(stored.c.principal, stored.c.bytes)
+ADD_STORED = insert(stored)
+RAISE_STORED = (
+    update(stored)
+    .where(stored.c.principal == bindparam("of_principal"))
+    .values(bytes=stored.c.bytes + bindparam("more"))
+)
+SUM_ANSWERS = (
+    select(requests.c.principal, func.sum(func.length(answers.c.answer)), func.count())
+    .join(answers, answers.c.charge == requests.c.charge)
+    .group_by(requests.c.principal)
+)

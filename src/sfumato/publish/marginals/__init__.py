@@ -64,6 +64,12 @@ class Marginals:
     total: int | None = None
 
     @property
+    def released_cells(self) -> int:
+        """How many cells all tables have together, from public facts."""
+        axes = self.request.axes
+        return sum(math.prod(axes[place].size for place in places) for places in self.sets)
+
+    @property
     def event(self) -> Event:
         """What it costs."""
         return Composed(tuple(noise.event for noise in self.strategy.noises))

@@ -48,28 +48,44 @@ class NoisyLevel:
 
 
 def release(
-    plan: Plan, allocation: Allocation, engine: Engine, source: exp.Query, entropy: Entropy
+    plan: Plan,
+    allocation: Allocation,
+    engine: Engine,
+    source: exp.Query,
+    entropy: Entropy,
+    observed_cap: int | None = None,
 ) -> tuple[Mapping[int, Axis], list[NoisyLevel]]:
-    """Read a plan's aggregates from the engine and give every figure its noise."""
+    """Read a plan's aggregates from the engine and give every figure its noise.
+
+    Of observed groups each level shows at most `observed_cap`.
+    """
     # Fresh for each question, and never shown: it keys the hash by which rows are kept.
     salt = secret(entropy)
     questions = EngineQueries(
         plan, allocation.levels, allocation.mechanisms, source, salt, engine.traits.hashed
     )
     exact = ExactAggregates(questions, engine)
-    levels = [_release_level(allocation, exact, level, entropy) for level in allocation.levels]
+    levels = [
+        _release_level(allocation, exact, level, entropy, observed_cap)
+        for level in allocation.levels
+    ]
     return exact.axes, _made_consistent(allocation, levels)
 
 
 def _release_level(
-    allocation: Allocation, exact: ExactAggregates, level: Level, entropy: Entropy
+    allocation: Allocation,
+    exact: ExactAggregates,
+    level: Level,
+    entropy: Entropy,
+    observed_cap: int | None,
 ) -> NoisyLevel:
     """Give the groups and statistics of one level their noise."""
     noisy: dict[Statistic, NoisyStatistic] = {}
     if level.declared:
         groups = all_groups(level)
     else:
-        groups, noisy[allocation.carrier] = _passing(allocation, exact, level, entropy)
+        found = _passing(allocation, exact, level, entropy, observed_cap)
+        groups, noisy[allocation.carrier] = found
     for one, mechanism in allocation.at(level).items():
         if one in noisy:
             continue
@@ -88,18 +104,30 @@ def _release_level(
 
 
 def _passing(
-    allocation: Allocation, exact: ExactAggregates, level: Level, entropy: Entropy
+    allocation: Allocation,
+    exact: ExactAggregates,
+    level: Level,
+    entropy: Entropy,
+    observed_cap: int | None,
 ) -> tuple[LevelGroups, NoisyStatistic]:
-    """The observed groups whose noisy count passes the threshold, and that count."""
+    """The observed groups whose noisy count passes the threshold, and that count.
+
+    Where more pass than may be shown, those of the largest noisy counts are: a choice among what
+    is released already, which costs nothing.
+    """
     mechanism = allocation.mechanisms[level.number, allocation.carrier]
     assert isinstance(mechanism, ThresholdKeys)
     found, counts = exact.found(allocation.carrier, level)
     passed = mechanism.sample(counts, entropy)
-    codes = tuple(column[passed.places] for column in found.codes)
-    groups = LevelGroups(level, found.sizes, codes, len(passed.places))
-    margin = partial(_passed_margin, allocation, level, passed.counts)
+    places, noisy_counts = passed.places, passed.counts
+    if observed_cap is not None and len(places) > observed_cap:
+        largest = np.sort(np.argsort(-noisy_counts, kind="stable")[:observed_cap])
+        places, noisy_counts = places[largest], noisy_counts[largest]
+    codes = tuple(column[places] for column in found.codes)
+    groups = LevelGroups(level, found.sizes, codes, len(places))
+    margin = partial(_passed_margin, allocation, level, noisy_counts)
     return groups, NoisyStatistic(
-        passed.counts, allocation.variance(level, allocation.carrier), margin
+        noisy_counts, allocation.variance(level, allocation.carrier), margin
     )
 
 

@@ -33,6 +33,7 @@ from sfumato.query.answer.bars import (
 from sfumato.query.answer.explain import Explanation, explain
 from sfumato.query.answer.figures import Estimates, estimates
 from sfumato.query.answer.noisy import NoisyLevel, release
+from sfumato.query.answer.size import answer_size, observed_cap
 from sfumato.query.plan import NOISY, Function
 from sfumato.query.plan.allocation import Allocation, QueryPrice, allocate, query_price
 from sfumato.query.sql.tables import placed
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     from sfumato.counting.axes import Axis
     from sfumato.engines.base import Engine
-    from sfumato.method import Dataset
+    from sfumato.method import AnswerLimit, AnswerSize, Dataset
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.query.answer.exact import LevelGroups
@@ -171,14 +172,15 @@ def prepare(
     delta: object = 0,
     weights: Mapping[str, object] | None = None,
     maximum: Fraction = EPSILON_MAXIMUM,
+    limit: AnswerLimit | None = None,
 ) -> Question:
     """Make a plan ready to be charged and run at a cost: epsilon or rho, with or without delta.
 
     `open_table` opens an engine on a table in memory; `finish` runs there, over noisy figures.
-    `maximum` is the largest epsilon that the owner of the data allows.
+    `maximum` is the largest epsilon that the owner of the data allows, `limit` the largest answer.
     """
     price = query_price(epsilon=epsilon, rho=rho, delta=delta, weights=weights, maximum=maximum)
-    return Question(plan, price, allocate(plan, price), open_table)
+    return Question(plan, price, allocate(plan, price), open_table, limit)
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,7 @@ class Question:
     price: QueryPrice
     allocation: Allocation
     open_table: OpenTable
+    limit: AnswerLimit | None = None
 
     name = "query"
 
@@ -208,6 +211,11 @@ class Question:
         return self.allocation.event
 
     @cached_property
+    def answer_size(self) -> AnswerSize:
+        """At most how large the answer is, from public facts alone."""
+        return answer_size(self.plan, self.allocation.levels, self.limit)
+
+    @cached_property
     def parameters(self) -> Mapping[str, Any]:
         """Everything that determines what is asked, in canonical JSON form."""
         return {"plan": self.plan.canonical, "cost": self.price.to_record()}
@@ -215,7 +223,8 @@ class Question:
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """Read bounded aggregates, add noise, and give the answer with its error bars."""
         engine, source = located(self.plan, datasets)
-        axes, levels = release(self.plan, self.allocation, engine, source, entropy)
+        cap = observed_cap(self.plan, self.allocation.levels, self.limit)
+        axes, levels = release(self.plan, self.allocation, engine, source, entropy, cap)
         rows = sum(one.groups.count for one in levels)
         beta = beta_of_rows(self.plan, rows)
         made = [(one.groups, self._estimates(one, beta)) for one in levels]
@@ -242,7 +251,7 @@ class Question:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the answer must know."""
-        return tuple(_notes(self.plan, self.allocation))
+        return tuple(_notes(self.plan, self.allocation, self.limit))
 
     def explain(self) -> Explanation:
         """Cost, expected error and advice, without spending anything."""
@@ -281,7 +290,7 @@ def located(plan: Plan, datasets: Mapping[str, Dataset]) -> tuple[Engine, exp.Qu
     return next(iter(engines.values())), placed(plan.source, tables)
 
 
-def _notes(plan: Plan, chosen: Allocation) -> Iterator[str]:
+def _notes(plan: Plan, chosen: Allocation, limit: AnswerLimit | None) -> Iterator[str]:
     if plan.kept is not None:
         yield (
             f"Of people with more than {plan.kept:,} rows in a table that is joined only some rows "
@@ -296,6 +305,8 @@ def _notes(plan: Plan, chosen: Allocation) -> Iterator[str]:
                 f"The values of {names} are not all declared: a group is shown only if its noisy "
                 f"count reaches {mechanism.threshold}, so small groups are missing."
             )
+            if (cap := observed_cap(plan, chosen.levels, limit)) is not None:
+                yield f"Of these groups at most {cap:,} are shown, those of the largest counts."
         elif level.grouped:
             chosen_from = any(plan.finish.args.get(one) for one in _CHOOSING)
             then = "; HAVING and LIMIT choose among them" if chosen_from else ""

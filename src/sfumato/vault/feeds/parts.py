@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.method import Dataset, Prepared
+    from sfumato.method import AnswerSize, Dataset, Prepared
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
     from sfumato.release.release import Release
@@ -73,6 +73,11 @@ class _OfPeriod:
     def event(self) -> Event:
         """What it costs: no less than it would of all rows."""
         return self.method.event
+
+    @property
+    def answer_size(self) -> AnswerSize | None:
+        """At most how large the answer is: no larger than that of all rows."""
+        return getattr(self.method, "answer_size", None)
 
     @property
     def parameters(self) -> Mapping[str, Any]:

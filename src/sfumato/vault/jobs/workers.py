@@ -34,7 +34,8 @@ _POLL_SECONDS = 1.0
 _AGAIN_SECONDS = 5.0
 _LATER_SECONDS = 15.0
 _AWAY = {
-    *("jobs_unavailable", "ledger_busy", "ledger_disk_full", "ledger_failed", "ledger_replaced")
+    "heavy_work_busy",
+    *("jobs_unavailable", "ledger_busy", "ledger_disk_full", "ledger_failed", "ledger_replaced"),
 }
 """Refusals after which a job waits for as long as it takes: nothing is charged meanwhile."""
 _PASSING = {"answer_pending", "data_unreachable", "source_unready"}

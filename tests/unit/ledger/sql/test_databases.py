@@ -43,7 +43,7 @@ def test_sqlite_is_set_up_for_durability(tmp_path: Path, head: Path) -> None:
     assert path.with_name("ledger.sqlite-wal").stat().st_mode & 0o777 == 0o600
     with sqlite3.connect(path) as connection:
         strict = "SELECT COUNT(*) FROM pragma_table_list WHERE name LIKE 'sfumato%' AND strict"
-        assert connection.execute(strict).fetchone() == (7,)
+        assert connection.execute(strict).fetchone() == (8,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()
     ledger.close()
