@@ -5,7 +5,7 @@ order of a keyed hash of the path, and within a path in order of time. What is k
 that person's own rows and of a secret salt that is drawn for each release. Rows without a person,
 a path, a time or a place are left out. Decision 0395.
 
-Every number becomes a float64 in the engine, where 2^53 + 1 is rounded: Arrow refuses to convert it,
+Every number becomes a float64 in the engine, which rounds 2^53 + 1. Arrow refuses to convert it,
 so that one row would decide whether a release fails. Decision 0500.
 """
 
@@ -44,7 +44,9 @@ _WRITTEN = (
 def read_paths(rows: FormRows, form: Points) -> Paths:
     """The paths of a data set, of no person more rows than the unit allows."""
     data = rows.data
-    table = data.engine.stream(kept_rows(data.table, form, data.schema, data.unit, rows.salt)).read_all()
+    table = data.engine.stream(
+        kept_rows(data.table, form, data.schema, data.unit, rows.salt)
+    ).read_all()
     person, path = (numbered(table.column(name)) for name in (PERSON, "sf_path"))
     figures = [moments(table.column("sf_time")), *(reals(table.column(one)) for one in _PLACE)]
     whole = np.logical_and.reduce([np.isfinite(one) for one in figures])
@@ -53,9 +55,7 @@ def read_paths(rows: FormRows, form: Points) -> Paths:
     return Paths.of(person[whole], path[whole], *near)
 
 
-def kept_rows(
-    table: exp.Table, form: Points, schema: Schema, unit: Unit, salt: str
-) -> exp.Select:
+def kept_rows(table: exp.Table, form: Points, schema: Schema, unit: Unit, salt: str) -> exp.Select:
     """Person, path, time and place of everybody's first rows, as many as the unit allows."""
     [person] = unit.columns
     named = zip((person, form.path, form.time, form.x, form.y), (PERSON, *_NAMES), strict=True)
