@@ -70,12 +70,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "counting", "estimation", "stream.factors",
     },
     "graph": {
-        "errors", "estimation.monotone", "schema", "noise", "privacy", "mechanisms",
-        "publish.forms", "publish.options",
+        "engines.kinds", "errors", "estimation.monotone", "schema", "noise", "privacy",
+        "mechanisms", "publish.forms", "publish.options",
     },
     "sets": {
         "errors", "given", "schema", "noise", "privacy", "mechanisms", "method", "counting.axes",
-        "counting.grouping", "publish.forms", "publish.options",
+        "counting.grouping", "engines.kinds", "publish.forms", "publish.options",
     },
     # An evaluation can be told to people as a page; the page is loaded only when asked for.
     "synth": {

@@ -58,4 +58,5 @@ def all_paths(engine: Engine, form: Points) -> Paths:
     time = moments(table.column(form.time))
     x, y = (reals(table.column(one)) for one in (form.x, form.y))
     held = np.isfinite(time) & np.isfinite(x) & np.isfinite(y)
-    return of_a_day(Paths.of(*(one[held] for one in (path, path, time, x, y))))
+    whose = path[held]
+    return of_a_day(Paths.of(whose, whose, time[held], x[held], y[held]))

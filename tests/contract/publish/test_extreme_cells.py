@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 INTEGERS = [2**53 - 1, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63)]
 REALS = [1.7e308, -1.7e308, 5e-324, -5e-324, 2.0**53, float("inf"), float("-inf"), float("nan")]
-STARS = {
+STARS: dict[Kind, tuple[Bounds, pa.DataType, list[Any]]] = {
     Kind.INTEGER: (Bounds(1, 5), pa.int64(), INTEGERS),
     Kind.REAL: (Bounds(Decimal(1), Decimal(5), Decimal("0.5")), pa.float64(), REALS),
 }
@@ -87,7 +87,7 @@ def test_F29_ratings_of_any_size_are_moved_onto_the_scale(open_engine: Open, kin
     rows = FormRows(dataset(engine, request), "s")
     held = held_items(ItemFacts.of(request), rows, ratings=scale.grid)
     _, codes = ratings.rated(held, scale, "stars")
-    inside = np.clip(np.nan_to_num(np.array([*cells, 3], dtype=float), nan=1), 1, 5)
+    inside = np.clip(np.nan_to_num(np.array([*cells, 3], dtype=np.float64), nan=1), 1, 5)
     expected = np.rint((inside - scale.low) / scale.step).astype(int)
     assert sorted(codes.tolist()) == sorted(expected.tolist())
     run(engine, request, "ratings", ratings.prepare(request))
@@ -115,7 +115,7 @@ def test_F29_places_and_times_of_any_size_are_read(open_engine: Open, kind: Kind
         rows[name] = pa.array(column, stored)
     engine = open_engine(pa.table(rows))
     found = read_paths(FormRows(dataset(engine, request), "s"), request.form)  # type: ignore[arg-type]
-    finite = int(np.isfinite(np.array(cells, dtype=float)).sum())
+    finite = int(np.isfinite(np.array(cells, dtype=np.float64)).sum())
     assert found.lengths.sum() == 3 * finite + 2
     assert np.isfinite(np.diff(found.times)).all()
     run(engine, request, "paths", paths.prepare(request, cells=4, rows=5))
