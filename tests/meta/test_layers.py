@@ -39,7 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Other people's code: nothing of ours is to be seen from where it runs.
     "sandbox": {"errors", "texts"},
     "inspection": {"cards", "errors", "schema", "privacy.units", "engines.base", "counting"},
-    "method": {"engines.base", "noise.entropy", "privacy", "release", "schema"},
+    "method": {
+        "engines.base", "engines.wellformed", "noise.entropy", "privacy", "release", "schema",
+    },
     # SQL is read in one place, within one set of limits.
     "anonymize": {
         "cards", "errors", "given", "schema", "release", "noise", "privacy.numbers", "counting",

@@ -25,14 +25,13 @@ from sfumato.errors import (
     SfumatoError,
     SourceError,
 )
-from sfumato.method import Dataset
+from sfumato.method import Dataset, with_short_texts
 from sfumato.privacy.units import Rows
 from sfumato.schema.column import Kind
 from sfumato.schema.layout import USUAL, FileLayout
 from sfumato.schema.names import quoted
 from sfumato.steward.table import check_columns
 from sfumato.vault.consent.lending import Consenting, Lending
-from sfumato.vault.text_limits import with_short_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -17,11 +17,11 @@ from sqlglot import exp
 from sfumato.cards import Card, CardTable, Shown
 from sfumato.engines.sources import open_source
 from sfumato.errors import ParameterError
+from sfumato.method import text_limits
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.schema.column import Kind
 from sfumato.schema.names import quoted
 from sfumato.vault.streaming import Reached, take_step
-from sfumato.vault.text_limits import text_limits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

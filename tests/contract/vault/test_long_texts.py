@@ -20,10 +20,10 @@ from sfumato.engines import sources
 from sfumato.engines.base import everything
 from sfumato.engines.sources import open_source
 from sfumato.engines.wellformed import limited
+from sfumato.method import text_limits
 from sfumato.privacy.units import Entity, Rows
 from sfumato.testing.ledgers import code_of
 from sfumato.vault.registration import Registration, create
-from sfumato.vault.text_limits import text_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
