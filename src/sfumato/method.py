@@ -1,14 +1,22 @@
-"""What every differentially private method offers to the gatekeeper, whatever door it came by."""
+"""What every differentially private method offers to the gatekeeper, and what it reads.
+
+Private texts are cut in one place, for every family and engine: as many characters are read as
+`Column.characters` says. What one person's texts cost an engine is then known from the schema, a
+public fact: 280 cells of 8 MB once filled its memory, so that one person decided whether a question
+was answered. What is anonymized is never cut. Decision 0501.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sfumato.engines.wellformed import TextLimit, limited
 from sfumato.release.release import Guarantee
+from sfumato.schema.column import USUAL_LENGTH, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from sqlglot import exp
 
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.price import Price
     from sfumato.privacy.units import Unit
     from sfumato.release.release import Release
+    from sfumato.schema.column import Column
     from sfumato.schema.schema import Schema
 
 
@@ -59,6 +68,35 @@ class AnswerLimit:
 
     groups: int
     bytes: int
+
+
+def text_limits(columns: Iterable[Column], unit: Unit) -> dict[str, TextLimit | None]:
+    """How many characters of each column are read; None for what is no text.
+
+    Names of people are read whole or not at all, up to at least `USUAL_LENGTH` characters: a cut
+    would make one person of two, who together move more than the unit allows to one.
+    """
+    limits: dict[str, TextLimit | None] = {}
+    for column in columns:
+        if column.kind is not Kind.TEXT:
+            limits[column.name] = None
+        elif column.name in unit.columns:
+            limits[column.name] = TextLimit(max(column.characters, USUAL_LENGTH), whole=True)
+        else:
+            limits[column.name] = TextLimit(column.characters)
+    return limits
+
+
+def with_short_texts(
+    datasets: Mapping[str, Dataset], private: Collection[str]
+) -> dict[str, Dataset]:
+    """Data sets of which queries see the declared columns, and of private texts the first part."""
+    return {
+        name: replace(data, table=limited(data.table, text_limits(data.schema.columns, data.unit)))
+        if name in private
+        else data
+        for name, data in datasets.items()
+    }
 
 
 class Prepared(Protocol):

@@ -39,7 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Other people's code: nothing of ours is to be seen from where it runs.
     "sandbox": {"errors", "texts"},
     "inspection": {"cards", "errors", "schema", "privacy.units", "engines.base", "counting"},
-    "method": {"engines.base", "noise.entropy", "privacy", "release", "schema"},
+    "method": {
+        "engines.base", "engines.wellformed", "noise.entropy", "privacy", "release", "schema",
+    },
     # SQL is read in one place, within one set of limits.
     "anonymize": {
         "cards", "errors", "given", "schema", "release", "noise", "privacy.numbers", "counting",
@@ -70,12 +72,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "counting", "estimation", "stream.factors",
     },
     "graph": {
-        "errors", "estimation.monotone", "schema", "noise", "privacy", "mechanisms",
-        "publish.forms", "publish.options",
+        "engines.kinds", "errors", "estimation.monotone", "schema", "noise", "privacy",
+        "mechanisms", "publish.forms", "publish.options",
     },
     "sets": {
         "errors", "given", "schema", "noise", "privacy", "mechanisms", "method", "counting.axes",
-        "counting.grouping", "publish.forms", "publish.options",
+        "counting.grouping", "engines.kinds", "publish.forms", "publish.options",
     },
     # An evaluation can be told to people as a page; the page is loaded only when asked for.
     "synth": {

@@ -57,8 +57,8 @@ def bound(
 ) -> exp.Query:
     """Turn rows of (PERSON, *keys, *arguments) into (*keys, *arguments, COUNT), bounded.
 
-    A row may stand for no rows at all (COUNT 0); COUNT says for how many it stands. The hash is
-    the same on every engine unless an engine's own is given.
+    COUNT says for how many rows a row stands, and is at least 1. The hash is the same on every
+    engine unless an engine's own is given.
     """
     used = (*keys, *arguments)
     limits_groups = unit.groups < unit.max_rows
@@ -69,8 +69,15 @@ def bound(
         .join("sf_excessive", on=_same_person(), join_type="left", copy=False)
         .where(exp.column(PERSON, table="sf_excessive").is_(exp.Null()), copy=False)
     )
-    sampled = exp.select(*map(exp.column, used), exp.alias_(_kept(unit.max_rows), COUNT)).from_(
+    drawn = exp.select(*map(exp.column, used), exp.alias_(_kept(unit.max_rows), COUNT)).from_(
         "sf_chosen", copy=False
+    )
+    # A combination that keeps no row is dropped. With a count of 0 its key would still take part in
+    # a threshold or a selection, so that a person with a million texts had a million chances.
+    sampled = (
+        exp.select(*map(exp.column, (*used, COUNT)))
+        .from_(drawn.subquery("sf_drawn", copy=False), copy=False)
+        .where(exp.column(COUNT) > exp.convert(0), copy=False)
     )
     query = (
         exp.union(within, sampled, distinct=False, copy=False)

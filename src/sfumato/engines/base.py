@@ -19,7 +19,7 @@ import pyarrow as pa
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import ParseError
 
-from sfumato.engines.wellformed import DOUBTED, with_sound_cells
+from sfumato.engines.wellformed import is_changed, with_sound_cells
 from sfumato.errors import EngineError, InternalError, SfumatoError, SourceError
 
 if TYPE_CHECKING:
@@ -168,9 +168,9 @@ class Engine(Protocol):
 def render(tree: exp.Expr, dialect: str) -> str:
     """Write a tree in a dialect: every identifier quoted, no comments, nothing unsupported.
 
-    Malformed cells of a table that may have some are NULL.
+    Malformed cells of a table that may have some are NULL, and texts are as long as it says.
     """
-    if any(DOUBTED in table.meta for table in tree.find_all(exp.Table)):
+    if any(map(is_changed, tree.find_all(exp.Table))):
         tree = with_sound_cells(tree)
     return tree.sql(
         dialect=dialect, identify=True, comments=False, unsupported_level=ErrorLevel.RAISE

@@ -3,6 +3,10 @@
 What one cell holds must not decide whether a question is answered. DuckDB refuses every query of a
 column in which one cell is not UTF-8, so where others ask, text is looked through once when files
 are opened; only files with such a cell are copied, the cell as NULL. Decision 0254.
+
+Nor may the length of a text: DuckDB holds 2,048 cells of a column at once, so that cells of
+megabytes fill its memory before any query can cut them. Files with texts that are longer than is
+declared are copied too, the texts cut. Decision 0501.
 """
 
 from __future__ import annotations
@@ -13,11 +17,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.engines.base import column, everything
-from sfumato.engines.files.cells import conform
+from sfumato.engines.files.cells import conform, longest, shortened
 from sfumato.engines.files.endings import is_pattern, parquet_paths, partition_columns
 from sfumato.engines.files.parquet import parquet_files, rows_of, schema_told
 from sfumato.engines.kinds import chosen_kinds, is_text, kinds_of
-from sfumato.errors import SourceError
+from sfumato.errors import EngineError, SourceError
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
@@ -28,8 +32,17 @@ if TYPE_CHECKING:
     from sfumato.engines.kinds import Asked
 
 
+_FEW = 1024
+"""So many rows of files that are copied for their texts are held at a time."""
+
+
 def view_parquet(
-    engine: DuckDB, paths: Sequence[str | Path], kinds: Mapping[str, Asked], *, strict: bool
+    engine: DuckDB,
+    paths: Sequence[str | Path],
+    kinds: Mapping[str, Asked],
+    *,
+    strict: bool,
+    short_texts: bool = False,
 ) -> None:
     """Look at Parquet files where they are."""
     if not paths:
@@ -50,11 +63,14 @@ def view_parquet(
     plain = exp.Kwarg(this=exp.Var(this="hive_partitioning"), expression=exp.false())
     reading = [exp.Array(expressions=literals), plain]
     relation = exp.Table(this=exp.Anonymous(this="read_parquet", expressions=reading))
-    if strict or _is_utf8(engine, relation):
+    longest_texts = {name: longest(asked) for name, asked in kinds.items()} if short_texts else {}
+    if strict or _is_readable(engine, relation, longest_texts):
         engine.adopt(relation, kinds, rows=rows_of(files), strict=strict)
-    else:
-        chosen = chosen_kinds(kinds_of(schema_told(files[0])), kinds)
-        engine.load(conform(rows_of(files), chosen, strict=False), chosen)
+        return
+    chosen = chosen_kinds(kinds_of(schema_told(files[0])), kinds)
+    rows = rows_of(files, batch_rows=_FEW)
+    rows = shortened(rows, chosen) if short_texts else rows
+    engine.load(conform(rows, chosen, strict=False), chosen)
 
 
 def check_partitions(files: Sequence[RegularFile]) -> None:
@@ -69,17 +85,28 @@ def check_partitions(files: Sequence[RegularFile]) -> None:
         )
 
 
-def _is_utf8(engine: DuckDB, relation: exp.Expr) -> bool:
-    """Whether all text can be read: at a cell that is not UTF-8 every query of its column fails."""
+def _is_readable(engine: DuckDB, relation: exp.Expr, longest_texts: Mapping[str, int]) -> bool:
+    """Whether all text can be read in place: it is UTF-8 and, where that is told, not too long.
+
+    At a cell that is not UTF-8 every query of its column fails. Columns of which nothing is told
+    may be as long as they like: no query reads them.
+    """
     schema = engine.run(everything(relation).limit(0)).schema
-    texts = [column(field.name) for field in schema if is_text(field.type)]
+    texts = [field.name for field in schema if is_text(field.type)]
     if not texts:
         return True
-    longest = (exp.Max(this=exp.Length(this=one)).as_(f"sf_{at}") for at, one in enumerate(texts))
+    lengths = (
+        exp.Max(this=exp.Length(this=column(name))).as_(f"sf_{at}") for at, name in enumerate(texts)
+    )
     try:
-        engine.run(exp.select(*longest).from_(relation.copy()))
-    except SourceError as error:
-        if error.code != "not_utf8":
+        found = engine.run(exp.select(*lengths).from_(relation.copy()))
+    except (SourceError, EngineError) as error:
+        too_long = bool(longest_texts) and error.code == "engine_out_of_memory"
+        if error.code != "not_utf8" and not too_long:
             raise
         return False
-    return True
+    return all(
+        (length.as_py() or 0) <= longest_texts[name]
+        for name, (length,) in zip(texts, found.columns, strict=True)
+        if name in longest_texts
+    )

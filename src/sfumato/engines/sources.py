@@ -21,7 +21,7 @@ from sqlglot.errors import ParseError
 
 from sfumato.engines.base import SPARK, everything, translating_errors
 from sfumato.engines.duckdb import MEMORY_LIMIT, DuckDB, translate
-from sfumato.engines.files.cells import check_names, conform
+from sfumato.engines.files.cells import check_names, conform, shortened
 from sfumato.engines.files.csv import CsvFile, encoding_of
 from sfumato.engines.files.endings import (
     EXCEL,
@@ -91,11 +91,13 @@ def open_source(
     memory_limit: str = MEMORY_LIMIT,
     ours: bool = False,
     strict: bool = True,
+    short_texts: bool = False,
 ) -> Engine:
     """Open an engine on a source: a file, several Parquet files, a URL or a table in memory.
 
     Columns are converted to the asked kinds; without one they are what they hold, in a CSV text.
-    A cell that is not of the asked kind is refused or, unless `strict`, read as NULL. A file that
+    A cell that is not of the asked kind is refused or, unless `strict`, read as NULL. With
+    `short_texts`, a copy holds no more of a text than private methods read. A file that
     is `ours` is read as we write them. Where columns are `declared`, or kinds asked, a file is
     read by its layout and its header alone; else its rows are looked at to find out.
     """
@@ -122,6 +124,7 @@ def open_source(
         memory_limit=memory_limit,
         ours=ours,
         strict=strict,
+        short_texts=short_texts,
     )
 
 
@@ -182,6 +185,7 @@ def open_duckdb(
     memory_limit: str = MEMORY_LIMIT,
     ours: bool = False,
     strict: bool = True,
+    short_texts: bool = False,
 ) -> DuckDB:
     """Open DuckDB on a file, several Parquet files, a duckdb:/// URL or a table in memory."""
     asked = kinds or {}
@@ -191,12 +195,14 @@ def open_duckdb(
             engine.adopt(attached(engine, source), asked, strict=strict)
         elif isinstance(source, str | Path):
             known = declared or asked.keys()
-            reading = _Reading(Path(source), layout, known, ours=ours, strict=strict)
+            reading = _Reading(
+                Path(source), layout, known, ours=ours, strict=strict, short_texts=short_texts
+            )
             reading.into(engine, asked)
         elif _names_files(source):
-            view_parquet(engine, source, asked, strict=strict)
+            view_parquet(engine, source, asked, strict=strict, short_texts=short_texts)
         else:
-            _copy_table(engine, source, asked, strict=strict)
+            _copy_table(engine, source, asked, strict=strict, short_texts=short_texts)
         engine.lock()
     except BaseException:
         engine.close()
@@ -217,11 +223,14 @@ class _Reading:
     declared: Collection[str]
     ours: bool = field(default=False, kw_only=True)
     strict: bool = field(default=True, kw_only=True)
+    short_texts: bool = field(default=False, kw_only=True)
 
     def into(self, engine: DuckDB, kinds: Mapping[str, Asked]) -> None:
         """Make the file the source of an engine; a folder or a pattern is its Parquet files."""
         if is_parquet(self.path):
-            view_parquet(engine, [self.path], kinds, strict=self.strict)
+            view_parquet(
+                engine, [self.path], kinds, strict=self.strict, short_texts=self.short_texts
+            )
         else:
             try:
                 self._copy(engine, kinds)
@@ -234,7 +243,8 @@ class _Reading:
     def _copy(self, engine: DuckDB, kinds: Mapping[str, Asked]) -> None:
         with closing(self.opened()) as file:
             chosen = chosen_kinds(file.held, kinds)
-            engine.load(file.read(chosen, strict=self.strict), chosen)
+            rows = file.read(chosen, strict=self.strict)
+            engine.load(shortened(rows, chosen) if self.short_texts else rows, chosen)
             engine.layout = file.layout
 
     def opened(self) -> TableFile:
@@ -307,13 +317,20 @@ def attached(engine: DuckDB, url: str) -> exp.Table:
 
 
 def _copy_table(
-    engine: DuckDB, source: Source, kinds: Mapping[str, Asked], *, strict: bool
+    engine: DuckDB,
+    source: Source,
+    kinds: Mapping[str, Asked],
+    *,
+    strict: bool,
+    short_texts: bool,
 ) -> None:
     """Copy a table in memory into the engine."""
     table = arrow_table(source)
     check_names(table.schema.names)
     chosen = chosen_kinds(kinds_of(table.schema), kinds)
-    engine.load(conform(table.to_batches(), chosen, strict=strict), chosen)
+    rows = table.to_batches()
+    rows = shortened(rows, chosen) if short_texts else rows
+    engine.load(conform(rows, chosen, strict=strict), chosen)
 
 
 def files_of(source: str) -> tuple[RegularFile, ...]:

@@ -5,10 +5,14 @@ such an engine hands out says which of its columns may hold malformed cells, and
 reads it, a selection is put in its place. A timestamp at midnight is that day; one with a time of
 day, or an infinite one, is NULL, and so is text whose bytes are not UTF-8, which Spark stores
 without a look. What is done depends on the types alone. Decisions 0253 and 0254.
+
+Likewise a table may say how long its texts may be: whoever queries it sees the declared columns
+alone, and of a text its first characters. Decision 0501.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -22,6 +26,41 @@ if TYPE_CHECKING:
 
 DOUBTED = "sfumato.doubted"
 """What a table in a query's tree says of its columns: how each may be malformed."""
+
+
+LIMITED = "sfumato.limited"
+"""What a table in a query's tree says of the columns that are seen: how long their texts may be."""
+
+
+@dataclass(frozen=True)
+class TextLimit:
+    """How many characters of a text are read. Of a `whole` one that is longer, none are.
+
+    Two names of people must never become one by a cut: of two people in one the bound on what one
+    of them contributes would not hold. So a longer name is NULL, and its rows belong to nobody.
+    """
+
+    characters: int
+    whole: bool = False
+
+    def applied(self, value: exp.Expr) -> exp.Expr:
+        """The text as far as it is read. What has few bytes is not looked into: that is cheaper."""
+        bits = exp.Anonymous(this="BIT_LENGTH", expressions=[value.copy()])
+        short = exp.LTE(this=bits, expression=exp.convert(8 * self.characters))
+        case = exp.case().when(short, value.copy())
+        if self.whole:
+            fits = exp.Length(this=value.copy()) <= exp.convert(self.characters)
+            return case.when(fits, value.copy())
+        first, many = exp.convert(1), exp.convert(self.characters)
+        return case.else_(exp.Substring(this=value.copy(), start=first, length=many))
+
+
+def limited(table: exp.Table, limits: Mapping[str, TextLimit | None]) -> exp.Table:
+    """A table of which queries see these columns, and texts no longer than their limits."""
+    seen = table.copy()
+    if any(limits.values()):
+        seen.meta[LIMITED] = dict(limits)
+    return seen
 
 
 class Doubt(StrEnum):
@@ -102,15 +141,36 @@ def with_sound_cells(tree: exp.Expr) -> exp.Expr:
     """A query that reads sound cells wherever a table may have others."""
     changed = tree.copy()
     for table in list(changed.find_all(exp.Table)):
-        if DOUBTED in table.meta:
+        if is_changed(table):
             table.replace(_selection(table))
     return changed
 
 
-def _selection(table: exp.Table) -> exp.Subquery:
+def is_changed(table: exp.Table) -> bool:
+    """Whether queries see a table otherwise than it is stored."""
+    return DOUBTED in table.meta or LIMITED in table.meta
+
+
+def _selection(table: exp.Table) -> exp.Expr:
+    """What queries see of a table: sound cells first, and of these no more than the limits say."""
     stored, doubts = as_stored(table)
+    limits: Mapping[str, TextLimit | None] = stored.meta.pop(LIMITED, {})
     stored.set("alias", None)
-    cells = (exp.alias_(sound(*one), one[0], quoted=True) for one in doubts.items())
     alias = exp.to_identifier(table.alias_or_name, quoted=True)
-    read = exp.select(*cells).from_(stored)
-    return exp.Subquery(this=read, alias=exp.TableAlias(this=alias))
+    read: exp.Expr = stored
+    if doubts:
+        read = _aliased({name: sound(name, doubt) for name, doubt in doubts.items()}, read, alias)
+    if limits:
+        cells = {name: exp.column(name, quoted=True) for name in limits}
+        cut = {
+            name: value if (limit := limits[name]) is None else limit.applied(value)
+            for name, value in cells.items()
+        }
+        read = _aliased(cut, read, alias)
+    return read
+
+
+def _aliased(cells: Mapping[str, exp.Expr], table: exp.Expr, alias: exp.Identifier) -> exp.Subquery:
+    selected = (exp.alias_(cell, name, quoted=True) for name, cell in cells.items())
+    read = exp.select(*selected).from_(table)
+    return exp.Subquery(this=read, alias=exp.TableAlias(this=alias.copy()))

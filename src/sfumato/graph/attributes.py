@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.engines.kinds import STORED
 from sfumato.errors import ParameterError
 from sfumato.privacy.units import Neighbours
 from sfumato.publish.options import several
@@ -62,7 +63,9 @@ class NodeTable:
         known = np.ones(found.num_rows, dtype=bool)
         for column, values in zip(self.columns, self.values, strict=True):
             cells = found.column(column.name).combine_chunks()
-            place = pc.fill_null(pc.index_in(cells, values.cast(cells.type)), -1).to_numpy()
+            stored = STORED[column.kind]
+            among = pc.index_in(cells.cast(stored, safe=False), values.cast(stored))
+            place = pc.fill_null(among, -1).to_numpy()
             known &= place >= 0
             code = code * len(values) + place
         held = found.column(self.key).combine_chunks().cast(pa.string()).to_pylist()

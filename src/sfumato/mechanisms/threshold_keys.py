@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import whole
+from sfumato.mechanisms.base import integers, whole
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.privacy import events
 from sfumato.privacy.numbers import store
@@ -42,8 +42,9 @@ class ThresholdKeys:
     one of at most `max_groups` keys. Bounded by the engine before counting.
     *Error*: A released count errs like the noise; a key with fewer than about `threshold` rows is
     usually withheld.
-    *Edges*: Only keys with a positive count may be given. Nothing says how many were withheld. The
-    threshold is derived from the tail of the very noise that is added.
+    *Edges*: A key with a count of 0 is never released, whatever its noise: the proof counts the
+    keys of a person that have rows. Nothing says how many keys were withheld. The threshold is
+    derived from the tail of the very noise that is added.
     *Reference*: Korolova, Kenthapadi, Mishra & Ntoulas 2009; Wilson et al. 2020, Theorem 2.
     """
 
@@ -86,9 +87,10 @@ class ThresholdKeys:
         return self.max_count + high
 
     def sample(self, values: ArrayLike, entropy: Entropy) -> ReleasedKeys:
-        """Release keys by the counts found, all positive, in an order that the data do not set."""
-        noisy = self.noise.steps(values, entropy)
-        places = np.flatnonzero(noisy >= self.threshold)
+        """Release keys by the counts found, in an order that the data do not set."""
+        counts = integers(values, "values")
+        noisy = self.noise.steps(counts, entropy)
+        places = np.flatnonzero((noisy >= self.threshold) & (counts > 0))
         return ReleasedKeys(places, noisy[places])
 
     @property

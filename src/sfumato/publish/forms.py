@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sfumato.counting.axes import Grid
     from sfumato.method import Dataset
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.events import Event
@@ -96,23 +97,34 @@ class FormRows:
     """Secret, and drawn anew for each release: it keys the hash by which rows are kept."""
     others: Mapping[str, Dataset] = field(default_factory=dict)
 
-    def read(self, columns: Sequence[str], *, groups: Sequence[str] = ()) -> pa.Table:
+    def read(
+        self, columns: Sequence[str], *, groups: Sequence[str] = (), grids: Sequence[Grid] = ()
+    ) -> pa.Table:
         """These columns of the rows that have them all, bounded where the unit is a person.
 
         A person then keeps at most `max_rows` rows, and those of at most `max_groups` of the
-        `groups`, such as paths, whole where they fit; both are chosen by a keyed hash.
+        `groups`, such as paths, whole where they fit; both are chosen by a keyed hash. A column
+        of the `grids` comes as the number of its nearest point, found by the engine, so that no
+        cell has to be converted here; NULL where it is not a number.
         """
-        return _read(self.data, columns, groups, self.salt)
+        return _read(self.data, columns, groups, self.salt, grids)
 
     def of(self, name: str, columns: Sequence[str]) -> pa.Table:
         """The same of another data set that the method reads."""
         return _read(self.others[name], columns, (), self.salt)
 
 
-def _read(data: Dataset, columns: Sequence[str], groups: Sequence[str], salt: str) -> pa.Table:
+def _read(
+    data: Dataset,
+    columns: Sequence[str],
+    groups: Sequence[str],
+    salt: str,
+    grids: Sequence[Grid] = (),
+) -> pa.Table:
     named = list(dict.fromkeys(columns))
     whole = [exp.column(one, quoted=True).is_(exp.Null()).not_() for one in named]
-    selected = [exp.column(one, quoted=True) for one in named]
+    codes = {grid.column: exp.alias_(grid.code(), grid.column, quoted=True) for grid in grids}
+    selected = [codes.get(one) or exp.column(one, quoted=True) for one in named]
     query = exp.select(*selected).from_(data.table.copy()).where(*whole)
     if len(data.unit.columns) != 1:  # each row is by itself, or is bounded by projection
         return data.engine.run(query)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 LONGEST = 2**16
 """The largest length that can be declared of a text, in characters."""
 
+USUAL_LENGTH = 1000
+"""How many characters of a text are read where neither a length nor values are declared."""
+
 
 class Role(StrEnum):
     """What a column says about the person in the row."""
@@ -79,6 +82,17 @@ class Column:
         if self.domain is not None or self.hierarchy is None or self.hierarchy.seen:
             return self.domain
         return None if self.hierarchy.listed is None else Values(self.hierarchy.listed)
+
+    @property
+    def characters(self) -> int:
+        """How many characters of a text whoever asks a vault can learn of; the rest is cut off.
+
+        One more than the longest declared value has, so that a longer text equals none of them.
+        """
+        known = self.public_domain
+        if isinstance(known, Values):
+            return 1 + max(len(str(value)) for value in known.values)
+        return self.length or USUAL_LENGTH
 
     def __post_init__(self) -> None:
         check_name(given.text(self.name, "The name of a column"), "A column")

@@ -102,20 +102,42 @@ class Baskets:
             found = np.flatnonzero(counts)
             return found[:, None], counts[found]
         cells = self.kinds**size
+        if cells >= 1 << 63:
+            return self._wide(size)
         keys, counts = self._dense(size, cells) if cells <= _DENSE else self._sorted(size, most)
         columns = [keys // self.kinds**place % self.kinds for place in reversed(range(size))]
         return np.stack(columns, axis=1), counts
 
+    def _wide(self, size: int) -> tuple[Ints, Ints]:
+        """The same where one number of 64 bits does not tell all sets apart: two numbers do.
+
+        Halves have at most two of the up to four items, of which there are fewer than 2^31.
+        """
+        half = size - size // 2
+        keys, counts = np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.int64)
+        for block in self._keys(size, half):
+            new, many = np.unique(np.stack(block, axis=1), axis=0, return_counts=True)
+            keys, places = np.unique(np.concatenate([keys, new]), axis=0, return_inverse=True)
+            held = np.zeros(len(keys), dtype=np.int64)
+            np.add.at(held, places.ravel(), np.concatenate([counts, many]))
+            counts = held
+        columns = [
+            keys[:, part] // self.kinds**place % self.kinds
+            for part, items in enumerate((half, size - half))
+            for place in reversed(range(items))
+        ]
+        return np.stack(columns, axis=1), counts
+
     def _dense(self, size: int, cells: int) -> tuple[Ints, Ints]:
         counts = np.zeros(cells, dtype=np.int64)
-        for keys in self._keys(size):
+        for (keys,) in self._keys(size, size):
             counts += np.bincount(keys, minlength=cells)
         found = np.flatnonzero(counts)
         return found, counts[found]
 
     def _sorted(self, size: int, most: int | None) -> tuple[Ints, Ints]:
         keys, counts = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        for block in self._keys(size):
+        for (block,) in self._keys(size, size):
             new, many = np.unique(block, return_counts=True)
             merged, places = np.unique(np.concatenate([keys, new]), return_inverse=True)
             counts = np.bincount(
@@ -133,8 +155,11 @@ class Baskets:
             work *= (self.sizes - place).clip(min=0) / (place + 1)
         return work
 
-    def _keys(self, size: int) -> Iterator[Ints]:
-        """Every set of `size` items of every owner, as one number, a block of owners at a time."""
+    def _keys(self, size: int, half: int) -> Iterator[list[Ints]]:
+        """Every set of `size` items of every owner, a block of owners at a time.
+
+        The first `half` items are one number; the others, if any, are a second one.
+        """
         ends = np.cumsum(self.sizes)
         done, start = np.cumsum(self._work(size)), 0
         while start < self.count:
@@ -142,12 +167,15 @@ class Baskets:
             end = max(int(np.searchsorted(done, before + _BLOCK, side="right")), start + 1)
             first, last = (int(ends[start - 1]) if start else 0), int(ends[end - 1])
             places = np.arange(first, last)
-            keys = self.items[places]
-            for _ in range(size - 1):
+            keys = [self.items[places]]
+            for number in range(1, size):
                 stop = ends[self.owners[places]]
                 many = stop - places - 1
-                places, keys = ragged(places + 1, many), np.repeat(keys, many)
-                keys = keys * self.kinds + self.items[places]
+                places, keys = ragged(places + 1, many), [np.repeat(one, many) for one in keys]
+                if number == half:
+                    keys.append(self.items[places])
+                else:
+                    keys[-1] = keys[-1] * self.kinds + self.items[places]
             yield keys
             start = end
 

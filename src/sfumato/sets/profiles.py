@@ -88,7 +88,7 @@ class PersonSets:
         query = self._rows(item, exp.alias_(_integer(people), _MANY)).group_by(item.copy())
         found = self.data.engine.run(query)
         names = found.column(self.facts.form.item).combine_chunks()
-        places = pc.index_in(names, self.values.cast(names.type))
+        places = pc.index_in(names.cast(self.values.type), self.values)
         known = pc.is_valid(places).to_numpy(zero_copy_only=False)
         counted = np.zeros(len(self.values), dtype=np.int64)
         many = found.column(_MANY).to_numpy()

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Reals = NDArray[np.float64]
 
+MOST_POINTS = 1 << 24
+"""The most points of a scale. A sum of ratings is at most rows x points, so that it would leave 64
+bits from 2^39 rows on, a thousand times more than fit any memory."""
+
 _COUNTS = Fraction(1, 2)
 """The share of the price for how many rated; the rest is for how."""
 
@@ -43,13 +47,11 @@ _COUNTS = Fraction(1, 2)
 class RatingScale:
     """The declared grid of ratings: `last` + 1 of them, from the lowest on."""
 
-    low: float
-    step: float
-    last: int
+    grid: Grid
 
     @classmethod
-    def of(cls, request: FormRequest, column: str) -> RatingScale:
-        """The grid of a column, which must have declared bounds."""
+    def of(cls, request: FormRequest, column: str, *, most: int = MOST_POINTS) -> RatingScale:
+        """The grid of a column, which must have declared bounds and at most so many points."""
         axis = declared(request.schema.column(column))
         if not isinstance(axis, Grid):
             raise ParameterError(
@@ -57,8 +59,28 @@ class RatingScale:
                 f"Ratings in {quoted(column)} need declared bounds. Write under the column: "
                 "bounds = [1, 5]",
             )
-        bounds = axis.bounds
-        return cls(float(bounds.low), float(bounds.grid_step or 1), (bounds.size or 1) - 1)  # type: ignore[arg-type]
+        if axis.points > most:
+            raise ParameterError(
+                "ratings_too_fine",
+                f"Ratings in {quoted(column)} have {axis.points:,} declared points; at most "
+                f"{most:,} are possible here. Declare narrower bounds or a coarser step.",
+            )
+        return cls(Grid(axis.column, axis.kind, axis.bounds, nullable=False))
+
+    @property
+    def low(self) -> float:
+        """The lowest rating."""
+        return float(self.grid.bounds.low)  # type: ignore[arg-type]
+
+    @property
+    def step(self) -> float:
+        """How far apart two ratings are."""
+        return float(self.grid.bounds.grid_step or 1)
+
+    @property
+    def last(self) -> int:
+        """The number of the highest rating; the lowest has 0."""
+        return self.grid.points - 1
 
     def sums(self, facts: ItemFacts) -> Sensitivity:
         """How far a person moves the sums of all items, each counted from the scale's middle.
@@ -70,11 +92,8 @@ class RatingScale:
         return Sensitivity(l1=most * reach, l2_squared=most * reach**2)
 
     def codes(self, values: pa.ChunkedArray) -> Ints:
-        """Ratings as places on the grid; what lies beyond an end is moved to it."""
-        numbers = values.cast(pa.float64()).to_numpy()
-        places = np.rint((np.nan_to_num(numbers, nan=self.low) - self.low) / self.step)
-        codes: Ints = np.clip(places, 0, self.last).astype(np.int64)
-        return codes
+        """Numbers of points as the engine found them; what is not a number is the lowest."""
+        return np.asarray(values.fill_null(0).to_numpy(), dtype=np.int64)
 
     def values(self, codes: Reals) -> Reals:
         """Places on the grid as ratings; averages may lie between two."""
@@ -139,7 +158,7 @@ class RatingMeans:
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Each item with its noisy count and mean."""
         assert self.facts.form.rating is not None
-        held = held_items(self.facts, rows)
+        held = held_items(self.facts, rows, ratings=self.scale.grid)
         items, codes = rated(held, self.scale, self.facts.form.rating)
         counts = np.bincount(items, minlength=len(held.values))
         sums = np.zeros(len(held.values), dtype=np.int64)

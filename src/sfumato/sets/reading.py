@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.engines.kinds import STORED
 from sfumato.errors import ParameterError
 from sfumato.schema.domain import Values
 from sfumato.schema.forms import Items
@@ -18,6 +19,7 @@ from sfumato.sets.baskets import Baskets
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.counting.axes import Grid
     from sfumato.privacy.units import Entity
     from sfumato.publish.forms import FormRequest, FormRows
     from sfumato.schema.column import Column
@@ -55,7 +57,9 @@ class ItemFacts:
     def values(self) -> pa.Array | None:
         """The items, where they are public."""
         domain = self.item.public_domain
-        return pa.array(domain.values) if isinstance(domain, Values) else None
+        if not isinstance(domain, Values):
+            return None
+        return pa.array(domain.values, STORED[self.item.kind])
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,21 +80,27 @@ class HeldItems:
         return Baskets.of(self.people, self.items, self.count, len(self.values))
 
 
-def held_items(facts: ItemFacts, rows: FormRows, *, distinct: bool = True) -> HeldItems:
+def held_items(
+    facts: ItemFacts, rows: FormRows, *, distinct: bool = True, ratings: Grid | None = None
+) -> HeldItems:
     """Read the items of everybody: at most as many rows, of as many items, as the unit allows.
 
     With `distinct`, different items are what is kept of a person, however often each comes. Which
-    ones are kept is a function of the person's own rows and of a secret salt alone.
+    ones are kept is a function of the person's own rows and of a secret salt alone. With the grid
+    of `ratings`, these are numbers of its points.
     """
     form, person = facts.form, facts.unit.column
     wanted = [person, form.item, *(() if form.rating is None else (form.rating,))]
-    found = rows.read(wanted, groups=[form.item] if distinct else ())
-    texts = found.column(form.item).combine_chunks()
+    groups = [form.item] if distinct else ()
+    found = rows.read(wanted, groups=groups, grids=() if ratings is None else (ratings,))
+    # Items are compared in the one type of their kind: a database may hold narrower integers, to
+    # which a declared value may not convert.
+    texts = found.column(form.item).combine_chunks().cast(STORED[facts.item.kind])
     values = facts.values
     if values is None:
         values = pc.unique(texts)
         values = values.take(pc.sort_indices(values))
-    codes = pc.index_in(texts, values.cast(texts.type))
+    codes = pc.index_in(texts, values)
     known = pc.is_valid(codes)
     found, codes = found.filter(known), codes.filter(known)
     owners = found.column(person).combine_chunks().dictionary_encode()

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Reals = NDArray[np.float64]
 
+MOST_RATINGS = 401
+"""Ratings are tilted by up to e^(3 x points / 2), which must be a float: e^600 is, e^710 is not."""
 MOST_PAIRED = 96
 """Of so many items it is measured which go together."""
 _SURE = 3.0
@@ -118,7 +120,8 @@ class BasketTwin:
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Measure with noise, then draw."""
-        held = held_items(self.facts, rows)
+        scale = None if self.ratings is None else self.ratings.scale.grid
+        held = held_items(self.facts, rows, ratings=scale)
         baskets = held.baskets
         sizes = np.bincount(baskets.sizes, minlength=self.facts.most + 1)[1:]
         noisy_sizes = self.sizes.steps(sizes, entropy).clip(min=0)
@@ -319,7 +322,7 @@ def _paid(request: FormRequest, facts: ItemFacts, payment: Payment, rows: int | 
     )
     if rating is None:
         return twin
-    scale = RatingScale.of(request, rating)
+    scale = RatingScale.of(request, rating, most=MOST_RATINGS)
     # A person's m ratings may all be the same: one cell of the histogram moves by m.
     histogram = spending.noise(
         count_sensitivity(unit.bounded(facts.most), grouped=True), shares["ratings"]

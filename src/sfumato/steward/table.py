@@ -114,6 +114,7 @@ def read(
     schema: str | Path | Schema | None = None,
     *,
     strict: bool = True,
+    short_texts: bool = False,
     progress: Progress | None = None,
 ) -> Table:
     """Open a table: a file, a database URL, or a table in memory.
@@ -126,6 +127,8 @@ def read(
 
     A cell that is not of its declared kind is refused by its place or, where that is not `strict`,
     read as NULL: so a table that answers others is to be read, lest one cell tell them of its row.
+    With `short_texts`, where a file is copied to be read, texts are copied as far as private
+    methods read them.
     """
     given.flag(strict, "strict")
     if not (schema is None or isinstance(schema, Schema)):
@@ -141,7 +144,9 @@ def read(
     known = declared = schema if isinstance(schema, Schema) else load(Path(schema))
     if release is None:
         asked = {column.name: column for column in known.columns}
-        engine = open_source(place, kinds=asked, layout=known.layout, strict=strict)
+        engine = open_source(
+            place, kinds=asked, layout=known.layout, strict=strict, short_texts=short_texts
+        )
     else:
         engine, known = open_labels(place, known, strict=strict)
     try:

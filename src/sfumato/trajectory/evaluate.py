@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.trajectory.cells import Squares
 from sfumato.trajectory.paths import Paths
-from sfumato.trajectory.reading import moments, numbered
+from sfumato.trajectory.reading import moments, numbered, reals
 from sfumato.trajectory.synthesize import declared_box, of_a_day
 from sfumato.trajectory.utility import PathUtility, utility
 
@@ -57,9 +56,7 @@ def all_paths(engine: Engine, form: Points) -> Paths:
     table = engine.run(query.where(*whole))
     path = numbered(table.column(form.path))
     time = moments(table.column(form.time))
-    x, y = (
-        table.column(one).cast(pa.float64()).to_numpy().astype(np.float64)
-        for one in (form.x, form.y)
-    )
+    x, y = (reals(table.column(one)) for one in (form.x, form.y))
     held = np.isfinite(time) & np.isfinite(x) & np.isfinite(y)
-    return of_a_day(Paths.of(*(one[held] for one in (path, path, time, x, y))))
+    whose = path[held]
+    return of_a_day(Paths.of(whose, whose, time[held], x[held], y[held]))

@@ -4,6 +4,9 @@ Of a person with more rows than the unit allows, paths are kept whole as far as 
 order of a keyed hash of the path, and within a path in order of time. What is kept is a function of
 that person's own rows and of a secret salt that is drawn for each release. Rows without a person,
 a path, a time or a place are left out. Decision 0395.
+
+Every number becomes a float64 in the engine, which rounds 2^53 + 1. Arrow refuses to convert it,
+so that one row would decide whether a release fails. Decision 0500.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from sqlglot import exp
 
 from sfumato.counting.contribution import PERSON
 from sfumato.counting.hashing import Keyed
+from sfumato.engines.base import REAL
+from sfumato.schema.column import Kind
 from sfumato.trajectory.paths import Paths
 
 if TYPE_CHECKING:
@@ -25,8 +30,12 @@ if TYPE_CHECKING:
     from sfumato.privacy.units import Unit
     from sfumato.publish.forms import FormRows
     from sfumato.schema.forms import Points
+    from sfumato.schema.schema import Schema
 
-_NAMES = ("sf_path", "sf_time", "sf_x", "sf_y")
+_PLACE = ("sf_x", "sf_y")
+_NAMES = ("sf_path", "sf_time", *_PLACE)
+_FARTHEST = 2.0**53
+"""Times and places beyond are moved there; declared bounds have at most 15 digits."""
 _WRITTEN = (
     "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d",
 )  # fmt: skip
@@ -35,22 +44,30 @@ _WRITTEN = (
 def read_paths(rows: FormRows, form: Points) -> Paths:
     """The paths of a data set, of no person more rows than the unit allows."""
     data = rows.data
-    table = data.engine.stream(kept_rows(data.table, form, data.unit, rows.salt)).read_all()
+    table = data.engine.stream(
+        kept_rows(data.table, form, data.schema, data.unit, rows.salt)
+    ).read_all()
     person, path = (numbered(table.column(name)) for name in (PERSON, "sf_path"))
-    time = moments(table.column("sf_time"))
-    x, y = (
-        table.column(name).cast(pa.float64()).to_numpy().astype(np.float64)
-        for name in ("sf_x", "sf_y")
-    )
-    whole = np.isfinite(time) & np.isfinite(x) & np.isfinite(y)
-    return Paths.of(*(one[whole] for one in (person, path, time, x, y)))
+    figures = [moments(table.column("sf_time")), *(reals(table.column(one)) for one in _PLACE)]
+    whole = np.logical_and.reduce([np.isfinite(one) for one in figures])
+    # No declared bound is so far out, and differences of what is left are finite.
+    near = (np.clip(one[whole], -_FARTHEST, _FARTHEST) for one in figures)
+    return Paths.of(person[whole], path[whole], *near)
 
 
-def kept_rows(table: exp.Table, form: Points, unit: Unit, salt: str) -> exp.Select:
+def kept_rows(table: exp.Table, form: Points, schema: Schema, unit: Unit, salt: str) -> exp.Select:
     """Person, path, time and place of everybody's first rows, as many as the unit allows."""
     [person] = unit.columns
     named = zip((person, form.path, form.time, form.x, form.y), (PERSON, *_NAMES), strict=True)
-    columns = [exp.alias_(exp.column(one, quoted=True), name) for one, name in named]
+    columns = [
+        exp.alias_(
+            exp.cast(exp.column(one, quoted=True), REAL)
+            if name in _PLACE or (name == "sf_time" and schema.column(one).kind is Kind.INTEGER)
+            else exp.column(one, quoted=True),
+            name,
+        )
+        for one, name in named
+    ]
     present = [exp.column(name).is_(exp.Null()).not_() for name in (PERSON, *_NAMES)]
     rows = exp.select(*columns).from_(table.copy())
     owned = exp.select(exp.Star()).from_(rows.subquery("sf_all")).where(*present)
@@ -80,7 +97,12 @@ def moments(values: pa.ChunkedArray) -> NDArray[np.float64]:
         seconds = values.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
     else:
         seconds = values
-    return np.asarray(seconds.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    return reals(seconds)
+
+
+def reals(values: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Numbers as the nearest float64, whatever their type: no value makes this fail."""
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def numbered(values: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -25,7 +25,7 @@ from sfumato.errors import (
     SfumatoError,
     SourceError,
 )
-from sfumato.method import Dataset
+from sfumato.method import Dataset, with_short_texts
 from sfumato.privacy.units import Rows
 from sfumato.schema.column import Kind
 from sfumato.schema.layout import USUAL, FileLayout
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.steward.table import Table
     from sfumato.vault.consent.lending import Register
+
+    Versions = dict[str, int] | None
 
 
 def check_consent(schema: Schema, column: str) -> None:
@@ -88,7 +90,7 @@ class Location:
     those that files must have, found at `source`, and `layout` is how these are written.
     `check_apart` refuses what has become the source of another data set since it was added. Where
     there are `purposes`, only people are seen who stand in the `register` with a yes for the one
-    that a question names.
+    that a question names. `open_whole` opens it for its owner, where `open_table` cuts texts.
     """
 
     address: str
@@ -102,6 +104,7 @@ class Location:
     check_apart: Callable[[Identity], None] = lambda _: None
     purposes: tuple[str, ...] = ()
     register: Register | None = None
+    open_whole: Callable[[], Table] | None = None
 
     @property
     def in_files(self) -> bool:
@@ -233,13 +236,32 @@ class DataStore:
         public: Sequence[str],
         *,
         purpose: str | None = None,
-        versions: dict[str, int] | None = None,
+        versions: Versions = None,
     ) -> Iterator[dict[str, Dataset]]:
-        """All tables of one question in the engine of the first; some are lent to it.
+        """All tables of one question in the engine of the first, private texts cut; some are lent.
 
         Of people who are asked for consent only those are seen who agree to the purpose, by the
         newest `versions` of the registries, which are noted by population.
         """
+        with self._together(private, public, purpose, versions) as datasets:
+            yield with_short_texts(datasets, private)
+
+    @contextmanager
+    def whole(self, name: str, *, purpose: str | None = None) -> Iterator[Dataset]:
+        """A data set for its owner, texts as long as they are: read anew where copies have cut."""
+        location, opening = self._locations[name], self._locations[name].open_whole
+        store = DataStore({name: replace(location, open_table=opening)}) if opening else self
+        try:
+            with store._together((name,), (), purpose, None) as datasets:  # noqa: SLF001  one of us
+                yield datasets[name]
+        finally:
+            if store is not self:
+                store.close()
+
+    @contextmanager
+    def _together(
+        self, private: Sequence[str], public: Sequence[str], purpose: str | None, versions: Versions
+    ) -> Iterator[dict[str, Dataset]]:
         self.check_purpose(private, purpose)
         host, names = private[0], (*private, *public)
         with ExitStack() as locks:

@@ -69,11 +69,14 @@ def location(
     file = None if "://" in source or is_pattern(Path(source)) else Path(source)
     consent = held.consent if isinstance(held, PrivateSet) else None
     columns = tuple(column.name for column in schema.columns)
-    # One person's malformed cell must not decide whether questions are answered.
-    reading = partial(read, source, schema, strict=unit is None)
+    # One person's malformed or endless cell must not decide whether questions are answered.
+    private = unit is not None
+    reading = partial(read, source, schema, strict=not private, short_texts=private)
     there = address(source)
     layout = schema.layout
     found = Location(there, reading, unit, file, consent, source, columns, layout, check_apart)
+    if private and found.in_files:
+        found = replace(found, open_whole=partial(read, source, schema, strict=False))
     if not isinstance(held, PrivateSet) or not held.purposes:
         return found
     register = consents.register(held.population)

@@ -376,8 +376,8 @@ class Session:
         Where people are asked for consent, those who agree to the purpose named.
         """
         purpose = asker_of((dataset,)).checked_owner().purpose
-        with self.store.together((dataset,), (), purpose=purpose) as datasets:
-            yield datasets[dataset]
+        with self.store.whole(dataset, purpose=purpose) as rows:
+            yield rows
 
     def _usual(self, asker_of: AskerOf, datasets: tuple[str, ...]) -> Fraction:
         """A tenth of the smallest budget that pays, which is public, spent or not."""

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -18,6 +19,7 @@ from sfumato.engines.sources import open_source
 from sfumato.errors import LedgerError, ParameterError
 from sfumato.ledger.receipt import this_process
 from sfumato.ledger.records import Amendment
+from sfumato.method import text_limits
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.schema.column import Kind
 from sfumato.schema.names import quoted
@@ -26,6 +28,7 @@ from sfumato.vault.streaming import Arrival, plain_told
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.engines.wellformed import TextLimit
     from sfumato.ledger.base import Ledger
     from sfumato.ledger.records import BookState
     from sfumato.release.release import Guarantee
@@ -290,9 +293,11 @@ class Stream(Shown):
         unit = self.whole.request.unit
         declared = {one.name: one for one in self.whole.columns}
         # What is no value of its column is missing: how a file is read depends on no row.
-        engine = open_source(table, kinds=declared, strict=False)
+        engine = open_source(table, kinds=declared, strict=False, short_texts=True)
         try:
-            asked = exp.select(*map(_read, self.whole.columns), "1").from_(engine.table)
+            limits = text_limits(self.whole.columns, unit)
+            cells = (_read(one, limits[one.name]) for one in self.whole.columns)
+            asked = exp.select(*cells, "1").from_(engine.table)
             found = engine.run(asked)
         finally:
             engine.close()
@@ -325,9 +330,18 @@ def _is_counts(came: Any) -> bool:
     return isinstance(came, int | np.ndarray | np.integer) and not isinstance(came, bool)
 
 
-def _read(column: Column) -> exp.Expr:
-    """A column as its declared kind, however the rows of a step hold it; else as missing."""
-    value = exp.TryCast(
+def _read(column: Column, limit: TextLimit | None) -> exp.Expr:
+    """A column as its declared kind, however the rows of a step hold it; else as missing.
+
+    Texts are cut as everywhere, and days beyond those of Python, which it cannot name, are missing.
+    """
+    value: exp.Expr = exp.TryCast(
         this=exp.column(column.name, quoted=True), to=exp.DataType.build(_TYPES[column.kind])
     )
+    if limit is not None:
+        value = limit.applied(value)
+    elif column.kind is Kind.DATE:
+        low, high = (exp.cast(exp.convert(day.isoformat()), "DATE") for day in (date.min, date.max))
+        inside = exp.Between(this=value.copy(), low=low, high=high)
+        value = exp.case().when(inside, value)
     return exp.alias_(value, column.name, quoted=True)

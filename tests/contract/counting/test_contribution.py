@@ -152,3 +152,27 @@ def test_F13_nobody_can_craft_a_key_that_survives(open_quick_engine: Open) -> No
     kept = counted(engine, Entity("who", 4, 1), "salt")
     assert sum(kept.values()) == 4_000
     assert sum((number - 1_000) ** 2 / 1_000 for number in kept.values()) < 31
+
+
+def many_texts(texts: int) -> pa.Table:
+    """Somebody with one text, and one person with a different text in each of many rows."""
+    return pa.table(
+        {"who": ["first", *["many"] * texts], "text": ["x", *(f"t{at}" for at in range(texts))]}
+    )
+
+
+def test_F30_no_count_of_zero_leaves_the_counter(open_engine: Open) -> None:
+    """Of a person's 500 texts one is kept; the other 499 are no keys with a count of 0."""
+    engine = open_engine(many_texts(500))
+    found = count(engine, engine.table, ["text"], unit=Entity("who", 1), salt="s")
+    assert found.counts.tolist() == [1, 1]
+    assert len(found.axes[0].decode(found.codes[0])) == 2
+
+
+def test_F30_a_million_texts_of_one_person_give_one_key(
+    duckdb_engine: Callable[[pa.Table], Engine],
+) -> None:
+    """Keys of zero rows would each get a chance to pass a threshold: a million of them do pass."""
+    engine = duckdb_engine(many_texts(1_000_000))
+    found = count(engine, engine.table, ["text"], unit=Entity("who", 1), salt="s")
+    assert found.counts.tolist() == [1, 1]

@@ -82,3 +82,12 @@ def test_refusals() -> None:
     for groups, count in ((0, 1), (1, 0)):
         with pytest.raises(ParameterError):
             ThresholdKeys(noise=geometric(1), delta=DELTA, max_groups=groups, max_count=count)
+
+
+def test_F30_a_key_without_a_row_never_passes() -> None:
+    """A million zeros: about half of them get noise above 0, and some get noise above 12."""
+    mechanism = ThresholdKeys(noise=geometric(1), delta=DELTA, max_groups=1)
+    counts = np.zeros(10**6, dtype=np.int64)
+    assert (mechanism.noise.steps(counts, SeededEntropy(1)) >= mechanism.threshold - 3).any()
+    loose = ThresholdKeys(noise=geometric(1), delta=Fraction(1, 4), max_groups=1)
+    assert len(loose.sample(counts, SeededEntropy(1)).places) == 0

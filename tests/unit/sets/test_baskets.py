@@ -48,3 +48,16 @@ def test_too_many_sets_are_refused_before_they_are_written_out() -> None:
     with pytest.raises(ParameterError, match="smaller m") as caught:
         Baskets.listed([list(range(60))], 60).supports(5, most=1000)
     assert caught.value.code == "too_many_sets"
+
+
+def test_F21_sets_of_many_kinds_of_items_are_told_apart() -> None:
+    """Four of 100,000 items need 67 bits: in one number of 64 bits two different sets were one."""
+    kinds = 100_000
+    lists = [[0, 1, 2, kinds - 1], [1, 2, 3, 4, kinds - 1], [*range(kinds - 6, kinds)]]
+    for size in (3, 4):
+        sets, counts = Baskets.listed([*lists, lists[1]], kinds).supports(size)
+        found = dict(zip(map(tuple, sets.tolist()), counts.tolist(), strict=True))
+        expected = Counter(
+            one for basket in [*lists, lists[1]] for one in combinations(sorted(basket), size)
+        )
+        assert found == expected

@@ -31,7 +31,8 @@ def test_nobody_moves_sums_by_more_than_the_noise_is_made_for(
 ) -> None:
     request = make_request(max_rows=2, values=tuple("abc"), rated=True, epsilon=1)
     scale, facts = RatingScale.of(request, "stars"), ItemFacts.of(request)
-    held = held_items(facts, make_rows(request, [list("abcabc")], stars=5))
+    grid = scale.grid
+    held = held_items(facts, make_rows(request, [list("abcabc")], stars=5), ratings=grid)
     items, codes = rated(held, scale, "stars")
     moved = np.abs(2 * codes - scale.last)
     assert len(set(items)) == len(items)

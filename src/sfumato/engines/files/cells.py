@@ -29,7 +29,7 @@ from sfumato.engines.files.spelled import read_spelled
 from sfumato.engines.kinds import STORED, fits, is_text, kind_asked, plain, stored_schema
 from sfumato.errors import SourceError
 from sfumato.schema import names as declared
-from sfumato.schema.column import Column, Kind
+from sfumato.schema.column import USUAL_LENGTH, Column, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -102,6 +102,39 @@ def conform(
         ]
         yield pa.record_batch(arrays, schema=schema)
         rows_before += batch.num_rows
+
+
+def shortened(
+    batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Asked]
+) -> Iterator[pa.RecordBatch]:
+    """Batches whose texts are cut where a private method would cut them, one character later.
+
+    So what is copied into an engine is bounded by the schema, and nobody can tell the difference:
+    a text that is too long still is. Columns of which nothing is declared are cut likewise.
+    """
+    for batch in batches:
+        arrays = [
+            _shorter(cells, longest(asked) + 1) if kind_asked(asked) is Kind.TEXT else cells
+            for cells, asked in zip(batch.columns, kinds.values(), strict=True)
+        ]
+        yield pa.record_batch(arrays, names=batch.schema.names)
+
+
+def longest(asked: Asked) -> int:
+    """How many characters of a text private methods read at most, names of people included."""
+    return max(asked.characters if isinstance(asked, Column) else 0, USUAL_LENGTH)
+
+
+def _shorter(cells: CellArray, characters: int) -> CellArray:
+    if isinstance(cells, pa.DictionaryArray):
+        dictionary = _shorter(cells.dictionary, characters)
+        return pa.DictionaryArray.from_arrays(cells.indices, dictionary)
+    if not is_text(cells.type):
+        return cells
+    if cells.type == pa.string_view():
+        cells = pc.cast(cells, pa.large_string())
+    bytes_of = pc.max(pc.binary_length(cells)).as_py() or 0
+    return cells if bytes_of <= characters else pc.utf8_slice_codeunits(cells, 0, characters)
 
 
 def lenient(cells: CellArray, asked: Column) -> CellArray:

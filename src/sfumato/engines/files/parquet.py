@@ -172,7 +172,7 @@ def _check_same(
             )
 
 
-def rows_of(files: Sequence[RegularFile]) -> Iterator[pa.RecordBatch]:
+def rows_of(files: Sequence[RegularFile], *, batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
     """The rows of checked files, read by Arrow: DuckDB fails at a time beyond its own range.
 
     A column with text that is not UTF-8 comes as bytes.
@@ -181,7 +181,7 @@ def rows_of(files: Sequence[RegularFile]) -> Iterator[pa.RecordBatch]:
 
     for file in files:
         with file.open() as stream:
-            for batch in parquet.ParquetFile(stream).iter_batches():
+            for batch in parquet.ParquetFile(stream).iter_batches(batch_rows):
                 arrays = [_whole(cells) for cells in batch.columns]
                 yield pa.record_batch(arrays, names=batch.schema.names)
         file.check_unchanged()

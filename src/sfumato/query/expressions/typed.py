@@ -19,7 +19,7 @@ from sqlglot import exp
 from sfumato.errors import QueryError
 from sfumato.query.sql.parse import part
 from sfumato.schema.advice import DOMAIN, add_line
-from sfumato.schema.column import Kind
+from sfumato.schema.column import USUAL_LENGTH, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ FIRST_DAY, LAST_DAY = (date.min - EPOCH).days, (date.max - EPOCH).days
 SMALLEST = Fraction(1, 10**30)
 """Reals of a table that are smaller in magnitude count as zero."""
 
-LENGTH = 1_000
+LENGTH = USUAL_LENGTH
 """Characters that are read of a text of which nothing is declared."""
 
 _LARGEST, _UNDERFLOW = Fraction(10) ** 100, Fraction(1, 10**200)

@@ -14,7 +14,6 @@ from sqlglot import exp
 from sfumato.query.expressions.typed import (
     FIRST_DAY,
     LAST_DAY,
-    LENGTH,
     SMALLEST,
     TYPES,
     Direct,
@@ -142,7 +141,7 @@ def _value(declared: Column, alias: str) -> Typed:
     values = known.values if isinstance(known, Values) else None
     length = None
     if declared.kind is Kind.TEXT:
-        length = _length(declared)
+        length = declared.characters
         tree = _present(shortened(raw, length), "", nullable=nullable)
     if declared.kind is Kind.BOOLEAN:
         values = values or (False, True)
@@ -151,14 +150,6 @@ def _value(declared: Column, alias: str) -> Typed:
     return Typed(
         tree, declared.kind, nullable, low, high, values=values, length=length, direct=direct
     )
-
-
-def _length(declared: Column) -> int:
-    """How many characters are read: one more than declared values have, so that none is met."""
-    known = declared.public_domain
-    if isinstance(known, Values):
-        return 1 + max(len(str(one)) for one in known.values)
-    return declared.length or LENGTH
 
 
 def _ends(declared: Column) -> tuple[Scalar, Scalar] | None:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from sfumato.schema.column import Column
 
 OTHER = "other"
-LONGEST = 1000
-"""The longest text that is discovered where a column declares no length."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,8 @@ class KeyDiscovery:
     *Sensitivity*: one person has one row in one value of each column: 1 in L1 and L2 under
     add/remove, 2 and sqrt(2) under replace-one.
     *Error*: a value of fewer people than about `mechanism.threshold` is usually not discovered.
-    *Edges*: missing values, and texts longer than the column's length, are never discovered. An
-    empty table has no values.
+    *Edges*: missing values, and texts longer than `Column.characters`, are never discovered; a
+    vault cuts texts to that where they are read. An empty table has no values.
     *Reference*: as of `ThresholdKeys`.
     """
 
@@ -96,7 +94,7 @@ class KeyDiscovery:
         found = {}
         for column in self.columns:
             value = exp.column(column.name, quoted=True)
-            short = exp.Length(this=value) <= exp.convert(column.length or LONGEST)
+            short = exp.Length(this=value) <= exp.convert(column.characters)
             counts = count(engine, table, [column.name], where=short, unit=self._once, salt=salt)
             released = self.mechanism.sample(counts.counts, entropy)
             kept = counts.axes[0].decode(counts.codes[0][released.places])

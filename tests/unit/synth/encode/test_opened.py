@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from sfumato.counting.frequencies import count
 from sfumato.engines.sources import open_duckdb
 from sfumato.mechanisms.spending import Spending
 from sfumato.privacy.composition import basic_price, total
@@ -56,3 +57,21 @@ def test_the_rest_is_told_apart() -> None:
     taken = Discovered.of(Column("town", Kind.TEXT, nullable=False), ["Other", "other_2"])
     assert taken.values.to_pylist() == ["Other", "other_2", "other_3"]
     assert taken.rest == "other_3"
+
+
+def test_F30_many_texts_of_one_person_have_the_chance_of_one() -> None:
+    """One person with 20,000 texts, 400 releases at delta 5e-4: each may show one text.
+
+    Promised is a chance of at most 5e-4 in each release; 5 or more of 400 would happen with a
+    chance below 1e-6. With the zeros of 19,999 dropped texts nearly all releases showed some.
+    """
+    discovery = KeyDiscovery((TOWN,), Entity("who", 1), LOUD, Fraction(1, 2000))
+    rows = {"who": [1] * 20_000, "town": [f"t{at}" for at in range(20_000)]}
+    with closing(open_duckdb(pa.table(rows))) as engine:
+        counts = count(engine, engine.table, ["town"], unit=Entity("who", 1), salt="salt").counts
+    assert counts.tolist() == [1]
+    shown = sum(
+        len(discovery.mechanism.sample(counts, SeededEntropy(seed)).places) > 0
+        for seed in range(400)
+    )
+    assert shown < 5
