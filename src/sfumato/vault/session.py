@@ -80,6 +80,8 @@ class Facts:
     """What whoever asks may do, where that is limited."""
     sandbox: str | None = None
     """Where programs run, where the owner chose."""
+    sandbox_workers: int = 1
+    """How many blocks of a program run at the same time."""
 
     @property
     def declared(self) -> PrivateRows:
@@ -213,6 +215,8 @@ class Session:
     """The files in use, which no answer may be saved over."""
     sandbox: str | None = None
     """Where programs run, where the owner chose."""
+    sandbox_workers: int = 1
+    """How many blocks of a program run at the same time."""
     _prepared: Mapping[str, WeakValueDictionary[int, Prepared]] = field(
         default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
@@ -234,7 +238,7 @@ class Session:
         usual, rights = partial(self._usual, asker_of), asker_of(()).rights
         check = self.store.check
         seen = self._seen(rights)
-        public = usual, check, asker_of, rights, self.sandbox
+        public = usual, check, asker_of, rights, self.sandbox, self.sandbox_workers
         return Facts(seen, dataset, self.maximum, *public)
 
     def _seen(self, rights: Principal | None) -> Catalogue:
