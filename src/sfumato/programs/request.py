@@ -235,8 +235,8 @@ def _failed(program: Program, said: str, limits: BlockLimits) -> ParameterError:
     return ParameterError(
         "program_failed",
         f"{program.function!r} failed on made-up rows, before anything was charged: "
-        f"{said.rstrip('.') or f'it did not end well within {limits.seconds:g} seconds'}. Mend it and "
-        "try it again: that costs nothing.",
+        f"{said.rstrip('.') or f'it did not end well within {limits.seconds:g} seconds'}. Mend it "
+        "and try it again: that costs nothing.",
     )
 
 
@@ -246,12 +246,16 @@ def _unusual(record: bytes | None, aggregate: Aggregate) -> list[str]:
     for output, value in zip(aggregate.outputs, values, strict=True):
         if not math.isfinite(value):
             return [
-                f"{output.name!r} is no finite number on made-up rows: it would count as the "
-                "middle of the range."
+                (
+                    f"{output.name!r} is no finite number on made-up rows: it would count as the "
+                    "middle of the range."
+                )
             ]
         if not output.low <= value <= output.high:
             return [
-                f"{output.name!r} is outside of its range {float(output.low):g} to "
-                f"{float(output.high):g} on made-up rows: it would be moved to its end."
+                (
+                    f"{output.name!r} is outside of its range {float(output.low):g} to "
+                    f"{float(output.high):g} on made-up rows: it would be moved to its end."
+                )
             ]
     return []

@@ -79,9 +79,8 @@ class Facts:
     rights: Principal | None = None
     """What whoever asks may do, where that is limited."""
     sandbox: str | None = None
-    """Where programs run, where the owner chose."""
+    """Where programs run, where the owner chose; and how many blocks at the same time."""
     sandbox_workers: int = 1
-    """How many blocks of a program run at the same time."""
 
     @property
     def declared(self) -> PrivateRows:
@@ -214,9 +213,8 @@ class Session:
     kept: Sequence[Path] = ()
     """The files in use, which no answer may be saved over."""
     sandbox: str | None = None
-    """Where programs run, where the owner chose."""
+    """Where programs run, where the owner chose; and how many blocks at the same time."""
     sandbox_workers: int = 1
-    """How many blocks of a program run at the same time."""
     _prepared: Mapping[str, WeakValueDictionary[int, Prepared]] = field(
         default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
@@ -236,10 +234,8 @@ class Session:
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks."""
         usual, rights = partial(self._usual, asker_of), asker_of(()).rights
-        check = self.store.check
-        seen = self._seen(rights)
-        public = usual, check, asker_of, rights, self.sandbox, self.sandbox_workers
-        return Facts(seen, dataset, self.maximum, *public)
+        public = usual, self.store.check, asker_of, rights, self.sandbox, self.sandbox_workers
+        return Facts(self._seen(rights), dataset, self.maximum, *public)
 
     def _seen(self, rights: Principal | None) -> Catalogue:
         """The data sets that exist for somebody: those about nobody, and those they may ask."""
