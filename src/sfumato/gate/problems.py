@@ -32,6 +32,7 @@ _BY_CODE = {
     "request_reused": 409,
     "token_refused": 401,
     "not_found": 404,
+    "sandbox_busy": 503,
     "sandbox_unavailable": 503,
     # Told to owners alone, whose paths name these.
     **dict.fromkeys(

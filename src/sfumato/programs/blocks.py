@@ -153,9 +153,80 @@ def _whole(number: int) -> exp.Expr:
 
 
 def to_stream(rows: pa.Table) -> bytes:
-    """A block as an Arrow IPC stream, which is how a program gets it."""
+    """Encode a block as the Arrow IPC stream that a program gets.
+
+    The bytes are a function of the block's own schema and rows. Arrow writes a slice together with
+    the padding behind it, which holds neighbouring rows, and keeps the chunks in which an engine
+    gave them; a program that reads those bytes sees other people's cells. So every buffer is built
+    anew: one record batch, text offsets from 0, zeros under missing cells and after the last row, a
+    validity bitmap only where a cell is missing, one bit pattern for NaN, no metadata. Text of one
+    column that exceeds Arrow's 2^31 bytes makes the block unreadable (no bytes), which again
+    follows from its own rows.
+    """
+    plain = rows.schema.remove_metadata()
+    try:
+        columns = [_fresh(rows.column(place)) for place in range(rows.num_columns)]
+    except OverflowError:
+        return b""
+    batch = pa.RecordBatch.from_arrays(
+        columns, schema=pa.schema([pa.field(one.name, one.type) for one in plain])
+    )
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
     written: bytes = sink.getvalue().to_pybytes()
     return written
+
+
+_MOST_TEXT = 2**31 - 1
+
+
+def _fresh(column: pa.ChunkedArray) -> pa.Array:
+    """Copy a column into buffers that hold its own cells and zeros, and nothing else."""
+    missing = pa.compute.is_null(column).to_numpy()
+    kind, size = column.type, len(column)
+    validity = _padded(np.packbits(~missing, bitorder="little")) if missing.any() else None
+    if kind == pa.string():
+        buffers = _text_buffers(column)
+    elif kind == pa.bool_():
+        values = pa.compute.fill_null(column, False).to_numpy()
+        buffers = [_padded(np.packbits(values, bitorder="little"))]
+    else:
+        buffers = [_padded(_fixed(column, missing))]
+    return pa.Array.from_buffers(kind, size, [validity, *buffers], null_count=int(missing.sum()))
+
+
+def _fixed(column: pa.ChunkedArray, missing: np.ndarray) -> np.ndarray:
+    """The cells of a column of numbers or days, zero where one is missing."""
+    if column.type == pa.date32():
+        column = column.cast(pa.int32())
+    zero = pa.scalar(0, column.type)
+    values = pa.compute.if_else(pa.array(missing), zero, column).to_numpy().copy()
+    if column.type == pa.float64():
+        values[np.isnan(values)] = np.nan
+    return values
+
+
+def _text_buffers(column: pa.ChunkedArray) -> list[pa.Buffer]:
+    """Offsets from 0 and the letters of a text column, without those of missing cells."""
+    lengths = pa.compute.fill_null(pa.compute.binary_length(column), 0).to_numpy()
+    offsets = np.zeros(len(column) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    if offsets[-1] > _MOST_TEXT:
+        raise OverflowError
+    pieces = []
+    for chunk in pa.compute.fill_null(column, "").chunks:
+        _, places, letters = chunk.buffers()
+        if letters is None or not len(chunk):
+            continue
+        ends = np.frombuffer(places, dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        pieces.append(np.frombuffer(letters, dtype=np.uint8)[ends[0] : ends[-1]])
+    joined = np.concatenate([np.empty(0, dtype=np.uint8), *pieces])
+    return [_padded(offsets.astype(np.int32)), _padded(joined)]
+
+
+def _padded(values: np.ndarray) -> pa.Buffer:
+    """The bytes of an array, with zeros up to Arrow's multiple of 64."""
+    room = np.zeros(-(-values.nbytes // 64) * 64, dtype=np.uint8)
+    room[: values.nbytes] = values.view(np.uint8)
+    return pa.py_buffer(room)

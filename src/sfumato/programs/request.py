@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -59,6 +58,9 @@ class ProgramRun:
     helper: InputQuartiles | None = None
     sandbox: str | None = None
     """The chamber that is asked for, where the owner chose one."""
+    workers: int = 1
+    """How many blocks run at the same time. Two can feel each other by how busy they keep the
+    machine, so that only the owner may have more than one."""
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     public = ()
@@ -104,7 +106,7 @@ class ProgramRun:
     @property
     def seconds(self) -> float:
         """How long the blocks may take here; an answer never leaves sooner."""
-        return longest_seconds(self.aggregate.blocks, workers(), self.limits)
+        return longest_seconds(self.aggregate.blocks, self.workers, self.limits)
 
     def check_in_time(self, deadline: float | None) -> None:
         """Refuse what could not be answered before the deadline of a vault."""
@@ -116,9 +118,11 @@ class ProgramRun:
             )
 
     def rehearse(self) -> tuple[str, ...]:
-        """Run the program on rows about nobody; refused, in its own words, where it fails.
+        """Run the program on rows about nobody; refused, with an error and a line, where it fails.
 
-        Given is what the analyst should know besides: where it would fail on a real block.
+        Given is what the analyst should know besides: where it would fail on a real block. Nothing
+        of it is the program's own choice but a class of errors, a line and the first output that
+        is not as declared: a program could put what it felt of the machine into anything else.
         """
         room, width = chamber(self.sandbox), len(self.aggregate.outputs)
         columns, said = self.cut.columns, []
@@ -137,7 +141,7 @@ class ProgramRun:
             elif fails and rows != tried[""]:
                 said.append(
                     f"The program fails where {where}: such a block counts as the middle of the "
-                    f"range. It said: {_last(found.said)}"
+                    f"range. {found.said.rstrip('.')}."
                 )
         return tuple(said)
 
@@ -210,16 +214,11 @@ class ProgramRun:
     def _outputs(self, room: Chamber, blocks: list[bytes]) -> NDArray[np.float64]:
         """What each block gave, by block and output; NaN for all of a block that failed."""
         width = len(self.aggregate.outputs)
-        records = room.run(self.program, blocks, width, self.limits, workers())
+        records = room.run(self.program, blocks, width, self.limits, self.workers)
         failed = np.full(width, np.nan)
         return np.stack(
             [failed if one is None else np.frombuffer(one, dtype="<f8") for one in records]
         )
-
-
-def workers() -> int:
-    """How many blocks run at a time: as many as this machine has processors."""
-    return len(os.sched_getaffinity(0))
 
 
 def _wait_until(moment: float) -> None:
@@ -236,30 +235,27 @@ def _failed(program: Program, said: str, limits: BlockLimits) -> ParameterError:
     return ParameterError(
         "program_failed",
         f"{program.function!r} failed on made-up rows, before anything was charged: "
-        f"{_last(said) or f'it did not end well within {limits.seconds:g} seconds'}. Mend it and "
-        "try it again: that costs nothing.",
+        f"{said.rstrip('.') or f'it did not end well within {limits.seconds:g} seconds'}. Mend it "
+        "and try it again: that costs nothing.",
     )
 
 
-def _last(said: str) -> str:
-    """The last line of what a program said, which is where Python names an error."""
-    lines = [one.strip() for one in said.splitlines() if one.strip()]
-    return lines[-1].rstrip(".") if lines else ""
-
-
 def _unusual(record: bytes | None, aggregate: Aggregate) -> list[str]:
-    """What made-up rows show of ranges that were declared too narrow or outputs that are none."""
+    """The first output that is none, or outside of its range, on made-up rows; never its value."""
     values = np.frombuffer(record or b"", dtype="<f8").tolist()
-    said = []
     for output, value in zip(aggregate.outputs, values, strict=True):
         if not math.isfinite(value):
-            said.append(
-                f"{output.name!r} is no finite number on made-up rows: it would count as the "
-                "middle of the range."
-            )
-        elif not output.low <= value <= output.high:
-            said.append(
-                f"{output.name!r} is {value:g} on made-up rows, outside of its range "
-                f"{float(output.low):g} to {float(output.high):g}: it would be moved to its end."
-            )
-    return said
+            return [
+                (
+                    f"{output.name!r} is no finite number on made-up rows: it would count as the "
+                    "middle of the range."
+                )
+            ]
+        if not output.low <= value <= output.high:
+            return [
+                (
+                    f"{output.name!r} is outside of its range {float(output.low):g} to "
+                    f"{float(output.high):g} on made-up rows: it would be moved to its end."
+                )
+            ]
+    return []

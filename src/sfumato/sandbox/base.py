@@ -5,6 +5,7 @@ Decision 0383.
 
 from __future__ import annotations
 
+import builtins
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -23,8 +24,20 @@ START_SECONDS = 60.0
 SPARE_SECONDS = 1.0
 """What a job may take beside its blocks, once its workers are ready."""
 
-OVERHEAD_SECONDS = 0.25
+PREPARE_SECONDS = 0.4
+"""How long before its rows a block's process is made: all its memory is copied then."""
+
+OVERHEAD_SECONDS = PREPARE_SECONDS + 0.1
 """What a block may take beside its own time: its process is made, ended and swept away."""
+
+ERRORS = tuple(
+    sorted(
+        name
+        for name, value in vars(builtins).items()
+        if isinstance(value, type) and issubclass(value, BaseException) and value.__name__ == name
+    )
+)
+"""The classes of errors that a rehearsal may name: those of Python itself."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +48,6 @@ class BlockLimits:
     """From the moment the block is handed out, by the clock on the wall."""
     memory: int = 512 << 20
     """Bytes of address space beside those that Python and its libraries take before the block."""
-    said: int = 16 << 10
-    """Bytes kept of what a program says when it is rehearsed on rows about nobody."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +71,19 @@ class Probe:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """One run on rows about nobody, so that the program's own words may be shown."""
+    """One run on rows about nobody.
+
+    A program feels the machine by the time that things take, and other people's rows may have
+    moved that. So nothing that it prints or says is given, only a class of errors and a line.
+    """
 
     record: bytes | None
-    said: str
-    """What it printed, and why it failed if it did."""
+    said: str = ""
+    """Why it failed, in words of ours; nothing where it did not."""
+    error: str | None = None
+    """The class of the error: one of `ERRORS`, `Exception` for any other; None for none."""
+    line: int | None = None
+    """In which line of the program, counted from 1, where that is known."""
 
 
 class Chamber(Protocol):
@@ -103,7 +122,7 @@ class Chamber(Protocol):
     def rehearse(
         self, program: Program, block: bytes, width: int, limits: BlockLimits
     ) -> Rehearsal:
-        """Run it as a block would, on made-up rows alone, and tell what it said."""
+        """Run it as a block would, on made-up rows alone, and say how it failed if it did."""
         ...
 
 
@@ -120,4 +139,13 @@ def unavailable(detail: str) -> PolicyError:
         "Programs are not run here: no sandbox on this machine passes its own test. Nothing was "
         "run and nothing was charged. Its operator can see why with 'sfumato sandbox'.",
         detail=detail,
+    )
+
+
+def busy() -> PolicyError:
+    """That a rehearsal did not get its turn."""
+    return PolicyError(
+        "sandbox_busy",
+        "Another program is running, and programs run one at a time. Nothing was run and nothing "
+        "was charged. Try again when it has ended.",
     )

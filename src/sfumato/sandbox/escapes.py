@@ -1,4 +1,9 @@
-"""Sixteen ways out, tried from inside: a program for a chamber, which must come to nothing.
+"""Ways out, tried from inside: a program for a chamber, which must come to nothing.
+
+The first are ways to the outside: files, network, processes, memory, rights. The others are
+channels by which one block could tell another something through the kernel: what they share is the
+cache of files, the processors and the kernel's own counters. Of those the calls are tried that the
+channels are made of; tests have the whole attacks.
 
 `PLANTED`, what there is to be found outside, is written before it.
 """
@@ -23,8 +28,10 @@ if TYPE_CHECKING:
     PLANTED: dict[str, Any] = {}
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+_ON_X86 = platform.machine() == "x86_64"
 # To seize does not stop a process, as to attach would, should it work.
-_SEIZE, _USER_NAMESPACE, _KEPT_FILES, _MEMORY_CODE = 0x4206, 0x10000000, 5, 7
+_SEIZE, _USER_NAMESPACE, _KEPT_FILES, _MEMORY_CODE = 0x4206, 0x10000000, 6, 7
 
 
 def read_secret() -> bool:
@@ -135,10 +142,109 @@ def win_rights() -> bool:
     )
 
 
+def page_out() -> bool:
+    """Have pages of a library leave memory, come back to their file, or change their size."""
+    advice = (4, 8, 14, 20, 21, 25)  # don't need, free, huge page, cold, page out, collapse
+    return any(_taken((28, 233), _library(), 4096, one) for one in advice)
+
+
+def see_page_cache() -> bool:
+    """See which pages of files are in memory, or have them brought there."""
+    return any(
+        (
+            _taken((27, 232), _library(), 4096, ctypes.create_string_buffer(8)),  # mincore
+            _taken((451, 451), 0, 0, 0, 0),  # cachestat
+            _taken((327, 286), 0, 0, 0, 0, 0, 8),  # preadv2, of what is there at once
+            _taken((221, 223), 0, 0, 0, 3),  # fadvise64
+            _taken((187, 213), 0, 0, 4096),  # readahead
+        )
+    )
+
+
+def count_faults() -> bool:
+    """Count page faults and switches, or processor time apart from waiting."""
+    room = ctypes.create_string_buffer(256)
+    return any(
+        (
+            _taken((98, 165), 0, room),  # getrusage
+            _taken((100, 153), room),  # times
+            *(_taken((228, 113), clock, room) for clock in (2, 3)),  # processor clocks
+        )
+    )
+
+
+def share_futex() -> bool:
+    """Wake somebody who waits on the same page of the same library."""
+    return _taken((202, 98), _library(), 1, 1, 0, 0, 0)
+
+
+def remap_files() -> bool:
+    """Have memory that a file is behind, or that others could have too."""
+    return _taken((25, 216), _library(), 4096, 8192, 1) or _taken((9, 222), 0, 4096, 1, 0x21, -1, 0)
+
+
+def lock_file() -> bool:
+    """Lock a file that others have too, or watch for changes."""
+    return any(
+        (
+            _taken((73, 32), 0, 6),  # flock: unlocked if it is
+            _taken((72, 25), 0, 5, ctypes.create_string_buffer(64)),  # fcntl: who has a lock
+            _taken((294, 26), -1),  # inotify_init1, with flags that make none
+        )
+    )
+
+
+def read_file_state() -> bool:
+    """Read what the kernel knows of a file that others have too."""
+    room = ctypes.create_string_buffer(256)
+    return any(
+        (
+            _taken((5, 80), 0, room),  # fstat
+            _taken((8, 62), 0, 0, 1),  # lseek
+            _taken((138, 44), 0, room),  # fstatfs
+            _taken((17, 67), 0, room, 1, 0),  # pread64
+            _taken((16, 29), 0, 0x5401, room),  # ioctl
+        )
+    )
+
+
+def look_at_load() -> bool:
+    """See how busy the machine is, or on which processor of it this runs."""
+    room = ctypes.create_string_buffer(256)
+    return any(
+        (
+            _taken((99, 179), room),  # sysinfo
+            _taken((204, 123), 0, 128, room),  # sched_getaffinity
+            _taken((309, 168), room, 0, 0),  # getcpu
+            _taken((24, 124)),  # sched_yield
+            _taken((324, 283), 0, 0),  # membarrier
+            _taken((302, 261), 0, 7, 0, room),  # prlimit64
+        )
+    )
+
+
+def set_timer() -> bool:
+    """Be woken at a time, without a loop that waits for it."""
+    return any(
+        (
+            _taken((38, 103), 0, 0, 0),  # setitimer
+            _taken((222, 107), 99, 0, 0),  # timer_create, of a clock that is none
+            _taken((283, 85), 99, 0),  # timerfd_create
+        )
+    )
+
+
+def count_processes() -> bool:
+    """Learn how many processes the machine has made, by the number of this one."""
+    return any(_libc.syscall(_number(call)) > 0 for call in ((39, 172), (186, 178), (110, 173)))
+
+
 ESCAPES: tuple[Callable[[], bool], ...] = (
     *(read_secret, read_system, measure_secret, write_file, connect_network, connect_local),
     *(listen, open_files, environment, fork, start_program, start_thread, send_signal),
     *(look_into_process, take_memory, win_rights),
+    *(page_out, see_page_cache, count_faults, share_futex, remap_files, lock_file),
+    *(read_file_state, look_at_load, set_timer, count_processes),
 )
 
 
@@ -158,11 +264,28 @@ def _any(*ways: Callable[[], bool]) -> bool:
     return False
 
 
+def _number(numbers: tuple[int, int]) -> int:
+    return numbers[0] if _ON_X86 else numbers[1]
+
+
+def _taken(numbers: tuple[int, int], *arguments: Any) -> bool:
+    """Whether the kernel takes a call (x86_64, aarch64), even if only to say that it is wrong."""
+    words = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    ctypes.set_errno(0)
+    result = _libc.syscall(_number(numbers), *words)
+    return result >= 0 or ctypes.get_errno() not in {errno.EPERM, errno.ENOSYS}
+
+
+def _library() -> int:
+    """A page of the C library, which every process maps."""
+    found = ctypes.cast(_libc.getpid, ctypes.c_void_p).value
+    return (found or 0) // 4096 * 4096
+
+
 def _exists(path: str) -> bool:
     """Whether a file is there: also by which error says that it is not."""
-    number = 21 if platform.machine() == "x86_64" else 48
-    arguments = (path.encode(), 0) if number == 21 else (-100, path.encode(), 0)
-    _libc.syscall(number, *arguments)
+    arguments = (path.encode(), 0) if _ON_X86 else (-100, path.encode(), 0)
+    _libc.syscall(_number((21, 48)), *arguments)
     return ctypes.get_errno() not in {errno.EPERM, errno.ENOENT, errno.EACCES}
 
 

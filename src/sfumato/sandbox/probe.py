@@ -18,7 +18,7 @@ from sfumato.sandbox.escapes import ESCAPES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sfumato.sandbox.base import Chamber
+    from sfumato.sandbox.workers import ForkingChamber
 
 LIMITS: Final = BlockLimits(seconds=5.0, memory=64 << 20)
 NAMES: Final = tuple(one.__name__ for one in ESCAPES)
@@ -27,11 +27,11 @@ NAMES: Final = tuple(one.__name__ for one in ESCAPES)
 _ALSO_SET = ("LC_CTYPE", "PWD")
 
 
-def probe(chamber: Chamber) -> Probe:
+def probe(chamber: ForkingChamber) -> Probe:
     """Try them all, now; who cannot even run a program has not passed."""
     try:
         with planted() as facts:
-            record = chamber.rehearse(program(facts), b"", len(NAMES) + 1, LIMITS).record
+            record = chamber.attempt(program(facts), b"", len(NAMES) + 1, LIMITS).record
     except PolicyError as error:
         return Probe(passed=False, findings=(error.detail or error.message,))
     except OSError as error:

@@ -2,9 +2,10 @@
 
 The first is loaded before any of our own code runs inside. It refuses what no Python needs and much
 that kernels were broken by. The second is loaded after the fork, just before the program: it allows
-only what computing needs. It knows no file by name, no socket, no other process, no thread and no
-new code, so that what may be read or reached does not rest on file permissions alone.
-Decision 0384.
+only what computing needs. It knows no file, no socket, no other process, no thread and no new code,
+so that what may be read or reached does not rest on file permissions alone; and no call by which
+one block could feel what another did. Clocks are read from the vDSO, a page of the kernel in every
+process: no filter sees that. Decisions 0384 and 0480.
 """
 
 from __future__ import annotations
@@ -42,41 +43,47 @@ class _Rule(NamedTuple):
 
 
 _NO_NEW_CODE = _Rule(2, no_bits=4)
-_ASKS_ONLY = _Rule(2, values=(0,))
-_OF_ITSELF = _Rule(0, values=(0,))
-_COMMON_CLOCK = _Rule(0, no_bits=1 << 31)
-"""The clocks of other processes have negative numbers."""
+_RECORD_OR_NOWHERE = _Rule(0, values=(1, 2, 4, 5))
+"""Files that a block may write: standard output and error (/dev/null), record, report."""
+_OWN_MEMORY = _Rule(3, values=(0x22, 0x4022, 0x20022))
+"""Flags of mmap: private and anonymous; also without reserve, or as a stack. Files, shared memory
+and the machine's pool of huge pages are states that another block could see."""
+_WALL_CLOCK = _Rule(0, values=(0, 1, 4, 5, 6, 7))
+"""Not the processor time of any process, nor clocks that wake a sleeping machine."""
+_OWN_FUTEX = _Rule(1, values=(128, 129, 137, 138, 393))
+"""Wait and wake with the private flag. Without it a futex on a page of a library is one for all
+processes that map the same file: a block could wake another one."""
 
 # Name: (x86_64, aarch64), from the kernel's own tables; -1 where a machine has no such call.
+#
+# Each call is here because Python, NumPy or Arrow compute with it, and is safe between blocks:
+# memory is the process's own, signals can only come from itself, and getrandom has no state that
+# could be seen. Left out on purpose, since another block could feel them: madvise (pages out files
+# or drops private copies of them), mremap (brings file pages back), mincore, getrusage, times,
+# processor clocks, getcpu, sched_* and membarrier (what runs beside), sysinfo, statfs, fstat,
+# fcntl and ioctl (states of shared files), lseek, read, poll (files are mapped before), prlimit.
 _COMPUTING: dict[str, tuple[int, int]] = {
-    "read": (0, 63), "write": (1, 64), "close": (3, 57), "fstat": (5, 80), "lseek": (8, 62),
-    "pread64": (17, 67), "readv": (19, 65), "writev": (20, 66), "dup": (32, 23),
-    "munmap": (11, 215), "brk": (12, 214), "mremap": (25, 216), "madvise": (28, 233),
+    "write": (1, 64), "munmap": (11, 215), "brk": (12, 214), "mmap": (9, 222),
+    "mprotect": (10, 226),
     "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139),
     "sigaltstack": (131, 132), "restart_syscall": (219, 128),
-    "getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173), "getuid": (102, 174),
-    "geteuid": (107, 175), "getgid": (104, 176), "getegid": (108, 177),
     "clock_gettime": (228, 113), "clock_getres": (229, 114), "clock_nanosleep": (230, 115),
     "nanosleep": (35, 101), "gettimeofday": (96, 169), "time": (201, -1),
-    "exit": (60, 93), "exit_group": (231, 94), "futex": (202, 98), "sched_yield": (24, 124),
-    "sched_getaffinity": (204, 123), "getcpu": (309, 168), "set_robust_list": (273, 99),
-    "rseq": (334, 293), "membarrier": (324, 283), "getrandom": (318, 278), "uname": (63, 160),
-    "getrusage": (98, 165), "times": (100, 153), "getrlimit": (97, 163),
-    "poll": (7, -1), "ppoll": (271, 73), "select": (23, -1), "pselect6": (270, 72),
-    "mmap": (9, 222), "mprotect": (10, 226), "ioctl": (16, 29), "fcntl": (72, 25),
-    "prlimit64": (302, 261),
+    "exit": (60, 93), "exit_group": (231, 94), "futex": (202, 98), "getrandom": (318, 278),
 }  # fmt: skip
 _ONLY_SO: dict[str, tuple[_Rule, ...]] = {
-    "mmap": (_NO_NEW_CODE,),
+    "write": (_RECORD_OR_NOWHERE,),
+    "mmap": (_NO_NEW_CODE, _OWN_MEMORY),
     "mprotect": (_NO_NEW_CODE,),
-    "clock_gettime": (_COMMON_CLOCK,),
-    "clock_getres": (_COMMON_CLOCK,),
-    "clock_nanosleep": (_COMMON_CLOCK,),
-    "ioctl": (_Rule(1, values=(0x5401, 0x5450, 0x5451)),),  # is it a terminal; close it on exec
-    # No locks and no leases: files of the runtime are shared, and a lock on one could be seen.
-    "fcntl": (_Rule(1, values=(0, 1, 2, 3, 1030)),),
-    "prlimit64": (_OF_ITSELF, _ASKS_ONLY),
+    "clock_gettime": (_WALL_CLOCK,),
+    "clock_getres": (_WALL_CLOCK,),
+    "clock_nanosleep": (_WALL_CLOCK,),
+    "futex": (_OWN_FUTEX,),
 }
+# Process numbers count all processes of the machine; libraries ask for them and are told 0.
+_ANSWERED_ZERO: dict[str, tuple[int, int]] = {
+    "getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173),
+}  # fmt: skip
 
 _NEVER: dict[str, tuple[int, int]] = {
     "socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "bind": (49, 200),
@@ -103,7 +110,7 @@ _NEVER: dict[str, tuple[int, int]] = {
     "sethostname": (170, 161), "setdomainname": (171, 162), "personality": (135, 92),
     "move_pages": (279, 239), "migrate_pages": (256, 238), "vhangup": (153, 58),
 }  # fmt: skip
-_CLONE, _CLONE3 = (56, 220), (435, 435)
+_CLONE, _CLONE3, _IOCTL = (56, 220), (435, 435), (16, 29)
 _EXECUTE = {"execve": (59, 221), "execveat": (322, 281)}
 _NEW_NAMESPACES = 0x7E020080
 _TYPING_FOR_OTHERS = _Rule(1, values=(0x5412, 0x541C))
@@ -121,7 +128,7 @@ def first_filter(machine: str, *, programs: bool) -> bytes:
     code += [
         _one(_CLONE3[column], _returned(_REFUSE | errno.ENOSYS)),
         _one(_CLONE[column], _checked(_Rule(0, no_bits=_NEW_NAMESPACES))),
-        _one(_COMPUTING["ioctl"][column], _refused_if(_TYPING_FOR_OTHERS)),
+        _one(_IOCTL[column], _refused_if(_TYPING_FOR_OTHERS)),
     ]
     return _assembled(machine, code, _returned(_ALLOW))
 
@@ -133,6 +140,7 @@ def last_filter(machine: str) -> bytes:
         _one(numbers[column], _checked(*_ONLY_SO[name]) if name in _ONLY_SO else _returned(_ALLOW))
         for name, numbers in _COMPUTING.items()
     ]
+    code += [_one(numbers[column], _returned(_REFUSE)) for numbers in _ANSWERED_ZERO.values()]
     return _assembled(machine, code, _refused())
 
 
@@ -152,7 +160,7 @@ def _one(number: int, body: bytes) -> bytes:
 def _checked(*rules: _Rule) -> bytes:
     """Taken if all rules hold, refused if not.
 
-    Bits lie in the lower half, as the kernel reads them; a value of zero is compared in both.
+    Bits and values lie in the lower half of an argument, as the kernel reads them.
     """
     return b"".join(map(_required, rules)) + _returned(_ALLOW)
 
@@ -162,9 +170,6 @@ def _required(rule: _Rule) -> bytes:
     low = _step(_LOAD, _ARGUMENTS_AT + 8 * rule.argument)
     if rule.no_bits:
         return low + _step(_ANY_BIT, rule.no_bits, 0, 1) + _refused()
-    if rule.values == (0,):
-        high = _step(_LOAD, _ARGUMENTS_AT + 8 * rule.argument + 4)
-        return low + _step(_EQUAL, 0, 0, 2) + high + _step(_EQUAL, 0, 1, 0) + _refused()
     return low + _among(rule.values) + _refused()
 
 

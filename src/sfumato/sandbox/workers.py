@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
 import platform
+import struct
 import time
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from sfumato.sandbox import runtime, seccomp
+from sfumato.sandbox import cgroups, runtime, seccomp
 from sfumato.sandbox.base import (
+    ERRORS,
     OVERHEAD_SECONDS,
+    PREPARE_SECONDS,
     SPARE_SECONDS,
     START_SECONDS,
     Rehearsal,
+    busy,
     longest_seconds,
     unavailable,
 )
@@ -29,16 +34,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sfumato.sandbox.base import BlockLimits, Probe, Program
-    from sfumato.sandbox.launcher import Started
+    from sfumato.sandbox.cgroups import Keeping
+    from sfumato.sandbox.launcher import BlockOutcome, Fork, Started
 
 _STACK_BYTES = 8 << 20
 _OPEN_FILES = 64
+_REHEARSAL_WAIT, _LOOK_AGAIN = 30.0, 0.05
+"""Seconds that a rehearsal waits for its turn, and between two looks."""
 
 
 class ForkingChamber(ABC):
     """Each worker forks a fresh process for each block from one that has seen no rows."""
 
     name: str
+    fresh_memory: ClassVar[bool] = True
+    """Each block has memory that no file and no other process shares; tests plant a twin."""
 
     @abstractmethod
     def _start(self, control: int) -> Started:
@@ -68,7 +78,7 @@ class ForkingChamber(ABC):
         """
         if not blocks:
             return []
-        with self._setup(program, width, limits, rows=any(blocks)) as setup:
+        with _turn(), self._setup(program, width, limits, rows=any(blocks)) as setup:
             job = _Job(self, setup, blocks, width, limits, min(workers, len(blocks)))
             results = job.done(on_time=on_time)
         if on_time:
@@ -78,38 +88,50 @@ class ForkingChamber(ABC):
     def rehearse(
         self, program: Program, block: bytes, width: int, limits: BlockLimits
     ) -> Rehearsal:
-        """Run it as a block would, on made-up rows alone, and tell what it said."""
+        """Run it as a block would, on made-up rows alone, and say how it failed if it did.
+
+        It waits for its turn: beside real blocks it could feel them.
+        """
+        with _turn(_REHEARSAL_WAIT):
+            return self.attempt(program, block, width, limits)
+
+    def attempt(self, program: Program, block: bytes, width: int, limits: BlockLimits) -> Rehearsal:
+        """The same at once, for a program that is ours."""
         with self._setup(program, width, limits, rows=bool(block)) as setup, ExitStack() as stack:
             (worker,) = self.team(setup, 1, stack)
-            outcome = worker.run(block, width, limits, listen=True)
-        if outcome is None:
-            raise unavailable(f"{self.name}: the worker was lost")
-        said = outcome.said.decode(errors="replace")
-        if outcome.late:
-            said += (
-                f"It was ended because it took longer than {limits.seconds:g} seconds. Threads "
-                "cannot be started: what waits for some needs use_threads=False, or n_jobs=1.\n"
-            )
-        elif outcome.record is None and not said:
-            said = f"It ended without a result; it may use {limits.memory >> 20} MiB of memory.\n"
-        return Rehearsal(outcome.record, said)
+            fork = worker.fork()
+            if fork is None:
+                raise unavailable(f"{self.name}: the worker was lost")
+            stack.callback(fork.close)
+            if not self.prepared(fork, START_SECONDS):
+                raise unavailable(f"{self.name}: a block's process has no memory of its own")
+            end = time.monotonic() + limits.seconds
+            outcome = fork.run(block, width, limits, end, listen=True)
+        return rehearsal(program, outcome, width, limits)
 
-    def worker(self, setup: int, stack: ExitStack) -> Worker:
+    def prepared(self, fork: Fork, seconds: float) -> bool:
+        """Wait until the process of a block may have its rows; whether it may."""
+        return fork.prepared(seconds) and not (self.fresh_memory and fork.has_shared_pages)
+
+    def _worker(self, keeping: Keeping, stack: ExitStack) -> Worker:
         """A worker on its way, who ends with the stack."""
-        worker = Worker(self._start, setup)
+        worker = Worker(self._start, keeping)
         stack.callback(worker.close)
         return worker
 
     def team(self, setup: int, size: int, stack: ExitStack) -> list[Worker]:
         """Workers that are ready; none has seen a row yet, so who is not may be told why."""
         end = time.monotonic() + START_SECONDS
+        keeping = cgroups.keeping()
         try:
-            team = [self.worker(setup, stack) for _ in range(size)]
+            team = [self._worker(keeping, stack) for _ in range(size)]
         except OSError as error:
             raise unavailable(f"{self.name}: {error}") from None
-        if not all(one.ready(max(end - time.monotonic(), 0.0)) for one in team):
+        heard = all(one.set_up(setup, max(end - time.monotonic(), 0.0)) for one in team)
+        if not heard or not all(one.ready(max(end - time.monotonic(), 0.0)) for one in team):
+            why = " (this machine swaps, so memory must be locked)" if keeping == "locks" else ""
             raise unavailable(
-                f"{self.name}: a worker ended, or was not ready in {START_SECONDS:g} seconds"
+                f"{self.name}: a worker ended, or was not ready in {START_SECONDS:g} seconds{why}"
             )
         return team
 
@@ -131,6 +153,9 @@ class ForkingChamber(ABC):
             "function": program.function,
             "width": width,
             "limits": _resources(limits),
+            "errors": ERRORS,
+            "fresh_memory": self.fresh_memory,
+            "lock_memory": cgroups.keeping() == "locks",
             **self._wishes(),
         }
         fd = sealed(dumps(told).encode())
@@ -155,9 +180,9 @@ def _resources(limits: BlockLimits) -> dict[str, int]:
 class _Job:
     """One program on all blocks: block i is worker i modulo their number's, whatever happens.
 
-    Each block begins at a time of its own, which follows from its number alone: a clock then tells
-    it nothing of the blocks before. A worker that is lost, such as one that cannot end a block in
-    time, is followed by one that stands by, so that blocks after it do not wait.
+    Each block's process is made, and its rows handed out, at times that follow from its number
+    alone: a clock then tells it nothing of the blocks before. All workers are started before any
+    block; a lost one is followed by one that stands by, so that blocks after it do not fail.
     """
 
     def __init__(
@@ -200,32 +225,102 @@ class _Job:
 
     def _work(self, place: int, crew: list[Worker], *, on_time: bool) -> None:
         """All blocks of one place."""
-        with ExitStack() as stack:
-            for turn, index in enumerate(range(place, len(self._blocks), self._workers)):
-                begin = self._begin(turn)
-                if on_time:
-                    _until(begin)
-                    self._recruit(crew, stack)
-                late = time.monotonic() > begin + SPARE_SECONDS / 2
-                if not crew or self._stopped or (on_time and late):
-                    continue
-                outcome = crew[0].run(self._blocks[index], self._width, self._limits, listen=False)
-                if outcome is None:
-                    crew.pop(0)
-                else:
-                    self._results[index] = outcome.record
+        for turn, index in enumerate(range(place, len(self._blocks), self._workers)):
+            begin = self._ready + turn * (self._limits.seconds + OVERHEAD_SECONDS)
+            if on_time:
+                _until(begin)
+            late = time.monotonic() > begin + SPARE_SECONDS / 2
+            if not crew or self._stopped or (on_time and late):
+                continue
+            handed = begin + PREPARE_SECONDS if on_time else None
+            fork = crew[0].fork()
+            if fork is None:
+                crew.pop(0)
+            else:
+                with closing(fork):
+                    self._results[index] = self._record(fork, self._blocks[index], handed)
 
-    def _begin(self, turn: int) -> float:
-        """When a place's block begins, whatever those before it did."""
-        return self._ready + turn * (self._limits.seconds + OVERHEAD_SECONDS)
+    def _record(self, fork: Fork, block: bytes, handed: float | None) -> bytes | None:
+        """What a block gives: rows at the moment `handed`, or at once, and its time from then."""
+        if handed is None:
+            if not self._chamber.prepared(fork, START_SECONDS):
+                return None
+            handed = time.monotonic()
+        elif not self._chamber.prepared(fork, handed + self._limits.seconds - time.monotonic()):
+            return None
+        _until(handed)
+        end = handed + self._limits.seconds
+        return fork.run(block, self._width, self._limits, end, listen=False).record
 
-    def _recruit(self, crew: list[Worker], stack: ExitStack) -> None:
-        """Have somebody come who will stand by, where nobody does; he gets ready meanwhile."""
-        if len(crew) < 2:
-            with suppress(OSError):
-                crew.append(self._chamber.worker(self._setup, stack))
-        if crew and not crew[0].is_ready and not crew[0].ready(0.0):
-            crew.append(crew.pop(0))
+
+@contextmanager
+def _turn(seconds: float = math.inf) -> Iterator[None]:
+    """Wait for the turn to run an analyst's program: one job at a time on this installation.
+
+    Two at once could feel each other by how busy the machine is. The file of the worker is what
+    all processes of an installation have in common; who waits longer than so is refused.
+    """
+    end = time.monotonic() + seconds
+    with runtime.ZYGOTE.open("rb") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if math.isinf(seconds) else fcntl.LOCK_NB))
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise busy() from None
+                time.sleep(_LOOK_AGAIN)
+        yield
+
+
+def rehearsal(
+    program: Program, outcome: BlockOutcome, width: int, limits: BlockLimits
+) -> Rehearsal:
+    """What may be told of a rehearsal: a class of errors, a line, and words of ours about them."""
+    if outcome.late:
+        return Rehearsal(
+            None,
+            f"It was ended because it took longer than {limits.seconds:g} seconds. Threads cannot "
+            "be started: what waits for some needs use_threads=False, or n_jobs=1.",
+            "TimeoutError",
+        )
+    if outcome.record is not None:
+        return Rehearsal(outcome.record)
+    error, line = _read_report(program, outcome.report)
+    if error is None:
+        said = f"It ended without a result; it may use {limits.memory >> 20} MiB of memory."
+        return Rehearsal(None, said)
+    said = f"{error} in line {line}" if line else error
+    hint = _HINTS.get((error, line is not None))
+    given = {"function": program.function, "width": width}
+    return Rehearsal(None, f"{said}: {hint.format(**given)}" if hint else said, error, line)
+
+
+def _read_report(program: Program, report: bytes) -> tuple[str | None, int | None]:
+    """The error and the line that a process reports; what cannot be is none.
+
+    The program itself may have written the report, so it is worth no more than what it can say.
+    """
+    try:
+        place, line = struct.unpack("<HI", report)
+        error = ERRORS[place]
+    except (struct.error, IndexError):
+        return None, None
+    lines = program.source.count(b"\n") + 1
+    return error, line if 0 < line <= lines else None
+
+
+_HINTS = {
+    ("NameError", False): "the program has no function '{function}'",
+    ("ValueError", False): "the function must give as many numbers as are declared, {width}",
+    ("TypeError", False): "the function must give a number, or a sequence of numbers",
+    ("ImportError", True): (
+        "only Python's own library and numpy, scipy, sklearn, pandas and pyarrow are there, and "
+        "they are loaded before the rows come: write every import at the top of the program"
+    ),
+    ("PermissionError", True): "files, the network, processes and threads are not there",
+}
+"""What an error means in a line of the program (True), or after it (False)."""
 
 
 def _until(moment: float) -> None:

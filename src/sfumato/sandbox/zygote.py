@@ -1,42 +1,50 @@
 """What runs inside a chamber, as a script: it loads libraries, then forks once for each block.
 
-It never sees a row: each block's rows come as a file that only the block's own process opens, and
-what it forks from is always the same. It knows only the standard library, because nothing of
-Sfumato is to be seen inside. Decision 0385.
+It never sees a row, nor what became of a block: its only input is one message for each block, the
+same each time, upon which it forks. The fork makes a physical copy of all its memory, which no file
+backs and no other process maps, and is then given the block's rows by a socket of its own. So
+nothing that a block does to memory, caches of files or the forking process can reach a later one.
+
+It knows only the standard library, because nothing of Sfumato is to be seen inside. Decisions 0385,
+0480 and 0481.
 """
 
 from __future__ import annotations
 
 import array
+import builtins
 import ctypes
 import gc
 import importlib
 import json
-import linecache
 import mmap
 import os
 import resource
-import select
 import signal
 import socket
 import struct
 import sys
-import traceback
 from importlib.util import spec_from_file_location
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-_INPUT, _OUTPUT = 3, 4
+_INPUT, _OUTPUT, _REPORT = 3, 4, 5
 _PARENT_DEATH_SIGNAL, _DUMPABLE, _SECCOMP, _DROP_BOUND, _NO_NEW_PRIVILEGES = 1, 4, 22, 24, 38
+_NO_HUGE_PAGES, _MERGE_EQUAL_PAGES = 41, 67
+_READ, _WRITE, _EXECUTE = 1, 2, 4
+_PRIVATE_ANONYMOUS, _MOVE_TO_FIXED = 0x22, 3
+_POPULATE_WRITE = 23
+_LOCK_CURRENT = 1
 _FILTER = 2
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _BENEATH = 1
 _CAPABILITY_VERSION, _LAST_CAPABILITY = 0x20080522, 63
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_libc.mmap.restype = _libc.mremap.restype = ctypes.c_void_p
 
 
 class _Code(ctypes.Structure):
@@ -47,7 +55,8 @@ def main() -> None:
     """Shut ourselves in, load what programs use, and serve blocks until nobody asks any more."""
     control = socket.socket(fileno=int(sys.argv[1]))
     _checked(_libc.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0))
-    setup = _received_setup(control)
+    control.send(b"H")
+    setup, maps = _received_setup(control)
     if setup["parent"] not in {None, os.getppid()}:
         sys.exit("the parent is gone")
     _checked(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
@@ -63,17 +72,24 @@ def main() -> None:
     _settle()
     gc.collect()
     gc.freeze()
+    _leave_shared_memory(maps)
+    _copy_memory(maps, lock=setup["lock_memory"], fresh=setup["fresh_memory"])
+    # Ended blocks are swept by the kernel: how one ended is not our business.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     control.send(b"R")
-    while _served(control, setup):
+    while _forked(control, setup, maps):
         pass
 
 
-def _received_setup(control: socket.socket) -> dict[str, Any]:
-    """The wishes, from a file that other workers read too: its position is not ours to move."""
-    _, (file,) = _received(control)
+def _received_setup(control: socket.socket) -> tuple[dict[str, Any], int]:
+    """The wishes, and a file in which the kernel lists the memory of this process.
+
+    The wishes lie in a file that other workers read too: its position is not ours to move.
+    """
+    _, (file, maps) = _received(control)
     found: dict[str, Any] = json.loads(os.pread(file, os.fstat(file).st_size, 0))
     os.close(file)
-    return found
+    return found, maps
 
 
 def _received(control: socket.socket) -> tuple[bytes, list[int]]:
@@ -113,60 +129,133 @@ def _settle() -> None:
     if control := sys.modules.get("threadpoolctl"):
         # It would look for libraries to keep from starting threads, which nobody can.
         control.ThreadpoolController._load_libraries = lambda _: None  # noqa: SLF001 - no other way
+    if machine := sys.modules.get("platform"):
+        machine.uname()  # which it remembers
 
 
-def _served(control: socket.socket, setup: dict[str, Any]) -> bool:
-    """Have one block done; whether another may come."""
+def _forked(control: socket.socket, setup: dict[str, Any], maps: int) -> bool:
+    """Fork the process of one block and hand it to who asked; whether another may come.
+
+    The same steps for every block: nothing here depends on what blocks before did.
+    """
     message, fds = _received(control)
-    if not message:
+    if message != b"F":
         return False
-    if message[:1] != b"B":  # too late to end a block that has ended
-        return True
     parent = os.getpid()
     child = os.fork()
     if not child:
-        _block(parent, struct.unpack("<q", message[1:9])[0], fds, setup)
-    for fd in fds:
-        os.close(fd)
+        control.close()
+        _block(parent, socket.socket(fileno=fds[0]), setup, maps)
     watched = os.pidfd_open(child)
-    ready, _, _ = select.select([watched, control.fileno()], [], [])
-    os.close(watched)
-    wanted = watched in ready or bool(control.recv(64))
-    if watched not in ready:
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    if wanted:
-        control.send(b"D")
-    return wanted
+    socket.send_fds(control, [b"P"], [watched])
+    for fd in (*fds, watched):
+        os.close(fd)
+    return True
 
 
-def _block(parent: int, memory: int, fds: list[int], setup: dict[str, Any]) -> Never:
+def _block(parent: int, channel: socket.socket, setup: dict[str, Any], maps: int) -> Never:
     """Run the program on one block, in a process of its own, and end."""
     try:
         _libc.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() == parent:
-            rows = _confine(memory, fds, setup)
-            record = _computed(setup, rows)
-            sys.stdout.flush()
-            os.write(_OUTPUT, record)
+        if os.getppid() != parent or channel.recv(1) != b"G":
+            os._exit(0)
+        _copy_memory(maps, lock=setup["lock_memory"], fresh=setup["fresh_memory"])
+        channel.send(b"R")
+        message, fds = _received(channel)
+        (memory,) = struct.unpack("<q", message)
+        rows = _confine(memory, fds, setup)
+        os.write(_OUTPUT, _computed(setup, rows))
     except BaseException as error:  # noqa: BLE001 - whatever a program does, its process ends here
-        _tell(error)
+        _report(error, setup)
     os._exit(0)
 
 
+class _Range(NamedTuple):
+    """One stretch of memory as the kernel lists it."""
+
+    start: int
+    size: int
+    protection: int
+    is_shared: bool
+    is_file: bool
+
+
+def _ranges(maps: int) -> list[_Range]:
+    """All memory of this process but what the kernel itself shows there (vDSO)."""
+    os.lseek(maps, 0, os.SEEK_SET)
+    text = b""
+    while piece := os.read(maps, 1 << 16):
+        text += piece
+    found = []
+    for line in text.decode(errors="replace").splitlines():
+        ends, rights, _, _, inode, *name = line.split(None, 5)
+        if name and name[0].startswith("[v"):
+            continue
+        start, end = (int(one, 16) for one in ends.split("-"))
+        bits = zip(rights, (_READ, _WRITE, _EXECUTE), strict=False)
+        protection = sum(bit for right, bit in bits if right != "-")
+        found.append(_Range(start, end - start, protection, rights[3] == "s", inode != "0"))
+    return found
+
+
+def _leave_shared_memory(maps: int) -> None:
+    """Replace files that are mapped shared by a copy; drop files mapped where nothing may be read.
+
+    Both could be made readable later, and would show pages that other processes map too.
+    """
+    for one in _ranges(maps):
+        start, size = ctypes.c_void_p(one.start), ctypes.c_size_t(one.size)
+        if one.is_file and not one.protection:
+            _checked(_libc.munmap(start, size))
+        elif one.is_shared:
+            if one.protection != _READ:
+                raise PermissionError("memory is shared with others")
+            room = _libc.mmap(None, size, _READ | _WRITE, _PRIVATE_ANONYMOUS, -1, ctypes.c_long(0))
+            ctypes.memmove(room, one.start, one.size)
+            _checked(_libc.mprotect(ctypes.c_void_p(room), size, _READ))
+            moved = _libc.mremap(ctypes.c_void_p(room), size, size, _MOVE_TO_FIXED, start)
+            if moved != one.start:
+                raise PermissionError("memory is shared with others")
+
+
+def _copy_memory(maps: int, *, lock: bool, fresh: bool) -> None:
+    """Have a physical page of our own behind every page that we can see.
+
+    A page of a library is otherwise that of the file, which all processes share: one can have it
+    paged out, and another one sees by the time it takes that it was. After a write it is a copy
+    that belongs to this process alone. Pages that a fork shares with its parent are copied alike.
+    What is private and has no file cannot be paged out but by swapping, so where there is swap it
+    is locked.
+    """
+    if not fresh:
+        return
+    _checked(_libc.prctl(_NO_HUGE_PAGES, 1, 0, 0, 0))
+    _libc.prctl(_MERGE_EQUAL_PAGES, 0, 0, 0, 0)  # kernels before 6.4 merge none unasked
+    for one in _ranges(maps):
+        if not one.protection:
+            continue
+        start, size = ctypes.c_void_p(one.start), ctypes.c_size_t(one.size)
+        if not one.protection & _WRITE:
+            _checked(_libc.mprotect(start, size, one.protection | _WRITE))
+        _checked(_libc.madvise(start, size, _POPULATE_WRITE))
+        if not one.protection & _WRITE:
+            _checked(_libc.mprotect(start, size, one.protection))
+    if lock:
+        _checked(_libc.mlockall(_LOCK_CURRENT))
+
+
 def _confine(memory: int, fds: list[int], setup: dict[str, Any]) -> mmap.mmap | None:
-    """Leave only the rows, the place of the record and, on rows about nobody, one for words."""
+    """Leave only the rows, the place of the record and, on rows about nobody, that of a report."""
     code = bytes.fromhex(setup["last_filter"])
-    rows, output, said = map(_above, fds)
-    for fd, place in ((rows, _INPUT), (output, _OUTPUT), (said, 1), (said, 2)):
+    for fd, place in zip(map(_above, fds), (_INPUT, _OUTPUT, _REPORT), strict=False):
         os.dup2(fd, place)
-    os.closerange(_OUTPUT + 1, 1 << 16)
+    os.closerange(_INPUT + len(fds), 1 << 16)
     size = os.fstat(_INPUT).st_size
     mapped = mmap.mmap(_INPUT, size, prot=mmap.PROT_READ) if size else None
     for what, most in setup["limits"].items():
         resource.setrlimit(getattr(resource, what), (most, most))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    for number in (signal.SIGINT, signal.SIGPIPE):
+    for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     sys.meta_path[:] = [_Unloaded]
     _load(code)
@@ -175,7 +264,7 @@ def _confine(memory: int, fds: list[int], setup: dict[str, Any]) -> mmap.mmap | 
 
 def _above(fd: int) -> int:
     """The same file under a number that nothing is to be put at."""
-    while fd <= _OUTPUT:
+    while fd <= _REPORT:
         fd = os.dup(fd)
     return fd
 
@@ -192,13 +281,15 @@ class _Unloaded:
         )
 
 
+_FILE = "program.py"
+"""Under which name a traceback has the program's lines."""
+
+
 def _computed(setup: dict[str, Any], rows: mmap.mmap | None) -> bytes:
     """The record of one block: what the program's function gives for its rows."""
     source = setup["source"]
-    # What a traceback shows of the program; its file is nowhere.
-    linecache.cache["program.py"] = (len(source), None, source.splitlines(keepends=True), "")
     program = ModuleType("program")
-    exec(compile(source, "program.py", "exec", dont_inherit=True), program.__dict__)  # noqa: S102 - what all this is for
+    exec(compile(source, _FILE, "exec", dont_inherit=True), program.__dict__)  # noqa: S102 - what all this is for
     function = getattr(program, setup["function"], None)
     if not callable(function):
         raise NameError(f"the program has no function '{setup['function']}'")
@@ -231,15 +322,23 @@ def _numbers(given: Any) -> Any:
         raise TypeError(f"a number was expected, and {type(given).__name__} was given")
 
 
-def _tell(error: BaseException) -> None:
-    """Say what went wrong, from the program's own lines on; mostly nobody listens."""
+def _report(error: BaseException, setup: dict[str, Any]) -> None:
+    """Write which built-in exception ended the program, and in which of its lines.
+
+    Never a text: the program could put into it what it felt of the machine. On real rows the file
+    of the report is not there.
+    """
     try:
-        inner = error.__traceback__
-        while inner and inner.tb_frame.f_code.co_filename == __file__:
+        name = type(error).__name__
+        known = name if getattr(builtins, name, None) is type(error) else "Exception"
+        line, inner = 0, error.__traceback__
+        while inner:
+            if inner.tb_frame.f_code.co_filename == _FILE:
+                line = inner.tb_lineno
             inner = inner.tb_next
-        told = traceback.format_exception(type(error), error, inner)
-        sys.stdout.flush()
-        os.write(2, "".join(told).encode(errors="replace"))
+        if isinstance(error, SyntaxError) and not line:
+            line = error.lineno or 0
+        os.write(_REPORT, struct.pack("<HI", setup["errors"].index(known), line))
     except BaseException:  # noqa: BLE001 - it may have spoilt even this, and has failed anyway
         return
 

@@ -39,7 +39,10 @@ OWNER = "owner"
 
 _FORMAT = 1
 _MOST_MEBIBYTES = 4
-_KEYS = ("format", "snapshot", "tick_milliseconds", "deadline_seconds", "max_epsilon", "sandbox")
+_KEYS = (
+    *("format", "snapshot", "tick_milliseconds", "deadline_seconds", "max_epsilon"),
+    *("sandbox", "sandbox_workers"),
+)
 _TABLES = ("ledger", "limits", "populations", "datasets", "principals")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
@@ -97,6 +100,8 @@ class Config:
     """The largest epsilon of any budget or question."""
     sandbox: str | None = None
     """Where analysts' programs run; by default in the first sandbox that passes its test."""
+    sandbox_workers: int = 1
+    """How many blocks of a program run at the same time: two at once can feel each other."""
     datasets: Mapping[str, PrivateSet | PublicSet] = field(default_factory=dict)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     principals: Mapping[str, Mapping[str, Budget]] = field(default_factory=dict)
@@ -247,6 +252,7 @@ class _Parser(LimitsParser):
             deadline_seconds=self._deadline(document),
             max_epsilon=self._most,
             sandbox=sandbox,
+            sandbox_workers=max(self._count(document, "sandbox_workers", default=1), 1),
             datasets=self._datasets(document, budgets),
             budgets=budgets,
             principals={

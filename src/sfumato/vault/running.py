@@ -88,6 +88,7 @@ def prepare(
         limits,
         _helper(ranges, helper, seen),
         facts.sandbox,
+        facts.sandbox_workers,
         notes,
     )
 

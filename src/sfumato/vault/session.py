@@ -80,7 +80,8 @@ class Facts:
     rights: Principal | None = None
     """What whoever asks may do, where that is limited."""
     sandbox: str | None = None
-    """Where programs run, where the owner chose."""
+    """Where programs run, where the owner chose; and how many blocks at the same time."""
+    sandbox_workers: int = 1
     limit: AnswerLimit | None = None
     """How large one answer may be, where that is limited."""
 
@@ -215,7 +216,8 @@ class Session:
     kept: Sequence[Path] = ()
     """The files in use, which no answer may be saved over."""
     sandbox: str | None = None
-    """Where programs run, where the owner chose."""
+    """Where programs run, where the owner chose; and how many blocks at the same time."""
+    sandbox_workers: int = 1
     _prepared: Mapping[str, WeakValueDictionary[int, Prepared]] = field(
         default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
@@ -235,7 +237,8 @@ class Session:
         """What may be known by whoever asks."""
         usual, asker = partial(self._usual, asker_of), asker_of(())
         limit = self.gatekeeper.limits.of_answer(asker)
-        public = usual, self.store.check, asker_of, asker.rights, self.sandbox, limit
+        sandbox = self.sandbox, self.sandbox_workers
+        public = usual, self.store.check, asker_of, asker.rights, *sandbox, limit
         return Facts(self._seen(asker.rights), dataset, self.maximum, *public)
 
     def _seen(self, rights: Principal | None) -> Catalogue:

@@ -296,8 +296,8 @@ class Stream(Shown):
         engine = open_source(table, kinds=declared, strict=False, short_texts=True)
         try:
             limits = text_limits(self.whole.columns, unit)
-            cells = (_read(one, limits[one.name]) for one in self.whole.columns)
-            asked = exp.select(*cells, "1").from_(engine.table)
+            selected = (_read(one, limits[one.name]) for one in self.whole.columns)
+            asked = exp.select(*selected, "1").from_(engine.table)
             found = engine.run(asked)
         finally:
             engine.close()

@@ -90,6 +90,7 @@ class Vault(Consoled, AnyVault):
             config.max_epsilon,
             self._kept,
             config.sandbox,
+            config.sandbox_workers,
         )
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +47,8 @@ class OpenChamber:
         width: int,
         limits: BlockLimits,  # noqa: ARG002
     ) -> Rehearsal:
-        return Rehearsal(*self._one(program, block, width))
+        record, error = self._one(program, block, width)
+        return Rehearsal(record, error, error or None)
 
     def _one(self, program: Program, block: bytes, width: int) -> tuple[bytes | None, str]:
         try:
@@ -57,6 +57,6 @@ class OpenChamber:
             given = names[program.function](pa.ipc.open_stream(block).read_all())
             values = np.atleast_1d(np.asarray(given, dtype="<f8"))
             assert values.shape == (width,)
-        except Exception:  # noqa: BLE001
-            return None, traceback.format_exc()
+        except Exception as error:  # noqa: BLE001
+            return None, type(error).__name__
         return values.tobytes(), ""

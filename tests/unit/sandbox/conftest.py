@@ -79,15 +79,23 @@ mkdir /mnt/python /mnt/packages /mnt/source
 mount --bind "$1" /mnt/python
 mount --bind "$2" /mnt/packages
 mount --bind "$3" /mnt/source
+if [ -n "$6" ]; then
+    original=$(echo /mnt/python/lib/python3.*/lib-dynload/_codecs_jp.*.so)
+    cp "$original" "$6/owned.so"
+    chown 12345 "$6/owned.so"
+    sync "$6/owned.so"
+    mount --bind "$6/owned.so" "$original"
+fi
 exec setpriv --reuid 12345 --regid 12345 --clear-groups --inh-caps=-all \
     env -i PATH="$PATH" PYTHONPATH=/mnt/source:/mnt/packages "/mnt/python/bin/$4" -B -c "$5"
 """
 
 
-def as_plain_user(script: str) -> str:
+def as_plain_user(script: str, owned: Path | str = "") -> str:
     """What a script prints that runs as a user without rights, on this Python and this source.
 
-    Where root's Python lies may be closed to others, so it is seen elsewhere meanwhile.
+    Where root's Python lies may be closed to others, so it is seen elsewhere meanwhile. With a
+    folder `owned`, one library of it belongs to that user, as all do in an environment of theirs.
     """
     if os.geteuid() != 0:
         pytest.skip("this is a plain user already")
@@ -95,7 +103,7 @@ def as_plain_user(script: str) -> str:
         pytest.skip("unshare or setpriv is missing")
     python = Path(sys.executable).resolve()
     places = (sys.base_prefix, sysconfig.get_path("purelib"), str(SOURCE), python.name)
-    command = ["unshare", "--mount", "sh", "-c", _AS_PLAIN_USER, "sh", *places, script]
+    command = ["unshare", "--mount", "sh", "-c", _AS_PLAIN_USER, "sh", *places, script, str(owned)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if "mount" in done.stderr or "unshare" in done.stderr:
         pytest.skip(f"this root may not mount: {done.stderr.strip()}")

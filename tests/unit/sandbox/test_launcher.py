@@ -8,6 +8,8 @@ import struct
 import subprocess
 import sys
 import time
+from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +19,13 @@ import pytest
 
 from sfumato.sandbox import BlockLimits, Program
 from sfumato.sandbox.base import OVERHEAD_SECONDS
-from sfumato.sandbox.launcher import sealed
+from sfumato.sandbox.launcher import _number, sealed
 
 from .conftest import SOURCE, provided
 
 if TYPE_CHECKING:
+    import socket
+
     from sfumato.sandbox.workers import ForkingChamber
 
 _LONG = """
@@ -101,17 +105,17 @@ def test_a_lost_worker_is_replaced(
     chamber: ForkingChamber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its block has failed; the others are not told."""
-    from sfumato.sandbox.launcher import Worker
+    from sfumato.sandbox.launcher import Fork, Worker
 
-    real, calls = Worker.run, []
+    real, calls = Worker.fork, []
 
-    def lose_the_first(worker: Worker, *args: object, **options: object) -> object:
+    def lose_the_first(worker: Worker) -> Fork | None:
         calls.append(worker)
         if len(calls) == 1:
             os.kill(worker._inside, signal.SIGKILL)
-        return real(worker, *args, **options)  # type: ignore[arg-type]
+        return real(worker)
 
-    monkeypatch.setattr(Worker, "run", lose_the_first)
+    monkeypatch.setattr(Worker, "fork", lose_the_first)
     program = Program(b"def f(table):\n    return 2\n", "f")
     found = chamber.run(program, [b""] * 3, 1, BlockLimits(seconds=0.5), 1)
     assert [one is None for one in found] == [True, False, False]
@@ -123,7 +127,7 @@ import time
 def f(table):
     began = time.time()
     if table.num_rows:
-        time.sleep(0.9)
+        time.sleep(1.5)
     return began
 """
 
@@ -133,12 +137,14 @@ def test_state_attack_when_a_block_begins_tells_nothing_of_those_before(
 ) -> None:
     """Blocks of Bob sleep, or are ended; all others begin when they would without him."""
     bob, nobody = _rows(1), _rows(0)
-    limits = BlockLimits(seconds=0.6)
+    limits = BlockLimits(seconds=1.0)
     found = chamber.run(Program(BUSY, "f"), [bob, nobody, nobody, nobody], 1, limits, 1)
     assert found[0] is None
     began = [struct.unpack("<d", one)[0] for one in found[1:] if one is not None]
     slot = limits.seconds + OVERHEAD_SECONDS
-    assert np.diff(began) == pytest.approx([slot, slot], abs=0.2)
+    # Handed out when the one before had ended, they would follow each other at once. A busy machine
+    # may keep one, whoever came before it.
+    assert (np.diff(began) > slot / 2).all()
 
 
 def _rows(count: int) -> bytes:
@@ -147,6 +153,53 @@ def _rows(count: int) -> bytes:
     with pa.ipc.new_stream(stream, table.schema) as writer:
         writer.write_table(table)
     return bytes(stream.getvalue())
+
+
+def test_a_worker_is_told_the_same_for_every_block(
+    chamber: ForkingChamber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However blocks end, what they are forked from gets one message each, and no rows."""
+    from sfumato.sandbox import launcher
+
+    real, sent = launcher.socket.send_fds, []
+
+    def noted(channel: socket.socket, buffers: list[bytes], fds: list[int]) -> int:
+        sent.append((b"".join(buffers), len(fds)))
+        return real(channel, buffers, fds)
+
+    monkeypatch.setattr(launcher.socket, "send_fds", noted)
+    source = (
+        b"def f(t):\n    if t.num_rows == 1: raise ValueError\n    while t.num_rows == 2: pass\n"
+    )
+    blocks = [_rows(0), _rows(1), _rows(2), _rows(0)]
+    chamber.run(Program(source, "f"), blocks, 1, BlockLimits(seconds=0.5), 1, on_time=False)
+    assert sent[0] == (b"S", 2)
+    assert sent[1::2] == [(b"F", 1)] * 4
+    assert [fds for _, fds in sent[2::2]] == [2] * 4
+
+
+def test_a_block_s_memory_is_its_own(chamber: ForkingChamber) -> None:
+    """Of no page a file is behind, but the kernel's vDSO, and no page is another process's too."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may look into a worker")
+    program = Program(b"import numpy\ndef f(t):\n    return 1\n", "f")
+    with chamber._setup(program, 1, BlockLimits(), rows=True) as setup, ExitStack() as stack:
+        (worker,) = chamber.team(setup, 1, stack)
+        fork = worker.fork()
+        assert fork is not None
+        stack.callback(fork.close)
+        assert fork.prepared(60)
+        found = Path(f"/proc/{_number(fork._watched)}/smaps").read_text()
+    shared: Counter[str] = Counter()
+    name, of_file = "", False
+    for line in found.splitlines():
+        key, *rest = line.split()
+        if not key.endswith(":"):
+            name = line
+            of_file = name.split()[4] != "0"
+        elif key.startswith("Shared_") or (of_file and key == "Private_Clean:"):
+            shared[name.split()[-1]] += int(rest[0])
+    assert (+shared).keys() <= {"[vdso]", "[vvar]", "[vvar_vclock]"}
 
 
 def test_what_is_sealed_cannot_be_changed() -> None:

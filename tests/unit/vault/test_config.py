@@ -74,6 +74,14 @@ def test_the_owner_chooses_among_sandboxes_that_there_are(tmp_path: Path) -> Non
             load(write(tmp_path, f"sandbox = {wrong}\n{WHOLE}"))
 
 
+def test_one_block_at_a_time_unless_the_owner_says_otherwise(tmp_path: Path) -> None:
+    assert load(write(tmp_path, WHOLE)).sandbox_workers == 1
+    assert load(write(tmp_path, f"sandbox_workers = 3\n{WHOLE}")).sandbox_workers == 3
+    for wrong in ("-1", "true", '"2"', "1.5"):
+        with pytest.raises(CallerError, match=r"vault\.toml.*sandbox_workers"):
+            load(write(tmp_path, f"sandbox_workers = {wrong}\n{WHOLE}"))
+
+
 def test_everything_is_read_exactly(tmp_path: Path) -> None:
     config = load(write(tmp_path, WHOLE))
     assert (config.snapshot, config.tick_seconds, config.deadline_seconds) == (3, 0.1, 60)
