@@ -33,9 +33,14 @@ _BY_CODE = {
     "token_refused": 401,
     "not_found": 404,
     "sandbox_unavailable": 503,
+    "rehearsals_too_many": 429,
     # Told to owners alone, whose paths name these.
     **dict.fromkeys(
-        ("principal_unknown", "principal_unknown_here", "token_unknown", "registry_unknown"), 404
+        (
+            *("principal_unknown", "principal_unknown_here", "token_unknown"),
+            *("registry_unknown", "program_unknown"),
+        ),
+        404,
     ),
 }
 _BY_KIND: tuple[tuple[type[SfumatoError], int], ...] = (

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
     from sfumato.programs.forecast import ProgramForecast
-    from sfumato.programs.request import ProgramRun
+    from sfumato.programs.request import ProgramRules, ProgramRun
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.sql.tables import Catalogue
     from sfumato.vault.answer import Answer
@@ -80,6 +80,8 @@ class Facts:
     """What whoever asks may do, where that is limited."""
     sandbox: str | None = None
     """Where programs run, where the owner chose."""
+    programs: ProgramRules | None = None
+    """What binds programs of whoever asks."""
 
     @property
     def declared(self) -> PrivateRows:
@@ -213,13 +215,12 @@ class Session:
     """The files in use, which no answer may be saved over."""
     sandbox: str | None = None
     """Where programs run, where the owner chose."""
+    rules_for: Callable[[Principal | None], ProgramRules | None] = lambda _rights: None
+    """What binds the programs of a principal."""
     _prepared: Mapping[str, WeakValueDictionary[int, Prepared]] = field(
         default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
-    """What was prepared here, from the declarations of these data sets, by the shape of its answer.
-
-    Nothing else is run.
-    """
+    """What was prepared here, by the shape of its answer; nothing else is run."""
 
     def renewed(self, catalogue: Catalogue, gatekeeper: Gatekeeper, maximum: Fraction) -> Session:
         """A session by other declarations; plans hold where what they were made from still does."""
@@ -232,9 +233,8 @@ class Session:
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks."""
         usual, rights = partial(self._usual, asker_of), asker_of(()).rights
-        check = self.store.check
-        seen = self._seen(rights)
-        public = usual, check, asker_of, rights, self.sandbox
+        seen, check = self._seen(rights), self.store.check
+        public = usual, check, asker_of, rights, self.sandbox, self.rules_for(rights)
         return Facts(seen, dataset, self.maximum, *public)
 
     def _seen(self, rights: Principal | None) -> Catalogue:
