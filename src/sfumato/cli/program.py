@@ -46,15 +46,13 @@ def program(
     helper: Annotated[
         str | None, option("F", "approve: the function that makes ranges, if there is one.")
     ] = None,
-    operator: Annotated[
-        str | None, option("WHO", "approve, revoke: who decided it; else you.")
-    ] = None,
+    operator: Annotated[str | None, option("WHO", "Who decided it; else you.")] = None,
     vault: VaultFolder = Path(),
     as_json: Json = False,
 ) -> None:
     """Approve Python programs that others than the owner send, after reading them.
 
-    Your own programs need no approval, and programs in Starlark (.star) need none from anybody.
+    Your own programs need no approval, and programs in Starlark need none.
 
     Actions:
         approve  let whoever may send code run this file with this function, byte for byte
@@ -79,9 +77,9 @@ def program(
             gone = programs.revoke(str(name), operator=decided_by(operator))
             typer.echo(dumps({"revoked": gone}) if as_json else f"Revoked {gone}.")
         else:
-            approve = unwrap(programs.approve)  # to hear of flags, not of keywords
             asked = {"function": function, "helper": helper, "operator": decided_by(operator)}
-            made = approve(programs, Path(str(name)), **asked)
+            # Unwrapped, to hear of flags and not of keywords.
+            made = unwrap(programs.approve)(programs, Path(str(name)), **asked)
             typer.echo(dumps(made.to_json()) if as_json else f"Approved {made.digest}.")
 
 

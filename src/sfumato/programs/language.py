@@ -68,4 +68,4 @@ def program_digest(program: Program, helper: str | None) -> str:
         "function": program.function,
         "helper": helper,
     }
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, allow_nan=False).encode()).hexdigest()

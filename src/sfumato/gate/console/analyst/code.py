@@ -36,8 +36,9 @@ def code_page(visit: Visit) -> Page:
     said = {name: visit.said(name) for name in _FIELDS}
     begun = visit.said("template")
     if begun in NAMES:
-        text = template(begun).read_text(encoding="utf-8")
-        said |= {"program": text, "function": begun}
+        path = template(begun)
+        text, language = path.read_text(encoding="utf-8"), language_of(path)
+        said |= {"program": text, "language": language, "function": begun}
     return _shown(visit, said)
 
 
