@@ -50,9 +50,14 @@ def run_block(table: pa.Table) -> list[float]:
         starlark.eval_with(options, module, parsed, known)
         result = module.freeze().call_with(options, FUNCTION, columns_of(table)).value
     except starlark.StarlarkError as error:
-        _raise_in_program(str(error), is_over=asked * _STEPS_PER_CALL > MAX_STEPS)
+        _raise_starlark(str(error), is_over=asked * _STEPS_PER_CALL > MAX_STEPS)
     values = result if isinstance(result, list) else [result]
-    return [_number(value) for value in values]
+    for value in values:
+        # An infinity comes back as None: the way out of Starlark is JSON, too.
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            reason = f"a number was expected, and {type(value).__name__} was given"
+            _raise_at(_function_line(), TypeError(reason))
+    return [float(value) for value in values]
 
 
 def columns_of(table: pa.Table) -> dict[str, list[Any]]:
@@ -87,18 +92,11 @@ def _sum(values: list[Any]) -> float:
     return sum(values) if all(type(value) is int for value in values) else math.fsum(values)
 
 
-def _number(value: object) -> float:
-    """A number that the program gave. An infinity comes back as None, and fails the block."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"a number was expected, and {type(value).__name__} was given")
-    return float(value)
-
-
-def _raise_in_program(message: str, *, is_over: bool) -> Never:
+def _raise_starlark(message: str, *, is_over: bool) -> Never:
     """Raise a built-in error at the line of the program that Starlark names."""
     found = _LINE.search(message)
     # The program may write such a line itself, with any number in it.
-    line = 1 if found is None else min(int(found[1][:9]), SOURCE.count("\n") + 1)
+    line = _function_line() if found is None else min(int(found[1][:9]), SOURCE.count("\n") + 1)
     lines = [one for one in message.splitlines() if one.startswith("error: ")]
     reason = lines[0].removeprefix("error: ") if lines else message.partition("\n")[0]
     kind: type[Exception] = ValueError
@@ -106,11 +104,21 @@ def _raise_in_program(message: str, *, is_over: bool) -> Never:
         kind, reason = TimeoutError, f"the program took more than {MAX_STEPS:,} steps"
     elif reason.startswith("Parse error"):
         kind = SyntaxError
-    elif reason.startswith("Variable"):
+    elif reason.startswith(("Variable", "Module has no symbol")):
         kind = NameError
     elif "stack overflow" in reason.lower():
         kind = RecursionError
-    names = {"error": kind(f"line {line}: {reason}")}
-    # A frame of the program's file at that line, which is where a rehearsal looks for it.
-    exec(compile("\n" * (line - 1) + "raise error", "program.py", "exec"), names)  # noqa: S102
+    _raise_at(line, kind(f"line {line}: {reason}"))
+
+
+def _function_line() -> int:
+    """The line in which the function that is called begins."""
+    before, found, _ = SOURCE.partition(f"def {FUNCTION}(")
+    return before.count("\n") + 1 if found else 1
+
+
+def _raise_at(line: int, error: Exception) -> Never:
+    """Raise an error in a frame of the program's file at a line: a rehearsal looks for it there."""
+    source = "\n" * (line - 1) + "raise error"
+    exec(compile(source, "program.py", "exec"), {"error": error})  # noqa: S102
     raise AssertionError("unreachable")

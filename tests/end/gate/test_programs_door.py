@@ -214,6 +214,7 @@ def test_rehearsals_are_limited_at_every_door(
     for asker in (eve, again):
         reply = asker.ask("POST", "/v1/explain/run", strict)
         assert (reply.status, reply.json["code"]) == (429, "rehearsals_too_many")
+        assert reply.headers["retry-after"] == "600"
     handed = eve.ask("POST", "/v1/run", {**strict, "epsilon": "0.3"})
     told = ended(eve, handed.json["job"])
     assert (told["state"], told["error"]["code"]) == ("failed", "rehearsals_too_many")

@@ -180,7 +180,7 @@ def test_a_block_at_a_limit_fails_alone(chamber: ForkingChamber, name: str) -> N
 def test_the_steps_follow_the_time_of_a_block() -> None:
     for seconds in (0.05, 1.0, 600.0):
         made = strict("def f(rows): return 1", BlockLimits(seconds=seconds)).source.decode()
-        assert made.endswith(f"'f', {int(STEPS_PER_SECOND * seconds)})\n")
+        assert made.rstrip("\n").endswith(f"'f', {int(STEPS_PER_SECOND * seconds)})")
 
 
 def test_a_failure_names_a_built_in_error_at_its_line() -> None:
@@ -189,6 +189,8 @@ def test_a_failure_names_a_built_in_error_at_its_line() -> None:
         ("\n\ndef f(rows):\n    return rows['agee']\n", ValueError, 4),
         ("def f(rows):\n    return agee\n", NameError, 2),
         ("def g(n):\n    return g(n)\ndef f(rows):\n    return g(1)\n", RecursionError, 2),
+        ("\ndef f(rows):\n    return 'text'\n", TypeError, 2),
+        ("def g(rows):\n    return 1\n", NameError, 1),
         ("def f(rows):\n    fail('--> program.star:99999999999:')\n", ValueError, 3),
     ):
         with pytest.raises(kind) as caught:
