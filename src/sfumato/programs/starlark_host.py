@@ -51,7 +51,7 @@ def run_block(table: pa.Table) -> list[float]:
         result = module.freeze().call_with(options, FUNCTION, columns_of(table)).value
     except starlark.StarlarkError as error:
         _raise_starlark(str(error), is_over=asked * _STEPS_PER_CALL > MAX_STEPS)
-    values = result if isinstance(result, list) else [result]
+    values: list[Any] = result if isinstance(result, list) else [result]
     for value in values:
         # An infinity comes back as None: the way out of Starlark is JSON, too.
         if isinstance(value, bool) or not isinstance(value, int | float):

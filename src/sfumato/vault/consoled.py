@@ -24,7 +24,7 @@ class Consoled:
         vault = cast("Vault", self)
         return Programs(vault.ledger, lambda: vault.config)
 
-    def rules_for(self, rights: Principal | None) -> PrincipalRules | None:
+    def _rules_for(self, rights: Principal | None) -> PrincipalRules | None:
         """What binds the programs of a principal; the owner's are bound by nothing."""
         if rights is None or rights.is_owner:
             return None

@@ -89,7 +89,7 @@ class Vault(Consoled, AnyVault):
             config.max_epsilon,
             self._kept,
             config.sandbox,
-            self.rules_for,
+            self._rules_for,
         )
 
     @cached_property
