@@ -1,4 +1,4 @@
-"""`sfumato principal` and `sfumato token`, as an owner uses them."""
+"""`sfumato principal`, `sfumato token` and `sfumato program`, as an owner uses them."""
 
 from __future__ import annotations
 
@@ -93,6 +93,38 @@ def test_a_token_is_printed_once_and_alone(capsys: pytest.CaptureFixture[str]) -
     assert made["token"][12:] not in "".join(capsys.readouterr())
     assert run(["token", "list", *VAULT]) == 0
     assert capsys.readouterr().out == "There are no tokens.\n"
+
+
+def test_the_life_of_an_approval(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("p.py").write_text("def f(rows):\n    return 1\n")
+    Path("p.star").write_text("def f(rows):\n    return 1\n")
+    assert run(["program", "list", *VAULT]) == 0
+    assert capsys.readouterr().out.endswith("No programs are approved.\n")
+    approve = ("program", "approve", "p.py", "--function", "f")
+    made = told(capsys, *approve, *BY)
+    assert (made["function"], made["helper"], made["operator"]) == ("f", None, "ann")
+    assert told(capsys, *approve, *BY)["digest"] == made["digest"]
+    [listed] = told(capsys, "program", "list", *VAULT)["programs"]
+    assert listed["digest"] == made["digest"]
+    assert run(["program", "list", *VAULT]) == 0
+    assert made["digest"][:40] in capsys.readouterr().out
+    told(capsys, "principal", "add", "eve", "--kind", "external", "--epsilon", "1", *BY)
+    asked = ("--function", "f", "--output", '[{"low": 0, "high": 2}]', "--principal", "eve")
+    other = ["run", "p.py", "people", *asked, "--ranges", "helper", "--helper", "h", *VAULT]
+    assert run(other) == 3
+    refusal = capsys.readouterr().err
+    assert "sfumato program approve" in refusal
+    assert made["digest"] not in refusal  # with a helper it is another program
+    assert told(capsys, "program", "revoke", made["digest"], *BY) == {"revoked": made["digest"]}
+    assert run(["run", "p.py", "people", *asked, *VAULT]) == 3
+    assert made["digest"] in capsys.readouterr().err
+    assert run(["program", "revoke", made["digest"], *BY]) == 2
+    assert run(["program", "approve", "p.star", "--function", "f", *BY]) == 2
+    assert "needs no approval" in capsys.readouterr().err
+    assert run(["program", "approve", "p.py", *BY]) == 2
+    assert "--function F" in capsys.readouterr().err
+    assert run(["program", "approve", *BY]) == 2
+    assert run(["program", "list", "--function", "f", *VAULT]) == 2
 
 
 def test_a_command_hears_of_flags(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato import sandbox
+from sfumato.cli.main import run
 from sfumato.errors import PolicyError
 from sfumato.sandbox.base import BlockLimits, longest_seconds
 
@@ -70,6 +72,34 @@ def test_an_answer_comes_out_and_no_sooner_than_it_may(tmp_path: Path) -> None:
     assert time.monotonic() - begun >= least
     assert answer.values[0] == pytest.approx(25, abs=30)
     assert answer.cost == {"epsilon": 9}
+
+
+def test_a_strict_program_by_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The ending of the file says the language; what is told of a mistake is its line."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{one},{one % 50}\n" for one in range(200))
+    for name, text in (("people.csv", f"who,age\n{rows}"), ("people.toml", SCHEMA)):
+        (tmp_path / name).write_text(text)
+    mean = "def f(rows):\n    return sum(rows['age']) / len(rows['age'])\n"
+    (tmp_path / "p.star").write_text(mean)
+    (tmp_path / "wrong.star").write_text(mean.replace("len(", "lenn("))
+    assert run(["init", "clinic"]) == 0
+    add = "add people people.csv --schema people.toml --epsilon 10 --vault clinic"
+    assert run(add.split()) == 0
+    who = "principal add eve --kind external --epsilon 9 --operator Ann --vault clinic"
+    assert run(who.split()) == 0
+    asked = ["people", "--function", "f", "--output", '[{"low": 0, "high": 110}]', "--blocks", "4"]
+    asked += ["--seconds", "0.5", "--epsilon", "8", "--principal", "eve", "--vault", "clinic"]
+    capsys.readouterr()
+    assert run(["run", "wrong.star", *asked]) == 2
+    assert "NameError" in capsys.readouterr().err
+    assert run(["run", "p.star", *asked, "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["choices"]["language"] == "starlark"
+    assert run(["run", "p.star", *asked, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["values"][0] == pytest.approx(25, abs=40)
+    assert run(["run", "p.star", *asked, "--language", "python"]) == 3
 
 
 def test_no_sandbox_no_run_and_no_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,7 +212,7 @@ CALLS: dict[str, Call] = {
         lambda w: _planned_program(w.private),
         {"program": _rows, "output": [(0, 9)], "epsilon": 0.01}
         | {"function": None, "blocks": 9, "people": None, "repeats": 1, "aggregate": "mean"}
-        | {"ranges": "tight", "helper": None, "columns": "age", "seconds": 1},
+        | {"ranges": "tight", "helper": None, "columns": "age", "seconds": 1, "language": None},
     ),
     "Vault.synthesize": (
         lambda w: w.vault.synthesize,
@@ -318,6 +318,11 @@ CALLS: dict[str, Call] = {
         {"principal": "bob", "operator": "ann", "scopes": None, "expires": "90d"},
     ),
     "Tokens.revoke": (lambda w: w.vault.tokens.revoke, {"token": "none", "operator": "ann"}),
+    "Programs.approve": (
+        lambda w: w.vault.programs.approve,
+        {"program": _rows, "operator": "ann", "function": None, "helper": None},
+    ),
+    "Programs.revoke": (lambda w: w.vault.programs.revoke, {"digest": "none", "operator": "ann"}),
     "Tokens.holder": (lambda w: w.vault.tokens.holder, {"text": "sfu_none"}),
     "ConsentRegistry.give": (
         lambda w: w.vault.consent().give,
@@ -410,7 +415,7 @@ def _planned_program(private: sf.Private) -> Callable[..., object]:
     """What `run` and `dry_run` do first; what passes it is right, and would cost a sandbox each."""
 
     def planned(*, program: Any, function: Any, **asked: Any) -> object:
-        text, name = text_of(program, function)
+        text, name, _ = text_of(program, function)
         return private.prepare(FAMILIES["run"], text, function=name, **asked)
 
     return planned

@@ -247,6 +247,7 @@ HOMES: dict[str, set[str]] = {
         "programs/templates/estimator.py",
         "synth/evaluate/learning.py",
     },
+    "starlark": {"programs/starlark_host.py"},
     "threadpoolctl": {"synth/evaluate/learning.py"},
 }
 

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "ledger",
         "principal",
         "token",
+        "program",
         "consent",
         "serve",
         "job",

@@ -187,7 +187,11 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
 def _texts(family: Family, given: Mapping[str, Any]) -> dict[str, str]:
     """What files hold that a family is asked by their text."""
     files = [one.name for one in family.fields if one.from_file]
-    return {name: family.home().read_file(given[name]) for name in files}
+    read: dict[str, str] = {}
+    for name in files:
+        read |= family.home().read_file(given[name])
+    # What the command says goes before what the ending of a file does.
+    return {name: one for name, one in read.items() if name in files or given[name] is None}
 
 
 def _explain(asked: Any, prepared: Any, *, as_json: bool) -> None:

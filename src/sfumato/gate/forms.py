@@ -60,12 +60,12 @@ _OUTPUTS = {
     "maxItems": MOST_OUTPUTS,
     "x-code": "range_missing",
 }
-_SOURCE = {"type": "string", "maxLength": LONGEST, "x-code": "program_too_long"}
+SOURCE = {"type": "string", "maxLength": LONGEST, "x-code": "program_too_long"}
 _WRITTEN: dict[str, dict[str, Any]] = {
     "asked": _SQL,
     "at_most": WHOLE,
     "output": _OUTPUTS,
-    "program": _SOURCE,
+    "program": SOURCE,
     "seconds": NUMBER,
     "postprocess": NAMES,
     "threshold": {**NUMBER, "x-code": "parameter_not_number"},

@@ -34,9 +34,14 @@ _BY_CODE = {
     "not_found": 404,
     "sandbox_busy": 503,
     "sandbox_unavailable": 503,
+    "rehearsals_too_many": 429,
     # Told to owners alone, whose paths name these.
     **dict.fromkeys(
-        ("principal_unknown", "principal_unknown_here", "token_unknown", "registry_unknown"), 404
+        (
+            *("principal_unknown", "principal_unknown_here", "token_unknown"),
+            *("registry_unknown", "program_unknown"),
+        ),
+        404,
     ),
 }
 _BY_KIND: tuple[tuple[type[SfumatoError], int], ...] = (
@@ -48,7 +53,12 @@ _BY_KIND: tuple[tuple[type[SfumatoError], int], ...] = (
     (EngineError, 503),
 )
 
-_BUSY_SECONDS = {"ledger_busy": "1", "heavy_work_busy": "2", "jobs_unavailable": "10"}
+_BUSY_SECONDS = {
+    "ledger_busy": "1",
+    "heavy_work_busy": "2",
+    "jobs_unavailable": "10",
+    "rehearsals_too_many": "600",
+}
 _MENDED_SECONDS = "60"
 """When to come back where somebody must mend something first."""
 _MAYBE_CHARGED = (
@@ -112,8 +122,9 @@ def status_of(error: SfumatoError) -> int:
 def headers_of(error: SfumatoError) -> dict[str, str]:
     """The headers with which a refusal is sent; what may pass says when to come back."""
     found: dict[str, str] = {**getattr(error, "headers", {})}
+    passing = {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
     # What was charged and failed is not helped by asking again.
-    if status_of(error) == HTTPStatus.SERVICE_UNAVAILABLE and error.code != "answer_failed":
+    if status_of(error) in passing and error.code != "answer_failed":
         found.setdefault("Retry-After", _BUSY_SECONDS.get(error.code, _MENDED_SECONDS))
     return found
 

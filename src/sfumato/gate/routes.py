@@ -11,6 +11,7 @@ from sfumato.gate.doors import (
     jobs,
     keeping,
     ledger,
+    programs,
     questions,
     releases,
     reports,
@@ -26,6 +27,7 @@ ROUTES = (
     *ledger.ROUTES,
     *reports.ROUTES,
     *admin.ROUTES,
+    *programs.ROUTES,
     *consent.ROUTES,
     *keeping.ROUTES,
 )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+LANGUAGES = {
+    "python": "anything; what others than the owner send needs the owner's approval",
+    "starlark": "strict: reads like Python, has no clock, files or imports; needs no approval",
+}
 HOW = {
     "mean": "the mean of what the blocks gave, each within its range",
     "median": "the middle one of what the blocks gave: no wild block moves it far",

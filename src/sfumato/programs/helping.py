@@ -6,7 +6,7 @@ already. It runs in the sandbox like any block.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.quantile import Counted, Quantile
 from sfumato.programs.aggregate import LOWER, UPPER
 from sfumato.programs.blocks import to_stream
-from sfumato.sandbox.base import Program
+from sfumato.programs.language import executable
 from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
     from sfumato.privacy.units import Unit
     from sfumato.programs.aggregate import Aggregate
-    from sfumato.sandbox.base import BlockLimits, Chamber
+    from sfumato.sandbox.base import BlockLimits, Chamber, Program
     from sfumato.schema.column import Column
 
 
@@ -100,7 +100,7 @@ class InputQuartiles:
     ) -> list[tuple[float, float]] | None:
         """What the helper makes of quartiles; None where it fails, which tells nothing new."""
         width = 2 * len(aggregate.outputs)
-        helping = Program(program.source, self.function)
+        helping = executable(replace(program, function=self.function), limits)
         [record] = room.run(helping, [to_stream(quartiles)], width, limits, 1)
         if record is None:
             return None

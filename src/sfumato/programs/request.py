@@ -12,7 +12,7 @@ import math
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from sfumato.errors import ParameterError
 from sfumato.noise.entropy import secret
 from sfumato.programs.blocks import Cut, to_stream
 from sfumato.programs.forecast import ProgramForecast
+from sfumato.programs.language import executable, is_strict, program_digest
 from sfumato.programs.twin import made_up
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.sandbox import chamber
@@ -43,6 +44,20 @@ VALUES = "values"
 TICK_SECONDS = 1.0
 """How long reading took, and how late an answer is, is told in whole ticks, rounded up."""
 _TWIN_ROWS = 200
+_REHEARSED = 3
+"""Tables of made-up rows in one rehearsal, each with the time of a block."""
+
+
+class ProgramRules(Protocol):
+    """What binds a principal who sends programs: approvals, and how often they may rehearse."""
+
+    def check_approved(self, digest: str) -> None:
+        """Refuse native code that the owner has not approved."""
+        ...
+
+    def count_rehearsal(self, seconds: float) -> None:
+        """Count a rehearsal that may take so long; refused where there were too many."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -62,6 +77,8 @@ class ProgramRun:
     """How many blocks run at the same time. Two can feel each other by how busy they keep the
     machine, so that only the owner may have more than one."""
     notes: tuple[str, ...] = field(default=(), compare=False)
+    rules: ProgramRules | None = field(default=None, compare=False)
+    """What binds whoever asks; the owner of the rows is bound by none."""
 
     public = ()
     name = "run"
@@ -87,6 +104,7 @@ class ProgramRun:
         aggregate = self.aggregate
         return {
             "program": hashlib.sha256(self.program.source).hexdigest(),
+            "language": self.program.language,
             "function": self.program.function,
             "columns": [[one.name, str(one.kind)] for one in self.cut.columns],
             "outputs": [one.to_record() for one in aggregate.outputs],
@@ -117,6 +135,20 @@ class ProgramRun:
                 f"answered after {deadline:g}. Give fewer --blocks, or fewer --seconds for each.",
             )
 
+    @property
+    def digest(self) -> str:
+        """What an owner approves: everything that decides which code runs."""
+        return program_digest(self.program, None if self.helper is None else self.helper.function)
+
+    def check_approved(self) -> None:
+        """Refuse native code that whoever asks may not run on this machine.
+
+        Programs in a strict language need no approval. Rehearsals of native code do: also on
+        made-up rows it may watch what other programs leave behind on the machine.
+        """
+        if self.rules is not None and not is_strict(self.program):
+            self.rules.check_approved(self.digest)
+
     def rehearse(self) -> tuple[str, ...]:
         """Run the program on rows about nobody; refused, with an error and a line, where it fails.
 
@@ -124,6 +156,10 @@ class ProgramRun:
         of it is the program's own choice but a class of errors, a line and the first output that
         is not as declared: a program could put what it felt of the machine into anything else.
         """
+        self.check_approved()
+        if self.rules is not None:
+            self.rules.count_rehearsal(_REHEARSED * self.limits.seconds)
+        program = executable(self.program, self.limits)
         room, width = chamber(self.sandbox), len(self.aggregate.outputs)
         columns, said = self.cut.columns, []
         tried = {
@@ -132,7 +168,7 @@ class ProgramRun:
             "a block has no rows": made_up(columns, 0),
         }
         for where, rows in tried.items():
-            found = room.rehearse(self.program, to_stream(rows), width, self.limits)
+            found = room.rehearse(program, to_stream(rows), width, self.limits)
             fails = found.record is None
             if not where:
                 if fails:
@@ -143,6 +179,8 @@ class ProgramRun:
                     f"The program fails where {where}: such a block counts as the middle of the "
                     f"range. {found.said.rstrip('.')}."
                 )
+        # Once more: it may have been revoked meanwhile, and the charge and real rows come next.
+        self.check_approved()
         return tuple(said)
 
     def explain(self) -> ProgramForecast:
@@ -214,7 +252,8 @@ class ProgramRun:
     def _outputs(self, room: Chamber, blocks: list[bytes]) -> NDArray[np.float64]:
         """What each block gave, by block and output; NaN for all of a block that failed."""
         width = len(self.aggregate.outputs)
-        records = room.run(self.program, blocks, width, self.limits, self.workers)
+        program = executable(self.program, self.limits)
+        records = room.run(program, blocks, width, self.limits, self.workers)
         failed = np.full(width, np.nan)
         return np.stack(
             [failed if one is None else np.frombuffer(one, dtype="<f8") for one in records]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import given
 from sfumato.errors import ParameterError
+from sfumato.programs.language import PYTHON, language_of
 from sfumato.sandbox.base import Program
 from sfumato.schema.names import quoted
 
@@ -25,8 +26,8 @@ LONGEST = 64 * 1024
 """Bytes of a program's source."""
 
 
-def program_of(source: object, function: object) -> Program:
-    """A program by its text and the function that is called."""
+def program_of(source: object, function: object, language: str = PYTHON) -> Program:
+    """A program by its text, the function that is called, and its language."""
     text = given.text(source, "program")
     try:
         written = text.encode()
@@ -36,7 +37,7 @@ def program_of(source: object, function: object) -> Program:
         ) from None
     check_length(len(written))
     if not text.strip():
-        raise ParameterError("program_empty", "The program has no text. Give a Python file.")
+        raise ParameterError("program_empty", "The program has no text. Give a .py or .star file.")
     if function is None:
         raise ParameterError(
             "function_missing",
@@ -47,10 +48,10 @@ def program_of(source: object, function: object) -> Program:
     if not name.isidentifier():
         raise ParameterError(
             "function_wrong",
-            f"{quoted(name)} is no name of a Python function. Give --function F such as F in "
+            f"{quoted(name)} is no name of a function. Give --function F such as F in "
             "'def F(rows):'.",
         )
-    return Program(written, name)
+    return Program(written, name, language)
 
 
 def check_length(size: int) -> None:
@@ -65,11 +66,12 @@ def check_length(size: int) -> None:
 
 def text_of(
     program: Callable[..., Any] | str | Path, function: str | None
-) -> tuple[str, str | None]:
-    """The source of a function or a file, and the function's name."""
+) -> tuple[str, str | None, str]:
+    """The source of a function or a file, the function's name, and the language."""
     if callable(program):
-        return _function(program), program.__name__ if function is None else function
-    return read_program(given.path(program, "program")), function
+        return _function(program), program.__name__ if function is None else function, PYTHON
+    path = given.path(program, "program")
+    return read_program(path), function, language_of(path)
 
 
 def read_program(path: Path) -> str:
@@ -82,7 +84,7 @@ def read_program(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ParameterError(
-            "program_not_text", f"'{path}' is not UTF-8 text. Give a Python file."
+            "program_not_text", f"'{path}' is not UTF-8 text. Give a .py or .star file."
         ) from None
     except OSError:
         raise ParameterError(

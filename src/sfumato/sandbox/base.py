@@ -52,13 +52,15 @@ class BlockLimits:
 
 @dataclass(frozen=True)
 class Program:
-    """Python source, and the function in it that is called with one block's table.
+    """Source, and the function in it that is called with one block's rows.
 
-    The function is given a read-only `pyarrow.Table` and gives a number, or a sequence of them.
+    The function is given a read-only `pyarrow.Table` and gives a number, or a sequence of them. A
+    chamber runs Python; `programs.language.executable` makes Python of a program in Starlark.
     """
 
     source: bytes
     function: str
+    language: str = "python"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
-PACKAGES: Final = ("numpy", "pandas", "pyarrow", "scipy", "sklearn")
+PACKAGES: Final = ("numpy", "pandas", "pyarrow", "scipy", "sklearn", "starlark")
 """What programs may import beside Python's own library, where it is installed."""
 
 _NEEDED = ("dateutil", "joblib", "narwhals", "pytz", "six", "threadpoolctl", "tzdata")

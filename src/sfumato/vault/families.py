@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sfumato.mining.catalogue import KINDS as MODELS
-from sfumato.programs.catalogue import HOW, RANGES
+from sfumato.programs.catalogue import HOW, LANGUAGES, RANGES
 from sfumato.publish.catalogue import KINDS
 from sfumato.synth.methods import METHOD_WORDS
 from sfumato.vault.family import DELTA, EPSILON, RHO, Family, Field
@@ -228,16 +228,22 @@ FAMILIES = _listed(
         fields=(
             Field(
                 "program",
-                "A Python file; a function of it is given the rows of one block at a time.",
-                "PROGRAM.py",
+                "A .py or .star file; a function of it is given the rows of one block at a time.",
+                "PROGRAM",
                 required=True,
                 positional=True,
                 from_file=True,
             ),
             Field(
                 "function",
-                "The function that is called with a block, a pyarrow table, and gives numbers.",
+                "The function that is called with the rows of a block, and gives numbers.",
                 "F",
+            ),
+            Field(
+                "language",
+                "What the program is written in; by default what the ending of its file says.",
+                "LANGUAGE",
+                choices=LANGUAGES,
             ),
             Field(
                 "output",

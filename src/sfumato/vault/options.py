@@ -68,6 +68,7 @@ class SynthesisOptions(TypedDict, total=False):
 class ProgramOptions(TypedDict, total=False):
     """What may be said of a program on blocks besides what it is, gives and costs."""
 
+    language: str | None
     blocks: int | None
     people: int | None
     repeats: int

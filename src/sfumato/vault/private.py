@@ -194,9 +194,10 @@ class Private(Questions):
     ) -> Prepared:
         from sfumato.programs.source import text_of  # most questions do without
 
-        text, name = text_of(program, function)
+        text, name, language = text_of(program, function)
+        said: dict[str, Any] = {"language": language, **asked}
         family = FAMILIES["run"]
-        return self.prepare(family, text, function=name, output=output, epsilon=epsilon, **asked)
+        return self.prepare(family, text, function=name, output=output, epsilon=epsilon, **said)
 
     def above(
         self,

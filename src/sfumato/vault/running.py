@@ -14,8 +14,9 @@ from sfumato.errors import ParameterError
 from sfumato.privacy.numbers import exact
 from sfumato.programs.aggregate import Aggregate
 from sfumato.programs.blocks import Cut
-from sfumato.programs.catalogue import HOW, RANGES
+from sfumato.programs.catalogue import HOW, LANGUAGES, RANGES
 from sfumato.programs.helping import InputQuartiles
+from sfumato.programs.language import PYTHON, language_of
 from sfumato.programs.outputs import read_outputs
 from sfumato.programs.request import ProgramRun
 from sfumato.programs.source import program_of, read_program
@@ -51,6 +52,7 @@ def prepare(
     program: str,
     output: object,
     function: str | None = None,
+    language: str | None = None,
     blocks: int | None = None,
     people: int | None = None,
     repeats: int = 1,
@@ -61,6 +63,8 @@ def prepare(
     seconds: float = 1.0,
 ) -> ProgramRun:
     """Plan a run from public facts alone. A program is its source, never the name of a file."""
+    if facts.rights is not None:
+        facts.rights.check("code")  # also a dry run runs code here
     schema, unit = facts.declared.schema, facts.declared.unit
     _ = unit.by_person  # refuses rows of two people, which would be in the blocks of both
     word(aggregate, "aggregate", HOW)
@@ -71,9 +75,10 @@ def prepare(
     seen = _columns(schema, columns)
     limits = BlockLimits(seconds=_seconds(seconds))
     _check_machine(facts, number, limits.seconds)
-    return ProgramRun(
+    spoken = PYTHON if language is None else word(language, "language", LANGUAGES)
+    prepared = ProgramRun(
         schema.table,
-        program_of(program, function),
+        program_of(program, function, spoken),
         Cut(seen, unit, number, repeats),
         Aggregate(
             outputs=read_outputs(output),
@@ -90,7 +95,10 @@ def prepare(
         facts.sandbox,
         facts.sandbox_workers,
         notes,
+        facts.programs,
     )
+    prepared.check_approved()
+    return prepared
 
 
 def spelled(_facts: Facts, /, *, output: object, **asked: object) -> dict[str, Any]:
@@ -98,18 +106,20 @@ def spelled(_facts: Facts, /, *, output: object, **asked: object) -> dict[str, A
     return {"output": [one.to_record() for one in read_outputs(output)], **asked}
 
 
-def read_file(path: Path) -> str:
-    """The source of a program, where a command names a file."""
-    return read_program(path)
+def read_file(path: Path) -> dict[str, str]:
+    """What a file says where a command names one: the program's source and its language."""
+    return {"program": read_program(path), "language": language_of(path)}
 
 
-def word(value: object, name: str, known: Mapping[str, str]) -> None:
-    """Refuse a word that is none of those that are known."""
-    if given.text(value, name) not in known:
+def word(value: object, name: str, known: Mapping[str, str]) -> str:
+    """A word, if it is one of those that are known."""
+    text = given.text(value, name)
+    if text not in known:
         raise ParameterError(
             "word_unknown",
-            f"{name} cannot be {quoted(str(value))}; {suggestion(str(value), list(known))}",
+            f"{name} cannot be {quoted(text)}; {suggestion(text, list(known))}",
         )
+    return text
 
 
 def _whole(value: object, name: str, least: int) -> int:

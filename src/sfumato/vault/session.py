@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.events import Event
     from sfumato.privacy.price import Price
     from sfumato.programs.forecast import ProgramForecast
-    from sfumato.programs.request import ProgramRun
+    from sfumato.programs.request import ProgramRules, ProgramRun
     from sfumato.query.answer.explain import Explanation
     from sfumato.query.sql.tables import Catalogue
     from sfumato.vault.answer import Answer
@@ -84,6 +84,8 @@ class Facts:
     sandbox_workers: int = 1
     limit: AnswerLimit | None = None
     """How large one answer may be, where that is limited."""
+    programs: ProgramRules | None = None
+    """What binds programs of whoever asks."""
 
     @property
     def declared(self) -> PrivateRows:
@@ -218,13 +220,12 @@ class Session:
     sandbox: str | None = None
     """Where programs run, where the owner chose; and how many blocks at the same time."""
     sandbox_workers: int = 1
+    rules_for: Callable[[Principal | None], ProgramRules | None] = lambda _rights: None
+    """What binds the programs of a principal."""
     _prepared: Mapping[str, WeakValueDictionary[int, Prepared]] = field(
         default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
-    """What was prepared here, from the declarations of these data sets, by the shape of its answer.
-
-    Nothing else is run.
-    """
+    """What was prepared here, by the shape of its answer; nothing else is run."""
 
     def renewed(self, catalogue: Catalogue, gatekeeper: Gatekeeper, maximum: Fraction) -> Session:
         """A session by other declarations; plans hold where what they were made from still does."""
@@ -236,10 +237,19 @@ class Session:
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks."""
         usual, asker = partial(self._usual, asker_of), asker_of(())
-        limit = self.gatekeeper.limits.of_answer(asker)
-        sandbox = self.sandbox, self.sandbox_workers
-        public = usual, self.store.check, asker_of, asker.rights, *sandbox, limit
-        return Facts(self._seen(asker.rights), dataset, self.maximum, *public)
+        return Facts(
+            self._seen(asker.rights),
+            dataset,
+            self.maximum,
+            usual,
+            self.store.check,
+            asker_of,
+            rights=asker.rights,
+            sandbox=self.sandbox,
+            sandbox_workers=self.sandbox_workers,
+            limit=self.gatekeeper.limits.of_answer(asker),
+            programs=self.rules_for(asker.rights),
+        )
 
     def _seen(self, rights: Principal | None) -> Catalogue:
         """The data sets that exist for somebody: those about nobody, and those they may ask."""

@@ -91,6 +91,7 @@ class Vault(Consoled, AnyVault):
             self._kept,
             config.sandbox,
             config.sandbox_workers,
+            self._rules_for,
         )
 
     @cached_property

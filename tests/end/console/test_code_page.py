@@ -45,6 +45,9 @@ def look(page: Page, screen: str) -> None:
 def test_a_program_from_its_first_mistake_to_its_answer(
     console: Console, visit: Callable[..., Page], tmp_path: Path
 ) -> None:
+    (tmp_path / "wrong.py").write_text(WRONG)
+    (tmp_path / "p.py").write_text(RIGHT)
+    console.vault.programs.approve(tmp_path / "wrong.py", function="f", operator="Ann")
     page = visit("alice")
     page.get_by_role("link", name="Program").first.click()
     page.fill("#program", WRONG)
@@ -59,10 +62,12 @@ def test_a_program_from_its_first_mistake_to_its_answer(
     look(page, "light 1280")
     page.fill("#program", RIGHT)
     page.get_by_role("button", name="Try it on made-up rows").click()
+    page.get_by_text("sfumato program approve").wait_for()
+    console.vault.programs.approve(tmp_path / "p.py", function="f", operator="Ann")
+    page.get_by_role("button", name="Try it on made-up rows").click()
     page.get_by_text("Cost: epsilon 2").wait_for()
     assert "Expected error" in page.inner_text("main")
     assert console.vault.jobs.list() == []
-    (tmp_path / "p.py").write_text(RIGHT)
     page.fill("#program", "")
     page.set_input_files("#file", tmp_path / "p.py")
     page.get_by_role("button", name="Run it, and pay for it").click()
@@ -75,6 +80,29 @@ def test_a_program_from_its_first_mistake_to_its_answer(
     cells = page.locator("main td").all_inner_texts()
     assert float(cells[1]) == pytest.approx(value, abs=1)  # no more digits than noise leaves
     look(page, "light 1280")
+
+
+def test_a_strict_program_needs_nobody(
+    console: Console, visit: Callable[..., Page], tmp_path: Path
+) -> None:
+    strict = "def f(rows):\n    return sum(rows['age']) / len(rows['age'])\n"
+    page = visit("alice")
+    page.goto(f"{console.url}/console/code")
+    page.select_option("#language", "starlark")
+    page.fill("#program", strict)
+    page.fill("#function", "f")
+    page.fill("#epsilon", "0.5")
+    page.fill("#blocks", "10")
+    page.get_by_role("button", name="Try it on made-up rows").click()
+    page.get_by_text("Cost: epsilon 0.5").wait_for()
+    assert page.input_value("#language") == "starlark"
+    look(page, "light 1280")
+    (tmp_path / "p.star").write_text(strict)
+    page.select_option("#language", "python")  # the file's ending goes first
+    page.set_input_files("#file", tmp_path / "p.star")
+    page.get_by_role("button", name="Run it, and pay for it").click()
+    page.wait_for_url("**/console/jobs")
+    assert console.vault.jobs.wait(console.vault.jobs.list()[0], seconds=60).error is None
 
 
 @pytest.mark.slow

@@ -25,8 +25,8 @@ def with_outside(rows: Any) -> float:
 
 
 def test_a_function_goes_with_its_source() -> None:
-    text, name = text_of(alone, None)
-    assert (name, text.startswith("def alone(rows")) == ("alone", True)
+    text, name, language = text_of(alone, None)
+    assert (name, language, text.startswith("def alone(rows")) == ("alone", "python", True)
     assert program_of(text, name).function == "alone"
 
     def inner(rows: Any) -> int:
@@ -38,7 +38,9 @@ def test_a_function_goes_with_its_source() -> None:
 def test_a_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text("def f(rows):\n    return 1\n")
-    assert text_of(str(path), "f") == (path.read_text(), "f")
+    assert text_of(str(path), "f") == (path.read_text(), "f", "python")
+    assert text_of(path.rename(tmp_path / "p.star"), "f")[2] == "starlark"
+    path.write_text("def f(rows):\n    return 1\n")
     assert text_of(path, None)[1] is None
 
 

@@ -144,6 +144,7 @@ def test_each_kind_gets_the_shapes_of_the_table(
     monkeypatch.setattr(request, "_wait_until", lambda _moment: None)
     budget = {} if kind == "owner" else {"population": "visits", "epsilon": "1"}
     vault.people.add("alice", kind, **budget, **BY)
+    vault.programs.approve(number, **BY)
     asked: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         "query": ((COUNT,), {}),
         "publish": (("histogram",), {"columns": ["city"]}),

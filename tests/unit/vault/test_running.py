@@ -101,6 +101,33 @@ def test_one_person_less_changes_the_outputs_of_their_blocks_alone(
             assert 1 <= changed <= repeats
 
 
+def test_one_person_less_changes_their_blocks_of_a_strict_program_alone(
+    table: pa.Table, tmp_path: Path, room: OpenChamber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where their rows make the block fail, or reach the limit of steps."""
+    monkeypatch.setattr(request, "secret", lambda _entropy: "the same salt")
+    path = tmp_path / "p.star"
+    path.write_text(
+        "def f(rows):\n"
+        "    who = rows['who'] if len(rows['who']) < 100 else []\n"  # made-up rows are more
+        "    if 0 in who:\n        fail('here')\n"
+        "    for turn in range(10000000 if 1 in who else 1):\n        pass\n"
+        "    return sum([age for age in rows['age'] if age != None]) / len(rows['age'])\n"
+    )
+    few = table.slice(0, 60)
+    asked: dict[str, Any] = {"output": [(0, 110)], "epsilon": 1, "blocks": 6, "function": "f"}
+    for repeats in (1, 3):
+        outputs = []
+        for rows in (few, *(few.filter(pa.compute.not_equal(few["who"], who)) for who in range(3))):
+            private = sf.protect(sf.read(rows, schema=tmp_path / "p.toml"), epsilon=9)
+            private.run(path, **asked, repeats=repeats, columns=["who", "age"])
+            outputs.append(room.outputs)
+        assert 1 <= outputs[0].count(None) <= 2 * repeats
+        for fewer in outputs[1:]:
+            changed = sum(one != other for one, other in zip(outputs[0], fewer, strict=True))
+            assert changed <= repeats
+
+
 def test_what_fails_on_made_up_rows_is_refused_by_the_class_of_its_error_uncharged(
     private: sf.Private, room: OpenChamber, tmp_path: Path
 ) -> None:

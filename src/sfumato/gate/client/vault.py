@@ -17,6 +17,7 @@ from sfumato.gate.client.keeping import add_there, export_there, limit_there, ra
 from sfumato.gate.client.kept import RemoteJobs, RemoteReleases, RemoteShelf
 from sfumato.gate.client.office import Office, reading
 from sfumato.gate.client.people import RemotePeople, RemoteTokens
+from sfumato.gate.client.programs import RemotePrograms
 from sfumato.gate.client.refusals import unexpected
 from sfumato.gate.client.session import RemoteSession
 from sfumato.schema.names import quoted
@@ -149,6 +150,11 @@ class RemoteVault(AnyVault):
     def tokens(self) -> RemoteTokens:
         """The tokens by which the server knows who asks; for owners."""
         return RemoteTokens(self._office)
+
+    @cached_property
+    def programs(self) -> RemotePrograms:
+        """The programs that others than the owner may run; for owners."""
+        return RemotePrograms(self._office)
 
     @property
     def consents(self) -> tuple[str, ...]:

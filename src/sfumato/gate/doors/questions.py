@@ -23,7 +23,11 @@ _EXAMPLE = {"sql": "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "epsilo
 _OF_PEOPLE = {"dataset": "people", "epsilon": "0.1"}
 _WATCHED = {"columns": ["age"], "workload": [[[0, 17]], [[65, 120]]], "threshold": 100}
 RUN_EXAMPLE = {
-    "program": "def adults(rows):\n    return sum(age >= 18 for age in rows['age'].to_pylist())",
+    "program": (
+        "def adults(rows):\n"
+        "    return len([age for age in rows['age'] if age != None and age >= 18])"
+    ),
+    "language": "starlark",
     "function": "adults",
     "output": [{"low": 0, "high": 1000}],
     "blocks": 10,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.gate import problems
 from sfumato.gate.console.home import gauges
 from sfumato.gate.console.visit import Page, PageRoute, Redirect, Visit, Who
+from sfumato.programs.catalogue import LANGUAGES
+from sfumato.programs.language import PYTHON, language_of
 from sfumato.programs.source import LONGEST, check_length
 from sfumato.programs.templates import NAMES, template
 from sfumato.vault.families import FAMILIES
@@ -19,7 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _RUN = FAMILIES["run"]
-_FIELDS = ("dataset", "program", "function", "output", "epsilon", "blocks", "seconds", "purpose")
+_FIELDS = (
+    *("dataset", "program", "language", "function", "output", "epsilon", "blocks", "seconds"),
+    "purpose",
+)
 _NUMBERS = ("epsilon", "seconds")
 _LONGEST_ID = 64
 _UPLOAD = "file"
@@ -30,8 +36,9 @@ def code_page(visit: Visit) -> Page:
     said = {name: visit.said(name) for name in _FIELDS}
     begun = visit.said("template")
     if begun in NAMES:
-        text = template(begun).read_text(encoding="utf-8")
-        said |= {"program": text, "function": begun}
+        path = template(begun)
+        text, language = path.read_text(encoding="utf-8"), language_of(path)
+        said |= {"program": text, "language": language, "function": begun}
     return _shown(visit, said)
 
 
@@ -40,7 +47,7 @@ def code(visit: Visit) -> Page | Redirect:
     said = {name: visit.said(name) for name in _FIELDS}
     request = visit.said("request")[:_LONGEST_ID] or None
     try:
-        said["program"] = _program(visit)
+        said["program"], said["language"] = _program(visit)
         asked = _asked(said)
         if visit.said("do") != "run":
             private = visit.vault.private(
@@ -62,23 +69,24 @@ def code(visit: Visit) -> Page | Redirect:
     return Redirect("/console/jobs", f"The program is handed in as job {job.id}.")
 
 
-def _program(visit: Visit) -> str:
-    """The text of the form, or of the file that came with it."""
+def _program(visit: Visit) -> tuple[str, str]:
+    """The text and language of the form, or of the file that came with it."""
     sent = visit.files.get(_UPLOAD)
     if sent is None or not sent.size:
-        return visit.values.get("program", "").replace("\r\n", "\n")
+        text = visit.values.get("program", "").replace("\r\n", "\n")
+        return text, visit.said("language") or PYTHON
     check_length(sent.size)
     try:
-        return sent.file.read().decode()
+        return sent.file.read().decode(), language_of(PurePath(sent.name))
     except UnicodeDecodeError:
         raise ParameterError(
-            "program_not_text", "The file is not UTF-8 text. Give a Python file."
+            "program_not_text", "The file is not UTF-8 text. Give a .py or .star file."
         ) from None
 
 
 def _asked(said: Mapping[str, str]) -> dict[str, Any]:
     """What the family is asked; what was left out keeps its usual value."""
-    asked: dict[str, Any] = {name: said[name] for name in ("program", "output")}
+    asked: dict[str, Any] = {name: said[name] for name in ("program", "language", "output")}
     asked["function"] = said["function"] or None
     asked |= {name: said[name] for name in _NUMBERS if said[name]}
     if said["blocks"]:
@@ -105,6 +113,7 @@ def _shown(
         "datasets": names,
         "purposes": sorted({one for name in names for one in visit.vault.purposes(name)}),
         "templates": NAMES,
+        "languages": LANGUAGES,
         "told": told or [],
         "refusal": refusal,
         "accounts": gauges(visit),

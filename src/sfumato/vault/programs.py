@@ -1,0 +1,257 @@
+"""Programs of principals who are not the owner: which are approved, and how often they are tried.
+
+Native code can watch the machine it runs on, so it runs for others only once the owner has approved
+it; an approval is an entry of the ledger under the program's digest. Programs in a strict language
+need none. Rehearsals of either are limited, because they cost nothing. Decisions 0486 and 0487.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from sqlalchemy import Column, Float, MetaData, Table, Text, delete, func, insert, select
+
+from sfumato import given
+from sfumato.cards import Card, CardTable, Shown
+from sfumato.errors import ParameterError, PolicyError
+from sfumato.ledger.records import Amendment
+from sfumato.programs.language import PYTHON, program_digest
+from sfumato.programs.source import program_of, text_of
+from sfumato.release.in_use import CONSOLE
+from sfumato.schema.names import quoted
+from sfumato.vault.accounts import open_ledger
+from sfumato.vault.beside import BesideLedger
+from sfumato.vault.config import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from sfumato.ledger.base import Ledger
+    from sfumato.ledger.records import BookState
+    from sfumato.vault.config import Config
+
+TOPIC = "program"
+"""The topic of records about approved programs."""
+
+WINDOW_SECONDS: Final = 3600
+MOST_REHEARSALS: Final = 60
+MOST_REHEARSED_SECONDS: Final = 1800
+"""What one principal may rehearse in any hour: how often, and for how long by the limits that they
+ask for. Half an hour is one rehearsal at the longest time of a block, for three made-up tables."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_metadata = MetaData()
+_Name = Text().with_variant(Text(collation="C"), "postgresql")
+_rehearsals = Table(
+    "sfumato_rehearsals",
+    _metadata,
+    Column("principal", _Name, nullable=False, index=True),
+    Column("at", Float(53), nullable=False),
+    Column("seconds", Float(53), nullable=False),
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Approval(Shown):
+    """A native program that principals other than the owner may run."""
+
+    digest: str
+    function: str
+    helper: str | None
+    approved: str
+    """When, in ISO form."""
+    operator: str
+    """Who approved it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The approval as JSON-able data."""
+        return {
+            "digest": self.digest,
+            "function": self.function,
+            "helper": self.helper,
+            "approved": self.approved,
+            "operator": self.operator,
+        }
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        names = ("digest", "function", "helper", "approved", "operator")
+        return cls(*(record[name] for name in names))
+
+    def _card(self) -> Card:
+        return Card(f"{self.digest}: {self.function}, approved by {self.operator}", {})
+
+
+class Programs(Shown):
+    """The programs of a vault that others than its owner may run, and how often they rehearse."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        config: Callable[[], Config],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._ledger, self._config, self._clock = ledger, config, clock
+
+    @given.in_python
+    def approve(
+        self,
+        program: Callable[..., Any] | str | Path,
+        *,
+        operator: str,
+        function: str | None = None,
+        helper: str | None = None,
+    ) -> Approval:
+        """Let every principal who may send code run this program, which you have read.
+
+        Approved is this source with this `function` and `helper`, and nothing else: with one byte
+        changed it needs another approval.
+        """
+        text, name, language = text_of(program, function)
+        return self.approve_source(text, name, helper, operator=operator, language=language)
+
+    def approve_source(
+        self,
+        source: str,
+        function: str | None,
+        helper: str | None,
+        *,
+        operator: str,
+        language: str = PYTHON,
+    ) -> Approval:
+        """The same for a program whose text is given."""
+        if language != PYTHON:
+            raise needless_approval()
+        made = program_of(source, function)
+        digest = program_digest(made, given.maybe_text(helper, "helper"))
+        who = given.text(operator, "operator")
+
+        def decide(now: BookState) -> Amendment:
+            moment = now.time.replace(microsecond=0).isoformat()
+            approval = Approval(digest, made.function, helper, moment, who)
+            return Amendment(records={(TOPIC, digest): approval.to_json()})
+
+        written = self._ledger.amend(decide, operator=who)
+        record: Any = written.records[TOPIC, digest]
+        return Approval.from_json(record)
+
+    @given.in_python
+    def revoke(self, digest: str, *, operator: str) -> str:
+        """Let a program no longer be run for others, from now on; return its digest."""
+        name = given.text(digest, "digest").strip().lower()
+
+        def decide(now: BookState) -> Amendment:
+            if name not in now.of(TOPIC):
+                raise unknown_program(name)
+            return Amendment(records={(TOPIC, name): None})
+
+        self._ledger.amend(decide, operator=given.text(operator, "operator"))
+        return name
+
+    def list(self) -> list[Approval]:
+        """Every approved program, the last approved first."""
+        found = [Approval.from_json(one) for one in self._ledger.records(TOPIC).values()]
+        return sorted(found, key=lambda one: (one.approved, one.digest), reverse=True)
+
+    def check_approved(self, digest: str, principal: str) -> None:
+        """Refuse native code of a principal that the owner has not approved."""
+        if digest not in self._ledger.records(TOPIC):
+            raise PolicyError(
+                "program_not_approved",
+                f"{quoted(principal)} may run a Python program only once the vault's owner has "
+                f"approved it. Send the program to the owner, who runs 'sfumato program approve' "
+                f"on it; its digest is {digest}. Or write it in Starlark, which needs no approval.",
+            )
+
+    def count_rehearsal(self, principal: str, seconds: float) -> None:
+        """Count a rehearsal of a principal that may take so long; refused where it is too many."""
+        now = self._clock()
+        mine = _rehearsals.c.principal == principal
+        with self._store.writing() as connection:
+            connection.execute(delete(_rehearsals).where(_rehearsals.c.at <= now - WINDOW_SECONDS))
+            spent = select(func.count(), func.coalesce(func.sum(_rehearsals.c.seconds), 0.0)).where(
+                mine
+            )
+            number, taken = connection.execute(spent).one()
+            if number < MOST_REHEARSALS and taken + seconds <= MOST_REHEARSED_SECONDS:
+                row = {"principal": principal, "at": now, "seconds": seconds}
+                connection.execute(insert(_rehearsals).values(row))
+                return
+        raise PolicyError(
+            "rehearsals_too_many",
+            f"{quoted(principal)} may try programs on made-up rows {MOST_REHEARSALS} times in an "
+            f"hour, and for {MOST_REHEARSED_SECONDS:,} seconds in all by the --seconds of their "
+            "blocks. Nothing was run or charged. Try again later, or with fewer --seconds.",
+        )
+
+    @cached_property
+    def _store(self) -> BesideLedger:
+        return BesideLedger(self._config(), CONSOLE, _metadata)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if "_store" in self.__dict__:
+            self._store.close()
+
+    def _card(self) -> Card:
+        return card_of_programs(self.list())
+
+
+@dataclass(frozen=True)
+class PrincipalRules:
+    """What binds the programs of one principal who is not the owner."""
+
+    programs: Programs
+    principal: str
+
+    def check_approved(self, digest: str) -> None:
+        """Refuse native code that the owner has not approved."""
+        self.programs.check_approved(digest, self.principal)
+
+    def count_rehearsal(self, seconds: float) -> None:
+        """Count a rehearsal that may take so long; refused where there were too many."""
+        self.programs.count_rehearsal(self.principal, seconds)
+
+
+def card_of_programs(listed: Sequence[Approval]) -> Card:
+    """Approved programs, one in each line."""
+    rows = [(one.digest, one.function, one.approved, one.operator) for one in listed]
+    table = CardTable(("Digest", "Function", "Approved", "By"), rows)
+    return Card(f"{len(rows)} approved programs", {}, table if rows else None)
+
+
+@contextmanager
+def programs_of(folder: Path) -> Iterator[Programs]:
+    """The programs of a vault in a folder, whatever has become of its data sets."""
+    with closing(open_ledger(load(folder))) as ledger:
+        yield Programs(ledger, partial(load, folder))
+
+
+def needless_approval() -> ParameterError:
+    """What is said of an approval of a program in a strict language."""
+    return ParameterError(
+        "approval_needless",
+        "A program in Starlark cannot observe the machine and needs no approval: whoever may send "
+        "code may run it.",
+    )
+
+
+def unknown_program(digest: str) -> ParameterError:
+    """What is said of a digest under which nothing is approved."""
+    return ParameterError(
+        "program_unknown",
+        f"No program with the digest {quoted(digest[:80])} is approved. 'sfumato program list' has "
+        "those that are.",
+    )
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text has the form of a program's digest."""
+    return bool(_DIGEST.fullmatch(text))
