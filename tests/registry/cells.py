@@ -76,7 +76,9 @@ def open_here(table: pa.Table, schema: sf.Schema) -> Any:
 
 
 @contextmanager
-def protected(cell: Cell, unit: Any, tables: Mapping[str, pa.Table], opener: Opener) -> Iterator[Source]:
+def protected(
+    cell: Cell, unit: Any, tables: Mapping[str, pa.Table], opener: Opener
+) -> Iterator[Source]:
     """The tables of one side under one budget, as `sf.protect` puts a single table."""
     schemas = cell.method.form.declared(unit)
     first = schemas[0].table
@@ -101,10 +103,14 @@ def check_charged(source: Source, event: Event) -> None:
     assert account.spent == account.budget.charge(event), "the ledger holds another charge"
 
 
-def refusal(cell: Cell, unit: Any) -> Refused | None:
-    """Whether planning refuses a cell, of tables without a row."""
+def refusal(cell: Cell, unit: Any, layout: Layout | None = None) -> Refused | None:
+    """Whether a cell is refused whatever the rows are: so for tables without a row.
+
+    Planning refuses units and prices; opening a table refuses physical types.
+    """
     form = cell.method.form
-    tables = {name: form.table(name, [], {}) for name in form.rows}
+    types = {} if layout is None else layout.types(form)
+    tables = {name: form.table(name, [], types) for name in form.rows}
     try:
         with protected(cell, unit, tables, open_here) as source:
             cell.method.prepare(source, PRICES[cell.price])

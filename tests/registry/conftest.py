@@ -14,7 +14,7 @@ from sfumato.engines.base import named
 
 from .cells import Cell, Opener, open_here, refusal, run_pair
 from .coverage import PROPERTY
-from .tables import Pair, Relation
+from .tables import Layout, Pair, Relation
 
 Check = Callable[..., None]
 
@@ -30,13 +30,14 @@ def check(record_property: Callable[[str, object], None]) -> Check:
         what: str,
         opener: Opener = open_here,
         engine: str = "duckdb",
+        layout: Layout | None = None,
         rows: int | None = None,
         seeds: tuple[int, ...] = (1,),
     ) -> None:
         relation = "add" if cell.relation is Relation.ADD_REMOVE else "replace"
         facts = {"method": cell.method.title, "unit": cell.unit, "relation": relation,
                  "engine": engine, "price": cell.price, "what": what}  # fmt: skip
-        refused = refusal(cell, cell.declared(rows))
+        refused = refusal(cell, cell.declared(rows), layout)
         if refused is not None:
             record_property(PROPERTY, {**facts, "refused": refused.code})
             return
@@ -58,7 +59,9 @@ def open_postgres(postgres_url: str) -> Iterator[Opener]:
     from sfumato.engines.postgres import Postgres
 
     with ExitStack() as stack:
-        yield lambda table, schema: _lent(stack, Postgres(postgres_url, named("none")), table, schema)
+        yield lambda table, schema: _lent(
+            stack, Postgres(postgres_url, named("none")), table, schema
+        )
 
 
 @pytest.fixture

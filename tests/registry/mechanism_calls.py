@@ -35,9 +35,9 @@ from sfumato.privacy.events import (
 )
 from sfumato.privacy.units import Neighbours
 from sfumato.publish.dawa import Dawa
+from sfumato.publish.sparse.methods import PrioritySample, ThresholdFilter
 from sfumato.publish.spatial.kdtree import Medians, _ranges
 from sfumato.publish.spatial.privtree import PrivTree
-from sfumato.publish.sparse.methods import PrioritySample, ThresholdFilter
 
 
 class Diverged(Exception):

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -325,7 +323,9 @@ def _streams() -> list[Method]:
 
 def _feed() -> Method:
     """The counters of a continual feed, whose noise is drawn before its rows are counted."""
-    days = tuple((day, day) for day in (dt.date(2020, 1, 1) + dt.timedelta(one) for one in range(16)))
+    days = tuple(
+        (day, day) for day in (dt.date(2020, 1, 1) + dt.timedelta(one) for one in range(16))
+    )
 
     def prepare(source: Source, cost: Mapping[str, Any]) -> Counters:
         return Counters("daily", "people", "d", days, source.unit, price(**cost))
@@ -345,14 +345,14 @@ def _feed() -> Method:
 
 # Programs
 
-_PROGRAM = '''
+_PROGRAM = """
 def measured(rows):
     values = [one for one in rows.column("x").to_pylist() if one is not None]
     return sum(values) / len(values) if values else 0.0
 
 def helper(quartiles):
     return [(0, 15)]
-'''
+"""
 
 
 def _programs() -> list[Method]:

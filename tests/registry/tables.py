@@ -18,7 +18,6 @@ import pyarrow as pa
 
 import sfumato as sf
 from sfumato.privacy.units import Ties
-from sfumato.schema.forms import Edges, Items, Points
 
 Row = dict[str, Any]
 Relation = sf.Neighbours
@@ -133,12 +132,28 @@ def physical(cells: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return pa.array([_ticks(cell, kind) for cell in cells], _integer(kind)).view(kind)
     if pa.types.is_decimal(kind):
-        return pa.array([None if one is None else Decimal(str(one)) for one in cells], kind)
+        return pa.array([None if one is None else _decimal(one, kind) for one in cells], kind)
     if pa.types.is_floating(kind):
         return pa.array([None if one is None else float(one) for one in cells], kind)
     if pa.types.is_integer(kind):
-        return pa.array([None if one is None else int(one) for one in cells], kind)
+        low, high = _ends(kind)
+        return pa.array(
+            [None if one is None else min(max(int(one), low), high) for one in cells], kind
+        )
     return pa.array(cells, kind)
+
+
+def _ends(kind: pa.DataType) -> tuple[int, int]:
+    """The least and the greatest integer of a type."""
+    if pa.types.is_signed_integer(kind):
+        return -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
+    return 0, 2**kind.bit_width - 1
+
+
+def _decimal(cell: Any, kind: pa.DataType) -> Decimal:
+    """A number as a decimal of a type, moved to its nearer end where it does not fit."""
+    largest = 10 ** (kind.precision - kind.scale) - 1
+    return min(max(Decimal(str(cell)), Decimal(-largest)), Decimal(largest))
 
 
 def _integer(kind: pa.DataType) -> pa.DataType:
@@ -193,16 +208,14 @@ def extremes(declared: sf.Kind, kind: pa.DataType) -> list[Any]:
             return [*_TEXTS, None]
         return [*(_DATE_TEXTS if declared is sf.Kind.DATE else _NUMERALS), None]
     if pa.types.is_integer(kind):
-        signed = pa.types.is_signed_integer(kind)
-        ends = [-(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1]
-        ends = ends if signed else [0, 2**kind.bit_width - 1]
+        ends = _ends(kind)
         return [*(one for one in _INTEGERS if ends[0] <= one <= ends[1]), *ends, None]
     if kind == pa.float32():
         return [math.nan, math.inf, -math.inf, 3.4e38, -3.4e38, 1e-45, -0.0, 0.1, None]
     if pa.types.is_floating(kind):
         return [*_FLOATS, None]
     if pa.types.is_decimal(kind):
-        largest = Decimal(10) ** (kind.precision - kind.scale) - 1
+        largest = Decimal(10 ** (kind.precision - kind.scale) - 1)
         return [largest, -largest, Decimal(1).scaleb(-kind.scale), Decimal(2**53 + 1), None]
     if kind == pa.date32():
         return [*_DATES, 2**31 - 1, -(2**31), 3_663_477, None]

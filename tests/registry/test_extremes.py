@@ -30,7 +30,7 @@ def test_extreme_cells_decide_nothing(title: str, check: Check) -> None:
     turns = [LAYOUTS[0], LAYOUTS[1 + turn % (len(LAYOUTS) - 1)]]
     for layout in turns[1:] if cell.method.slow else turns:
         check(cell, lambda layout=layout: extreme_pairs(cell, layout)[:3],
-              what=layout.name, rows=rows_of(cell))  # fmt: skip
+              what=layout.name, layout=layout, rows=rows_of(cell))  # fmt: skip
 
 
 @pytest.mark.slow
@@ -39,4 +39,4 @@ def test_extreme_cells_decide_nothing(title: str, check: Check) -> None:
 def test_no_extreme_cell_decides_anything(cell: Cell, layout: Layout, check: Check) -> None:
     one_by_one = cell.unit == "row"
     check(cell, lambda: extreme_pairs(cell, layout, one_by_one=one_by_one),
-          what=layout.name, rows=rows_of(cell))  # fmt: skip
+          what=layout.name, layout=layout, rows=rows_of(cell))  # fmt: skip
