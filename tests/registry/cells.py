@@ -1,18 +1,17 @@
-"""The cells method x unit x relation x price x engine: open the tables of a pair and couple runs."""
+"""The cells method x unit x relation x price x engine, and how the runs of a pair are coupled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.ledger.memory import memory_ledger
-from sfumato.privacy.events import Event
 from sfumato.privacy.filters import Budget
 from sfumato.query.sql.tables import PrivateRows
 from sfumato.vault.config import OWNER
@@ -25,6 +24,9 @@ from sfumato.vault.session import Session
 from .coupling import Coupled, Result, couple
 from .methods import METHODS, PRICES, Method, Source
 from .tables import Layout, Pair, Relation
+
+if TYPE_CHECKING:
+    from sfumato.privacy.events import Event
 
 Opener = Callable[[pa.Table, sf.Schema], Any]
 """Opens an Arrow table as an `sf.Table` of one engine."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
 import sfumato as sf
@@ -15,6 +14,9 @@ from sfumato.engines.base import named
 from .cells import Cell, Opener, open_here, refusal, run_pair
 from .coverage import PROPERTY
 from .tables import Layout, Pair, Relation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Check = Callable[..., None]
 

@@ -8,7 +8,6 @@ loss, over all calls of the pair, of at most what was charged.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,8 @@ from .mechanism_calls import Diverged
 from .recorder import Call, Recorder, patched
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import pyarrow as pa
 
 Result = tuple[Event, dict[str, "pa.Table"]]

@@ -7,14 +7,12 @@ difference of two given inputs costs (`Change`). Inputs are compared exactly, in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.graph.ladder import LadderCount
 from sfumato.graph.smooth import SmoothCount
@@ -38,6 +36,11 @@ from sfumato.publish.dawa import Dawa
 from sfumato.publish.sparse.methods import PrioritySample, ThresholdFilter
 from sfumato.publish.spatial.kdtree import Medians, _ranges
 from sfumato.publish.spatial.privtree import PrivTree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
 
 class Diverged(Exception):
@@ -210,11 +213,10 @@ def _same_groups(first: Any, second: Any, output: Any, args: Any) -> Any:
 def _median_scores(mechanism: Medians, division: Any, axis: int, entropy: Any) -> Any:
     """The score of every cut of every box."""
     begins, _, scores, boxes = _ranges(division, axis)
-    boxed = [
+    return [
         np.array([begins[boxes == box], whole(scores[boxes == box])], object)
         for box in np.unique(boxes)
     ]
-    return boxed
 
 
 def _medians(mechanism: Medians, first: Any, second: Any, output: Any) -> Change:

@@ -7,9 +7,8 @@ registered and is not here fails `test_registry.py`: it has no neighbours to be 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +30,12 @@ from sfumato.vault.families import FAMILIES
 from sfumato.vault.twins import TWINS
 
 from . import forms
-from .coupling import Result
-from .tables import Form
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .coupling import Result
+    from .tables import Form
 
 EPSILON, DELTA = 4, "0.0001"
 PRICES: dict[str, dict[str, Any]] = {

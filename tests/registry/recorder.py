@@ -11,18 +11,20 @@ stream in both runs; noise comes from another stream, so that skipping it shifts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.testing.entropy import SeededEntropy
 
 from .mechanism_calls import PATCHES, Diverged, Patch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import sfumato as sf
 from sfumato.privacy.units import Ties
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 Row = dict[str, Any]
 Relation = sf.Neighbours

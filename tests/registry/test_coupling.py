@@ -6,11 +6,15 @@ every price, both directions and two seeds.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from .cells import Cell, cells, pairs
-from .conftest import Check
 from .methods import METHODS
+
+if TYPE_CHECKING:
+    from .conftest import Check
 
 CELLS = list(cells())
 _BY_METHOD = {method.title: [cell for cell in CELLS if cell.method is method] for method in METHODS}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .cells import Cell, cells, pairs
-from .conftest import Check
 from .tables import Relation
 
 if TYPE_CHECKING:
     from .cells import Opener
+    from .conftest import Check
 
 SLICE = ("query COUNT", "publish histogram", "publish items", "publish visits",
          "publish triangles", "learn linear", "synthesize independent")  # fmt: skip

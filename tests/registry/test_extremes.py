@@ -6,11 +6,15 @@ all of them, and every extreme row by itself.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from .cells import EXTREME_ROWS, Cell, cells, extreme_pairs
-from .conftest import Check
 from .tables import LAYOUTS, Layout, Relation
+
+if TYPE_CHECKING:
+    from .conftest import Check
 
 ADDED = [cell for cell in cells()
          if cell.price == cell.method.prices[0] and cell.method.family != "run"]  # fmt: skip

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
 from sfumato.publish.catalogue import KINDS, PublicationKind
 
 from .methods import METHODS, registered
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def without_neighbours() -> set[tuple[str, str]]:
