@@ -18,7 +18,7 @@ from sfumato.privacy.composition import basic_price, flatten, total
 from sfumato.privacy.events import Composed, Event
 from sfumato.privacy.units import Neighbours
 
-from .mechanism_calls import Diverged
+from .mechanism_calls import DivergenceError
 from .recorder import Call, Recorder, patched
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run(method: Callable[[], Result], recorder: Recorder) -> Outcome:
             event, tables = method()
         except SfumatoError as error:
             refusal = error.code
-        except Diverged:
+        except DivergenceError:
             refusal = "diverged"  # the recorder says where
     return Outcome(recorder.calls, recorder.draws, event, tables, refusal, recorder.divergence)
 

@@ -1,3 +1,4 @@
+# ruff: noqa: ARG001, ARG005 - all patch points share one signature
 """The patch points: every class through which private integers become something that leaves.
 
 For each: what its exact input is, how far two inputs may differ by its own claim, and what the
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Diverged(Exception):
+class DivergenceError(Exception):
     """Two coupled runs cannot go on: they do different things given the same outputs."""
 
 
@@ -114,7 +115,7 @@ def _kept_value(first: Any, second: Any, output: Any, args: Any) -> Any:
 
 def _same_shape(first: Any, second: Any, output: Any, args: Any) -> Any:
     if first.shape != second.shape:
-        raise Diverged(f"its input has the shape {second.shape}, not {first.shape}")
+        raise DivergenceError(f"its input has the shape {second.shape}, not {first.shape}")
     return deepcopy(output)
 
 
@@ -206,7 +207,7 @@ def _quantile(mechanism: Quantile, first: Any, second: Any, output: Any) -> Chan
 
 def _same_groups(first: Any, second: Any, output: Any, args: Any) -> Any:
     if len(first) != len(second):
-        raise Diverged(f"it has {len(second)} groups, not {len(first)}")
+        raise DivergenceError(f"it has {len(second)} groups, not {len(first)}")
     return deepcopy(output)
 
 
@@ -330,7 +331,7 @@ def _forced_keys(first: Any, second: Any, output: Any, args: Any) -> ReleasedKey
     places = dict(_pairs(first, second))
     wanted = [places.get(place) for place in output.places.tolist()]
     if None in wanted:
-        raise Diverged("a key that one side lacks passed: an event of chance delta")
+        raise DivergenceError("a key that one side lacks passed: an event of chance delta")
     return ReleasedKeys(np.array(wanted, dtype=np.int64), deepcopy(output.counts))
 
 
@@ -408,7 +409,7 @@ def _division_counts(mechanism: PrivTree, growth: Any, depth: int, entropy: Any)
 
 def _divided(first: Any, second: Any, output: Any, args: Any) -> Any:
     if not np.array_equal(first[1], second[1]):
-        raise Diverged("other boxes are asked about")
+        raise DivergenceError("other boxes are asked about")
     return deepcopy(output)
 
 

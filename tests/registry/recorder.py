@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.noise.entropy import SystemEntropy
 from sfumato.testing.entropy import SeededEntropy
 
-from .mechanism_calls import PATCHES, Diverged, Patch
+from .mechanism_calls import PATCHES, DivergenceError, Patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,11 +87,11 @@ class Recorder:
                 f"call {place}: {found.name}, where the neighbour has "
                 f"{'no call' if wanted is None else wanted.name}"
             )
-            raise Diverged(self.divergence)
+            raise DivergenceError(self.divergence)
         self.calls.append(found)
         try:
             return patch.given(patch.forced(wanted.values, values, wanted.output, args))
-        except Diverged as error:
+        except DivergenceError as error:
             self.divergence = f"call {place}, {found.name}: {error}"
             raise
 
