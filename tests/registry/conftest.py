@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -56,25 +56,31 @@ def check(record_property: Callable[[str, object], None]) -> Check:
 
 
 @pytest.fixture
-def open_postgres(postgres_url: str) -> Iterator[Opener]:
+def open_postgres(postgres_url: str) -> Opener:
     """Open tables in PostgreSQL."""
     from sfumato.engines.postgres import Postgres
 
-    with ExitStack() as stack:
-        yield lambda table, schema: _lent(
-            stack, Postgres(postgres_url, named("none")), table, schema
-        )
+    def opener(table: pa.Table, schema: sf.Schema) -> Any:
+        engine = Postgres(postgres_url, named("none"))
+        own = ExitStack()
+        own.callback(engine.close)
+        return _lent(own, engine, table, schema)
+
+    return opener
 
 
 @pytest.fixture
-def open_spark(spark_session: Any) -> Iterator[Opener]:
-    """Open tables in Spark."""
+def open_spark(spark_session: Any) -> Opener:
+    """Open tables in Spark, whose session outlives them."""
     from sfumato.engines.spark.engine import Spark
 
-    with ExitStack() as stack:
-        yield lambda table, schema: _lent(stack, Spark(spark_session, named("none")), table, schema)
+    return lambda table, schema: _lent(
+        ExitStack(), Spark(spark_session, named("none")), table, schema
+    )
 
 
-def _lent(stack: ExitStack, engine: Any, table: pa.Table, schema: sf.Schema) -> Any:
-    engine._table = stack.enter_context(engine.lend(table))
+def _lent(own: ExitStack, engine: Any, table: pa.Table, schema: sf.Schema) -> Any:
+    """A table that is taken back when it is closed, before its engine is."""
+    engine._table = own.enter_context(engine.lend(table))
+    engine.close = own.close
     return sf.Table(engine, schema, ("declared",) * len(schema.columns))

@@ -170,7 +170,7 @@ TRIPS = Form(
                     for taxi in range(12) for trip in range(2) for place in range(4)]},
     owner="taxi",
     usual={"trips": [_point(900, 900 + trip, place) for trip in range(3) for place in range(6)]},
-    other={"trips": [_point(901, 950 + trip, 9 - place) for trip in range(2) for place in range(9)]},
+    other={"trips": [_point(901, 950 + one % 2, 9 - one // 2) for one in range(18)]},
     types=_types(_TRIPS),
     keys=frozenset({"taxi", "trip"}),
     max_rows=12,

@@ -161,5 +161,5 @@ def test_a_registered_method_that_charges_too_little_is_found(
     cell: Cell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     half = Geometric(epsilon=Fraction(2)).event
-    monkeypatch.setattr(Histogram, "event", property(lambda self: Composed((half,))))
+    monkeypatch.setattr(Histogram, "event", property(lambda _: Composed((half,))))
     assert "loss: 4 times what was charged" in run_pair(cell, pairs(cell)[0]).findings
