@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -77,6 +79,10 @@ def open_here(table: pa.Table, schema: sf.Schema) -> Any:
     return sf.read(table, schema, strict=False)
 
 
+def _same(held: Any) -> Any:
+    return held
+
+
 @contextmanager
 def protected(
     cell: Cell, unit: Any, tables: Mapping[str, pa.Table], opener: Opener
@@ -85,7 +91,7 @@ def protected(
     schemas = cell.method.form.declared(unit)
     first = schemas[0].table
     ledger = memory_ledger()
-    budget = Budget.for_epsilon_delta(**_BUDGET, maximum=50)
+    budget = Budget.for_epsilon_delta(**_BUDGET, maximum=Fraction(50))
     ledger.open_account(first, budget=budget)
     with ExitStack() as stack:
         catalogue, places = {}, {}
@@ -93,8 +99,10 @@ def protected(
             ledger.attach(schema.table, account=first)
             held = stack.enter_context(closing(opener(tables[schema.table], schema)))
             catalogue[schema.table] = PrivateRows(schema, schema.unit, first)
-            places[schema.table] = Location(HERE, lambda held=held: held, schema.unit)
-        session = Session(catalogue, DataStore(places), Gatekeeper(ledger, AnswerIndex()), 50)
+            places[schema.table] = Location(HERE, partial(_same, held), schema.unit)
+        session = Session(
+            catalogue, DataStore(places), Gatekeeper(ledger, AnswerIndex()), Fraction(50)
+        )
         private = Private(session, lambda _: Asker(OWNER, (first,)), first)
         yield Source(private, tables, unit, ledger)
 

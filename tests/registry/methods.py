@@ -239,7 +239,7 @@ def _models() -> list[Method]:
         for kind, asked in _LEARNT.items()
         for place, options in enumerate(asked)
     ]
-    items = {"variant": "items", "prices": ("approximate",), "k": 5, "size": 2}
+    items: dict[str, Any] = {"variant": "items", "prices": ("approximate",), "k": 5, "size": 2}
     return [*found, _asked("learn", "rules", forms.SHOP, "rules", **items)]
 
 
@@ -255,7 +255,7 @@ def _syntheses() -> list[Method]:
         _asked("synthesize", name, forms.PEOPLE, columns=columns, slow=True, **options, **shared)
         for name, options in asked.items()
     ]
-    open_text = {"columns": ["c", "t"], "variant": "open text"}
+    open_text: dict[str, Any] = {"columns": ["c", "t"], "variant": "open text"}
     found += [
         _asked("synthesize", "independent", forms.PEOPLE, method="independent",
                prices=("approximate",), **open_text, **shared),

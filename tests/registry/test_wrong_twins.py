@@ -38,7 +38,8 @@ def coupled(method: Any, first: Any = ROWS, second: Any = MORE) -> Coupled:
 
 def test_a_right_method_passes() -> None:
     found = coupled(lambda counts: histogram(counts, ONCE, ONCE.event))
-    assert (found.findings, found.loss_share, found.claimed_share) == ((), 1, 1)
+    assert not found.findings
+    assert found.loss_share == found.claimed_share == 1
 
 
 def test_half_of_the_sensitivity_is_found() -> None:
