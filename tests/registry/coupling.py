@@ -62,7 +62,8 @@ class Coupled:
 
 def run(method: Callable[[], Result], recorder: Recorder) -> Outcome:
     """Run a method under a recorder."""
-    event, tables, refusal = None, {}, None
+    event, refusal = None, None
+    tables: dict[str, Any] = {}
     with patched(recorder):
         try:
             event, tables = method()
@@ -121,7 +122,7 @@ def changes(
     """The losses of coupled calls, and the claims that they break."""
     found: list[tuple[tuple[Event, ...], str | None]] = []
     joined: dict[str, list[tuple[Call, Call]]] = {}
-    paid = Counter[Any]() if charged is None else flatten(charged)
+    paid: Counter[Any] = Counter() if charged is None else flatten(charged)
     made = Counter(ours.name for ours, _ in pairs)
     for place, (ours, theirs) in enumerate(pairs):
         if ours.patch.joined is not None:

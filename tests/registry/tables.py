@@ -165,7 +165,7 @@ def _integer(kind: pa.DataType) -> pa.DataType:
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def _ticks(cell: Any, kind: pa.DataType) -> int | None:
+def _ticks(cell: Any, kind: pa.DataType) -> Any:
     """A date, or the stored number itself, as the number that an Arrow type stores."""
     if cell is None or isinstance(cell, int):
         return cell
