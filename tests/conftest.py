@@ -103,6 +103,20 @@ def _turn(nodeid: str) -> int:
     return turns.index(own) if own in turns else len(turns)
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print which cells of the registry were covered: in full with -v, else the figures alone."""
+    reports = [one for kind in ("passed", "failed") for one in terminalreporter.getreports(kind)]
+    told = [what for one in reports for name, what in one.user_properties if name == "registry"]
+    if not told:
+        return
+    from .registry.coverage import lines
+
+    covered = list(lines(told))
+    terminalreporter.section("cells of the registry: method, unit, relation, engine")
+    for line in covered if terminalreporter.verbosity > 0 else covered[-1:]:
+        terminalreporter.line(line)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """Run tests whose names tell of a server on one worker, so that there is one of each.

@@ -1,0 +1,159 @@
+"""The cells method x unit x relation x price x engine, and how the runs of a pair are coupled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import sfumato as sf
+from sfumato.errors import SfumatoError
+from sfumato.ledger.memory import memory_ledger
+from sfumato.privacy.filters import Budget
+from sfumato.query.sql.tables import PrivateRows
+from sfumato.vault.config import OWNER
+from sfumato.vault.datastore import HERE, DataStore, Location
+from sfumato.vault.folder import AnswerIndex
+from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.private import Private
+from sfumato.vault.session import Session
+
+from .coupling import Coupled, Result, couple
+from .methods import METHODS, PRICES, Method, Source
+from .tables import Layout, Pair, Relation
+
+if TYPE_CHECKING:
+    from sfumato.privacy.events import Event
+
+Opener = Callable[[pa.Table, sf.Schema], Any]
+"""Opens an Arrow table as an `sf.Table` of one engine."""
+
+RELATIONS = (Relation.ADD_REMOVE, Relation.REPLACE_ONE)
+EXTREME_ROWS = 16
+"""A person may have so many rows where cells are extreme, so that all of them count."""
+_BUDGET = {"epsilon": 50, "delta": "0.001"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method under one unit, relation and price."""
+
+    method: Method
+    unit: str
+    relation: Relation
+    price: str
+
+    @property
+    def title(self) -> str:
+        relation = "add" if self.relation is Relation.ADD_REMOVE else "replace"
+        return f"{self.method.title}, {self.unit}, {relation}, {self.price}"
+
+    def declared(self, rows: int | None = None) -> Any:
+        """The privacy unit."""
+        return self.method.form.unit(self.unit, self.relation, rows)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A cell that planning refuses from public facts, whatever the rows are."""
+
+    code: str
+
+
+def cells() -> Iterator[Cell]:
+    """All cells: every method under every unit of its form, both relations, every price."""
+    for method in METHODS:
+        for unit in method.form.units:
+            for relation in RELATIONS if unit != "node" else RELATIONS[:1]:
+                for price in method.prices:
+                    yield Cell(method, unit, relation, price)
+
+
+def open_here(table: pa.Table, schema: sf.Schema) -> Any:
+    """Open a table in DuckDB, as people give it."""
+    return sf.read(table, schema, strict=False)
+
+
+def _same(held: Any) -> Any:
+    return held
+
+
+@contextmanager
+def protected(
+    cell: Cell, unit: Any, tables: Mapping[str, pa.Table], opener: Opener
+) -> Iterator[Source]:
+    """The tables of one side under one budget, as `sf.protect` puts a single table."""
+    schemas = cell.method.form.declared(unit)
+    first = schemas[0].table
+    ledger = memory_ledger()
+    budget = Budget.for_epsilon_delta(**_BUDGET, maximum=Fraction(50))
+    ledger.open_account(first, budget=budget)
+    with ExitStack() as stack:
+        catalogue, places = {}, {}
+        for schema in schemas:
+            ledger.attach(schema.table, account=first)
+            held = stack.enter_context(closing(opener(tables[schema.table], schema)))
+            catalogue[schema.table] = PrivateRows(schema, schema.unit, first)
+            places[schema.table] = Location(HERE, partial(_same, held), schema.unit)
+        session = Session(
+            catalogue, DataStore(places), Gatekeeper(ledger, AnswerIndex()), Fraction(50)
+        )
+        private = Private(session, lambda _: Asker(OWNER, (first,)), first)
+        yield Source(private, tables, unit, ledger)
+
+
+def check_charged(source: Source, event: Event) -> None:
+    """The ledger holds this event, and nothing else: what losses are compared with was charged."""
+    account = source.ledger.account(source.private._dataset)
+    assert account.spent == account.budget.charge(event), "the ledger holds another charge"
+
+
+def refusal(cell: Cell, unit: Any, layout: Layout | None = None) -> Refused | None:
+    """Whether a cell is refused whatever the rows are: so for tables without a row.
+
+    Planning refuses units and prices; opening a table refuses physical types.
+    """
+    form = cell.method.form
+    types = {} if layout is None else layout.types(form)
+    tables = {name: form.table(name, [], types) for name in form.rows}
+    try:
+        with protected(cell, unit, tables, open_here) as source:
+            cell.method.prepare(source, PRICES[cell.price])
+    except SfumatoError as error:
+        return Refused(error.code)
+    return None
+
+
+def run_pair(
+    cell: Cell, pair: Pair, opener: Opener = open_here, *, rows: int | None = None, seed: int = 1
+) -> Coupled:
+    """Couple the two runs of a pair of neighbours."""
+    unit = cell.declared(rows)
+
+    def side(tables: Mapping[str, pa.Table]) -> Callable[[], Result]:
+        def run() -> Result:
+            with protected(cell, unit, tables, opener) as source:
+                prepared = cell.method.prepare(source, PRICES[cell.price])
+                event, tables_released = cell.method.answer(source, prepared)
+                check_charged(source, event)
+                return event, tables_released
+
+        return run
+
+    return couple(side(pair.first), side(pair.second), cell.relation, seed=seed)
+
+
+def pairs(cell: Cell) -> list[Pair]:
+    """The neighbours of a cell."""
+    return list(cell.method.form.pairs(cell.unit, cell.relation))
+
+
+def extreme_pairs(cell: Cell, layout: Layout, *, one_by_one: bool = False) -> list[Pair]:
+    """The neighbours of a cell that hold extreme cells."""
+    form = cell.method.form
+    return list(form.extreme_pairs(cell.unit, cell.relation, layout, one_by_one=one_by_one))

@@ -1,0 +1,49 @@
+"""The same pairs from PostgreSQL and Spark: a slice of every family, all of them in `slow`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .cells import Cell, cells, pairs
+from .tables import Relation
+
+if TYPE_CHECKING:
+    from .cells import Opener
+    from .conftest import Check
+
+SLICE = ("query COUNT", "publish histogram", "publish items", "publish visits",
+         "publish triangles", "learn linear", "synthesize independent")  # fmt: skip
+ALL = [cell for cell in cells()
+       if cell.method.family not in ("run", "stream") and cell.price == cell.method.prices[0]
+       and cell.unit == cell.method.form.units[-1]
+       and len(cell.method.form.schemas) == 1]  # fmt: skip
+FEW = [cell for cell in ALL
+       if cell.method.title in SLICE and cell.relation is Relation.ADD_REMOVE]  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", FEW, ids=lambda cell: cell.title)
+def test_neighbours_are_hidden_by_postgres(cell: Cell, check: Check, open_postgres: Opener) -> None:
+    check(cell, lambda: pairs(cell)[:1], what="coupled", opener=open_postgres, engine="postgres")
+
+
+@pytest.mark.parametrize("cell", FEW[:3], ids=lambda cell: cell.title)
+def test_neighbours_are_hidden_by_spark(cell: Cell, check: Check, open_spark: Opener) -> None:
+    check(cell, lambda: pairs(cell)[:1], what="coupled", opener=open_spark, engine="spark")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ALL, ids=lambda cell: cell.title)
+def test_neighbours_are_hidden_by_postgres_in_all(
+    cell: Cell, check: Check, open_postgres: Opener
+) -> None:
+    check(cell, lambda: pairs(cell), what="coupled", opener=open_postgres, engine="postgres")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ALL, ids=lambda cell: cell.title)
+def test_neighbours_are_hidden_by_spark_in_all(
+    cell: Cell, check: Check, open_spark: Opener
+) -> None:
+    check(cell, lambda: pairs(cell), what="coupled", opener=open_spark, engine="spark")

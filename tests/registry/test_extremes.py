@@ -1,0 +1,46 @@
+"""One person with legal but extreme cells: the same outcome, calls and claims as without them.
+
+Each method is given, by turns, the physical types that a declared kind may be stored in; `slow` has
+all of them, and every extreme row by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .cells import EXTREME_ROWS, Cell, cells, extreme_pairs
+from .tables import LAYOUTS, Layout, Relation
+
+if TYPE_CHECKING:
+    from .conftest import Check
+
+ADDED = [cell for cell in cells()
+         if cell.price == cell.method.prices[0] and cell.method.family != "run"]  # fmt: skip
+BY_PERSON = {cell.method.title: cell for cell in ADDED
+             if cell.unit == cell.method.form.units[-1]
+             and cell.relation is Relation.ADD_REMOVE}  # fmt: skip
+
+
+def rows_of(cell: Cell) -> int | None:
+    """How many rows of a person count, so that every extreme row does."""
+    return EXTREME_ROWS if cell.unit == "person" else None
+
+
+@pytest.mark.parametrize("title", BY_PERSON)
+def test_extreme_cells_decide_nothing(title: str, check: Check) -> None:
+    cell, turn = BY_PERSON[title], list(BY_PERSON).index(title)
+    turns = [LAYOUTS[0], LAYOUTS[1 + turn % (len(LAYOUTS) - 1)]]
+    for layout in turns[1:] if cell.method.slow else turns:
+        check(cell, lambda layout=layout: extreme_pairs(cell, layout)[:3],
+              what=layout.name, layout=layout, rows=rows_of(cell))  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+@pytest.mark.parametrize("cell", ADDED, ids=lambda cell: cell.title)
+def test_no_extreme_cell_decides_anything(cell: Cell, layout: Layout, check: Check) -> None:
+    one_by_one = cell.unit == "row"
+    check(cell, lambda: extreme_pairs(cell, layout, one_by_one=one_by_one),
+          what=layout.name, layout=layout, rows=rows_of(cell))  # fmt: skip
