@@ -74,6 +74,18 @@ ELSEWHERE = {
 
 
 OUT_OF_REACH = {
+    **dict.fromkeys(
+        ("groups_not_permitted", "answer_too_large", "store_full", "vault_full"),
+        "limits bind principals, and vaults that are nearly full: tests/unit/vault/test_limits.py",
+    ),
+    **dict.fromkeys(
+        ("program_not_approved", "rehearsals_too_many"),
+        "commands run as the owner: tests/unit/vault/test_programs.py",
+    ),
+    **dict.fromkeys(
+        ("program_unknown", "approval_needless"),
+        "sfumato program is tested by itself: tests/end/test_people_commands.py",
+    ),
     "anonymize_owner_only": "commands submit as the owner: tests/unit/vault/jobs",
     **dict.fromkeys(
         ("release_file_unknown", "release_not_paid", "reader_unknown"),

@@ -164,7 +164,8 @@ class Private(Questions):
         `blocks` says how many there are, `people` how many people everybody may know there are, by
         which they are chosen; with `repeats` everybody is in so many blocks. `ranges` are "tight",
         as declared, "loose" or "helper", which is then a function of the program. `columns` are
-        those that it sees, `seconds` what one block may take: the answer waits for all.
+        those that it sees, `seconds` what one block may take: the answer waits for all. The
+        `language` is "python" or "starlark", by the ending of a file where it is not given.
         """
         planned = self._program(program, function, output, epsilon, asked)
         found: ProgramAnswer = self.answer(FAMILIES["run"], planned, request_id=request_id)

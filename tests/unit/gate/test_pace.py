@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -13,6 +14,11 @@ from sfumato.gate.callers import Caller
 from sfumato.gate.pace import Buckets, FairWorkers, Paces, ReportPaces
 from sfumato.gate.problems import RequestError
 from sfumato.gate.settings import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+T = TypeVar("T")
 
 ALICE, BOB = Caller("alice", "aaaaaaaa"), Caller("bob", "bbbbbbbb")
 
@@ -107,6 +113,12 @@ class Crowd:
         return [getattr(one, "code", type(one).__name__) for one in ended if one is not None]
 
 
+def run_alone(scene: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a thread of its own: tests of pages leave a loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, scene).result()
+
+
 def test_peers_take_turns_and_known_callers_go_first() -> None:
     async def scene() -> list[str]:
         crowd = Crowd()
@@ -118,7 +130,7 @@ def test_peers_take_turns_and_known_callers_go_first() -> None:
         assert await crowd.finish() == []
         return crowd.begun
 
-    assert asyncio.run(scene()) == ["a", "owner", "a", "b", "c", "a", "a"]
+    assert run_alone(scene()) == ["a", "owner", "a", "b", "c", "a", "a"]
 
 
 def test_one_peer_takes_few_places_and_a_newcomer_gets_one_of_them() -> None:
@@ -131,7 +143,7 @@ def test_one_peer_takes_few_places_and_a_newcomer_gets_one_of_them() -> None:
         await crowd.ask("owner", is_known=True)
         return await crowd.finish(), crowd.begun
 
-    refused, begun = asyncio.run(scene())
+    refused, begun = run_alone(scene())
     assert set(refused) == {"queue_full"}
     assert {"newcomer", "owner"} <= set(begun[:20])
     assert len(begun) == 1 + 64 + 1
@@ -146,7 +158,7 @@ def test_places_of_many_peers_are_not_taken_from_each_other() -> None:
         await crowd.ask("owner", is_known=True)
         return await crowd.finish(), crowd.begun
 
-    refused, begun = asyncio.run(scene())
+    refused, begun = run_alone(scene())
     assert refused == ["queue_full"]
     assert begun[1] == "owner"
 
@@ -160,7 +172,7 @@ def test_a_request_that_is_given_up_gives_its_turn_to_another() -> None:
         assert await crowd.finish() == ["CancelledError"]
         return crowd.begun
 
-    assert asyncio.run(scene()) == ["a", "c"]
+    assert run_alone(scene()) == ["a", "c"]
 
 
 def test_reports_are_counted_by_address_and_round() -> None:
