@@ -52,6 +52,14 @@ _MEMORY, _ROOM = Path("/dev/shm"), 6 << 30
 """A file system in memory, and how much room must be in it: a run of all tests leaves a tenth."""
 
 
+# Programs run one at a time on an installation: on two workers these would wait for each other.
+_OF_THE_SANDBOX = (
+    *("tests/unit/sandbox/", "tests/unit/cli/test_sandbox", "tests/contract/programs/"),
+    *("tests/end/test_program", "gate/test_programs_door", "console/test_code_page"),
+    *("[docs/guide/run.md", "[docs/guide/sandbox.md"),
+)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     # A shell lets what it starts in the background ignore Ctrl-C, which tests send to commands.
@@ -93,12 +101,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _server(nodeid: str) -> str | None:
+    """The chain of tests, if any, that one worker runs: those of a server, or of the sandbox."""
+    if any(part in nodeid for part in _OF_THE_SANDBOX):
+        return "programs"
     return next((server for server in _SERVERS if server in nodeid.lower()), None)
 
 
 def _turn(nodeid: str) -> int:
     """Servers first: their tests are one long chain each."""
-    turns = [*_SERVERS, *_LONGEST_FIRST]
+    turns = [*_SERVERS, "programs", *_LONGEST_FIRST]
     own = _server(nodeid) or nodeid.split("/")[1]
     return turns.index(own) if own in turns else len(turns)
 
