@@ -54,7 +54,7 @@ _MEMORY, _ROOM = Path("/dev/shm"), 6 << 30
 
 # Programs run one at a time on an installation: on two workers these would wait for each other.
 _OF_THE_SANDBOX = (
-    *("tests/unit/sandbox/", "tests/unit/cli/test_sandbox", "tests/contract/programs/"),
+    *("tests/unit/sandbox/", "tests/unit/cli/test_sandbox"),
     *("tests/end/test_program", "gate/test_programs_door", "console/test_code_page"),
     *("[docs/guide/run.md", "[docs/guide/sandbox.md"),
 )
@@ -102,9 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _server(nodeid: str) -> str | None:
     """The chain of tests, if any, that one worker runs: those of a server, or of the sandbox."""
-    if any(part in nodeid for part in _OF_THE_SANDBOX):
-        return "programs"
-    return next((server for server in _SERVERS if server in nodeid.lower()), None)
+    in_sandbox = "programs" if any(part in nodeid for part in _OF_THE_SANDBOX) else None
+    return next((server for server in _SERVERS if server in nodeid.lower()), in_sandbox)
 
 
 def _turn(nodeid: str) -> int:
