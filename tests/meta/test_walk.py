@@ -65,7 +65,7 @@ def test_a_question_crosses_few_files(tmp_path: Path) -> None:
     Before there were rooms it was 85, with them 59; bars of shares, what is left in words and the
     check of types came since, who asks and what they may, consent, plans that are kept and how
     DuckDB is called, what a family is, and flights whose draws are kept, a file each. Limits came
-    last: who asks, how large an answer is, what is in store, heavy work, large answers; and how texts
+    last: who asks, how large an answer is, what is in store, heavy work, large answers; how texts
     are cut.
     """
     command = [sys.executable, "-c", SCRIPT]
