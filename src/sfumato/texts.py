@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -115,8 +116,10 @@ def without_places(words: str) -> str:
 
 def _last_name(found: re.Match[str]) -> str:
     path = PurePosixPath(found[0])
-    is_ours = len(path.parts) > 1 and Path(*path.parts[:2]).exists()
-    return path.name if is_ours else found[0]
+    with suppress(OSError):  # a caller's words may hold a name that is too long for any file
+        if len(path.parts) > 1 and Path(*path.parts[:2]).exists():
+            return path.name
+    return found[0]
 
 
 def _hidden(found: re.Match[str]) -> str:

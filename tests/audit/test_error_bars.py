@@ -15,6 +15,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.ledger.receipt import Receipt, Stage
+from sfumato.method import AnswerLimit
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -127,6 +128,26 @@ def test_E_bars_of_groups_that_passed_a_threshold_hold(unit: str) -> None:
         for column, truth in truths(group).items():
             if column in answer.table.column_names:
                 assert misses(answer, column, truth)[mine].mean() <= 0.05 + room, len(group)
+
+
+def test_E_bars_hold_among_observed_groups_that_a_limit_has_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a thousand groups alike the five of the largest noisy counts are shown, ten times."""
+    limit = AnswerLimit(groups=5, bytes=1 << 30)
+    monkeypatch.setattr("sfumato.vault.limits.VaultLimits.of_answer", lambda *_: limit)
+    key = sf.Column("k", sf.Kind.TEXT, nullable=False)
+    names = pa.array([f"k{one}" for one in range(COPIES)])
+    missed: list[bool] = []
+    for seed in range(10):
+        seed_draws(monkeypatch, seed)
+        private = protected([np.full(200, 50)], key, names, sf.Rows())
+        answer = private.query(
+            "SELECT k, COUNT(*) AS n FROM t GROUP BY k", epsilon="0.5", delta="0.2"
+        )
+        assert answer.table.num_rows == 5
+        missed += misses(answer, "n", 200.0).tolist()
+    assert np.mean(missed) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / len(missed))
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1"])

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ("Sign in at /console/sign-in or ask POST /v1/query.", None),
         ("Open https://example.org/tmp/x, or postgresql://host/tmp/x#t.", None),
         ("1/2 of 3/4, a/b and ./tmp/x", None),
+        (f"No table '/{'a' * 300}', nor /{'b' * 300}.", None),
         ("'/' stays, and '/no-such-folder-here/x' too", None),
     ],
 )

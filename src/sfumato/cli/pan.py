@@ -45,7 +45,7 @@ _Sample = Annotated[
     int | None, option("N", "new: how many people have a place; 100,000 where there are as many.")
 ]
 _Resume = Annotated[
-    bool, option(None, "update: the same tables again, of which the rest is taken in.", "--resume")
+    bool, option(None, "update: finish one that was stopped, given its tables again.", "--resume")
 ]
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.engines.base import column, everything
-from sfumato.engines.files.cells import conform, longest, shortened
+from sfumato.engines.files.cells import conform, longest
 from sfumato.engines.files.endings import is_pattern, parquet_paths, partition_columns
 from sfumato.engines.files.parquet import parquet_files, rows_of, schema_told
 from sfumato.engines.kinds import chosen_kinds, is_text, kinds_of
@@ -69,8 +69,7 @@ def view_parquet(
         return
     chosen = chosen_kinds(kinds_of(schema_told(files[0])), kinds)
     rows = rows_of(files, batch_rows=_FEW)
-    rows = shortened(rows, chosen) if short_texts else rows
-    engine.load(conform(rows, chosen, strict=False), chosen)
+    engine.load(conform(rows, chosen, strict=False, short_texts=short_texts), chosen)
 
 
 def check_partitions(files: Sequence[RegularFile]) -> None:

@@ -328,9 +328,8 @@ def _copy_table(
     table = arrow_table(source)
     check_names(table.schema.names)
     chosen = chosen_kinds(kinds_of(table.schema), kinds)
-    rows = table.to_batches()
-    rows = shortened(rows, chosen) if short_texts else rows
-    engine.load(conform(rows, chosen, strict=strict), chosen)
+    rows = conform(table.to_batches(), chosen, strict=strict, short_texts=short_texts)
+    engine.load(rows, chosen)
 
 
 def files_of(source: str) -> tuple[RegularFile, ...]:

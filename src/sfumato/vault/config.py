@@ -39,10 +39,8 @@ OWNER = "owner"
 
 _FORMAT = 1
 _MOST_MEBIBYTES = 4
-_KEYS = (
-    *("format", "snapshot", "tick_milliseconds", "deadline_seconds", "max_epsilon"),
-    *("sandbox", "sandbox_workers"),
-)
+_KEYS = ("format", "snapshot", "tick_milliseconds", "deadline_seconds", "max_epsilon",
+         "sandbox", "sandbox_workers")  # fmt: skip
 _TABLES = ("ledger", "limits", "populations", "datasets", "principals")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
@@ -239,6 +237,7 @@ class _Parser(LimitsParser):
             self._most = positive(document.get("max_epsilon", EPSILON_MAXIMUM), "max_epsilon")
         with self._at(("sandbox",)):
             sandbox = checked_choice(self._typed(document.get("sandbox", ""), str, ("sandbox",)))
+        deadline = self._count(document, "deadline_seconds", default=0)
         budgets = {
             name: self._budget(raw, ("populations", name))
             for name, raw in self._named(document, "populations", ()).items()
@@ -249,7 +248,7 @@ class _Parser(LimitsParser):
             head=self._folder / self._need(ledger, "head", str, ("ledger",)),
             snapshot=self._count(document, "snapshot", default=1),
             tick_seconds=self._count(document, "tick_milliseconds", default=0) / 1000,
-            deadline_seconds=self._deadline(document),
+            deadline_seconds=deadline if "deadline_seconds" in document else None,
             max_epsilon=self._most,
             sandbox=sandbox,
             sandbox_workers=max(self._count(document, "sandbox_workers", default=1), 1),
@@ -261,10 +260,6 @@ class _Parser(LimitsParser):
             },
             limits=self._limits(document.get("limits", {})),
         )
-
-    def _deadline(self, document: dict[str, object]) -> float | None:
-        key = "deadline_seconds"
-        return self._count(document, key, default=0) if key in document else None
 
     def _named(
         self, table: dict[str, object], key: str, place: Place

@@ -238,18 +238,10 @@ class Session:
         """What may be known by whoever asks."""
         usual, asker = partial(self._usual, asker_of), asker_of(())
         return Facts(
-            self._seen(asker.rights),
-            dataset,
-            self.maximum,
-            usual,
-            self.store.check,
-            asker_of,
-            rights=asker.rights,
-            sandbox=self.sandbox,
-            sandbox_workers=self.sandbox_workers,
-            limit=self.gatekeeper.limits.of_answer(asker),
-            programs=self.rules_for(asker.rights),
-        )
+            self._seen(asker.rights), dataset, self.maximum, usual, self.store.check, asker_of,
+            asker.rights, self.sandbox, self.sandbox_workers,
+            limit=self.gatekeeper.limits.of_answer(asker), programs=self.rules_for(asker.rights),
+        )  # fmt: skip
 
     def _seen(self, rights: Principal | None) -> Catalogue:
         """The data sets that exist for somebody: those about nobody, and those they may ask."""

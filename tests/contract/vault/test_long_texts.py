@@ -191,3 +191,18 @@ def test_a_frame_of_more_text_than_arrow_can_address_is_read() -> None:
         longest = exp.select(exp.Max(this=exp.Length(this=exp.column("c"))).as_("n"))
         assert engine.run(longest.from_(engine.table))["n"].to_pylist() == [1001]
     assert code_of(open_source, "missing.parquet") == "source_missing"
+
+
+def test_a_cell_that_is_not_utf8_leaves_no_other_text_long(tmp_path: Path) -> None:
+    """One such cell makes bytes of its column; the texts of others are cut all the same."""
+    cells = pa.array([b"\xff", b"x" * 5000, "ä".encode() * 5000], pa.binary())
+    pq.write_table(pa.table({"c": cells.view(pa.string())}), tmp_path / "t.parquet")
+    opened = open_source(
+        tmp_path / "t.parquet",
+        kinds={"c": sf.Column("c", sf.Kind.TEXT)},
+        strict=False,
+        short_texts=True,
+    )
+    with closing(opened) as engine:
+        read = engine.run(everything(engine.table))["c"].to_pylist()
+    assert read == [None, "x" * 1001, "ä" * 1001]

@@ -10,6 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import PolicyError, SfumatoError
+from sfumato.method import AnswerLimit
 from sfumato.testing.servers import Client, served
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.limits import MEBIBYTE, PrincipalLimits, VaultLimits
@@ -237,6 +238,18 @@ def test_observed_groups_are_shown_up_to_a_public_cap(folder: Path, vault: Vault
     assert shown.table.num_rows == 7
     assert "at most 7 are shown" in " ".join(shown.to_json()["notes"])
     assert "at most 7 are shown" in " ".join(ana.explain(TOWNS, **cost).notes)
+
+
+def test_observed_texts_of_a_long_declared_length_stay_within_the_bytes_of_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer_limit = AnswerLimit(groups=100_000, bytes=MEBIBYTE)
+    monkeypatch.setattr(VaultLimits, "of_answer", lambda *_: answer_limit)
+    town = sf.Column("town", sf.Kind.TEXT, length=60_000, nullable=False)
+    rows = [{"town": letter * 60_000} for letter in "abcdefghijklmnopqrstuvwx" for _ in range(60)]
+    private = sf.protect(rows, sf.Schema("people", (town,)), unit=sf.Rows(), epsilon=5, delta="0.1")
+    answer = private.query(TOWNS, epsilon=4, delta="0.05")
+    assert 0 < answer.table.nbytes <= MEBIBYTE
 
 
 def test_a_question_has_a_deadline_unless_its_owner_says_otherwise(

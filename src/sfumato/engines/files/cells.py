@@ -86,13 +86,23 @@ class _Reading:
 
 
 def conform(
-    batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Asked], *, strict: bool = True
+    batches: Iterable[pa.RecordBatch],
+    kinds: Mapping[str, Asked],
+    *,
+    strict: bool = True,
+    short_texts: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Turn every batch into the stored types of what is asked.
 
     The first cell that is not of its kind is refused or, where that is not `strict`, every one
-    becomes NULL.
+    becomes NULL. With `short_texts`, texts are cut as by `shortened`.
     """
+    if short_texts:
+        # Before: a conversion fails where the texts of a batch have 2 GiB. After: bytes are texts
+        # only then, and one cell that is not UTF-8 makes bytes of its whole column.
+        made = conform(shortened(batches, kinds), kinds, strict=strict)
+        yield from shortened(made, kinds)
+        return
     schema = stored_schema(kinds)
     rows_before = 0
     for batch in batches:

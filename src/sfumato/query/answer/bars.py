@@ -81,12 +81,15 @@ def chosen_by_noise(plan: Plan) -> bool:
     return any(found.name in measures for one in asked for found in one.find_all(exp.Column))
 
 
-def beta_of_rows(plan: Plan, rows: int) -> float:
-    """How often a bar may fail, so that 95 % of bars hold among so many rows, chosen or not."""
-    return BETA / max(rows, 1) if chosen_by_noise(plan) else BETA
+def beta_of_rows(plan: Plan, rows: int, *, is_cut: bool = False) -> float:
+    """How often a bar may fail, so that 95 % of bars hold among so many rows, chosen or not.
+
+    `is_cut` says that a limit has left out rows of small noisy counts: that is a choice too.
+    """
+    return BETA / max(rows, 1) if is_cut or chosen_by_noise(plan) else BETA
 
 
-def joint_betas(plan: Plan, rows: int) -> Iterator[tuple[str, float]]:
+def joint_betas(plan: Plan, rows: int, *, is_cut: bool = False) -> Iterator[tuple[str, float]]:
     """By how much margins may be passed so that all figures of an output hold together.
 
     Every output counts as made of as many figures as the one with the most.
@@ -100,7 +103,7 @@ def joint_betas(plan: Plan, rows: int) -> Iterator[tuple[str, float]]:
         default=0,
     )
     if most:
-        yield _JOINT, beta_of_rows(plan, rows) / most
+        yield _JOINT, beta_of_rows(plan, rows, is_cut=is_cut) / most
         yield _ALL, BETA / most / max(rows, 1)
 
 

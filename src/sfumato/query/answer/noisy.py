@@ -6,7 +6,7 @@ Decision 0095.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,12 +39,14 @@ if TYPE_CHECKING:
 class NoisyLevel:
     """What a level may show: its groups and their noisy statistics.
 
-    `consistent` has the counts and sums whose totals equal the sums of their parts.
+    `consistent` has the counts and sums whose totals equal the sums of their parts. `released` is
+    how many groups those shown were chosen among: more, where a limit cut off small noisy counts.
     """
 
     groups: LevelGroups
     noisy: Mapping[Statistic, NoisyStatistic]
     consistent: Mapping[Statistic, NoisyStatistic]
+    released: int
 
 
 def release(
@@ -83,9 +85,10 @@ def _release_level(
     noisy: dict[Statistic, NoisyStatistic] = {}
     if level.declared:
         groups = all_groups(level)
+        released = groups.count
     else:
         found = _passing(allocation, exact, level, entropy, observed_cap)
-        groups, noisy[allocation.carrier] = found
+        groups, noisy[allocation.carrier], released = found
     for one, mechanism in allocation.at(level).items():
         if one in noisy:
             continue
@@ -100,7 +103,7 @@ def _release_level(
             values = add(steps, np.full_like(steps, fine // 2)) // fine
             margin = partial(allocation.bound, level, one)
             noisy[one] = NoisyStatistic(values, allocation.variance(level, one), margin)
-    return NoisyLevel(groups, noisy, {})
+    return NoisyLevel(groups, noisy, {}, released)
 
 
 def _passing(
@@ -109,8 +112,8 @@ def _passing(
     level: Level,
     entropy: Entropy,
     observed_cap: int | None,
-) -> tuple[LevelGroups, NoisyStatistic]:
-    """The observed groups whose noisy count passes the threshold, and that count.
+) -> tuple[LevelGroups, NoisyStatistic, int]:
+    """The observed groups whose noisy count passes the threshold, that count, how many passed.
 
     Where more pass than may be shown, those of the largest noisy counts are: a choice among what
     is released already, which costs nothing.
@@ -126,9 +129,8 @@ def _passing(
     codes = tuple(column[places] for column in found.codes)
     groups = LevelGroups(level, found.sizes, codes, len(places))
     margin = partial(_passed_margin, allocation, level, noisy_counts)
-    return groups, NoisyStatistic(
-        noisy_counts, allocation.variance(level, allocation.carrier), margin
-    )
+    variance = allocation.variance(level, allocation.carrier)
+    return groups, NoisyStatistic(noisy_counts, variance, margin), len(passed.places)
 
 
 def _passed_margin(
@@ -162,10 +164,7 @@ def _made_consistent(allocation: Allocation, levels: list[NoisyLevel]) -> list[N
         if isinstance(statistic, Count | Total):
             for number, noisy in _adjusted(statistic, dense, allocation).items():
                 changed[number][statistic] = noisy
-    return [
-        NoisyLevel(one.groups, one.noisy, changed.get(one.groups.level.number, {}))
-        for one in levels
-    ]
+    return [replace(one, consistent=changed.get(one.groups.level.number, {})) for one in levels]
 
 
 def _adjusted(

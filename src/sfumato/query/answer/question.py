@@ -225,12 +225,14 @@ class Question:
         engine, source = located(self.plan, datasets)
         cap = observed_cap(self.plan, self.allocation.levels, self.limit)
         axes, levels = release(self.plan, self.allocation, engine, source, entropy, cap)
-        rows = sum(one.groups.count for one in levels)
-        beta = beta_of_rows(self.plan, rows)
+        # Bars hold for all groups that a limit chose among, and so for those that are shown.
+        rows = sum(one.released for one in levels)
+        is_cut = any(one.released > one.groups.count for one in levels)
+        beta = beta_of_rows(self.plan, rows, is_cut=is_cut)
         made = [(one.groups, self._estimates(one, beta)) for one in levels]
         wider = {
             name: [self._estimates(one, joint) for one in levels]
-            for name, joint in joint_betas(self.plan, rows)
+            for name, joint in joint_betas(self.plan, rows, is_cut=is_cut)
         }
         noisy = noisy_table(self.plan, axes, made, wider)
         table, errors = finished(self.plan, noisy, self.open_table)

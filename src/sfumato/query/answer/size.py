@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from sfumato.counting.axes import Listed
 from sfumato.method import AnswerSize
-from sfumato.schema.column import Kind
+from sfumato.schema.column import USUAL_LENGTH, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _NUMBER = 8
 _ERRORS = 2 * 25 + 8
 """The sd and the bound of a figure as JSON numbers, and its row among those that are too noisy."""
-_LONGEST_TEXT = 4 * 1000
-"""Bytes of a text of 1,000 characters, to which texts without a declared length are cut."""
+_CHARACTER = 4
+"""Bytes of a character in UTF-8, at most."""
 
 
 def answer_size(plan: Plan, levels: Sequence[Level], limit: AnswerLimit | None) -> AnswerSize:
@@ -72,4 +72,4 @@ def _text_bytes(plan: Plan, key: Key) -> int:
     if isinstance(key.axis, Listed) and pa.types.is_string(key.axis.values.type):
         return int(pc.max(pc.binary_length(key.axis.values)).as_py() or 0)
     # An expression may join texts that the question spells out.
-    return _LONGEST_TEXT + len(plan.source.sql().encode())
+    return _CHARACTER * (key.length or USUAL_LENGTH) + len(plan.source.sql().encode())

@@ -52,13 +52,15 @@ class Key:
 
     With a declared `axis` the column holds what that axis codes (`Grid`: codes, `Listed`: values)
     and every one of its values is answered. Without one the values are observed, hence private, and
-    only those that pass a noisy threshold are answered.
+    only those that pass a noisy threshold are answered. `length` is how many characters a text has
+    at most.
     """
 
     column: str
     name: str
     kind: Kind
     axis: Axis | None
+    length: int | None = None
 
 
 @dataclass(frozen=True)

@@ -244,7 +244,7 @@ def planned_key(value: Typed, node: exp.Expr, column: str, name: str) -> Planned
     elif (bounds := _key_bounds(value)) is not None and (bounds.size or LIMIT + 1) <= LIMIT:
         axis = Grid(column, value.kind, bounds, value.nullable)
         tree = _with_missing(place(value, bounds), axis)
-    return PlannedKey(Key(column, name, value.kind, axis), tree, noisy)
+    return PlannedKey(Key(column, name, value.kind, axis, value.length), tree, noisy)
 
 
 def _unmoved(raw: exp.Expr, kind: Kind) -> exp.Expr:
