@@ -10,12 +10,10 @@ from tests.registry.methods import METHODS
 from tests.registry.tables import Relation
 
 from sfumato.counting import frequencies
-from sfumato.counting.contribution import COUNT
+from sfumato.counting.contribution import COUNT, bound
 
 if TYPE_CHECKING:
     import pytest
-
-bound = frequencies.bound
 
 
 def with_zero_counts(*positional: Any, **named: Any) -> exp.Query:
