@@ -16,10 +16,11 @@ from sfumato.errors import SfumatoError
 from sfumato.ledger.memory import memory_ledger
 from sfumato.privacy.filters import Budget
 from sfumato.query.sql.tables import PrivateRows
+from sfumato.vault.asker import Asker
 from sfumato.vault.config import OWNER
 from sfumato.vault.datastore import HERE, DataStore, Location
 from sfumato.vault.folder import AnswerIndex
-from sfumato.vault.gatekeeper import Asker, Gatekeeper
+from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.private import Private
 from sfumato.vault.session import Session
 

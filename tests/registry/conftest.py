@@ -43,13 +43,15 @@ def check(record_property: Callable[[str, object], None]) -> Check:
         if refused is not None:
             record_property(PROPERTY, {**facts, "refused": refused.code})
             return
-        found, count = [], 0
+        found, count, spent = [], 0, []
         for pair in pairs():
             for seed in seeds:
                 coupled = run_pair(cell, pair, opener, rows=rows, seed=seed)
                 count += 1
+                spent.append((float(coupled.claimed_share), float(coupled.loss_share)))
                 found += [f"{cell.title}, {pair.label}: {one}" for one in coupled.findings]
-        record_property(PROPERTY, {**facts, "pairs": count, "findings": len(found)})
+        told = {"pairs": count, "findings": len(found), "spent": spent}
+        record_property(PROPERTY, {**facts, **told})
         assert found == [], "\n".join(found)
 
     return run

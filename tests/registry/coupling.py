@@ -57,7 +57,12 @@ class Coupled:
     loss_share: Fraction = Fraction(0)
     """The loss of this pair as a part of what was charged."""
     claimed_share: Fraction = Fraction(0)
-    """What all calls cost by their own claims, as a part of what was charged."""
+    """What all calls cost by their own claims, as a part of what was charged.
+
+    Above 1 where calls share one price (steps of a stream, boxes of a level, blocks of a
+    partition), below 1 where one call holds several tables or a part is left unspent. What must
+    hold is that no pair loses more than was charged: `loss_share` is at most 1.
+    """
 
 
 def run(method: Callable[[], Result], recorder: Recorder) -> Outcome:
@@ -135,7 +140,9 @@ def changes(
             continue
         broken = change.broken
         if broken and change.reach:
-            # One call may hold several tables, each of which is paid for by itself.
+            # One call may hold several tables, each of which is paid for by itself. What is paid
+            # for is told by the charged event alone, so that no method can widen its own claim;
+            # the loss of the whole change is priced below in any case, with nothing let off.
             allowed = max(paid[ours.patch.claim(ours.mechanism)] // made[ours.name], 1)
             if relation is Neighbours.REPLACE_ONE and ours.patch.twice(ours.mechanism):
                 allowed *= 2

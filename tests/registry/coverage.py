@@ -19,6 +19,7 @@ def lines(cells: Iterable[Covered]) -> Iterator[str]:
     """The table method x unit x relation x engine, with pairs run or the refusal of planning."""
     found: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     totals: Counter[str] = Counter()
+    spent: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for cell in cells:
         place = f"{cell['unit']} {cell['relation']} {cell['engine']}"
         if cell.get("refused"):
@@ -29,10 +30,18 @@ def lines(cells: Iterable[Covered]) -> Iterator[str]:
             totals["pairs"] += cell["pairs"]
             totals["cells"] += 1
             totals["findings"] += cell["findings"]
+            spent[cell["method"]] += cell["spent"]
     for method in sorted(found):
         for place, counts in sorted(found[method].items()):
             told = ", ".join(_counted(what, many) for what, many in sorted(counts.items()))
             yield f"{method:34} {place:28} {told}"
+    for method, shares in sorted(spent.items()):
+        claims, losses = zip(*shares, strict=True)
+        if set(claims) != {1.0} or max(losses) < 1:
+            yield (
+                f"{method:34} of what is charged, calls claim {min(claims):.3f} to "
+                f"{max(claims):.3f}; the worst pair loses {max(losses):.3f}"
+            )
     figures = ", ".join(f"{many:,} {name}" for name, many in sorted(totals.items()))
     yield f"{len(found):,} ways to ask registered methods; {figures}"
 

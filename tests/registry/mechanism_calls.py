@@ -75,7 +75,12 @@ class Patch:
     """The output of the second run: the recorded one, for other positions of the same keys."""
     kept: Callable[[Any], Any] = deepcopy
     twice: Callable[[Any], bool] = lambda mechanism: False
-    """Whether it claims for somebody who comes or goes, so that a replacement moves it twice."""
+    """Whether it claims for somebody who comes or goes, so that a replacement moves it twice.
+
+    This lets off the claim of one call and nothing else: a replacement is a person who goes and one
+    who comes, and what both lose is compared with the charge as it is. A method that charged for
+    one of the two fails by its loss.
+    """
     joined: Callable[[Any, list[tuple[Any, Any, Any]]], Change] | None = None
     """For mechanisms of several calls under one price: the change of all calls together."""
     around: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda original: original
@@ -121,7 +126,10 @@ def _same_shape(first: Any, second: Any, output: Any, args: Any) -> Any:
 
 def _geometric(mechanism: Geometric, first: Any, second: Any, output: Any) -> Change:
     moves = [abs(one) for one in difference(first, second) if one]
-    # Entries have noise of their own, so that losses add up entry by entry.
+    # Entries have noise of their own, so that losses add up entry by entry. Sound: the density of
+    # the whole output is a product, |log ratio| <= sum of |move| / scale. As one event of the L1
+    # norm the same epsilon results, but rho = epsilon^2 / 2 of the sum: moves of several entries
+    # are independent draws, whose rho adds up as sum of (move / scale)^2 / 2 at most.
     events = [LaplaceNoise(scale=mechanism.scale, l1_sensitivity=Fraction(one)) for one in moves]
     reach = sum(moves) / mechanism.l1_sensitivity
     return Change(tuple(events), _exceeded("L1", sum(moves), mechanism.l1_sensitivity), reach)
@@ -148,7 +156,12 @@ def _scored(mechanism: Any, first: Any, second: Any, output: Any) -> Change:
     """A choice by scores, for each row of the last axis.
 
     All scores may be shifted by one number without any effect, so that the loss of a choice is the
-    rate times the spread of the changes, which is twice the sensitivity at most.
+    rate times the spread of the changes, which is twice the sensitivity at most. Sound for weights
+    exp(rate x score): with m = min move and M = max move, the chosen weight changes by a factor in
+    [e^(rate m), e^(rate M)] and the sum of weights too, so that |log ratio| <= rate (M - m).
+    Permute-and-flip and noisy maxima depend on differences of scores alone,
+    so they are rate (M - m)-private in the same way: shift all scores by m, then each rises by at
+    most M - m, which is the monotone case. `broken` still holds each score to the sensitivity.
     """
     events: list[Event] = []
     broken = None

@@ -7,7 +7,11 @@ registered and is not here fails `test_registry.py`: it has no neighbours to be 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,23 +20,28 @@ import pyarrow.compute as pc
 
 from sfumato.graph.synthesize import METHODS as GRAPHS
 from sfumato.mining.catalogue import KINDS as MODELS
-from sfumato.noise.entropy import SystemEntropy
 from sfumato.privacy.price import price
 from sfumato.programs.catalogue import HOW, RANGES
 from sfumato.publish.catalogue import KINDS as PUBLICATIONS
 from sfumato.publish.counters import Counters
 from sfumato.query.plan import Function
+from sfumato.release.in_use import SECRET
+from sfumato.release.release import Provenance, Release
+from sfumato.steward.secret import write_secret
 from sfumato.stream.catalogue import METHODS as STREAMS
+from sfumato.stream.norms import Participation
 from sfumato.synth.methods import METHOD_WORDS
 from sfumato.trajectory.synthesize import METHODS as PATHS
 from sfumato.vault.beginning import whole_stream
+from sfumato.vault.config import Config
 from sfumato.vault.families import FAMILIES
+from sfumato.vault.feeds.streams import StreamCells, StreamFeeds
 from sfumato.vault.twins import TWINS
 
 from . import forms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from .coupling import Result
     from .tables import Form
@@ -324,26 +333,54 @@ def _streams() -> list[Method]:
     ]
 
 
+@dataclass(frozen=True)
+class _CountedFeed(Counters):
+    """A feed whose noise is drawn onto its counts: the same sum as noise that is kept for later."""
+
+    counts: tuple[int, ...] = ()
+
+    def run(self, datasets: Any, entropy: Any) -> Release:
+        del datasets
+        noisy = self.noise.steps(np.array(self.counts), entropy)
+        tables = {"blocks": pa.table({"rows": pa.array(noisy.tolist())})}
+        return Release(tables, self.guarantee, Provenance(self.name, self.parameters, ""), {})
+
+
 def _feed() -> Method:
-    """The counters of a continual feed, whose noise is drawn before its rows are counted."""
+    """A continual feed: what each of its steps counts is reserved as in a vault, in order."""
     days = tuple(
         (day, day) for day in (dt.date(2020, 1, 1) + dt.timedelta(one) for one in range(16))
     )
 
-    def prepare(source: Source, cost: Mapping[str, Any]) -> Counters:
-        return Counters("daily", "people", "d", days, source.unit, price(**cost))
+    def prepare(source: Source, cost: Mapping[str, Any]) -> _CountedFeed:
+        return _CountedFeed("daily", "people", "d", days, source.unit, price(**cost))
 
-    def answer(source: Source, counters: Counters) -> Result:
-        private = source.private
-        session, asker_of = private._session, private._asker_of
-        session.admit("publish", counters, session.facts(asker_of, "people"))
-        session.answer(counters, asker_of, request_id=None)
-        with private.owners_rows() as data:
-            counted = [counters.counted(data, step) for step in range(1, len(days) + 1)]
-        noisy = counters.noise.steps(np.array(counted), SystemEntropy())
-        return counters.event, {"blocks": pa.table({"rows": pa.array(noisy.tolist())})}
+    def answer(source: Source, counters: _CountedFeed) -> Result:
+        session, asker_of = source.private._session, source.private._asker_of
+        made = replace(counters, counts=tuple(_reserved_counts(session, counters)))
+        session.admit("publish", made, session.facts(asker_of, "people"))
+        answer = session.answer(made, asker_of, request_id=None)
+        return made.event, dict(answer.tables)
 
     return Method("feed", "continual", forms.PEOPLE, prepare, answer)
+
+
+def _reserved_counts(session: Any, counters: Counters) -> Iterator[int]:
+    """What the steps of a feed count, each after what its people used up in those before."""
+    feed: Any = SimpleNamespace(dataset=counters.dataset, column=counters.column, purpose=None)
+    people = Participation(counters.unit)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        write_secret(folder / SECRET, bytes(32))
+        config = Config(folder, database=f"sqlite:///{folder / 'ledger.sqlite'}", head=folder)
+        vault: Any = SimpleNamespace(session=session, config=config)
+        with closing(StreamFeeds(vault)) as streams:
+            for step in range(1, len(counters.days) + 1):
+                scope = f"level {counters.level(step)}"
+                days = counters.block(step)
+                reserved = streams.reserve(feed, "daily", step, days, people, StreamCells(), scope)
+                assert reserved is not None
+                yield int(reserved.counts[0])
 
 
 # Programs

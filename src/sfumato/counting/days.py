@@ -43,9 +43,11 @@ def rows_of_people(
     named = exp.alias_(person, _PERSON, quoted=True)
     block = between(table, of, low, high).where(column(str(unit.column)).is_(exp.null()).not_())
     most = exp.Literal.number(unit.max_rows)
+    # What is selected stands alone: beside all columns, one of the table's own that has a name of
+    # ours would be taken for the people, and one person could count as many.
     if by is None:
         counted = exp.Least(this=exp.Count(this=exp.Star()), expressions=[most])
-        rows = block.select(named).subquery("sf_block")
+        rows = block.select(named, append=False).subquery("sf_block")
         return (
             exp.select(column(_PERSON), exp.alias_(counted, "n"))
             .from_(rows)
@@ -54,6 +56,7 @@ def rows_of_people(
     # The same order on every engine: by day, and on one day by cell.
     order = exp.Order(expressions=[column(of), column(by)])
     turn = exp.Window(this=exp.RowNumber(), partition_by=[person.copy()], order=order)
-    turned = block.select(named, exp.alias_(turn, _TURN, quoted=True))
-    found = exp.select(column(_PERSON), exp.alias_(column(by), "cell"), column(_TURN))
+    cell = exp.alias_(column(by), "cell", quoted=True)
+    turned = block.select(named, cell, exp.alias_(turn, _TURN, quoted=True), append=False)
+    found = exp.select(column(_PERSON), column("cell"), column(_TURN))
     return found.from_(turned.subquery("sf_rows")).where(column(_TURN) <= most)

@@ -171,7 +171,7 @@ def render(tree: exp.Expr, dialect: str) -> str:
     Malformed cells of a table that may have some are NULL, and texts are as long as it says.
     """
     if any(map(is_changed, tree.find_all(exp.Table))):
-        tree = with_sound_cells(tree)
+        tree = with_sound_cells(tree, dialect)
     return tree.sql(
         dialect=dialect, identify=True, comments=False, unsupported_level=ErrorLevel.RAISE
     )

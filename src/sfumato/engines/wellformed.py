@@ -7,7 +7,8 @@ day, or an infinite one, is NULL, and so is text whose bytes are not UTF-8, whic
 without a look. What is done depends on the types alone. Decisions 0253 and 0254.
 
 Likewise a table may say how long its texts may be: whoever queries it sees the declared columns
-alone, and of a text its first characters. Decision 0501.
+alone, and of a text its first characters. Decision 0501. Such texts are compared by their bytes,
+whatever collation a column was given. Decision 0506.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 DOUBTED = "sfumato.doubted"
 """What a table in a query's tree says of its columns: how each may be malformed."""
 
+
+_BY_BYTES = {"duckdb": "C", "postgres": "C", "spark": "UTF8_BINARY"}
+"""The collation of each dialect under which texts are equal if they have the same bytes."""
 
 LIMITED = "sfumato.limited"
 """What a table in a query's tree says of the columns that are seen: how long their texts may be."""
@@ -137,13 +141,25 @@ def sound(name: str, doubt: Doubt) -> exp.Expr:
     return value
 
 
-def with_sound_cells(tree: exp.Expr) -> exp.Expr:
+def with_sound_cells(tree: exp.Expr, dialect: str) -> exp.Expr:
     """A query that reads sound cells wherever a table may have others."""
     changed = tree.copy()
     for table in list(changed.find_all(exp.Table)):
         if is_changed(table):
-            table.replace(_selection(table))
+            table.replace(_selection(table, dialect))
     return changed
+
+
+def as_spelled(text: exp.Expr, dialect: str) -> exp.Expr:
+    """A text that equals another only if both are spelled alike, whatever its collation says.
+
+    A collation that takes 'Ann' for 'ann' makes one person of two, who share one bound. It makes
+    one group of two values too, and names the group by whichever row comes first: one person's
+    spelling would be released with everybody's count.
+    """
+    # The cast is for types with an equality of their own, such as citext of PostgreSQL.
+    collation = exp.to_identifier(_BY_BYTES[dialect], quoted=True)
+    return exp.Collate(this=exp.cast(text, "TEXT"), expression=collation)
 
 
 def is_changed(table: exp.Table) -> bool:
@@ -151,7 +167,7 @@ def is_changed(table: exp.Table) -> bool:
     return DOUBTED in table.meta or LIMITED in table.meta
 
 
-def _selection(table: exp.Table) -> exp.Expr:
+def _selection(table: exp.Table, dialect: str) -> exp.Expr:
     """What queries see of a table: sound cells first, and of these no more than the limits say."""
     stored, doubts = as_stored(table)
     limits: Mapping[str, TextLimit | None] = stored.meta.pop(LIMITED, {})
@@ -163,7 +179,9 @@ def _selection(table: exp.Table) -> exp.Expr:
     if limits:
         cells = {name: exp.column(name, quoted=True) for name in limits}
         cut = {
-            name: value if (limit := limits[name]) is None else limit.applied(value)
+            name: value
+            if (limit := limits[name]) is None
+            else limit.applied(as_spelled(value, dialect))
             for name, value in cells.items()
         }
         read = _aliased(cut, read, alias)

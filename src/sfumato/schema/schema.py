@@ -66,6 +66,15 @@ class Schema(Shown):
                 f"The privacy unit names the column {quoted(name)}, which is not declared; "
                 + suggestion(name, self._by_name),
             )
+        # Rows are bounded by person in queries that name what they add `sf_person`, `sf_count` and
+        # so on. A column of that name would stand for the people, and one person for many.
+        reserved = next((one for one in self._by_name if one.casefold().startswith("sf_")), None)
+        if reserved is not None:
+            raise SchemaError(
+                "column_name_reserved",
+                f"Names that begin with sf_ are kept for Sfumato's own queries, and "
+                f"{quoted(reserved)} is one. Rename the column, in a database by a view.",
+            )
         if column.nullable:
             raise SchemaError(
                 "unit_column_nullable",

@@ -88,3 +88,19 @@ def test_every_engine_counts_the_same(open_engine: Callable[[pa.Table], Engine])
     engine = open_engine(TABLE)
     for every, number in (("week", 20), ("month", 5), ("10d", 17)):
         agree(engine, every, number)
+
+
+@pytest.mark.parametrize("by", [None, "city"])
+@pytest.mark.parametrize("name", ["sf_person", "sf_turn", "cell", "n"])
+def test_a_column_with_a_name_of_ours_does_not_say_who_a_person_is(
+    open_engine: Callable[[pa.Table], Engine], name: str, by: str | None
+) -> None:
+    """One person with forty rows counted as twenty people, by the numbers of that column."""
+    day = date(2024, 1, 10)
+    rows = {"who": ["a"] * 40, "day": [day] * 40, "city": ["north", "south"] * 20}
+    engine = open_engine(pa.table({**rows, name: [*range(20)] * 2}))
+    found = engine.run(
+        rows_of_people(engine.table, "day", Entity("who", max_rows=2), day, day, by, column("who"))
+    )
+    assert set(found.column(0).to_pylist()) == {"a"}
+    assert found.column(found.num_columns - 1).to_pylist() == ([2] if by is None else [1, 2])

@@ -20,6 +20,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.engines.base import column, everything
+from sfumato.engines.wellformed import as_spelled
 from sfumato.schema.column import Kind
 from sfumato.vault.consent.people import as_column
 
@@ -108,10 +109,8 @@ class Agreed:
         """The rows of those people."""
         whose: exp.Expr = column(person)
         if self.kind is Kind.TEXT:
-            # As it is spelled: a collation may take two people for one.
-            whose = exp.cast(whose, "TEXT")
-            if dialect == "postgres":
-                whose = exp.Collate(this=whose, expression=exp.to_identifier("C", quoted=True))
+            # A collation may take two people for one, of whom one alone agreed.
+            whose = as_spelled(whose, dialect)
         found = exp.In(this=whose, query=self.query.copy().subquery())
         return everything(table.copy()).where(found)
 

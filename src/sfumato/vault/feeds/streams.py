@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
 from sfumato.counting.days import count_cells, rows_of_people
 from sfumato.engines.base import column
+from sfumato.engines.wellformed import as_spelled
 from sfumato.ledger.records import Amendment
 from sfumato.schema.column import Kind
 from sfumato.vault.beginning import COSTS, whole_stream
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from numpy.typing import NDArray
+    from sqlglot import exp
 
     from sfumato.ledger.records import BookState
     from sfumato.method import Dataset
@@ -202,10 +203,7 @@ def _as_spelled(data: Dataset, person: str) -> exp.Expr:
     A database that takes them for one would name either of the two, now this and now that, and so
     give one person two shares.
     """
-    whose: exp.Expr = column(person)
+    whose = column(person)
     if data.schema.column(person).kind is not Kind.TEXT:
         return whose
-    whose = exp.cast(whose, "TEXT")
-    if data.engine.dialect == "postgres":
-        return exp.Collate(this=whose, expression=exp.to_identifier("C", quoted=True))
-    return whose
+    return as_spelled(whose, data.engine.dialect)

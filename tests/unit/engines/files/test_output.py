@@ -91,7 +91,7 @@ def test_disk_full(tmp_path: Path, name: str) -> None:
     )
     (tmp_path / name).write_text("old")
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / name)],
+        [sys.executable, "-B", "-c", script, str(tmp_path / name)],  # -B: no bytecode cut short
         capture_output=True,
         text=True,
         check=False,
