@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -24,8 +25,6 @@ from sfumato.sandbox.launcher import _number, sealed
 from .conftest import SOURCE, provided
 
 if TYPE_CHECKING:
-    import socket
-
     from sfumato.sandbox.workers import ForkingChamber
 
 _LONG = """
@@ -159,15 +158,13 @@ def test_a_worker_is_told_the_same_for_every_block(
     chamber: ForkingChamber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However blocks end, what they are forked from gets one message each, and no rows."""
-    from sfumato.sandbox import launcher
-
-    real, sent = launcher.socket.send_fds, []
+    real, sent = socket.send_fds, []
 
     def noted(channel: socket.socket, buffers: list[bytes], fds: list[int]) -> int:
         sent.append((b"".join(buffers), len(fds)))
         return real(channel, buffers, fds)
 
-    monkeypatch.setattr(launcher.socket, "send_fds", noted)
+    monkeypatch.setattr(socket, "send_fds", noted)
     source = (
         b"def f(t):\n    if t.num_rows == 1: raise ValueError\n    while t.num_rows == 2: pass\n"
     )
