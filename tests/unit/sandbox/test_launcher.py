@@ -82,12 +82,15 @@ def test_no_process_outlives_its_job(name: str, by: signal.Signals) -> None:
     ) as asking:
         assert asking.stdout
         assert asking.stdout.readline() == b"begun\n"
-        end = time.monotonic() + 10
+        # Two workers, two that stand by, each within bubblewrap of two processes; two blocks. Jobs
+        # of other tests may have their turn first.
+        number = {"bubblewrap": 4 * 2 + 2, "landlock": 4 + 2}[name]
+        end = time.monotonic() + 120
         below: set[int] = set()
-        while len(below) < 4 and time.monotonic() < end:  # two workers and a block of each
+        while len(below) < number and time.monotonic() < end:
             time.sleep(0.05)
             below = _descendants(asking.pid)
-        assert len(below) >= 4
+        assert len(below) >= number
         asking.send_signal(by)
         assert _gone(below | {asking.pid})
 
@@ -134,6 +137,15 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def is_set(self) -> bool:
+        return False
+
+    def set(self) -> None:
+        pass
+
 
 class NotedFork:
     """A block's process that takes some time to be made, to run and to end, and notes when."""
@@ -171,6 +183,7 @@ def _handed(
     chamber = Landlock()
     monkeypatch.setattr(chamber, "team", lambda *_: [worker], raising=False)
     job = workers._Job(chamber, -1, [b""] * len(times), 1, BlockLimits(seconds=1.0), 1)
+    job._stopped = clock  # type: ignore[assignment]
     began = clock.now
     assert job.done(on_time=True) == [b"done"] * len(times)
     return [moment - began for fork in forks for moment in (fork.handed, fork.end)]
@@ -192,7 +205,7 @@ def test_planted_blocks_that_follow_each_other_at_once_are_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without moments of their own, as it once was, blocks show how long those before took."""
-    monkeypatch.setattr(workers, "_until", lambda _: None)
+    monkeypatch.setattr(workers, "_until", lambda *_: None)
     quick, whole = (0.0, 0.0, 0.0), (0.1, 1.0, 0.1)
     with monkeypatch.context() as patch:
         alone = _handed(patch, [quick] * 4)
