@@ -201,7 +201,7 @@ def _fixed(column: pa.ChunkedArray, missing: np.ndarray) -> np.ndarray:
     if column.type == pa.date32():
         column = column.cast(pa.int32())
     zero = pa.scalar(0, column.type)
-    values = pa.compute.if_else(pa.array(missing), zero, column).to_numpy().copy()
+    values: np.ndarray = pa.compute.if_else(pa.array(missing), zero, column).to_numpy().copy()
     if column.type == pa.float64():
         values[np.isnan(values)] = np.nan
     return values

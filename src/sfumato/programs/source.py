@@ -9,6 +9,7 @@ import builtins
 import dis
 import inspect
 import textwrap
+import unicodedata
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,24 @@ def check_length(size: int) -> None:
         )
 
 
+_HIDING = {"Cc", "Cf", "Zl", "Zp"}
+"""Unicode's categories of letters that control a screen: they hide, move or reorder other text."""
+
+
+def check_visible(source: str) -> None:
+    """Refuse a source that a person could read otherwise than Python does ("Trojan Source")."""
+    for number, line in enumerate(source.split("\n"), start=1):
+        letters = line.removesuffix("\r").replace("\t", "")
+        found = next((one for one in letters if unicodedata.category(one) in _HIDING), None)
+        if found is not None:
+            raise ParameterError(
+                "program_hides_text",
+                f"Line {number} of the program has the invisible letter U+{ord(found):04X}, which "
+                "can hide or reorder what you read. Write it as an escape such as '\\u202e', or "
+                "take it out, and approve the program then.",
+            )
+
+
 def text_of(
     program: Callable[..., Any] | str | Path, function: str | None
 ) -> tuple[str, str | None, str]:
@@ -81,7 +100,9 @@ def read_program(path: Path) -> str:
         if not path.is_file():
             raise IsADirectoryError
         check_length(size)
-        return path.read_text(encoding="utf-8")
+        # Line ends as they lie in the file: what is approved and what is sent are the same bytes.
+        with path.open(encoding="utf-8", newline="") as file:
+            return file.read()
     except UnicodeDecodeError:
         raise ParameterError(
             "program_not_text", f"'{path}' is not UTF-8 text. Give a .py or .star file."

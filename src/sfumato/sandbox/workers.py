@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sfumato.sandbox import cgroups, runtime, seccomp
@@ -31,7 +32,7 @@ from sfumato.sandbox.probe import probe
 from sfumato.texts import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sfumato.sandbox.base import BlockLimits, Probe, Program
     from sfumato.sandbox.cgroups import Keeping
@@ -198,7 +199,7 @@ class _Job:
         self._blocks, self._width, self._limits = blocks, width, limits
         self._results: list[bytes | None] = [None] * len(blocks)
         self._ready = 0.0
-        self._stopped = False
+        self._stopped = Event()
 
     @property
     def end(self) -> float:
@@ -219,7 +220,7 @@ class _Job:
         return self._results
 
     def _stop(self, team: list[Worker]) -> None:
-        self._stopped = True
+        self._stopped.set()
         for worker in team:
             worker.forget()
 
@@ -228,9 +229,9 @@ class _Job:
         for turn, index in enumerate(range(place, len(self._blocks), self._workers)):
             begin = self._ready + turn * (self._limits.seconds + OVERHEAD_SECONDS)
             if on_time:
-                _until(begin)
+                _until(begin, self._stopped.wait)
             late = time.monotonic() > begin + SPARE_SECONDS / 2
-            if not crew or self._stopped or (on_time and late):
+            if not crew or self._stopped.is_set() or (on_time and late):
                 continue
             handed = begin + PREPARE_SECONDS if on_time else None
             fork = crew[0].fork()
@@ -323,5 +324,5 @@ _HINTS = {
 """What an error means in a line of the program (True), or after it (False)."""
 
 
-def _until(moment: float) -> None:
-    time.sleep(max(moment - time.monotonic(), 0.0))
+def _until(moment: float, sleep: Callable[[float], object] | None = None) -> None:
+    (sleep or time.sleep)(max(moment - time.monotonic(), 0.0))

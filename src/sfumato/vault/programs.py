@@ -21,7 +21,7 @@ from sfumato.cards import Card, CardTable, Shown
 from sfumato.errors import ParameterError, PolicyError
 from sfumato.ledger.records import Amendment
 from sfumato.programs.language import PYTHON, program_digest
-from sfumato.programs.source import program_of, text_of
+from sfumato.programs.source import check_visible, program_of, text_of
 from sfumato.release.in_use import CONSOLE
 from sfumato.schema.names import quoted
 from sfumato.vault.accounts import open_ledger
@@ -130,6 +130,8 @@ class Programs(Shown):
         if language != PYTHON:
             raise needless_approval()
         made = program_of(source, function)
+        # An approval says that a person has read the program, so all of it must be there to see.
+        check_visible(source)
         digest = program_digest(made, given.maybe_text(helper, "helper"))
         who = given.text(operator, "operator")
 

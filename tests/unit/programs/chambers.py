@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.sandbox.base import BlockLimits, Program
+
+_FILE = "program.py"
 
 
 @dataclass
@@ -47,16 +50,22 @@ class OpenChamber:
         width: int,
         limits: BlockLimits,  # noqa: ARG002
     ) -> Rehearsal:
-        record, error = self._one(program, block, width)
-        return Rehearsal(record, error, error or None)
+        record, error, line = self._one(program, block, width)
+        said = f"{error} in line {line}" if line else error
+        return Rehearsal(record, said, error or None, line)
 
-    def _one(self, program: Program, block: bytes, width: int) -> tuple[bytes | None, str]:
+    def _one(
+        self, program: Program, block: bytes, width: int
+    ) -> tuple[bytes | None, str, int | None]:
+        """The record, or as of a sandbox the class of the error and the program's line."""
         try:
             names: dict[str, Any] = {}
-            exec(program.source.decode(), names)  # noqa: S102
+            exec(compile(program.source, _FILE, "exec"), names)  # noqa: S102
             given = names[program.function](pa.ipc.open_stream(block).read_all())
             values = np.atleast_1d(np.asarray(given, dtype="<f8"))
             assert values.shape == (width,)
         except Exception as error:  # noqa: BLE001
-            return None, type(error).__name__
-        return values.tobytes(), ""
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [frame.lineno for frame in frames if frame.filename == _FILE]
+            return None, type(error).__name__, lines[-1] if lines else None
+        return values.tobytes(), "", None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.programs.blocks import Cut, to_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FIRST_DAY = date(2000, 1, 1)
 CELLS: dict[str, Any] = {
@@ -20,7 +23,7 @@ CELLS: dict[str, Any] = {
     "date": (pa.date32(), lambda n: FIRST_DAY + timedelta(days=n % 10_000)),
     "boolean": (pa.bool_(), lambda n: n % 3 == 0),
 }
-MISSING = {
+MISSING: dict[str, Callable[[int], bool]] = {
     "none": lambda _: False,
     "all": lambda _: True,
     "first": lambda n: n == 0,

@@ -17,6 +17,8 @@ from sfumato.sandbox.bubblewrap import Bubblewrap
 from sfumato.sandbox.landlock import Landlock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sfumato.sandbox.workers import ForkingChamber
 
 ALLOW_ALL = struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000)
@@ -113,7 +115,7 @@ def received(
 
 def carried(chamber: ForkingChamber) -> dict[str, bool]:
     """By attack, whether a listener learnt that there was a sender."""
-    attacks = {
+    attacks: dict[str, tuple[str, Callable[[float], list[float]], int]] = {
         "page cache": (PAGE_CACHE, lambda sender: [QUIET, LISTEN, sender, LISTEN], 1),
         "futex": (FUTEX, lambda sender: [LISTEN, sender], 2),
     }
@@ -134,7 +136,8 @@ def twin(base: type[ForkingChamber], *, filtered: bool, fresh: bool) -> ForkingC
         fresh_memory = fresh
 
         def _wishes(self) -> dict[str, Any]:
-            return super()._wishes() | ({} if filtered else {"last_filter": ALLOW_ALL.hex()})
+            wishes: dict[str, Any] = super()._wishes()
+            return wishes | ({} if filtered else {"last_filter": ALLOW_ALL.hex()})
 
     return Twin()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +33,7 @@ STRICT = "def f(rows):\n    return sum(rows['age']) / len(rows['age'])\n"
 ASKED: dict[str, Any] = {"function": "f", "output": [(0, 110)], "epsilon": "0.1", "blocks": 4}
 OTHERS = ("staff", "external")
 BY = {"operator": "ann"}
+REAL_DIGEST = program_digest
 
 
 @pytest.fixture
@@ -139,6 +141,69 @@ def test_a_helper_is_part_of_what_is_approved(vault: sf.Vault, tmp_path: Path) -
     asked = {"helper": "h", "ranges": "helper"}
     assert is_refused(vault, "staff", tmp_path / "p.py", **asked) is None
     assert is_refused(vault, "staff", tmp_path / "p.py") is not None
+
+
+def without(fact: str) -> Any:
+    """A planted mistake: a digest that leaves out one of the facts which decide what code runs."""
+
+    def digest(program: Program, helper: str | None) -> str:
+        plain = {
+            "language": replace(program, language="python"),
+            "source": replace(program, source=program.source.strip()),
+            "function": replace(program, function="f"),
+        }
+        return REAL_DIGEST(plain.get(fact, program), None if fact == "helper" else helper)
+
+    return digest
+
+
+@pytest.mark.parametrize("fact", ["source", "function", "helper"])
+def test_a_planted_digest_that_leaves_something_out_is_caught(
+    vault: sf.Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: OpenChamber, fact: str
+) -> None:
+    """By the test of approvals above: what it expects to be refused is then run."""
+    monkeypatch.setattr(request, "program_digest", without(fact))
+    monkeypatch.setattr(limits, "program_digest", without(fact))
+    monkeypatch.setattr(f"{__name__}.program_digest", without(fact))
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        test_native_code_of_others_needs_an_approval_of_its_bytes(vault, room, tmp_path)
+
+
+def test_a_planted_missing_check_is_caught(
+    vault: sf.Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: OpenChamber
+) -> None:
+    monkeypatch.setattr(Programs, "check_approved", lambda *_: None)
+    with pytest.raises(AssertionError):
+        test_native_code_of_others_needs_an_approval_of_its_bytes(vault, room, tmp_path)
+
+
+def test_an_approval_in_one_language_is_none_in_the_other() -> None:
+    """A text that is a program in both is two programs; the twin takes them for one."""
+    python, strict = (Program(STRICT.encode(), "f", one) for one in ("python", "starlark"))
+    assert program_digest(python, None) != program_digest(strict, None)
+    twin = without("language")
+    assert twin(python, None) == twin(strict, None)
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    ["\u202e", "\u2066", "\u200b", "\ufeff", "\x1b[2K", "\x08", "\x0c", "\x85", "\u2028", "\r"],
+)
+def test_a_program_that_reads_otherwise_than_it_runs_is_not_approved(
+    vault: sf.Vault, tmp_path: Path, hidden: str
+) -> None:
+    """Letters that a screen hides or moves: the owner would approve what nobody has read."""
+    source = f"def f(rows):\n    return 1  # {hidden}x\n"
+    refusal = refused(vault.programs.approve_source, source, "f", None, **BY)
+    assert refusal.code == "program_hides_text"
+    assert "Line 2" in refusal.message
+    path = tmp_path / "hidden.py"
+    path.write_bytes(source.encode())
+    refusal = refused(vault.programs.approve, path, function="f", **BY)
+    assert refusal.code == "program_hides_text"
+    assert vault.programs.list() == []
+    for plain in ("é ü 漢 नि ع", "\t", "\r"):
+        vault.programs.approve_source(f"def f(rows):\n    return 1  # {plain}\n", "f", None, **BY)
 
 
 def test_a_strict_program_needs_no_approval(
