@@ -207,9 +207,7 @@ def _parsed(path: Path, mapped: mmap.mmap) -> MappedPan:
         key = bytes.fromhex(facts["key"])
         if len(key) != _KEY:
             raise ValueError("a key of another length")
-        sample = PeopleSample(
-            key, np.frombuffer(view[digests:end], "<u8").astype(np.uint64)
-        )
+        sample = PeopleSample(key, np.frombuffer(view[digests:end], "<u8").astype(np.uint64))
         words = view[numbers : numbers + _NUMBER * (1 + 2 * method.reads)].cast("Q")
         state = PanState(sample, tables, words[:1])
         found = MappedPan(

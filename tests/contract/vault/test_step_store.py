@@ -17,7 +17,7 @@ from sfumato.release.in_use import SECRET
 from sfumato.steward.secret import new_secret, write_secret
 from sfumato.stream.norms import Participation
 from sfumato.testing.ledgers import code_of
-from sfumato.vault.feeds.steps import StepStore, _StreamPeople
+from sfumato.vault.feeds.steps import StepStore, StepTape, _StreamPeople
 from sfumato.vault.streaming import Arrival, Reached
 
 if TYPE_CHECKING:
@@ -162,8 +162,8 @@ def test_two_hosts_that_draw_at_once_draw_the_same(opened: Callable[[], StepStor
     tapes = [opened().tape("a", 1) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         for count in (1, 64, 4096):
-            words = list(pool.map(lambda tape: tape.words(count).tobytes(), tapes))
-            assert len(set(words)) == 1
+            words = pool.map(StepTape.words, tapes, [count] * len(tapes))
+            assert len({one.tobytes() for one in words}) == 1
 
 
 def test_what_is_lost_ends_the_stream(opened: Callable[[], StepStore], tmp_path: Path) -> None:

@@ -155,7 +155,9 @@ def test_maps_that_cannot_be_are_refused(options: dict[str, object]) -> None:
         PlanarLaplace(**(usual | options))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("values", [[1.0, math.nan], [[1, 2, 3]], ["here"], [[None, 1]], [[10**400, 1]]])
+@pytest.mark.parametrize(
+    "values", [[1.0, math.nan], [[1, 2, 3]], ["here"], [[None, 1]], [[10**400, 1]]]
+)
 def test_what_is_no_place_is_refused(values: object) -> None:
     with pytest.raises(ParameterError):
         made().randomize(values)
