@@ -192,8 +192,8 @@ def everything(table: exp.Expr) -> exp.Select:
     return exp.select(exp.Star()).from_(table)
 
 
-REAL = "DOUBLE"
-"""The type of reals in an engine."""
+REAL, TEXT = "DOUBLE", "VARCHAR"
+"""The types of reals and of texts in an engine."""
 
 
 def casting(table: exp.Expr, types: Mapping[str, str]) -> exp.Select:
@@ -201,6 +201,9 @@ def casting(table: exp.Expr, types: Mapping[str, str]) -> exp.Select:
 
     Parquet files tell the least and the greatest of their reals and leave NaN out. DuckDB then
     takes NaN for a number between them; it does not where a case may give NaN.
+
+    Texts lose the collation of their column. One that ignores case takes Anna and anna for one
+    person, so that what counts of one would depend on the rows of the other.
     """
     cells = (_cast(column(name), to).as_(name, quoted=True) for name, to in types.items())
     return exp.select(*cells).from_(table)
@@ -208,6 +211,8 @@ def casting(table: exp.Expr, types: Mapping[str, str]) -> exp.Select:
 
 def _cast(value: exp.Expr, to: str) -> exp.Expr:
     cell = exp.cast(value, to)
+    if to == TEXT:
+        return exp.Collate(this=cell, expression=exp.to_identifier("C", quoted=True))
     if to != REAL:
         return cell
     nan = exp.cast(exp.Literal.string("NaN"), to)

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from sfumato.engines.base import (
     REAL,
+    TEXT,
     FolderTarget,
     TableTarget,
     Traits,
@@ -55,7 +56,7 @@ MEMORY_LIMIT = "2GB"
 _STORED_AS = {
     Kind.INTEGER: "BIGINT",
     Kind.REAL: REAL,
-    Kind.TEXT: "VARCHAR",
+    Kind.TEXT: TEXT,
     Kind.DATE: "DATE",
     Kind.BOOLEAN: "BOOLEAN",
 }

@@ -102,9 +102,9 @@ def deliver(
     refuses where their sender has sent too many.
     """
     items = told.get("reports")
-    # A request that is refused as a whole counts as one report: it is written down as one number.
-    is_taken = isinstance(items, list) and len(items) <= MOST_ITEMS
-    count_reports(max(len(items), 1) if is_taken else 1)
+    # A request that is refused as a whole counts as one, so that it is told what is wrong with it.
+    is_taken = isinstance(items, list) and 1 <= len(items) <= MOST_ITEMS
+    count_reports(len(items) if is_taken and items else 1)
     if set(told) != {"reports"} or not isinstance(items, list) or not items:
         collection.reject("malformed")
         raise RequestError(

@@ -88,7 +88,8 @@ class _KeptFlight(Flight):
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, _OPEN + text, 0)
         except OSError:
-            self.mark, self.drawn = None, True
+            # No tape either: the old one may be left, and its words are another charge's noise.
+            self.mark, self.drawn, self.tape = None, True, None
         return self.mark
 
     def draw(self) -> None:

@@ -6,8 +6,9 @@ import threading
 from collections import Counter
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from sfumato.errors import LedgerError
 from sfumato.ledger.base import Ledger
 from sfumato.ledger.book import Entry, Position, first_entry
 
@@ -36,6 +37,13 @@ class MemoryStore:
         self._answers: dict[int, bytes] = {}
         self._stored_bytes: Counter[str] = Counter()
         self._saved: Draft | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise LedgerError(
+            "ledger_copied",
+            "A ledger in memory cannot be copied or pickled: each copy would spend the whole "
+            "budget. Ask the table that there is, or keep a vault.",
+        )
 
     @contextmanager
     def reading(self) -> Iterator[MemoryStore]:

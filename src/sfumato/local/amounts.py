@@ -84,7 +84,7 @@ def numbers_of(values: object, columns: int) -> Floats:
         values = np.asarray(values)
     try:
         array = np.asarray(values, dtype=np.float64) if _numeric(values) else np.array([np.nan])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         array = np.full((1, columns), np.nan)
     rows = array.reshape(-1, 1) if array.ndim < 2 and columns == 1 else np.atleast_2d(array)
     if rows.ndim != 2 or rows.shape[1] != columns or not np.isfinite(rows).all():

@@ -101,11 +101,13 @@ def _root(odds: Fraction, parts: int) -> Fraction | None:
 def level(epsilon: Number | LocalEpsilon) -> LocalEpsilon:
     """Read the epsilon of a report: a number, `log(3)`, or the text of either."""
     found = epsilon if isinstance(epsilon, LocalEpsilon) else _read(epsilon)
-    if not found.upper >= SMALLEST or float(found) > LARGEST:
+    # The first comparison is exact: float64 has no number for the largest texts of digits.
+    too_large = found.lower > 2 * LARGEST or float(found) > LARGEST
+    if not found.upper >= SMALLEST or too_large:
         raise ParameterError(
             "parameter_out_of_range",
             f"epsilon must be between {float(SMALLEST):g} and {LARGEST} for a report, "
-            f"not {float(found):g}. Most surveys take 0.5 to 4.",
+            f"not {float(min(found.upper, Fraction(10**300))):g}. Most surveys take 0.5 to 4.",
         )
     return found
 

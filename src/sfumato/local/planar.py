@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 1 << 24
 LEAST, MOST = Fraction(1, 1000), Fraction(20)
+_LARGEST = Fraction(10**100)
+"""Of origin and sides, in the unit of places: beyond it float64 loses digits, or has no number."""
 _ROUNDING = 2.0**-48
 """How far float64 errs in a few operations, relative to the largest number in them, at most."""
 
@@ -100,6 +102,13 @@ class PlanarLaplace(LocalMechanism):
                 f"{MOST}. Take a step of {float(1 / (10 * self._each / self.step)):.3g}, say.",
             )
         self._steps = tuple(self.step / one for one in self.scale)
+        sides = (*self._steps, *(1 / one for one in self._steps))
+        if max(*map(abs, self.origin), *sides) > _LARGEST:
+            raise ParameterError(
+                "parameter_out_of_range",
+                "origin, and step divided by scale, must be numbers of ordinary size: the origin "
+                "within 1e100, and the side of a cell from 1e-100 to 1e100.",
+            )
         self.layout = ReportLayout((Code("east", self.cells[0]), Code("north", self.cells[1])))
 
     def _asked(self) -> dict[str, Any]:

@@ -23,7 +23,6 @@ import mmap
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +30,7 @@ import numpy as np
 
 from sfumato.errors import InternalError, ParameterError, SourceError
 from sfumato.files import PATIENCE_SECONDS, acquire_lock, release_lock, whole
+from sfumato.privacy.numbers import positive
 from sfumato.stream.pan_heavy import PanPrivateHeavy
 from sfumato.stream.pan_private import PanState
 from sfumato.stream.pan_table import PanCells, PeopleSample
@@ -46,6 +46,7 @@ _PAGE = 4096
 _NUMBER = 8
 _LONGEST_FACTS = 1 << 20
 _GIVEN = 1
+_KEY = 16
 
 
 @dataclass(frozen=True)
@@ -190,8 +191,8 @@ def _parsed(path: Path, mapped: mmap.mmap) -> MappedPan:
             raise ValueError("another format")
         method = PanPrivateHeavy(
             people=facts["people"], size=facts["sample"], at_least=facts["at_least"],
-            epsilon=Fraction(facts["epsilon"]), output_epsilon=Fraction(facts["output_epsilon"]),
-            reads=facts["reads"],
+            epsilon=positive(facts["epsilon"], "epsilon"),
+            output_epsilon=positive(facts["output_epsilon"], "epsilon"), reads=facts["reads"],
         )  # fmt: skip
         numbers, cells, digests, end = _offsets(len(line), method)
         if end != len(mapped):
@@ -203,16 +204,18 @@ def _parsed(path: Path, mapped: mmap.mmap) -> MappedPan:
             PanCells(view[start : start + length])
             for start, length in zip(starts, lengths, strict=False)
         )
-        sample = PeopleSample(
-            bytes.fromhex(facts["key"]), np.frombuffer(view[digests:end], "<u8").astype(np.uint64)
-        )
+        key = bytes.fromhex(facts["key"])
+        if len(key) != _KEY:
+            raise ValueError("a key of another length")
+        sample = PeopleSample(key, np.frombuffer(view[digests:end], "<u8").astype(np.uint64))
         words = view[numbers : numbers + _NUMBER * (1 + 2 * method.reads)].cast("Q")
         state = PanState(sample, tables, words[:1])
         found = MappedPan(
             method, str(facts["column"]), str(facts["kind"]), state, words[1:], mapped
         )
         found.check()
-    except (ValueError, KeyError, TypeError, AttributeError, ParameterError):
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError,
+            ParameterError):  # fmt: skip
         raise _unreadable(path) from None
     _keep_in_memory(view[cells:digests])
     return found

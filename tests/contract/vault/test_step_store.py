@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Event
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,7 +17,7 @@ from sfumato.release.in_use import SECRET
 from sfumato.steward.secret import new_secret, write_secret
 from sfumato.stream.norms import Participation
 from sfumato.testing.ledgers import code_of
-from sfumato.vault.feeds.steps import StepStore
+from sfumato.vault.feeds.steps import StepStore, StepTape, _StreamPeople
 from sfumato.vault.streaming import Arrival, Reached
 
 if TYPE_CHECKING:
@@ -124,6 +125,45 @@ def test_one_of_many_at_once_begins_a_step(opened: Callable[[], StepStore]) -> N
     assert len(set(again)) == 1
     assert again[0] is not None
     assert 1 <= again[0] <= 2, "one row of person 0 counted in the first step"
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_host_waits_for_another_that_is_in_the_middle_of_beginning_the_step(
+    opened: Callable[[], StepStore], monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Under READ COMMITTED too: nobody else reads what people have used up until then."""
+    slow, quick = opened(), opened()
+    if step == 2:
+        assert begin(slow, 1, came(7, 8, 8)) == 3
+        settle(slow, 1)
+    inside, may_go_on, use_up = Event(), Event(), _StreamPeople.use_up
+
+    def held_up(known: _StreamPeople, *given: Any) -> Any:
+        found = use_up(known, *given)
+        if not inside.is_set():
+            inside.set()
+            assert may_go_on.wait(20)
+        return found
+
+    monkeypatch.setattr(_StreamPeople, "use_up", held_up)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(begin, slow, step, came(7, 8))
+        assert inside.wait(20)
+        second = pool.submit(begin, quick, step, came(7, 7, 7, 8, 8, 8, 9))
+        assert wait([second], timeout=0.5).not_done, "it counts nothing in the meantime"
+        may_go_on.set()
+        assert (first.result(), second.result()) == (2, 2)
+    settle(quick, step)
+    left = {1: 4, 2: 1}[step]
+    assert begin(slow, step + 1, came(7, 7, 7, 8, 8, 8)) == left
+
+
+def test_two_hosts_that_draw_at_once_draw_the_same(opened: Callable[[], StepStore]) -> None:
+    tapes = [opened().tape("a", 1) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for count in (1, 64, 4096):
+            words = pool.map(StepTape.words, tapes, [count] * len(tapes))
+            assert len({one.tobytes() for one in words}) == 1
 
 
 def test_what_is_lost_ends_the_stream(opened: Callable[[], StepStore], tmp_path: Path) -> None:

@@ -215,3 +215,18 @@ def test_a_stream_that_nobody_closed_ends_while_a_thread_is_started() -> None:
         dropping.start()
         dropping.join(20)
         assert not dropping.is_alive()
+
+
+def test_a_collation_that_ignores_case_makes_no_two_people_one(
+    opened: Callable[..., DuckDB], tmp_path: Path
+) -> None:
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as made:
+        made.execute("CREATE TABLE visits (who VARCHAR COLLATE NOCASE, again VARCHAR)")
+        made.execute("INSERT INTO visits VALUES ('Anna', 'a'), ('anna', 'b'), ('ANNA', 'c')")
+        made.execute("CREATE VIEW seen AS SELECT who COLLATE NOCASE.NOACCENT AS who FROM visits")
+    for table in ("visits", "seen"):
+        engine = opened(f"duckdb:///{tmp_path}/d.duckdb#{table}")
+        counted = parsed("SELECT who, COUNT(*) AS n FROM source GROUP BY who ORDER BY who")
+        assert engine.run(counted).to_pydict() == {"who": ["ANNA", "Anna", "anna"], "n": [1, 1, 1]}
+        whose = parsed("SELECT COUNT(*) AS n FROM source WHERE who IN (SELECT 'anna')")
+        assert engine.run(whose).to_pydict() == {"n": [1]}

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,6 @@ from sfumato.testing.ledgers import BODY, nano, pure, run_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from sfumato.ledger.base import Ledger
     from sfumato.ledger.flight import Flight
@@ -226,3 +226,19 @@ def test_where_no_notes_can_be_kept_threads_still_wait(tmp_path: Path) -> None:
         held.claim(KEY)
         with pytest.raises(LedgerError), flights.alone("same", timeout_seconds=0):
             pass
+
+
+def test_a_tape_that_cannot_be_removed_is_not_read_for_another_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its words are the noise of an answer about the rows of an earlier moment."""
+    flights = Flights(tmp_path)
+    (tmp_path / f"{BODY}.tape").write_bytes(bytes(64))
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    with flights.alone(BODY, taped=True) as held:
+        monkeypatch.setattr(Path, "unlink", refused)
+        held.claim(KEY)
+        assert (held.tape, held.drawn) == (None, True)

@@ -67,3 +67,10 @@ def test_odds_of_any_length_are_read_or_refused() -> None:
 def test_shares_of_a_rational_epsilon() -> None:
     assert LocalEpsilon(power=Fraction(1)).share(4) == LocalEpsilon(power=Fraction(1, 4))
     assert level(1).share(1) == level(1)
+
+
+@pytest.mark.parametrize("epsilon", ["1e400", "1e-400", 10**400])
+def test_numbers_that_float64_does_not_hold_are_refused_in_words(epsilon: Any) -> None:
+    with pytest.raises(ParameterError) as refusal:
+        level(epsilon)
+    assert refusal.value.code == "parameter_out_of_range"

@@ -143,6 +143,10 @@ def test_places_are_told_by_cells_and_kept_on_the_map() -> None:
         {"origin": (1, 2, 3)},
         {"step": "0.0001"},
         {"step": 100},
+        {"origin": ("1e400", 0)},
+        {"scale": ("1e320", 1)},  # float64 holds such a side of a cell with three digits
+        {"scale": ("1e330", 1)},
+        {"scale": (1, "1e-320")},
     ],
 )
 def test_maps_that_cannot_be_are_refused(options: dict[str, object]) -> None:
@@ -151,7 +155,9 @@ def test_maps_that_cannot_be_are_refused(options: dict[str, object]) -> None:
         PlanarLaplace(**(usual | options))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("values", [[1.0, math.nan], [[1, 2, 3]], ["here"], [[None, 1]]])
+@pytest.mark.parametrize(
+    "values", [[1.0, math.nan], [[1, 2, 3]], ["here"], [[None, 1]], [[10**400, 1]]]
+)
 def test_what_is_no_place_is_refused(values: object) -> None:
     with pytest.raises(ParameterError):
         made().randomize(values)

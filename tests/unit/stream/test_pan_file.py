@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,31 @@ def test_a_file_that_was_cut_or_is_missing_is_refused() -> None:
         pan_file.read(Path("other.pan"))
     assert refusal.value.code == "pan_missing"
     assert not Path("other.pan.lock").exists()
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"epsilon": "1e99999999"},  # whoever made it wants this process to be busy for hours
+        {"output_epsilon": "1e-400"},
+        {"key": "ab" * 65},
+        {"key": ""},
+        {"people": float("inf")},
+    ],
+)
+def test_facts_that_a_stranger_made_up_are_refused(facts: dict[str, Any]) -> None:
+    path = made()
+    line, _, rest = path.read_bytes().partition(b"\n")
+    forged = json.dumps({**json.loads(line), **facts}).encode() + b"\n"
+    path.write_bytes(forged.ljust(4096, b"\0") + rest[4096 - len(line) - 1 :])
+    with pytest.raises(SfumatoError) as refusal:
+        pan_file.update(path, "monday.csv")
+    assert refusal.value.code == "pan_unreadable"
+
+
+def test_facts_nested_without_end_are_refused() -> None:
+    path = made()
+    path.write_bytes((b"[" * 100_000 + b"\n").ljust(200_000, b"\0"))
+    with pytest.raises(SfumatoError) as refusal:
+        pan_file.load(path)
+    assert refusal.value.code == "pan_unreadable"

@@ -83,12 +83,16 @@ def _cut(every: str, begins: date, ends: date) -> Iterator[tuple[str, date, date
 
 
 def _period(every: str, low: date) -> tuple[str, date]:
-    """The name and the last day of the period that a day belongs to."""
+    """The name and the last day of the period that a day belongs to.
+
+    Years have four digits, which strftime's %Y does not give to those below 1000: names sort by
+    time.
+    """
     if every == "day":
         return low.isoformat(), low
     if every == "week":
         year, week, weekday = low.isocalendar()
-        return f"{year}-W{week:02}", _later(low, 7 - weekday)
+        return f"{year:04}-W{week:02}", _later(low, 7 - weekday)
     if every in _MONTHS:
         length = _MONTHS[every]
         first = (low.month - 1) // length * length
@@ -99,9 +103,9 @@ def _period(every: str, low: date) -> tuple[str, date]:
             else date(behind // 12, behind % 12 + 1, 1) - _DAY
         )
         names = {
-            "month": f"{low:%Y-%m}",
-            "quarter": f"{low.year}-Q{first // 3 + 1}",
-            "year": f"{low:%Y}",
+            "month": f"{low.year:04}-{low.month:02}",
+            "quarter": f"{low.year:04}-Q{first // 3 + 1}",
+            "year": f"{low.year:04}",
         }
         return names[every], last
     if days := _DAYS.fullmatch(every):

@@ -91,7 +91,8 @@ def test_disk_full(tmp_path: Path, name: str) -> None:
     )
     (tmp_path / name).write_text("old")
     done = subprocess.run(
-        [sys.executable, "-B", "-c", script, str(tmp_path / name)],  # -B: no bytecode cut short
+        # -B: a module compiled under that limit would be cut off, and broken for good.
+        [sys.executable, "-B", "-c", script, str(tmp_path / name)],
         capture_output=True,
         text=True,
         check=False,

@@ -29,3 +29,17 @@ def test_days_belong_to_one_period_each(every: str, begins: date, days: int) -> 
 @pytest.mark.parametrize("every", EVERY)
 def test_the_last_day_of_all(every: str) -> None:
     assert periods(every, date.max, date.max)[-1].high == date.max
+
+
+@pytest.mark.parametrize(
+    ("every", "names"),
+    [
+        ("week", ["0999-W52", "1000-W01"]),
+        ("month", ["0999-12", "1000-01"]),
+        ("quarter", ["0999-Q4", "1000-Q1"]),
+        ("year", ["0999", "1000"]),
+    ],
+)
+def test_names_of_early_years_sort_before_those_of_later_ones(every: str, names: list[str]) -> None:
+    found = periods(every, date(999, 12, 29), date(1000, 1, 3))
+    assert [one.name for one in found] == names
