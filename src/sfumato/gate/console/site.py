@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from sfumato.gate.console.sent import Sent
     from sfumato.gate.pace import Workers
+    from sfumato.gate.sending import UnsentReplies
     from sfumato.gate.settings import Setting
     from sfumato.vault.principals import Principal
     from sfumato.vault.vault import Vault
@@ -74,10 +75,14 @@ _FOR_GOOD = "public, max-age=31536000, immutable"
 
 
 def console_pages(
-    vault: Vault, setting: Setting, workers: Workers, pages: Sequence[PageRoute] = PAGES
+    vault: Vault,
+    setting: Setting,
+    workers: Workers,
+    unsent: UnsentReplies,
+    pages: Sequence[PageRoute] = PAGES,
 ) -> list[PathRoute]:
     """The pages of a vault's console, as parts of the application that answers for it."""
-    site = _Site(vault, setting, workers, pages)
+    site = _Site(vault, setting, workers, unsent, pages)
     to_home: dict[str, Endpoint] = {"GET": _leading(HOME)}
     by_path = {"/": to_home, f"{HOME}/": to_home}
     shown: dict[str, list[PageRoute]] = {}
@@ -95,9 +100,15 @@ class _Site:
     """What all pages of one console share."""
 
     def __init__(
-        self, vault: Vault, setting: Setting, workers: Workers, pages: Sequence[PageRoute]
+        self,
+        vault: Vault,
+        setting: Setting,
+        workers: Workers,
+        unsent: UnsentReplies,
+        pages: Sequence[PageRoute],
     ) -> None:
         self._vault, self._setting, self._pages = vault, setting, pages
+        self._unsent = unsent
         self._workers, self._paces = workers, Paces(setting.limits)
         self._hashing = FairWorkers(HASHED_AT_A_TIME)
         self._hashes = Buckets(HASHES_PER_SECOND, HASHES_AT_ONCE)
@@ -142,7 +153,9 @@ class _Site:
             raise problems.not_found()
         name = "" if session.person is None else session.person.name
         peer = peer_of(request.scope, self._setting)
-        self._paces.check(Caller(name, f"console {name}" if name else "", peer=peer))
+        caller = Caller(name, f"console {name}" if name else "", peer=peer)
+        self._paces.check(caller)
+        self._unsent.check(caller)
         async with AsyncExitStack() as kept:
             sent = await self._sent(route, request, session, kept)
             visit = Visit(
@@ -160,7 +173,8 @@ class _Site:
             request.state.charging = route.charging
             if route.hashing:
                 return await self._hashed(route, visit)
-            return await self._workers.work(lambda: self._given(route, visit))
+            response = await self._workers.work(lambda: self._given(route, visit))
+            return self._unsent.counted(response, caller)
 
     async def _hashed(self, route: PageRoute, visit: Visit) -> Response:
         """What a page gives that computes the hash of a password, when it is the visitor's turn."""
