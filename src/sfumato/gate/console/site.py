@@ -179,16 +179,23 @@ class _Site:
     async def _hashed(self, route: PageRoute, visit: Visit) -> Response:
         """What a page gives that computes the hash of a password, when it is the visitor's turn."""
         guesser = await self._workers.look(lambda: guesser_of(route, visit))
-        wait = 0.0 if guesser.is_known else self._hashes.take(guesser.key)
+        # Known callers go before strangers. Somebody who signs in again and again, always rightly,
+        # would keep all strangers waiting; wrong tries are counted elsewhere, so that whoever stole
+        # a device cannot use up what its owner may do.
+        key = f"signed in {guesser.lane}" if guesser.is_known else guesser.key
+        wait = self._hashes.take(key)
         if wait:
             raise sign_in_paused(wait)
-        known = replace(visit, guesser=guesser)
-        response = await self._hashing.work(
-            guesser.lane, lambda: self._given(route, known), is_known=guesser.is_known
-        )
-        if response.status_code == HTTPStatus.SEE_OTHER:
-            # A right password: many people may sign in from one office.
-            self._hashes.give_back(guesser.key)
+        known, is_right = replace(visit, guesser=guesser), False
+        try:
+            response = await self._hashing.work(
+                guesser.lane, lambda: self._given(route, known), is_known=guesser.is_known
+            )
+            is_right = response.status_code == HTTPStatus.SEE_OTHER
+        finally:
+            # Of strangers right passwords are not counted: many may sign in from one office.
+            if is_right != guesser.is_known:
+                self._hashes.give_back(key)
         return response
 
     async def file(self, request: Request) -> Response:
