@@ -113,26 +113,30 @@ def _passing(
     """The observed groups whose noisy count passes the threshold, and that count.
 
     Where more pass than may be shown, those of the largest noisy counts are: a choice among what
-    is released already, which costs nothing.
+    is released already, which costs nothing. But it prefers noise that is high, and a bound that
+    fails for 5 % of all groups could fail for every group that is shown. Of k groups out of m the
+    bound is therefore that for beta * k / m: it fails for at most beta * k of all m on average, so
+    for a share of beta of those shown at most (Benjamini & Yekutieli 2005).
     """
     mechanism = allocation.mechanisms[level.number, allocation.carrier]
     assert isinstance(mechanism, ThresholdKeys)
     found, counts = exact.found(allocation.carrier, level)
     passed = mechanism.sample(counts, entropy)
-    places, noisy_counts = passed.places, passed.counts
+    places, noisy_counts, shown_share = passed.places, passed.counts, 1.0
     if observed_cap is not None and len(places) > observed_cap:
+        shown_share = observed_cap / len(places)
         largest = np.sort(np.argsort(-noisy_counts, kind="stable")[:observed_cap])
         places, noisy_counts = places[largest], noisy_counts[largest]
     codes = tuple(column[places] for column in found.codes)
     groups = LevelGroups(level, found.sizes, codes, len(places))
-    margin = partial(_passed_margin, allocation, level, noisy_counts)
+    margin = partial(_passed_margin, allocation, level, noisy_counts, shown_share)
     return groups, NoisyStatistic(
         noisy_counts, allocation.variance(level, allocation.carrier), margin
     )
 
 
 def _passed_margin(
-    allocation: Allocation, level: Level, counts: NDArray[Any], beta: float
+    allocation: Allocation, level: Level, counts: NDArray[Any], shown_share: float, beta: float
 ) -> NDArray[np.float64]:
     """What the error of a count that has passed the threshold stays within, but for beta.
 
@@ -141,6 +145,7 @@ def _passed_margin(
     count at most B above the threshold may be any from 1 on. Groups that pass with probability
     1/2 or more see at worst beta' / (1 - beta' / 2) = beta, where B is for beta'.
     """
+    beta *= shown_share
     mechanism = allocation.mechanisms[level.number, allocation.carrier]
     assert isinstance(mechanism, ThresholdKeys)
     noisy, far = (
