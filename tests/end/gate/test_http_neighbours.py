@@ -28,6 +28,7 @@ NOISE = {
     *("rows", "error", "notes"),  # figures with noise, and what is concluded from these alone
     *("receipt", "token", "id", "job", "release", "request_id", "hash", "head"),  # drawn
     *("submitted", "started", "ended", "used", "time", "expires", "created", "made"),  # by clock
+    *("approved", "operator"),  # by clock, and by whose token, which is drawn
 }
 VARYING = {"date", "content-length", "content-disposition", "location"}
 PROVOKING = (
