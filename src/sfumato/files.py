@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
 
+LARGE_ANSWERS = ".large"
+"""How the folder of large answers is named, behind the name of a ledger in SQLite."""
 MARK = ".sfumato-scratch"
 """How the name of every scratch folder ends."""
 

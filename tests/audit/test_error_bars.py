@@ -16,6 +16,7 @@ import pytest
 import sfumato as sf
 from sfumato.ledger.receipt import Receipt, Stage
 from sfumato.method import AnswerLimit
+from sfumato.query.answer import question
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -148,6 +149,22 @@ def test_E_bars_hold_among_observed_groups_that_a_limit_has_chosen(
         assert answer.table.num_rows == 5
         missed += misses(answer, "n", 200.0).tolist()
     assert np.mean(missed) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / len(missed))
+
+
+def test_E_bars_of_the_largest_of_many_groups_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of alike groups those of the largest noisy counts are those of the highest noise."""
+    monkeypatch.setattr(question, "observed_cap", lambda *_: COPIES // 20)
+    key = sf.Column("k", sf.Kind.TEXT, nullable=False)
+    names = pa.array([f"k{one}" for one in range(COPIES)])
+    private = protected([np.arange(40)], key, names, sf.Rows())
+    missed = []
+    for seed in range(5):
+        seed_draws(monkeypatch, seed)
+        delta = f"0.00{seed + 1}"
+        answer = private.query("SELECT k, COUNT(*) AS n FROM t GROUP BY k", epsilon=1, delta=delta)
+        assert answer.table.num_rows == COPIES // 20
+        missed.append(misses(answer, "n", 40).mean())
+    assert np.mean(missed) <= ALLOWED["n"]
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1"])

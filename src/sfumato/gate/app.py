@@ -32,6 +32,7 @@ from sfumato.gate.problems import RequestError
 from sfumato.gate.query_string import read_query
 from sfumato.gate.routes import ROUTES
 from sfumato.gate.routing import Call
+from sfumato.gate.sending import UnsentReplies
 from sfumato.gate.surveys import survey_pages
 from sfumato.gate.welcome import PATH
 from sfumato.local.round_folder import rounds_of
@@ -78,7 +79,7 @@ def application(
         by_path[f"{PATH}/password"] = {"POST": partial(gate.welcomed, invite)}
     doors = [PathRoute(path, _Endpoint(gate, methods)) for path, methods in by_path.items()]
     doors += survey_pages(rounds_of(vault.config.folder), setting, gate.report_paces)
-    doors += console_pages(vault, setting, gate.workers)
+    doors += console_pages(vault, setting, gate.workers, gate.unsent)
     return gate.guarded(Router(doors, redirect_slashes=False, default=gate.nothing))
 
 
@@ -89,6 +90,7 @@ class _Gate:
         self.vault, self.setting, self.limits = vault, setting, setting.limits
         self.workers, self.paces = Workers(self.limits), Paces(self.limits)
         self.report_paces = ReportPaces(self.limits)
+        self.unsent = UnsentReplies(self.limits)
 
     def guarded(self, router: ASGIApp) -> ASGIApp:
         """The routes, open to those alone who came by a known name and a known way."""
@@ -120,10 +122,12 @@ class _Gate:
             caller = await self.workers.look(lambda: admitted(self.vault, route, shown))
         caller = replace(caller, peer=peer_of(request.scope, self.setting))
         self.paces.check(caller)
+        self.unsent.check(caller)
         call = await self._call(route, request, caller)
         if route.keyed and route.status == HTTPStatus.OK:  # jobs are charged when they are run
             request.scope[_CHARGING] = True
-        return _sent(route, await self.workers.work(lambda: _spelled(route.handler(call))))
+        reply = await self.workers.work(lambda: _spelled(route.handler(call)))
+        return self.unsent.counted(_sent(route, reply), caller)
 
     async def welcomed(self, way: Callable[[Request], Response], request: Request) -> Response:
         """What the link for the first owner gives."""

@@ -64,8 +64,8 @@ class Ledger:
         self._recorded = RecordCache()
         self._heal_head()
         if store.files is not None:  # settle what a crash left of large answers
-            with self._guarded(), store.reading() as reader:
-                store.files.sweep(reader.answer)
+            with self._guarded():
+                store.files.sweep(store.reading)
 
     @classmethod
     def create(

@@ -31,12 +31,10 @@ from sfumato.ledger.rules import damaged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from sfumato.ledger.book import ChargeRequest, Entry
-
-LARGE = ".large"
-"""How the name of the folder of large answers ends, behind that of the database."""
+    from sfumato.ledger.book import ChargeRequest, Entry, Reader
 
 INLINE_BYTES = 64 * 1024
 """An answer of at most so many bytes stays in the database."""
@@ -158,15 +156,18 @@ class AnswerFiles:
                 "again.",
             )
 
-    def sweep(self, row_of: Callable[[int], bytes | None]) -> None:
+    def sweep(self, reading: Callable[[], AbstractContextManager[Reader]]) -> None:
         """Settle what a crash left in `pending`: keep what the book names, delete the rest."""
         if not self._waiting():
             return
         # Whoever is between step 1 and step 3 holds the lock: their files are left alone.
-        with suppress(BlockingIOError), self._lock(system.locks.LOCK_EX | system.locks.LOCK_NB):
+        # The book is read under it: one of an earlier moment may lack what a writer committed
+        # before it died, and its file would be deleted.
+        alone = system.locks.LOCK_EX | system.locks.LOCK_NB
+        with suppress(BlockingIOError), self._lock(alone), reading() as reader:
             for path in self._waiting():
                 charge, _, sha256 = path.name.partition("-")
-                row = row_of(int(charge)) if charge.isdecimal() else None
+                row = reader.answer(int(charge)) if charge.isdecimal() else None
                 if row == reference(sha256, path.stat().st_size):
                     path.rename(self._folder / sha256)
                 else:

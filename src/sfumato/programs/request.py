@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import ParameterError
+from sfumato.method import AnswerSize
 from sfumato.noise.entropy import secret
 from sfumato.programs.blocks import Cut, to_stream
 from sfumato.programs.forecast import ProgramForecast
@@ -44,6 +45,8 @@ VALUES = "values"
 TICK_SECONDS = 1.0
 """How long reading took, and how late an answer is, is told in whole ticks, rounded up."""
 _TWIN_ROWS = 200
+_OUTPUT_BYTES = 8 * 25
+"""The numbers of one output and of its errors, as JSON."""
 _REHEARSED = 3
 """Tables of made-up rows in one rehearsal, each with the time of a block."""
 
@@ -92,6 +95,13 @@ class ProgramRun:
     def event(self) -> Event:
         """What it costs, from public facts alone."""
         return self.aggregate.event
+
+    @property
+    def answer_size(self) -> AnswerSize:
+        """At most how large the answer is: a row for each declared output."""
+        outputs = self.aggregate.outputs
+        size = sum(_OUTPUT_BYTES + len(one.name.encode()) for one in outputs)
+        return AnswerSize(len(outputs), size, work=0)
 
     @property
     def error(self) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from sfumato.engines.base import SPARK, spark_address
 from sfumato.engines.files.endings import parquet_paths
 from sfumato.engines.sources import duckdb_parts
 from sfumato.errors import SfumatoError
+from sfumato.files import LARGE_ANSWERS
 from sfumato.schema.file import load
 from sfumato.schema.hierarchy.tree import Tree
 
@@ -34,9 +35,6 @@ PostgreSQL."""
 
 CONSENT = "consent.sqlite"
 """Where a vault keeps who agreed to what, unless its ledger is in a database elsewhere."""
-
-LARGE_ANSWERS = ".large"
-"""How the folder of large answers is named, behind the name of a ledger in SQLite."""
 
 _BESIDE = ("", "-wal", "-shm", "-journal")
 """What SQLite keeps beside a database, and the database itself."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -174,3 +175,30 @@ def test_a_ledger_of_the_former_format_opens_and_gives_its_answers(
 def test_no_room_on_the_disk_is_told_before_the_charge(beside: Ledger) -> None:
     beside.check_room(1000)
     assert code_of(beside.check_room, 1 << 60) == "ledger_disk_full"
+
+
+@pytest.mark.parametrize("is_early", [False, True], ids=["today", "book read before the lock"])
+def test_a_writer_that_dies_while_another_process_opens_loses_no_answer(
+    beside: Ledger, path: Path, is_early: bool
+) -> None:
+    """The planted twin reads the book before it has the lock, and deletes a file it names."""
+    receipt = charge(beside, "1/10", "r1")
+    beside.close()
+
+    def die(at: str) -> None:
+        if at == "committed":
+            raise _KilledError
+
+    folder = AnswerFiles(path.with_name("ledger.sqlite.large"))
+    store, dying = sqlite_store(path), opened(path, at_step=die)
+    receipt._ledger = dying
+    with store.reading() as early:
+        assert early.answer(receipt.request.charge) is None
+        with pytest.raises(_KilledError):
+            dying.store(receipt, LARGE)
+        folder.sweep((lambda: nullcontext(early)) if is_early else store.reading)
+    store.close()
+    dying.close()
+    assert files(path) == ([] if is_early else ["."])
+    if not is_early:
+        assert ask(opened(path), "r1") == LARGE

@@ -28,6 +28,7 @@ NOISE = {
     *("rows", "error", "notes"),  # figures with noise, and what is concluded from these alone
     *("receipt", "token", "id", "job", "release", "request_id", "hash", "head"),  # drawn
     *("submitted", "started", "ended", "used", "time", "expires", "created", "made"),  # by clock
+    *("approved", "operator"),  # by clock, and by whose token, which is drawn
 }
 VARYING = {"date", "content-length", "content-disposition", "location"}
 PROVOKING = (
@@ -93,7 +94,7 @@ def paths(route: Route) -> Sequence[str]:
 
 def jobs(client: Client) -> list[str]:
     """How jobs ended, once they all have."""
-    for _ in range(200):
+    for _ in range(1200):  # blocks of a program take their whole time, one after another
         found = client.ask("GET", "/v1/jobs")
         listed = found.json.get("jobs", []) if found.status == 200 else []
         if all(one["state"] in {"done", "failed", "cancelled"} for one in listed):

@@ -13,7 +13,7 @@ from sfumato.errors import PolicyError, SfumatoError
 from sfumato.method import AnswerLimit
 from sfumato.testing.servers import Client, served
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.limits import MEBIBYTE, PrincipalLimits, VaultLimits
+from sfumato.vault.limits import MEBIBYTE, PrincipalLimits, VaultLimits, size_of
 from sfumato.vault.vault import create_vault, open_vault
 
 if TYPE_CHECKING:
@@ -329,3 +329,16 @@ def test_defaults_are_said_in_the_guide() -> None:
         f"vault_mebibytes = {whole} ",
     ):
         assert line in told
+
+
+def test_the_answer_of_a_program_is_as_large_as_its_outputs(vault: Vault) -> None:
+    asked: dict[str, Any] = {"program": "def f(rows):\n    return 1", "language": "starlark"}
+    outputs = [{"low": 0, "high": 1}] * 3
+    ana = vault.private("people", principal="ana")
+    prepared = ana.prepare(
+        FAMILIES["run"], **asked, function="f", output=outputs, blocks=5, epsilon="0.1"
+    )
+    size = size_of(prepared)
+    assert size is not None
+    assert (size.groups, size.work) == (3, 0)
+    assert 0 < size.bytes < 2000

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from sfumato.gate.console.sent import Sent
     from sfumato.gate.pace import Workers
+    from sfumato.gate.sending import UnsentReplies
     from sfumato.gate.settings import Setting
     from sfumato.vault.principals import Principal
     from sfumato.vault.vault import Vault
@@ -74,10 +75,14 @@ _FOR_GOOD = "public, max-age=31536000, immutable"
 
 
 def console_pages(
-    vault: Vault, setting: Setting, workers: Workers, pages: Sequence[PageRoute] = PAGES
+    vault: Vault,
+    setting: Setting,
+    workers: Workers,
+    unsent: UnsentReplies,
+    pages: Sequence[PageRoute] = PAGES,
 ) -> list[PathRoute]:
     """The pages of a vault's console, as parts of the application that answers for it."""
-    site = _Site(vault, setting, workers, pages)
+    site = _Site(vault, setting, workers, unsent, pages)
     to_home: dict[str, Endpoint] = {"GET": _leading(HOME)}
     by_path = {"/": to_home, f"{HOME}/": to_home}
     shown: dict[str, list[PageRoute]] = {}
@@ -95,9 +100,15 @@ class _Site:
     """What all pages of one console share."""
 
     def __init__(
-        self, vault: Vault, setting: Setting, workers: Workers, pages: Sequence[PageRoute]
+        self,
+        vault: Vault,
+        setting: Setting,
+        workers: Workers,
+        unsent: UnsentReplies,
+        pages: Sequence[PageRoute],
     ) -> None:
         self._vault, self._setting, self._pages = vault, setting, pages
+        self._unsent = unsent
         self._workers, self._paces = workers, Paces(setting.limits)
         self._hashing = FairWorkers(HASHED_AT_A_TIME)
         self._hashes = Buckets(HASHES_PER_SECOND, HASHES_AT_ONCE)
@@ -142,7 +153,9 @@ class _Site:
             raise problems.not_found()
         name = "" if session.person is None else session.person.name
         peer = peer_of(request.scope, self._setting)
-        self._paces.check(Caller(name, f"console {name}" if name else "", peer=peer))
+        caller = Caller(name, f"console {name}" if name else "", peer=peer)
+        self._paces.check(caller)
+        self._unsent.check(caller)
         async with AsyncExitStack() as kept:
             sent = await self._sent(route, request, session, kept)
             visit = Visit(
@@ -160,21 +173,29 @@ class _Site:
             request.state.charging = route.charging
             if route.hashing:
                 return await self._hashed(route, visit)
-            return await self._workers.work(lambda: self._given(route, visit))
+            response = await self._workers.work(lambda: self._given(route, visit))
+            return self._unsent.counted(response, caller)
 
     async def _hashed(self, route: PageRoute, visit: Visit) -> Response:
         """What a page gives that computes the hash of a password, when it is the visitor's turn."""
         guesser = await self._workers.look(lambda: guesser_of(route, visit))
-        wait = 0.0 if guesser.is_known else self._hashes.take(guesser.key)
+        # Known callers go before strangers. Somebody who signs in again and again, always rightly,
+        # would keep all strangers waiting; wrong tries are counted elsewhere, so that whoever stole
+        # a device cannot use up what its owner may do.
+        key = f"signed in {guesser.lane}" if guesser.is_known else guesser.key
+        wait = self._hashes.take(key)
         if wait:
             raise sign_in_paused(wait)
-        known = replace(visit, guesser=guesser)
-        response = await self._hashing.work(
-            guesser.lane, lambda: self._given(route, known), is_known=guesser.is_known
-        )
-        if response.status_code == HTTPStatus.SEE_OTHER:
-            # A right password: many people may sign in from one office.
-            self._hashes.give_back(guesser.key)
+        known, is_right = replace(visit, guesser=guesser), False
+        try:
+            response = await self._hashing.work(
+                guesser.lane, lambda: self._given(route, known), is_known=guesser.is_known
+            )
+            is_right = response.status_code == HTTPStatus.SEE_OTHER
+        finally:
+            # Of strangers right passwords are not counted: many may sign in from one office.
+            if is_right != guesser.is_known:
+                self._hashes.give_back(key)
         return response
 
     async def file(self, request: Request) -> Response:

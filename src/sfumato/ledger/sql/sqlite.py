@@ -15,11 +15,11 @@ from urllib.parse import quote
 from sqlalchemy import URL, create_engine, event
 
 from sfumato.errors import LedgerError, ParameterError
-from sfumato.files import LEAST_ROOM
+from sfumato.files import LARGE_ANSWERS, LEAST_ROOM
 from sfumato.ledger.base import Ledger
 from sfumato.ledger.commit import OutsideHead, sync_directory
 from sfumato.ledger.failure import closed_on_failure, pass_by, replaced
-from sfumato.ledger.large_answers import LARGE, AnswerFiles
+from sfumato.ledger.large_answers import AnswerFiles
 from sfumato.ledger.rules import damaged
 from sfumato.ledger.sql.store import SqlStore, missing
 from sfumato.system import OpenedFile
@@ -76,7 +76,7 @@ def check_outside(path: Path, head: Path) -> None:
 
 def sqlite_store(path: Path, *, create: bool = False) -> SqlStore:
     """The book in a SQLite file on a local disk, with its large answers in a folder beside it."""
-    files = AnswerFiles(path.with_name(f"{path.name}{LARGE}"))
+    files = AnswerFiles(path.with_name(f"{path.name}{LARGE_ANSWERS}"))
     engine = sqlite_engine(path, create=create)
     return SqlStore(engine, SqliteDialect(), files=files, create=create)
 

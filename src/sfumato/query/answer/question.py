@@ -308,7 +308,10 @@ def _notes(plan: Plan, chosen: Allocation, limit: AnswerLimit | None) -> Iterato
                 f"count reaches {mechanism.threshold}, so small groups are missing."
             )
             if (cap := observed_cap(plan, chosen.levels, limit)) is not None:
-                yield f"Of these groups at most {cap:,} are shown, those of the largest counts."
+                yield (
+                    f"Of these groups at most {cap:,} are shown, those of the largest noisy "
+                    "counts. Where more pass, these tend to be too high; their bounds allow for it."
+                )
         elif level.grouped:
             chosen_from = any(plan.finish.args.get(one) for one in _CHOOSING)
             then = "; HAVING and LIMIT choose among them" if chosen_from else ""
