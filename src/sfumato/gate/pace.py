@@ -129,11 +129,15 @@ class ReportPaces:
         """Count reports before they are looked at; refused where an address sends too many."""
         wait = math.ceil(self._buckets.take(f"{round_id} {peer}", count))
         if wait:
+            fits = count <= self.per_hour  # else to wait does not help: there is never such room
+            again = (
+                f"send them again in {wait:,} s" if fits else f"at most {self.per_hour:,} at once"
+            )
             raise RequestError(
                 429,
                 "reports_too_often",
                 f"From one address this round takes {self.per_hour:,} reports an hour. None of "
-                f"these was kept. Send fewer, or send them again in {wait:,} s.",
+                f"these was kept. Send fewer, or {again}.",
                 headers={"Retry-After": str(wait)},
             )
 

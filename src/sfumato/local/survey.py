@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from sfumato.noise.entropy import Entropy
 
 _SECONDS = 30.0
-_AT_ONCE = 100
+_AT_ONCE = 20
+"""Reports in one request: fewer than a process of a server takes an hour from one address."""
 _TOO_MANY_REQUESTS = 429
 _LARGEST = 1 << 20
 

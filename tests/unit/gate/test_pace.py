@@ -113,6 +113,15 @@ class Crowd:
         return [getattr(one, "code", type(one).__name__) for one in ended if one is not None]
 
 
+def test_a_batch_for_which_there_is_never_room_is_not_told_to_wait() -> None:
+    paces = ReportPaces(Limits().among(4), clock=lambda: 0.0)
+    with pytest.raises(RequestError) as refusal:
+        paces.check("peer", "round", 100)
+    assert "at most 75 at once" in refusal.value.message
+    assert "again in" not in refusal.value.message
+    paces.check("peer", "round", 75)
+
+
 def run_alone(scene: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in a thread of its own: tests of pages leave a loop in this one."""
     with ThreadPoolExecutor(1) as pool:
