@@ -56,6 +56,7 @@ _MEMORY, _ROOM = Path("/dev/shm"), 6 << 30
 _OF_THE_SANDBOX = (
     *("tests/unit/sandbox/", "tests/unit/cli/test_sandbox"),
     *("tests/end/test_program", "gate/test_programs_door", "console/test_code_page"),
+    *("gate/test_http_neighbours", "gate/test_permissions", "gate/test_no_server_paths"),
     *("[docs/guide/run.md", "[docs/guide/sandbox.md"),
 )
 

@@ -126,7 +126,8 @@ def test_every_secret_is_reconstructed_from_exact_counts_and_none_at_the_door(
 ) -> None:
     told = found("reconstruct", clinic, SCHEMA, epsilon=1)
     assert not told.passes_bound
-    assert told.baseline.low <= told.success.value <= told.baseline.high + 0.1
+    # Noise may leave an attacker below a guess; more than a guess would be a leak.
+    assert told.success.value <= told.baseline.high + 0.1
     monkeypatch.setattr(steward, "throw_away", exact)
     assert found("reconstruct", clinic, SCHEMA, epsilon=1).success.value > 0.97
 
