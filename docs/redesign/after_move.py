@@ -141,8 +141,9 @@ sub('tests/end/test_operator.py','"import os, signal, sys; from pathlib import P
 import shutil, os
 for gone in ('tests/meta/test_layers.py','docs/guide/packages.py','docs/guide/packages.svg'):
     os.remove(gone)
-for f in pathlib.Path(__file__).parent/'files'.rglob('*'):
-    if f.is_file(): shutil.copy(f, pathlib.Path('.')/f.relative_to(pathlib.Path(__file__).parent/'files'))
+FILES = pathlib.Path(__file__).parent / 'files'
+for f in FILES.rglob('*'):
+    if f.is_file(): shutil.copy(f, pathlib.Path('.')/f.relative_to(FILES))
 p='tests/meta/test_shape.py'; t=R(p)
 t=re.sub(r'alone = \{"texts.py", "[a-z/]*checker.py"\}','alone = {"text.py", "privacy/ledger/checker.py"}',t)
 W(p,t)
