@@ -35,7 +35,7 @@ format: $(VENV)/test.stamp
 # What documentation can be read off the source.
 reference: $(VENV)/core.stamp
 	$(VENV)/bin/python docs/reference/errors.py
-	$(VENV)/bin/python docs/guide/packages.py
+	$(VENV)/bin/python docs/guide/floors.py
 
 # The lock files name versions and hashes, no host; plain pip installs them.
 LOCK := $(VENV)/bin/uv pip compile --universal --generate-hashes --no-header --no-annotate --quiet --python-version 3.11

@@ -7,10 +7,10 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.constraints import DeclaredRows
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.schema import Schema
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.constraints import DeclaredRows
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.schema import Schema
 
 REALS, WHOLES, TEXTS = 12, 4, 4
 LETTERS = ("a", "b", "c")

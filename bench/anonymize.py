@@ -18,15 +18,15 @@ from sfumato.anonymize.criteria import KAnonymity
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.search.full_domain import walk
-from sfumato.counting.frequencies import count
-from sfumato.engines.sources import open_duckdb
-from sfumato.schema.hierarchy.tree import Tree
+from sfumato.data.counting.frequencies import count
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.schema.hierarchy.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.schema.hierarchy.base import Taxonomy
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.hierarchy.base import Taxonomy
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 ADULT = DATA / "adult"

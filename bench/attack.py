@@ -25,12 +25,12 @@ from bench._peers import asked
 from sfumato.attack.case import Case, HeldRelease, HeldTable
 from sfumato.attack.catalogue import run
 from sfumato.attack.estimators import ClassSizes, dankar
-from sfumato.counting.grouping import keys
-from sfumato.engines.sources import open_source
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.schema import Schema
-from sfumato.steward.attack import attack
-from sfumato.steward.attack_options import attack_options
+from sfumato.attack.options import attack_options
+from sfumato.attack.runner import attack
+from sfumato.data.counting.grouping import keys
+from sfumato.data.engines.sources import open_source
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

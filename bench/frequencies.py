@@ -10,8 +10,8 @@ from pathlib import Path
 
 import duckdb
 
-from sfumato.counting.frequencies import count
-from sfumato.engines.sources import open_duckdb
+from sfumato.data.counting.frequencies import count
+from sfumato.data.engines.sources import open_duckdb
 
 ROWS = 10_000_000
 FEW, MANY = ["city", "age", "sex", "education"], ["birth", "postcode", "sex", "education"]

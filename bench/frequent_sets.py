@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.mechanisms.spending import spendings
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity
-from sfumato.publish.forms import FormRequest
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Values
-from sfumato.schema.forms import Items
-from sfumato.schema.schema import Schema
-from sfumato.sets.baskets import Baskets
-from sfumato.sets.counts import prepare_itemsets
-from sfumato.sets.privbasis import PrivBasis
-from sfumato.sets.profiles import Profiles
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Values
+from sfumato.data.schema.row_forms import Items
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity
+from sfumato.methods.itemsets.baskets import Baskets
+from sfumato.methods.itemsets.counts import prepare_itemsets
+from sfumato.methods.itemsets.privbasis import PrivBasis
+from sfumato.methods.itemsets.profiles import Profiles
+from sfumato.methods.publish.form_kinds import FormRequest
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.mechanisms.spending import spendings
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,9 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 import sfumato as sf
-from sfumato.graph.attributes import correlations
-from sfumato.graph.edges import Graph, graph_of
-from sfumato.graph.triangles import triangles
+from sfumato.methods.graph.attributes import correlations
+from sfumato.methods.graph.edges import Graph, graph_of
+from sfumato.methods.graph.triangles import triangles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

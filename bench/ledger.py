@@ -12,14 +12,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.ledger.base import Ledger
-from sfumato.ledger.book import ChargeRequest, Draft, digest, utc_now
-from sfumato.ledger.commit import OutsideHead
-from sfumato.ledger.rules import cost, known
-from sfumato.ledger.rules import store as store_answer
-from sfumato.ledger.sql.sqlite import create_sqlite, sqlite_store
-from sfumato.privacy.events import PureEvent, to_record
-from sfumato.privacy.filters import Budget, charge_from_record
+from sfumato.privacy.accounting.events import PureEvent, to_record
+from sfumato.privacy.accounting.filters import Budget, charge_from_record
+from sfumato.privacy.ledger.base import Ledger
+from sfumato.privacy.ledger.chain import ChargeRequest, Draft, digest, utc_now
+from sfumato.privacy.ledger.commit import OutsideHead
+from sfumato.privacy.ledger.rules import cost, known
+from sfumato.privacy.ledger.rules import store as store_answer
+from sfumato.privacy.ledger.sql.sqlite import create_sqlite, sqlite_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench._peers import asked
-from sfumato import local
+from sfumato.methods import local
 
 PEOPLE, SIZE, EPSILON = 1_000_000, 1024, 1
 PEER_PEOPLE = PEOPLE if os.environ.get("SFUMATO_BENCH_ALL") else 10_000

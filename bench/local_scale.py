@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow.parquet as pq
 
-from sfumato import local
+from sfumato.methods import local
 
 MOST = int(os.environ.get("SFUMATO_BENCH_ROWS", 10**7))
 EACH = 10**6

@@ -20,7 +20,7 @@ from sklearn.metrics import adjusted_rand_score, r2_score
 
 from bench._mining_sets import Sample, samples
 from bench._peers import asked
-from sfumato.mining.estimators import ESTIMATORS
+from sfumato.vault.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from bench import _million
 from bench._mining_sets import ADULT, DATA, adult_row
 from bench.mining import EPSILONS, Score
-from sfumato.mining.catalogue import KINDS
-from sfumato.mining.estimators import ESTIMATORS
+from sfumato.methods.learn.catalogue import KINDS
+from sfumato.vault.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

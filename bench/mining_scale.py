@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import sfumato as sf
 from bench._million import FEATURES, NUMERIC, schema, table
-from sfumato.mining.catalogue import KINDS
+from sfumato.methods.learn.catalogue import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.noise import discrete_gaussian, discrete_laplace
+from sfumato.privacy.noise import discrete_gaussian, discrete_laplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

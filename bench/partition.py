@@ -16,10 +16,10 @@ from sfumato.anonymize.criteria import KAnonymity
 from sfumato.anonymize.measure import measure
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
-from sfumato.counting.frequencies import count
-from sfumato.engines.sources import open_source
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.hierarchy.tree import read_tree
+from sfumato.data.counting.frequencies import count
+from sfumato.data.engines.sources import open_source
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.hierarchy.tree import read_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sfumato.anonymize.outcome import Outcome
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.data.counting.frequencies import Frequencies
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / ".." / "shared" / "data"
@@ -170,10 +170,10 @@ def large() -> None:
     """Search a table in which nearly every row is alone, and print the peak in KiB."""
     import pyarrow as pa
 
-    from sfumato.counting.axes import Listed
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.counting.grouping import group
-    from sfumato.schema.hierarchy.base import Taxonomy
+    from sfumato.data.counting.axes import Listed
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.counting.grouping import group
+    from sfumato.data.schema.hierarchy.base import Taxonomy
 
     generator = np.random.default_rng(0)
     codes = [generator.integers(0, size, ROWS).astype(np.int32) for size in NEAR_UNIQUE]

@@ -20,13 +20,13 @@ import pyarrow as pa
 from pyarrow import csv
 
 import sfumato as sf
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.programs.aggregate import Aggregate
-from sfumato.programs.blocks import Cut
-from sfumato.programs.outputs import read_outputs
-from sfumato.programs.templates import template
-from sfumato.programs.templates.estimator import estimator
-from sfumato.programs.templates.kmeans import kmeans
+from sfumato.methods.programs.aggregate import Aggregate
+from sfumato.methods.programs.blocks import Cut
+from sfumato.methods.programs.outputs import read_outputs
+from sfumato.methods.programs.templates import template
+from sfumato.methods.programs.templates.estimator import estimator
+from sfumato.methods.programs.templates.kmeans import kmeans
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

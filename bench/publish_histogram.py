@@ -6,10 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.publish.histogram import prepare
-from sfumato.testing.counts import (
+from tests.fixtures.counts import (
     SLIDE_AVERAGES,
     SLIDE_LARGEST,
     largest_at,
@@ -17,6 +14,9 @@ from sfumato.testing.counts import (
     slide_grid,
     slide_request,
 )
+
+from sfumato.methods.publish.histogram import prepare
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

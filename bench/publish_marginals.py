@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.counting.axes import Grid
-from sfumato.counting.frequencies import Frequencies
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.publish.fourier import parities
-from sfumato.publish.marginals import prepare
-from sfumato.publish.request import Request
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Grid
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.publish.fourier import parities
+from sfumato.methods.publish.marginals import prepare
+from sfumato.methods.publish.request import Request
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
-    from sfumato.counting.axes import Axis
+    from sfumato.data.counting.axes import Axis
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "adult_coded"
 COSTS: dict[str, dict[str, Any]] = {"rho 1/2": {"rho": "1/2"}, "epsilon 1": {"epsilon": 1}}

@@ -6,11 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tests.fixtures.counts import request_for, whole_numbers
 
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.publish import continual, dawa, histogram, mwem, quantiles
-from sfumato.publish.fourier import series
-from sfumato.testing.counts import request_for, whole_numbers
+from sfumato.methods.publish import continual, dawa, histogram, mwem, quantiles
+from sfumato.methods.publish.fourier import series
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

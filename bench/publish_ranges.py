@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.counting.axes import Grid
-from sfumato.counting.frequencies import Frequencies
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.publish import auto, quadtree, wavelet
-from sfumato.publish import tree as kind
-from sfumato.publish.request import Request
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Grid
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.publish import auto, quadtree, wavelet
+from sfumato.methods.publish import tree as kind
+from sfumato.methods.publish.request import Request
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.publish.auto import WorkloadAnswers
-    from sfumato.publish.tree.method import StrategyMethod
+    from sfumato.methods.publish.auto import WorkloadAnswers
+    from sfumato.methods.publish.tree.method import StrategyMethod
 
 
 def rows() -> list[dict[str, object]]:

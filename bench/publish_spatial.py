@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.counting.axes import Grid
-from sfumato.counting.frequencies import Frequencies
-from sfumato.counting.grouping import group
-from sfumato.noise.discrete import discrete_laplace
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.publish.request import Request
-from sfumato.publish.spatial import adaptive_grid, kdtree, privtree
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Grid
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.counting.grouping import group
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.publish.request import Request
+from sfumato.methods.publish.spatial import adaptive_grid, kdtree, privtree
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.noise.discrete import discrete_laplace
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from sfumato.publish.spatial.decomposition import Decomposition
+    from sfumato.methods.publish.spatial.decomposition import Decomposition
 
     Ask = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.stream.catalogue import prepare
-from sfumato.stream.request import StreamRequest
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.stream.catalogue import prepare
+from sfumato.methods.stream.request import StreamRequest
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

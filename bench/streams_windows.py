@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.numbers import exact
-from sfumato.privacy.units import Rows
-from sfumato.stream.w_budget import PLANS, Presence
-from sfumato.stream.w_event import WEvent
+from sfumato.data.schema.unit import Rows
+from sfumato.exact_numbers import exact
+from sfumato.methods.stream.w_budget import PLANS, Presence
+from sfumato.methods.stream.w_event import WEvent
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "series"
 SERIES = {"bike_hourly": 24, "traffic_hourly": 24, "ili_weekly": 13}

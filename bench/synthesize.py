@@ -21,18 +21,18 @@ import numpy as np
 import pandas as pd
 
 from bench._peers import SYNTHESIZERS, synthesized
-from sfumato.counting.axes import Grid
-from sfumato.counting.frequencies import Frequencies
-from sfumato.engines.sources import open_duckdb
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Bounds
-from sfumato.synth.evaluate.cells import coded
-from sfumato.synth.evaluate.coding import coding_of
-from sfumato.synth.evaluate.learning import learn
-from sfumato.synth.synthesis import Synthesis
+from sfumato.attack.evaluation.cells import coded
+from sfumato.attack.evaluation.coding import coding_of
+from sfumato.attack.evaluation.learning import learn
+from sfumato.data.counting.axes import Grid
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.synth.synthesis import Synthesis
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

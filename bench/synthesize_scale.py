@@ -14,14 +14,14 @@ from tempfile import TemporaryDirectory
 
 import duckdb
 import numpy as np
+from tests.fixtures.counts import whole_numbers
 
 import sfumato as sf
-from sfumato.counting.frequencies import Frequencies
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.synth.synthesis import Synthesis
-from sfumato.testing.counts import whole_numbers
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.synth.synthesis import Synthesis
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.vault.registration import Registration, create
 
 ROWS = 1_000_000

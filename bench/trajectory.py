@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 import pyarrow.csv as csv
 
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity
-from sfumato.trajectory.adatrace import AdaTrace
-from sfumato.trajectory.cells import Box, Squares
-from sfumato.trajectory.dpt import DPT
-from sfumato.trajectory.generate import TOWN, made_up
-from sfumato.trajectory.measuring import PathCost
-from sfumato.trajectory.one_level import OneLevel
-from sfumato.trajectory.paths import Paths
-from sfumato.trajectory.reading import moments
-from sfumato.trajectory.reference_systems import ReferenceSystems
-from sfumato.trajectory.utility import PATTERN_GRIDS, shared_patterns, utility
+from sfumato.data.schema.unit import Entity
+from sfumato.methods.trajectory.adatrace import AdaTrace
+from sfumato.methods.trajectory.cells import Box, Squares
+from sfumato.methods.trajectory.dpt import DPT
+from sfumato.methods.trajectory.generate import TOWN, made_up
+from sfumato.methods.trajectory.measurement import PathCost
+from sfumato.methods.trajectory.one_level import OneLevel
+from sfumato.methods.trajectory.paths import Paths
+from sfumato.methods.trajectory.point_reader import moments
+from sfumato.methods.trajectory.reference_systems import ReferenceSystems
+from sfumato.methods.trajectory.utility import PATTERN_GRIDS, shared_patterns, utility
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "trajectories"
 BASELINE = "one-level"

@@ -9,7 +9,7 @@ from pathlib import Path
 from sfumato.demo.registers import HOMES
 from sfumato.demo.sections.publish import EPSILONS, homes, homes_map
 from sfumato.demo.town import TOWN_SIZE
-from sfumato.steward.table import read
+from sfumato.release.open_table import read
 
 PICTURE = Path(__file__).with_suffix(".svg")
 

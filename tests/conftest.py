@@ -54,7 +54,7 @@ _MEMORY, _ROOM = Path("/dev/shm"), 6 << 30
 
 # Programs run one at a time on an installation: on two workers these would wait for each other.
 _OF_THE_SANDBOX = (
-    *("tests/unit/sandbox/", "tests/unit/cli/test_sandbox"),
+    *("tests/unit/methods/programs/sandbox/", "tests/unit/cli/test_sandbox"),
     *("tests/end/test_program", "gate/test_programs_door", "console/test_code_page"),
     *("gate/test_http_neighbours", "gate/test_permissions", "gate/test_no_server_paths"),
     *("[docs/guide/run.md", "[docs/guide/sandbox.md"),
@@ -120,7 +120,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     told = [what for one in reports for name, what in one.user_properties if name == "registry"]
     if not told:
         return
-    from .registry.coverage import lines
+    from tests.registry.coverage import lines
 
     covered = list(lines(told))
     terminalreporter.section("cells of the registry: method, unit, relation, engine")
@@ -222,7 +222,7 @@ def spark_session() -> Iterator[Any]:
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
         pytest.skip("no Spark: no Java runtime (install a headless Java 17)")
     pytest.importorskip("pyspark", reason="no Spark: pyspark is not installed")
-    from sfumato.engines.spark import session as sessions
+    from sfumato.data.engines.spark import session as sessions
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     with socket.create_server(("127.0.0.1", 0)) as free:

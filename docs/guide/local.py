@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sfumato.local.contrasting import contrast
-from sfumato.report.contrast import picture
+from sfumato.methods.local.central_comparison import contrast
+from sfumato.methods.local.comparison_page import picture
 
 ROOT = Path(__file__).parents[2]
 PICTURE = Path(__file__).with_suffix(".svg")

@@ -59,7 +59,7 @@ def page() -> str:
 
 def codes() -> Iterator[tuple[Path, str, int, str]]:
     """Every place in the source that gives a code, with its exit code and its message."""
-    from sfumato.privacy.numbers import CODES
+    from sfumato.exact_numbers import CODES
 
     calls: list[Call] = []
     classes: list[ast.ClassDef] = []

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sfumato import local, noise
     from sfumato.anonymize.criteria import (
         BetaLikeness,
         DeltaDisclosure,
@@ -22,21 +21,23 @@ if TYPE_CHECKING:
         RecursiveDiversity,
         TCloseness,
     )
+    from sfumato.attack.comparison.runner import compare
+    from sfumato.attack.evaluation.runner import evaluate
+    from sfumato.client.vault import connect
+    from sfumato.data.schema.column import Column, Kind, Role
+    from sfumato.data.schema.domain import Bounds, Values
+    from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
+    from sfumato.data.schema.hierarchy.tree import Tree
+    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.unit import Entity, Neighbours, Rows
     from sfumato.errors import SfumatoError
-    from sfumato.gate.client.vault import connect
-    from sfumato.local.survey import Survey
-    from sfumato.privacy.units import Entity, Neighbours, Rows
-    from sfumato.query.builder import table
+    from sfumato.methods import local
+    from sfumato.methods.local.survey import Survey
+    from sfumato.methods.query.builder import table
+    from sfumato.methods.synth.generator import SynthesisModel
+    from sfumato.privacy import noise
+    from sfumato.release.open_table import Table, read
     from sfumato.release.release import Release
-    from sfumato.schema.column import Column, Kind, Role
-    from sfumato.schema.domain import Bounds, Values
-    from sfumato.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
-    from sfumato.schema.hierarchy.tree import Tree
-    from sfumato.schema.schema import Schema
-    from sfumato.steward.compare import compare
-    from sfumato.steward.evaluate import evaluate
-    from sfumato.steward.table import Table, read
-    from sfumato.synth.generator import SynthesisModel
     from sfumato.vault.answer import Answer as Answer
     from sfumato.vault.private import Private as Private
     from sfumato.vault.protection import protect
@@ -92,57 +93,57 @@ __all__ = [
 _HOMES = {
     "Answer": "vault.answer",
     "BetaLikeness": "anonymize.criteria",
-    "Bounds": "schema.domain",
-    "Calendar": "schema.hierarchy.rules",
-    "Column": "schema.column",
+    "Bounds": "data.schema.domain",
+    "Calendar": "data.schema.hierarchy.rules",
+    "Column": "data.schema.column",
     "DeltaDisclosure": "anonymize.criteria",
     "DeltaPresence": "anonymize.criteria",
     "DistinctDiversity": "anonymize.criteria",
-    "Entity": "privacy.units",
+    "Entity": "data.schema.unit",
     "EntropyDiversity": "anonymize.criteria",
     "FolkDiversity": "anonymize.criteria",
     "KAnonymity": "anonymize.criteria",
     "KMap": "anonymize.criteria",
-    "Kind": "schema.column",
-    "Mask": "schema.hierarchy.rules",
-    "Neighbours": "privacy.units",
+    "Kind": "data.schema.column",
+    "Mask": "data.schema.hierarchy.rules",
+    "Neighbours": "data.schema.unit",
     "Private": "vault.private",
     "RecursiveDiversity": "anonymize.criteria",
-    "Relation": "privacy.units",
     "Release": "release.release",
-    "Removal": "schema.hierarchy.rules",
-    "Role": "schema.column",
-    "Rows": "privacy.units",
-    "Schema": "schema.schema",
+    "Removal": "data.schema.hierarchy.rules",
+    "Role": "data.schema.column",
+    "Rows": "data.schema.unit",
+    "Schema": "data.schema.schema",
     "SfumatoError": "errors",
-    "Survey": "local.survey",
-    "SynthesisModel": "synth.generator",
+    "Survey": "methods.local.survey",
+    "SynthesisModel": "methods.synth.generator",
     "TCloseness": "anonymize.criteria",
-    "Table": "steward.table",
-    "Tree": "schema.hierarchy.tree",
-    "Values": "schema.domain",
+    "Table": "release.open_table",
+    "Tree": "data.schema.hierarchy.tree",
+    "Values": "data.schema.domain",
     "Vault": "vault.vault",
-    "Widths": "schema.hierarchy.rules",
-    "compare": "steward.compare",
-    "connect": "gate.client.vault",
-    "evaluate": "steward.evaluate",
+    "Widths": "data.schema.hierarchy.rules",
+    "compare": "attack.comparison.runner",
+    "connect": "client.vault",
+    "evaluate": "attack.evaluation.runner",
     "init": "vault.vault",
+    "local": "methods.local",
+    "noise": "privacy.noise",
     "open": "vault.vault",
     "protect": "vault.protection",
-    "read": "steward.table",
-    "table": "query.builder",
+    "read": "release.open_table",
+    "table": "methods.query.builder",
 }
-# Only here may these have such short names; `Relation` is the old name of `Neighbours`.
-_RENAMED = {"open": "open_vault", "init": "create_vault", "Relation": "Neighbours"}
+_MODULES = {"local", "noise"}
+# Only here may these have such short names.
+_RENAMED = {"open": "open_vault", "init": "create_vault"}
 
 
 def __getattr__(name: str) -> object:
     """Load a public name from its home."""
-    if name in {"local", "noise"}:
-        return import_module(f"sfumato.{name}")
     if name in _HOMES:
         home = import_module(f"sfumato.{_HOMES[name]}")
-        return getattr(home, _RENAMED.get(name, name))
+        return home if name in _MODULES else getattr(home, _RENAMED.get(name, name))
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
 
 

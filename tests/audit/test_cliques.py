@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.graph.cliques import CliqueSensitivity, cliques
-from sfumato.graph.edges import Graph, graph_of
-from sfumato.graph.smooth import smooth_sensitivity
-from sfumato.graph.triangles import TriangleSensitivity
-from sfumato.noise.discrete import rounded_cauchy
-from sfumato.privacy.losses import Pure
+from sfumato.methods.graph.cliques import CliqueSensitivity, cliques
+from sfumato.methods.graph.edges import Graph, graph_of
+from sfumato.methods.graph.smooth import smooth_sensitivity
+from sfumato.methods.graph.triangles import TriangleSensitivity
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.noise.discrete import rounded_cauchy
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
     Ints = NDArray[np.int64]
 

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.engines.sources import open_source
-from sfumato.method import Dataset
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.price import price
-from sfumato.publish.counters import Counters
-from sfumato.stream.norms import Participation
-from sfumato.vault.feeds.streams import StreamCells, arrived
+from sfumato.data.engines.sources import open_source
+from sfumato.methods.method import Dataset
+from sfumato.methods.publish.counters import Counters
+from sfumato.methods.stream.sensitivity import Participation
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.noise.entropy import SystemEntropy
+from sfumato.vault.feeds.continual_feeds import StreamCells, arrived
 
 STEPS, MOST = 8, 2
 DAYS = tuple((date(2024, 1, 1) + timedelta(days=at),) * 2 for at in range(STEPS))

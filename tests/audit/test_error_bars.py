@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.ledger.receipt import Receipt, Stage
-from sfumato.method import AnswerLimit
-from sfumato.query.answer import question
+from sfumato.methods.method import AnswerLimit
+from sfumato.methods.query.answer import question
+from sfumato.privacy.ledger.receipt import Receipt, Stage
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.fixtures.counts import frequencies, request_for, whole_numbers
 
-from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.publish import mwem, quantiles
-from sfumato.publish.spatial import adaptive_grid, kdtree
-from sfumato.publish.spatial.growth import Growth
+from sfumato.data.schema.unit import Entity, Neighbours, Rows
+from sfumato.methods.publish import mwem, quantiles
+from sfumato.methods.publish.spatial import adaptive_grid, kdtree
+from sfumato.methods.publish.spatial.growth import Growth
 from sfumato.testing.audit import largest_loss
-from sfumato.testing.counts import frequencies, request_for, whole_numbers
 
 REPLACED = Rows(relation=Neighbours.REPLACE_ONE)
 TWO_ROWS = Entity("who", max_rows=2)

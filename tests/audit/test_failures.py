@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.laplace import Geometric, Laplace
-from sfumato.privacy.losses import Pure
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.mechanisms.gaussian import Gaussian
+from sfumato.privacy.mechanisms.laplace import Geometric, Laplace
 from sfumato.testing.audit.features import on_grid
 from sfumato.testing.audit.verdict import audit
 from sfumato.testing.entropy import SeededEntropy
@@ -18,7 +18,7 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 GRANULE = Fraction(1, 1 << 10)
 DRAWS = 100_000

@@ -18,24 +18,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.graph import synthesize
-from sfumato.graph.ladder import LadderCount
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy.composition import basic_price, total
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Neighbours
-from sfumato.publish.forms import FormRequest
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Values
-from sfumato.schema.forms import Edges
-from sfumato.schema.schema import Schema
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Values
+from sfumato.data.schema.row_forms import Edges
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity, Neighbours
+from sfumato.methods.graph import synthesize
+from sfumato.methods.graph.ladder import LadderCount
+from sfumato.methods.publish.form_kinds import FormRequest
+from sfumato.privacy.accounting.composition import basic_price, total
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.graph.synthesize import GraphTwin
-    from sfumato.publish.forms import FormRows
+    from sfumato.methods.graph.synthesize import GraphTwin
+    from sfumato.methods.publish.form_kinds import FormRows
 
 Ties = frozenset[tuple[int, int]]
 Kinds = tuple[str | None, ...]

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.graph.attributes import correlations
-from sfumato.graph.degrees import sorted_degrees
-from sfumato.graph.edges import Graph, graph_of
-from sfumato.graph.joint_degrees import joint_degrees, sensitivity
-from sfumato.graph.ladder import LadderCount
-from sfumato.graph.node_degrees import cumulative, projected
-from sfumato.graph.smooth import smooth_sensitivity
-from sfumato.graph.stars import StarSensitivity, stars
-from sfumato.graph.truncation import truncated
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.noise.discrete import rounded_cauchy
-from sfumato.privacy.losses import Pure
+from sfumato.methods.graph.attributes import correlations
+from sfumato.methods.graph.degrees import sorted_degrees
+from sfumato.methods.graph.edges import Graph, graph_of
+from sfumato.methods.graph.joint_degrees import joint_degrees, sensitivity
+from sfumato.methods.graph.ladder import LadderCount
+from sfumato.methods.graph.node_degrees import cumulative, projected
+from sfumato.methods.graph.smooth import smooth_sensitivity
+from sfumato.methods.graph.stars import StarSensitivity, stars
+from sfumato.methods.graph.truncation import truncated
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.noise.discrete import rounded_cauchy
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 _DRAWS = 1500
 _BINS = range(-6, 7)

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.local.haar import Haar
-from sfumato.local.longitudinal import Longitudinal
-from sfumato.local.means import Duchi, Hybrid, Piecewise
-from sfumato.local.planar import PlanarLaplace
+from sfumato.methods.local.haar import Haar
+from sfumato.methods.local.longitudinal import Longitudinal
+from sfumato.methods.local.means import Duchi, Hybrid, Piecewise
+from sfumato.methods.local.planar import PlanarLaplace
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.local.channel import Channel
+    from sfumato.methods.local.channel import Channel
 
 EPSILONS = [("0.5", 0.5), ("1", 1.0), ("log(3)", float(np.log(3))), ("2", 2.0), ("4", 4.0)]
 DRAWS = 40_000

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato import local
-from sfumato.privacy.losses import Pure
+from sfumato.methods import local
+from sfumato.privacy.accounting.losses import Pure
 from sfumato.testing.audit import audit, fit
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 SMALL: dict[str, dict[str, Any]] = {
     "k-ary": {},

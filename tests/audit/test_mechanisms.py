@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.block_quantile import BlockQuantile
-from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.laplace import Geometric, Laplace, TruncatedGeometric
-from sfumato.mechanisms.quantile import Counted, Quantile
-from sfumato.mechanisms.randomized_response import RandomizedResponse
-from sfumato.mechanisms.sample_aggregate import SampleAggregate
-from sfumato.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
-from sfumato.mechanisms.smooth_median import SmoothMedian
-from sfumato.mechanisms.sparse_vector import SparseVector
-from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.privacy.losses import Approx, Pure
-from sfumato.privacy.units import Neighbours, Rows
+from sfumato.data.schema.unit import Neighbours, Rows
+from sfumato.privacy.accounting.losses import Approx, Pure
+from sfumato.privacy.mechanisms.block_quantile import BlockQuantile
+from sfumato.privacy.mechanisms.gaussian import Gaussian
+from sfumato.privacy.mechanisms.laplace import Geometric, Laplace, TruncatedGeometric
+from sfumato.privacy.mechanisms.quantile import Counted, Quantile
+from sfumato.privacy.mechanisms.randomized_response import RandomizedResponse
+from sfumato.privacy.mechanisms.sample_aggregate import SampleAggregate
+from sfumato.privacy.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
+from sfumato.privacy.mechanisms.smooth_median import SmoothMedian
+from sfumato.privacy.mechanisms.sparse_vector import SparseVector
+from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.testing.audit import Curve, audit, lowest_bit, on_grid, patterns, worst
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 EPSILONS = [Fraction(1, 2), Fraction(1), Fraction(2)]
 ABSENT = -(10**6)

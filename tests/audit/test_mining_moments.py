@@ -18,18 +18,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.sources import open_duckdb
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.method import Dataset
-from sfumato.mining.features import GRID
-from sfumato.mining.measured import SQUARES, plan
-from sfumato.mining.request import LearningRequest
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.price import Price
-from sfumato.privacy.units import Entity, Rows
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Bounds
-from sfumato.schema.schema import Schema
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity, Rows
+from sfumato.methods.learn.features import GRID
+from sfumato.methods.learn.noisy_moments import SQUARES, plan
+from sfumato.methods.learn.request import LearningRequest
+from sfumato.methods.method import Dataset
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.accounting.price import Price
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.audit import Curve, audit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.mining.measured import MomentPlan
-    from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.units import Unit
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.learn.noisy_moments import MomentPlan
+    from sfumato.privacy.noise.entropy import Entropy
 
 EPSILON = Fraction(2)
 DRAWS = 20_000

@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fixtures.class_learning import AGE, CITY, STAGE, Row, learnt, planned, spread, table
 
-from sfumato.counting.contribution import WHOLE
-from sfumato.engines.sources import open_duckdb
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.method import Dataset
-from sfumato.mining.class_counts import ClassCounter
-from sfumato.mining.forest import Forest
-from sfumato.mining.naive_bayes import NaiveBayes
-from sfumato.mining.random_tree import RandomTree
-from sfumato.mining.splits import SplitQuestions, SplitTrees
-from sfumato.mining.tree import GreedyTree, Stump
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
+from sfumato.methods.learn.class_counts import ClassCounter
+from sfumato.methods.learn.forest import Forest
+from sfumato.methods.learn.naive_bayes import NaiveBayes
+from sfumato.methods.learn.random_tree import RandomTree
+from sfumato.methods.learn.splits import SplitQuestions, SplitTrees
+from sfumato.methods.learn.tree import GreedyTree, Stump
+from sfumato.methods.method import Dataset
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.audit import Feature, audit
-from sfumato.testing.class_learning import AGE, CITY, STAGE, Row, learnt, planned, spread, table
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.mechanisms.selection import Exponential
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.mechanisms.selection import Exponential
+    from sfumato.privacy.noise.entropy import Entropy
 
     Ints = NDArray[np.int64]
     Tables = list[Ints]
@@ -235,7 +235,7 @@ def test_a_stump_is_drawn_as_the_exponential_choice_says(monkeypatch: pytest.Mon
         def tables(self, *_: object) -> Tables:
             return held
 
-    monkeypatch.setattr("sfumato.mining.tree.ClassCounter", Held)
+    monkeypatch.setattr("sfumato.methods.learn.tree.ClassCounter", Held)
     no, yes = SplitQuestions(learner.space).sides(held)
     scores = (no[:, None, :] + yes[None, :, :]).astype(np.float64)
     weights = np.exp(scores * float(EPSILON))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.laplace import Geometric, Laplace
-from sfumato.mechanisms.randomized_response import RandomizedResponse
-from sfumato.mechanisms.selection import Exponential, PermuteAndFlip
+from sfumato.privacy.mechanisms.gaussian import Gaussian
+from sfumato.privacy.mechanisms.laplace import Geometric, Laplace
+from sfumato.privacy.mechanisms.randomized_response import RandomizedResponse
+from sfumato.privacy.mechanisms.selection import Exponential, PermuteAndFlip
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.local.draws import happens
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy.losses import Pure
-from sfumato.stream.pan_table import PanCells, PanTable
+from sfumato.methods.local.draws import happens
+from sfumato.methods.stream.pan_table import PanCells, PanTable
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 EPSILON, OUTPUT = Fraction(1), Fraction(1, 2)
 Look = tuple[int, ...]

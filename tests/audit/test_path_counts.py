@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.counting.contribution import WHOLE
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Neighbours
-from sfumato.publish.forms import FormRequest
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Bounds
-from sfumato.schema.forms import Points
-from sfumato.schema.schema import Schema
-from sfumato.trajectory import counts, measuring
-from sfumato.trajectory.paths import Paths
+from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.row_forms import Points
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity, Neighbours
+from sfumato.methods.publish.form_kinds import FormRequest
+from sfumato.methods.trajectory import counts, measurement
+from sfumato.methods.trajectory.paths import Paths
+from sfumato.privacy.accounting.price import price
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,7 +101,7 @@ def test_nobody_moves_counts_by_more_than_is_claimed(
 def test_a_cap_after_counting_is_found(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything counts in full, and only the counts of all are cut."""
     whole = lambda owners, _cap: np.full(len(owners), WHOLE, dtype=np.int64)  # noqa: E731
-    monkeypatch.setattr(measuring, "weights", whole)
+    monkeypatch.setattr(measurement, "weights", whole)
     assert worst(method(kind, 1), replaced=False)[0] > WHOLE
 
 

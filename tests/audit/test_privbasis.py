@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
+from tests.fixtures.transactions import added, replaced, transactions
 
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.mechanisms.spending import Spending
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.units import Entity, Neighbours
-from sfumato.sets import privbasis
-from sfumato.sets.privbasis import PrivBasis
+from sfumato.data.schema.unit import Entity, Neighbours
+from sfumato.methods.itemsets import privbasis
+from sfumato.methods.itemsets.privbasis import PrivBasis
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.audit import audit, largest_loss
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.transactions import added, replaced, transactions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 EPSILON = Fraction(1)
 KINDS = 6

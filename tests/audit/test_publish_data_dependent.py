@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fixtures.counts import request_for, whole_numbers
 
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.mechanisms.spending import Spending
-from sfumato.privacy.losses import Approx, Pure
-from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.publish import above, continual, dawa, mwem, quantiles, sketch
-from sfumato.publish.fourier import series
-from sfumato.stream.factors import DyadicTree, SquareRoot
+from sfumato.data.schema.unit import Entity, Neighbours, Rows
+from sfumato.methods.publish import continual, dawa, mwem, quantiles, sketch, sparse_vector
+from sfumato.methods.publish.fourier import series
+from sfumato.methods.stream.factorization import DyadicTree, SquareRoot
+from sfumato.privacy.accounting.losses import Approx, Pure
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.audit import Curve, audit
-from sfumato.testing.counts import request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
     from sfumato.testing.audit import Audit
 
 ONE = Pure(epsilon=Fraction(1))
@@ -228,7 +228,7 @@ def test_smooth_medians_keep_their_claim(unit: Any, pair: Any, delta: Fraction) 
 def test_ranges_above_a_threshold_keep_their_epsilon(unit: Any, pair: Any) -> None:
     """Three ranges that one person moves at once, of which two hits are paid for."""
     asked = request_for(whole_numbers(4), unit=unit, epsilon=2, boxes=[(0, 1), (1, 2), (1, 3)])
-    made = above.prepare(asked, threshold=5, at_most=2)
+    made = sparse_vector.prepare(asked, threshold=5, at_most=2)
 
     def run(sums: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
         return made.judge(many(sums, runs), entropy)

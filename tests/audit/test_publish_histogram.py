@@ -9,21 +9,21 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.fixtures.publications import release_copies
 
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
-from sfumato.publish.histogram import Histogram, prepare, unbiased
-from sfumato.publish.request import Method, Request
+from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
+from sfumato.methods.publish.histogram import Histogram, prepare, unbiased
+from sfumato.methods.publish.request import Method, Request
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.accounting.price import price
 from sfumato.testing.audit import Claim, Curve, audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.publications import release_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.counting.axes import Axis
-    from sfumato.noise.entropy import Entropy
+    from sfumato.data.counting.axes import Axis
+    from sfumato.privacy.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))
 REPLACE = Rows(relation=Neighbours.REPLACE_ONE)

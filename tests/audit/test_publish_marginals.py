@@ -16,27 +16,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.counting.axes import Grid
-from sfumato.counting.frequencies import Frequencies
-from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
-from sfumato.publish.fourier import parities
-from sfumato.publish.marginals import prepare
-from sfumato.publish.request import Request
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Grid
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
+from sfumato.methods.publish.fourier import parities
+from sfumato.methods.publish.marginals import prepare
+from sfumato.methods.publish.request import Request
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.mechanisms.gaussian import Gaussian
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.audit import Claim, Curve, audit
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.mechanisms.spending import Noise
-    from sfumato.noise.entropy import Entropy
-    from sfumato.publish.marginals.strategy import MarginalStrategy
+    from sfumato.methods.publish.marginals.strategy import MarginalStrategy
+    from sfumato.privacy.mechanisms.spending import Noise
+    from sfumato.privacy.noise.entropy import Entropy
 
 SIZES = [6, 6, 5]
 ONE = Pure(epsilon=Fraction(1))

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fixtures.counts import frequencies
+from tests.fixtures.publications import line, release_copies
 
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.publish.request import Request
-from sfumato.publish.sparse import prepare
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.publish.request import Request
+from sfumato.methods.publish.sparse import prepare
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.accounting.price import price
 from sfumato.testing.audit import audit
-from sfumato.testing.counts import frequencies
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.publications import line, release_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.counting.axes import Axis
-    from sfumato.noise.entropy import Entropy
+    from sfumato.data.counting.axes import Axis
+    from sfumato.privacy.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))
 PAIRS = {"empty": ([0, 0, 0], [1, 0, 0]), "other": ([0, 3, 0], [0, 4, 0])}

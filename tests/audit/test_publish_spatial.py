@@ -10,25 +10,25 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.fixtures.publications import grow_copies, seen_of_copies
 
-from sfumato.counting.axes import Axis, Grid
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.publish import kinds
-from sfumato.publish.request import Request
-from sfumato.publish.spatial.decomposition import Decomposition
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Axis, Grid
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Entity, Neighbours, Rows
+from sfumato.methods.publish import kinds
+from sfumato.methods.publish.request import Request
+from sfumato.methods.publish.spatial.decomposition import Decomposition
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.accounting.price import price
 from sfumato.testing.audit import Audit, audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.publications import grow_copies, seen_of_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.units import Unit
+    from sfumato.data.schema.unit import Unit
+    from sfumato.privacy.noise.entropy import Entropy
 
 EPSILON = Fraction(2)
 LINE, PLANE = (8,), (4, 4)

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.fixtures.counts import request_for, whole_numbers
+from tests.fixtures.publications import measured_by_answers, measured_by_plan
 
-from sfumato.counting.axes import Listed
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.publish import auto, quadtree, wavelet
-from sfumato.publish import tree as kind
-from sfumato.publish.tree.method import StrategyMethod
-from sfumato.publish.tree.regions import Regions
+from sfumato.data.counting.axes import Listed
+from sfumato.data.schema.unit import Entity, Neighbours, Rows
+from sfumato.methods.publish import auto, quadtree, wavelet
+from sfumato.methods.publish import tree as kind
+from sfumato.methods.publish.tree.method import StrategyMethod
+from sfumato.methods.publish.tree.regions import Regions
+from sfumato.privacy.accounting.losses import Pure
 from sfumato.testing.audit import Curve, audit
-from sfumato.testing.counts import request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.publications import measured_by_answers, measured_by_plan
 
 if TYPE_CHECKING:
-    from sfumato.publish.request import Request
+    from sfumato.methods.publish.request import Request
 
 Make = Callable[["Request"], "StrategyMethod"]
 ADDED, REPLACED = Rows(), Rows(relation=Neighbours.REPLACE_ONE)

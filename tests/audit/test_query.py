@@ -16,25 +16,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.fixtures.questions import argument, plan, released
 
-from sfumato.counting.axes import Grid
-from sfumato.engines.sources import open_duckdb
-from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.privacy.losses import Approx, Pure
-from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.query.answer.question import Question, prepare
-from sfumato.query.plan import Function, Key, Measure
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Grid
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Entity, Neighbours, Rows
+from sfumato.methods.query.answer.question import Question, prepare
+from sfumato.methods.query.plan import Function, Key, Measure
+from sfumato.privacy.accounting.losses import Approx, Pure
+from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.testing.audit import Audit, Claim, Curve, audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.questions import argument, plan, released
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.units import Unit
+    from sfumato.data.schema.unit import Unit
+    from sfumato.privacy.noise.entropy import Entropy
 
 GROUPS = 100_000
 ABSENT = -(10**6)

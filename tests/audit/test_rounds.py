@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.unit.mining.learnt import dataset, features, people, planned
+from tests.unit.methods.learn.learnt import dataset, features, people, planned
 
-from sfumato.engines.sources import open_duckdb
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.mining.features import GRID, FeatureSpace
-from sfumato.mining.kmeans import count_weight, moved
-from sfumato.mining.rounds import (
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.learn.features import GRID, FeatureSpace
+from sfumato.methods.learn.kmeans import count_weight, moved
+from sfumato.methods.learn.rounds import (
     GriddedRows,
     OffsetRound,
     best_spending,
@@ -25,9 +25,9 @@ from sfumato.mining.rounds import (
     product_sensitivity,
     reach_of,
 )
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
     Outputs = Callable[[Any, int, Entropy], NDArray[Any]]
 

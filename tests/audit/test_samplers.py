@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.noise.discrete import discrete_gaussian, discrete_laplace, geometric
-from sfumato.noise.exponential import bernoulli_exp
-from sfumato.noise.selection import choose
+from sfumato.privacy.noise.discrete import discrete_gaussian, discrete_laplace, geometric
+from sfumato.privacy.noise.exponential import bernoulli_exp
+from sfumato.privacy.noise.selection import choose
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.privacy.losses import Approx
-from sfumato.sets.counts import KeyNoise
+from sfumato.methods.itemsets.counts import KeyNoise
+from sfumato.privacy.accounting.losses import Approx
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
     Told = Callable[[NDArray[np.int64], Entropy], tuple[NDArray[Any], NDArray[Any]]]
 

@@ -10,20 +10,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.sources import open_duckdb
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.method import Dataset
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Neighbours
-from sfumato.publish.forms import FormRequest, FormRows
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.forms import Items
-from sfumato.schema.schema import Schema
-from sfumato.sets import counts, ratings
-from sfumato.sets.counts import KeyNoise
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.row_forms import Items
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity, Neighbours
+from sfumato.methods.itemsets import counts, ratings
+from sfumato.methods.itemsets.counts import KeyNoise
+from sfumato.methods.method import Dataset
+from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.testing.audit import audit, largest_loss
 from sfumato.testing.entropy import SeededEntropy
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 ADDED = ([[("a", 5)]], [[("a", 5)], [("a", 5), ("b", 1), ("c", 3), ("d", 5)]])
 REPLACED = (

@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.estimation.trees import BoxTree, LeastSquares
-from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.stream.catalogue import prepare
-from sfumato.stream.factors import DyadicTree, SquareRoot, level_norms
-from sfumato.stream.honaker import HonakerTree
-from sfumato.stream.request import StreamRequest
-from sfumato.stream.running import RunningCounts, UnendingCounts
+from sfumato.data.schema.unit import Entity, Neighbours, Rows
+from sfumato.methods.stream.catalogue import prepare
+from sfumato.methods.stream.factorization import DyadicTree, SquareRoot, level_norms
+from sfumato.methods.stream.honaker import HonakerTree
+from sfumato.methods.stream.request import StreamRequest
+from sfumato.methods.stream.running_counts import RunningCounts, UnendingCounts
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.estimation.trees import BoxTree, LeastSquares
+from sfumato.privacy.mechanisms.gaussian import Gaussian
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sfumato.stream.method import StreamMethod
-    from sfumato.stream.norms import Norms
+    from sfumato.methods.stream.method import StreamMethod
+    from sfumato.methods.stream.sensitivity import Norms
 
 Measured = list[tuple[Any, list[int]]]
 

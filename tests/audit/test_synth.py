@@ -15,31 +15,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fixtures.synthesis import table_of
 
-from sfumato.counting.axes import Grid, declared
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.mechanisms.spending import Spending
-from sfumato.privacy.events import LaplaceNoise
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.units import Rows, count_sensitivity
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Bounds
-from sfumato.synth.catalogue import METHODS
-from sfumato.synth.encode.quantile_bins import QuantileBins
-from sfumato.synth.exact import ExactTables
-from sfumato.synth.scores import Dependence, Misfit
-from sfumato.synth.shape import TableShape
-from sfumato.synth.workbench import Workbench
+from sfumato.data.counting.axes import Grid, declared
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Rows, count_sensitivity
+from sfumato.methods.synth.catalogue import METHODS
+from sfumato.methods.synth.encode.quantile_bins import QuantileBins
+from sfumato.methods.synth.exact import ExactTables
+from sfumato.methods.synth.scores import Dependence, Misfit
+from sfumato.methods.synth.shape import TableShape
+from sfumato.methods.synth.workbench import Workbench
+from sfumato.privacy.accounting.events import LaplaceNoise
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.synthesis import table_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.noise.entropy import Entropy
-    from sfumato.synth.workbench import Scoring
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.methods.synth.workbench import Scoring
+    from sfumato.privacy.noise.entropy import Entropy
 
 SIZES = (2, 2)
 SOME = [(0, 0), (0, 0), (1, 1), (1, 0)]

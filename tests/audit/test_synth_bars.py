@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.counting.frequencies import Frequencies
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Bounds
-from sfumato.schema.schema import Schema
-from sfumato.synth.bars import _best_table, answered
-from sfumato.synth.encode.encoding import Encoding
-from sfumato.synth.generator import SynthesisModel, drawn
-from sfumato.synth.synthesis import Synthesis
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.synth.encode.encoding import Encoding
+from sfumato.methods.synth.error_bars import _best_table, answered
+from sfumato.methods.synth.generator import SynthesisModel, drawn
+from sfumato.methods.synth.synthesis import Synthesis
+from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.vault.synthesized import _ask
+from sfumato.vault.synth_result import _ask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,15 +13,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.fixtures.linked import counted, linked_of, linked_told
 
-from sfumato.privacy.composition import basic_price, total
-from sfumato.privacy.losses import Pure
+from sfumato.privacy.accounting.composition import basic_price, total
+from sfumato.privacy.accounting.losses import Pure
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.linked import counted, linked_of, linked_told
 
 if TYPE_CHECKING:
-    from sfumato.testing.linked import Person
+    from tests.fixtures.linked import Person
 
 EPSILON = Fraction(2)
 OTHERS: list[Person] = [((0,), ()), ((1,), (0, 1)), ((), (1,)), ((0, 1), (1, 1, 0))]

@@ -14,26 +14,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fixtures.synthesis import linked_rows, table_of
 
-from sfumato.mechanisms.spending import Spending
-from sfumato.privacy.units import Entity, Neighbours, Rows, count_sensitivity
-from sfumato.synth.catalogue import METHODS
-from sfumato.synth.scores import Dependence, Misfit
-from sfumato.synth.select.independent import measure_columns
-from sfumato.synth.select.mst import select_tree
-from sfumato.synth.shape import TableShape
-from sfumato.synth.workbench import Workbench
+from sfumato.data.schema.unit import Entity, Neighbours, Rows, count_sensitivity
+from sfumato.methods.synth.catalogue import METHODS
+from sfumato.methods.synth.scores import Dependence, Misfit
+from sfumato.methods.synth.select.independent import measure_columns
+from sfumato.methods.synth.select.mst import select_tree
+from sfumato.methods.synth.shape import TableShape
+from sfumato.methods.synth.workbench import Workbench
+from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.audit import largest_loss
-from sfumato.testing.synthesis import linked_rows, table_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.privacy.units import Unit
-    from sfumato.synth.exact import ExactTables
-    from sfumato.synth.log import MeasuredTable
-    from sfumato.synth.workbench import Scoring
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.synth.exact import ExactTables
+    from sfumato.methods.synth.log import MeasuredTable
+    from sfumato.methods.synth.workbench import Scoring
 
 EPSILON, UNDERSTATED, ROUNDING = Fraction(2), Fraction(5, 4), 1e-9
 TRIES, TRIES_OF_MANY_ROUNDS = 8, 3

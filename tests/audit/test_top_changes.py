@@ -11,12 +11,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.mechanisms.sparse_vector import ABOVE
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.stream.request import StreamRequest
-from sfumato.stream.top import TopChanges, lead
+from sfumato.data.schema.unit import Entity, Neighbours, Rows
+from sfumato.methods.stream.request import StreamRequest
+from sfumato.methods.stream.top_cells import TopChanges, lead
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.sparse_vector import ABOVE
 from sfumato.testing.audit import largest_loss
 
 EPSILON = 1

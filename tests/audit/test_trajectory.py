@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.counting.contribution import WHOLE
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity
+from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.schema.unit import Entity
+from sfumato.methods.trajectory import measurement
+from sfumato.methods.trajectory.measurement import Measuring, PathCost
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.accounting.price import price
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.trajectory import measuring
-from sfumato.trajectory.measuring import Measuring, PathCost
 
 if TYPE_CHECKING:
     import pytest
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 Steps = tuple[list[int], list[int]]
 """The cells of steps, and whose they are."""
@@ -45,6 +45,6 @@ def test_a_table_of_steps_keeps_its_epsilon() -> None:
 
 def test_steps_that_all_count_in_full_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = lambda owners, _cap: np.full(len(owners), WHOLE, dtype=np.int64)  # noqa: E731
-    monkeypatch.setattr(measuring, "weights", whole)
+    monkeypatch.setattr(measurement, "weights", whole)
     found = audit(measured, PAIR, Pure(epsilon=Fraction(2)), entropy=SeededEntropy(2), draws=600)
     assert found.violated

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 
-from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.stream.w_budget import PLANS, BudgetAbsorption, Presence
-from sfumato.stream.w_event import WEvent
+from sfumato.data.schema.unit import Entity, Neighbours, Rows
+from sfumato.methods.stream.w_budget import PLANS, BudgetAbsorption, Presence
+from sfumato.methods.stream.w_event import WEvent
 from sfumato.testing.audit import largest_loss
 
 if TYPE_CHECKING:
-    from sfumato.mechanisms.laplace import Geometric
+    from sfumato.privacy.mechanisms.laplace import Geometric
 
 WINDOW, CELLS, PERIODS = 3, 2, 7
 REPLACED = Rows(relation=Neighbours.REPLACE_ONE)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sfumato.engines.base import named
-from sfumato.engines.sources import open_duckdb
+from sfumato.data.engines.base import named
+from sfumato.data.engines.sources import open_duckdb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def duckdb_engine() -> Iterator[Callable[[pa.Table], Engine]]:
 
 @pytest.fixture
 def postgres_engine(postgres_url: str) -> Iterator[Callable[[pa.Table], Engine]]:
-    from sfumato.engines.postgres import Postgres
+    from sfumato.data.engines.postgres import Postgres
 
     with ExitStack() as stack:
 
@@ -47,7 +47,7 @@ def postgres_engine(postgres_url: str) -> Iterator[Callable[[pa.Table], Engine]]
 
 @pytest.fixture
 def spark_engine(spark_session: Any) -> Iterator[Callable[[pa.Table], Engine]]:
-    from sfumato.engines.spark.engine import Spark
+    from sfumato.data.engines.spark.engine import Spark
 
     with ExitStack() as stack:
 

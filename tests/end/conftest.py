@@ -6,9 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-
-from .browsing import CHROMIUM
-from .warm import warm_command
+from tests.end.browsing import CHROMIUM
+from tests.end.warm import warm_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

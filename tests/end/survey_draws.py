@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.local import oracle
-from sfumato.local.browser import script_facts
-from sfumato.local.k_ary import KAry
-from sfumato.local.wire import to_wire
+from sfumato.methods.local import oracle
+from sfumato.methods.local.browser import script_facts
+from sfumato.methods.local.k_ary_response import KAry
+from sfumato.methods.local.wire import to_wire
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:

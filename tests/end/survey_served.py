@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
-from sfumato.gate.round_server import RoundServer
-from sfumato.gate.serving import Listening
-from sfumato.local.collection import Collection
+from sfumato.methods.local.collection import Collection
+from sfumato.server.serve import Listening
+from sfumato.server.survey_server import RoundServer
 from sfumato.testing.servers import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sfumato.local.rounds import Round
+    from sfumato.methods.local.rounds import Round
 
 PROGRAM = "from sfumato.cli import main; main()"
 

@@ -16,9 +16,9 @@ import pytest
 
 from sfumato.cli.main import run
 from sfumato.errors import SfumatoError
-from sfumato.files import MARK
-from sfumato.ledger.sql.sqlite import open_sqlite
-from sfumato.privacy.filters import Budget
+from sfumato.filesystem import MARK
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.sql.sqlite import open_sqlite
 from sfumato.vault.config import load
 from sfumato.vault.registration import create
 from sfumato.vault.vault import open_vault
@@ -33,7 +33,7 @@ from itertools import count
 from pathlib import Path
 from sfumato.vault.registration import create
 from sfumato.vault.vault import open_vault
-import sfumato.ledger.sql.sqlite
+import sfumato.privacy.ledger.sql.sqlite
 CHANGING = {"open", "os.mkdir", "os.rename", "os.link", "os.chmod", "os.rmdir", "os.remove",
             "fcntl.flock", "sqlite3.connect"}
 
@@ -236,7 +236,7 @@ def test_a_held_lock_is_waited_for_so_long_and_no_longer(
     code: str,
 ) -> None:
     create(tmp_path / "clinic")
-    monkeypatch.setattr("sfumato.files.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("sfumato.filesystem.PATIENCE_SECONDS", 0.2)
     holder = hold(tmp_path / held)
     try:
         started = time.monotonic()

@@ -30,7 +30,7 @@ def test_both_archives_are_built_without_a_warning_and_hold_what_they_should(
         if one.is_file() and "__pycache__" not in one.parts
     }
     assert {one for one in held if ".dist-info/" not in one} == package
-    assert {"sfumato/py.typed", "sfumato/inspection/hints.toml"} <= package
+    assert {"sfumato/py.typed", "sfumato/data/inspection/hints.toml"} <= package
     with tarfile.open(source) as archive:
         folders = {one.split("/")[1] for one in archive.getnames()}
     assert folders == {"LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "src"}

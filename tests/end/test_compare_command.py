@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import sfumato as sf
+from sfumato.attack.comparison.result import Comparison
 from sfumato.cli.main import run
-from sfumato.comparison.result import Comparison
 
 SCHEMA = """\
 table = "people"

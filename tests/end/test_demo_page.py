@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from .browsing import SCREENS, needs_chromium, open_page, words_at_fault, worst_contrast
+from tests.end.browsing import SCREENS, needs_chromium, open_page, words_at_fault, worst_contrast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

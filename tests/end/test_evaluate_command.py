@@ -6,10 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.end.browsing import SCREENS, needs_chromium, open_page, words_at_fault, worst_contrast
 
 from sfumato.cli.main import run
-
-from .browsing import SCREENS, needs_chromium, open_page, words_at_fault, worst_contrast
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,11 +15,11 @@ import xlsxwriter  # type: ignore[import-untyped]  # ships no types
 from pyarrow import parquet
 
 import sfumato as sf
+from sfumato.anonymize.pipeline import anonymize
 from sfumato.cli.main import run
 from sfumato.errors import SchemaError
+from sfumato.release.open_table import read
 from sfumato.release.release import Release
-from sfumato.steward.anonymize import anonymize
-from sfumato.steward.table import read
 from sfumato.vault.vault import open_vault
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.cli.main import run
-from sfumato.schema.file import load
+from sfumato.data.schema.schema_file import load
 
 QUESTIONS = (
     "SELECT illness, COUNT(*) AS n FROM visits GROUP BY illness",

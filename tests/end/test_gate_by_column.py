@@ -8,9 +8,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.attack.finding import Finding, Findings, Rate, of_columns
+from sfumato.attack.requirements import read_requirements
+from sfumato.data.schema.column import Kind, Role
 from sfumato.errors import ParameterError, PolicyError
-from sfumato.schema.column import Kind, Role
-from sfumato.steward.requirements import read_requirements
 
 if TYPE_CHECKING:
     from pathlib import Path

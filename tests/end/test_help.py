@@ -15,9 +15,9 @@ import pytest
 import sfumato as sf
 from sfumato.cli.commands import COMMANDS
 from sfumato.cli.main import run
-from sfumato.local.rounds import new_round
-from sfumato.local.survey import Survey
-from sfumato.publish.catalogue import KINDS
+from sfumato.methods.local.rounds import new_round
+from sfumato.methods.local.survey import Survey
+from sfumato.methods.publish.catalogue import KINDS
 from sfumato.vault.families import FAMILIES
 
 COMMAND = Path(sys.executable).with_name("sfumato")

@@ -127,7 +127,7 @@ def test_what_stops_a_question_is_said_in_json_and_that_a_charge_stays(
 def test_what_stops_a_look_says_nothing_of_charges(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.steward.table.read", lambda *_, **__: refused())
+    monkeypatch.setattr("sfumato.release.open_table.read", lambda *_, **__: refused())
     assert run(["inspect", "t.csv", "--json"]) == 1
     error = json.loads(capsys.readouterr().out)["error"]
     assert error == {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.files import MARK, Scratch
+from sfumato.filesystem import MARK, Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ import pyarrow as pa
 from sqlglot import exp
 import importlib
 command = importlib.import_module("sfumato.cli.main")
-from sfumato.engines.sources import open_duckdb
+from sfumato.data.engines.sources import open_duckdb
 
 def spill(arguments, **as_always):
     cells = pa.table({"cell": [f"secret-{n % 997:090d}-{n}" for n in range(800_000)]})
@@ -42,7 +42,7 @@ import sys, time
 from pathlib import Path
 import importlib
 command = importlib.import_module("sfumato.cli.main")
-from sfumato.files import whole
+from sfumato.filesystem import whole
 
 def write(arguments, **as_always):
     with whole(Path(sys.argv[1])) as temporary:

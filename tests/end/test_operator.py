@@ -46,9 +46,9 @@ import os, sys
 from fractions import Fraction
 from pathlib import Path
 from sfumato.errors import LedgerError
-from sfumato.ledger.sql.sqlite import open_sqlite
-from sfumato.privacy.events import PureEvent
-from sfumato.privacy.filters import Budget
+from sfumato.privacy.ledger.sql.sqlite import open_sqlite
+from sfumato.privacy.accounting.events import PureEvent
+from sfumato.privacy.accounting.filters import Budget
 from sfumato.vault.registration import create
 disk, head = map(Path, sys.argv[1:])
 database = disk / "clinic" / "ledger.sqlite"
@@ -238,7 +238,8 @@ def test_a_limit_interrupted_half_way_is_settled_by_the_same_command(
 ) -> None:
     """Killed after the entry and before the file has its name, it says what is to be done."""
     code = (
-        "import os, signal, sys; from pathlib import Path; from sfumato.ledger.base import Ledger\n"
+        "import os, signal, sys; from pathlib import Path\n"
+        "from sfumato.privacy.ledger.base import Ledger\n"
         "from sfumato.vault import accounts; done = Ledger.amend\n"
         "def die(*given, **more):\n"
         "    done(*given, **more)\n"

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from sfumato.cli.main import run
-from sfumato.stream.pan_file import load
-from sfumato.stream.pan_table import PanTable
+from sfumato.methods.stream.pan_file import load
+from sfumato.methods.stream.pan_table import PanTable
 
 NEW = ("pan", "new", "seen.pan", "--people", "members.csv", "--column", "member", "--epsilon")
 
@@ -74,7 +74,7 @@ def test_refusals_say_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
 
 SCRIPT = """
 from pathlib import Path
-from sfumato.stream import pan_file
+from sfumato.methods.stream import pan_file
 while True:
     pan_file.update(Path("seen.pan"), "monday.csv")
     print("done", flush=True)

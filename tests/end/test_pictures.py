@@ -11,24 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-
-import sfumato as sf
-from sfumato.attack.finding import Findings
-from sfumato.comparison.result import Candidate, Comparison
-from sfumato.comparison.utility import Utility
-from sfumato.demo import town
-from sfumato.demo.registers import HOMES, homes_table, visits_table
-from sfumato.demo.town import table as town_table
-from sfumato.release.ondemand import on_demand
-from sfumato.report.blocks import PageTable
-from sfumato.report.comparison import page as comparison_page
-from sfumato.report.looked_at import attack_page, inspection_page, measure_page
-from sfumato.report.page import render
-from sfumato.report.plots import pictures_of
-from sfumato.report.release import page as release_page
-from sfumato.steward.attack import attack
-
-from .browsing import (
+from tests.end.browsing import (
     SCREENS,
     luminance,
     needs_chromium,
@@ -37,6 +20,22 @@ from .browsing import (
     words_at_fault,
     worst_contrast,
 )
+
+import sfumato as sf
+from sfumato.attack.comparison.page import page as comparison_page
+from sfumato.attack.comparison.result import Candidate, Comparison
+from sfumato.attack.comparison.utility import Utility
+from sfumato.attack.finding import Findings
+from sfumato.attack.inspection_pages import attack_page, inspection_page, measure_page
+from sfumato.attack.runner import attack
+from sfumato.demo import town
+from sfumato.demo.registers import HOMES, homes_table, visits_table
+from sfumato.demo.town import table as town_table
+from sfumato.release.lazy_tables import on_demand
+from sfumato.release.page import page as release_page
+from sfumato.release.plots import pictures_of
+from sfumato.report.blocks import PageTable
+from sfumato.report.page import render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,16 +16,15 @@ from scipy.stats import ks_2samp
 from tests.end.test_programs import ASKED, BOB, has_chamber, private, written
 
 import sfumato as sf
-from sfumato import sandbox
-from sfumato.programs import request
-from sfumato.programs.templates import template
-from sfumato.sandbox import base, launcher, workers
+from sfumato.methods.programs import request, sandbox
+from sfumato.methods.programs.sandbox import base, launcher, workers
+from sfumato.methods.programs.templates import template
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from sfumato.sandbox.workers import ForkingChamber
+    from sfumato.methods.programs.sandbox.workers import ForkingChamber
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato import sandbox
 from sfumato.cli.main import run
 from sfumato.errors import PolicyError
-from sfumato.sandbox.base import BlockLimits, longest_seconds
+from sfumato.methods.programs import sandbox
+from sfumato.methods.programs.sandbox.base import BlockLimits, longest_seconds
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from sfumato.cli.main import run
-from sfumato.schema.file import save as save_schema
-from sfumato.vault.registration import create
-
-from .spoiling import (
+from tests.end.spoiling import (
     COUNT,
     another_ledgers_head,
     asked_as,
@@ -42,11 +37,15 @@ from .spoiling import (
     under_column,
 )
 
+from sfumato.cli.main import run
+from sfumato.data.schema.schema_file import save as save_schema
+from sfumato.vault.registration import create
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 ROOT = Path(__file__).parents[2]
-FRONT = ROOT / "tests" / "unit" / "query"
+FRONT = ROOT / "tests" / "unit" / "methods" / "query"
 HISTOGRAM = ("publish", "histogram", "people", "--epsilon", "0.1", "--columns")
 SYNTHESIS = ("synthesize", "people", "--epsilon", "0.1", "--columns", "age", "-o", "x.csv")
 TWINS = ("synthesize", "people", "--columns", "age", "-o", "x", "--explore")

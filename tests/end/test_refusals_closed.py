@@ -8,7 +8,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from .test_refusals import CASES, QUESTIONS
+from tests.end.test_refusals import CASES, QUESTIONS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "sfumato"
@@ -17,58 +17,91 @@ ELSEWHERE = {
     "anonymize/": "anonymize, measure and worlds touch no vault",
     "cli/anonymize.py": "anonymize touches no vault",
     "demo/": "the demo makes a town of its own",
-    "inspection/": "inspect touches no vault",
-    "synth/evaluate/": "evaluate touches no vault",
+    "data/inspection/": "inspect touches no vault",
+    "attack/evaluation/": "evaluate touches no vault",
     "attack/": "attack touches no vault",
-    "comparison/": "compare touches no vault",
-    "local/": "people's own devices and who collects their reports touch no vault",
-    "steward/": "what an owner does with a table without a budget touches no vault",
+    "attack/comparison/": "compare touches no vault",
+    "methods/local/": "people's own devices and who collects their reports touch no vault",
+    "release/": "what an owner does with a table without a budget touches no vault",
+    "data/files/": (
+        "data is read after the charge; of what is read before, workloads, some are above"
+    ),
     "release/recoding.py": "anonymize touches no vault",
     "cli/process.py": "arguments and streams are looked at before anything is opened",
     "release/writer.py": "where releases are written; what publish is refused there is above",
     "release/sidecar.py": "releases are read by other commands",
-    "release/by_engine.py": "releases are read by other commands, and written by anonymize",
+    "release/engine_writer.py": "releases are read by other commands, and written by anonymize",
     "vault/registration.py": "add is tested by itself",
-    "vault/adding.py": "add is tested by itself",
+    "vault/add_dataset.py": "add is tested by itself",
     "vault/snapshots.py": "no command raises a snapshot: tests/contract/doors/test_owner.py",
-    "vault/redeclaring.py": "no command declares anew: tests/unit/vault/test_redeclaring.py",
-    "vault/jobs/comparing.py": "needs releases to compare: tests/unit/vault/jobs/test_comparing.py",
+    "vault/redeclaration.py": "no command declares anew: tests/unit/vault/test_redeclaration.py",
+    "vault/jobs/compare_job.py": (
+        "needs releases to compare: tests/unit/vault/jobs/test_compare_job.py"
+    ),
     "vault/creation.py": "add is tested by itself",
     "vault/sources.py": "add is tested by itself",
-    "schema/": "schema files are read when a vault is opened, before its ledger is",
+    "data/schema/": "schema files are read when a vault is opened, before its ledger is",
     "testing/": "for tests",
-    "sandbox/": "sandboxes are tried before anything is charged: tests/unit/sandbox",
-    "gate/": "what a server refuses, and when one cannot begin: tests/end/gate",
-    "vault/feeds/": "feeds are tested by themselves: tests/unit/vault/feeds, test_feed_commands.py",
-    "vault/jobs/values.py": "JSON is plain, and no longer than a line: tests/unit/vault/jobs",
+    "methods/programs/sandbox/": (
+        "sandboxes are tried before anything is charged: tests/unit/methods/programs/sandbox"
+    ),
+    **dict.fromkeys(
+        ("server/", "client/", "console/"),
+        "what a server refuses, and when one cannot begin: tests/end/gate",
+    ),
+    "vault/feeds/": (
+        "feeds are tested by themselves: tests/unit/vault/feeds, test_feed_commands.py"
+    ),
+    "vault/jobs/job_json.py": "JSON is plain, and no longer than a line: tests/unit/vault/jobs",
     "vault/jobs/store.py": "needs a hundred jobs: tests/contract/vault/test_job_store.py",
     # Read after the charge, where all that fails is `answer_failed`, with exit code 1.
-    "engines/": "data is read after the charge; of what is read before, workloads, some are above",
+    "data/engines/": (
+        "data is read after the charge; of what is read before, workloads, some are above"
+    ),
     "report/": "pages are made after the charge, where a mistake is no longer the caller's",
     # Planned from declarations alone, before the ledger is asked; some of each are above.
-    "query/": "all refused questions of the front's list are asked above",
-    "graph/": "plans see neither data nor ledger: tests/unit/vault/test_forms.py",
-    "vault/twins.py": "plans see neither data nor ledger: tests/unit/vault/test_forms.py",
-    "stream/": "plans see neither data nor ledger: tests/unit/vault/feeds/test_streams.py",
-    "vault/beginning.py": "streams are tested by themselves: tests/unit/vault/test_stepping.py",
-    "vault/stepping.py": "no command steps a stream: tests/unit/vault/test_stepping.py",
-    "publish/": "plans see neither data nor ledger",
-    "mining/estimators.py": "no command fits an estimator: tests/unit/mining/test_estimators.py",
-    "mining/in_memory.py": "no command fits an estimator: tests/unit/mining/test_in_memory.py",
-    "mining/model.py": "predict touches no vault: tests/unit/steward/test_predicting.py",
-    "mining/features.py": "predict touches no vault: tests/unit/mining/test_features.py",
-    "synth/": "plans see neither data nor ledger, models are drawn from outside of commands",
-    "programs/": "plans see neither data nor ledger: tests/unit/programs, and vault/test_running",
-    "sets/": "plans see neither data nor ledger; anonymize, which counts sets, touches no vault",
-    "counting/": "axes are planned like these; counts are made after the charge",
-    "mechanisms/": "their parameters come from plans",
-    "noise/": "its parameters come from mechanisms",
-    "privacy/composition.py": "reports, not commands, use other accountants",
-    "privacy/loss_distributions.py": "reports, not commands, use other accountants",
-    "privacy/events.py": "events come from plans",
-    "privacy/filters.py": "budgets of the configuration are checked when it is read",
-    "privacy/losses.py": "budgets of the configuration are checked when it is read",
-    "privacy/units.py": "units are checked when a configuration is read, plans see no data",
+    "methods/query/": "all refused questions of the front's list are asked above",
+    "methods/graph/": "plans see neither data nor ledger: tests/unit/vault/test_forms.py",
+    "vault/synth_forms.py": "plans see neither data nor ledger: tests/unit/vault/test_forms.py",
+    "methods/stream/": (
+        "plans see neither data nor ledger: tests/unit/vault/feeds/test_continual_feeds.py"
+    ),
+    "vault/stream_start.py": (
+        "streams are tested by themselves: tests/unit/vault/test_memory_stream.py"
+    ),
+    "vault/memory_stream.py": "no command steps a stream: tests/unit/vault/test_memory_stream.py",
+    "methods/publish/": "plans see neither data nor ledger",
+    "vault/estimators.py": "no command fits an estimator: tests/unit/vault/test_estimators.py",
+    "methods/learn/array_tables.py": (
+        "no command fits an estimator: tests/unit/methods/learn/test_array_tables.py"
+    ),
+    "methods/learn/prediction.py": "predict touches no vault",
+    "methods/trajectory/locate.py": "locate touches no vault",
+    "operations/schema_draft.py": "schemas are declared before a vault is asked",
+    "methods/learn/model.py": (
+        "predict touches no vault: tests/unit/methods/learn/test_prediction.py"
+    ),
+    "methods/learn/features.py": (
+        "predict touches no vault: tests/unit/methods/learn/test_features.py"
+    ),
+    "methods/synth/": (
+        "plans see neither data nor ledger, models are drawn from outside of commands"
+    ),
+    "methods/programs/": (
+        "plans see neither data nor ledger: tests/unit/methods/programs, and vault/test_running"
+    ),
+    "methods/itemsets/": (
+        "plans see neither data nor ledger; anonymize, which counts sets, touches no vault"
+    ),
+    "data/counting/": "axes are planned like these; counts are made after the charge",
+    "privacy/mechanisms/": "their parameters come from plans",
+    "privacy/noise/": "its parameters come from mechanisms",
+    "privacy/accounting/composition.py": "reports, not commands, use other accountants",
+    "privacy/accounting/loss_distributions.py": "reports, not commands, use other accountants",
+    "privacy/accounting/events.py": "events come from plans",
+    "privacy/accounting/filters.py": "budgets of the configuration are checked when it is read",
+    "privacy/accounting/losses.py": "budgets of the configuration are checked when it is read",
+    "data/schema/unit.py": "units are checked when a configuration is read, plans see no data",
 }
 """Where codes are raised that none of these commands can give after it has changed anything."""
 
@@ -91,15 +124,21 @@ OUT_OF_REACH = {
         ("release_file_unknown", "release_not_paid", "reader_unknown"),
         "no vault here has a release: tests/unit/vault/test_releases.py",
     ),
-    "blocks_take_too_long": "commands are the owner's: tests/unit/vault/test_running.py",
-    "too_many_cells": "needs a domain of a million cells: tests/unit/vault/test_people.py",
-    "too_many_coordinates": "needs many values: tests/unit/mining/test_moment_models.py",
+    "blocks_take_too_long": "commands are the owner's: tests/unit/vault/test_run_family.py",
+    "too_many_cells": (
+        "needs a domain of a million cells: tests/unit/vault/test_principal_admin.py"
+    ),
+    "too_many_coordinates": "needs many values: tests/unit/methods/learn/test_moment_models.py",
     "token_refused": "commands need no token: tests/unit/vault/test_tokens.py",
-    "record_invalid": "commands write plain records: tests/contract/ledger/test_records.py",
-    "record_too_long": "commands write short records: tests/contract/ledger/test_records.py",
+    "record_invalid": (
+        "commands write plain records: tests/contract/privacy/ledger/test_records.py"
+    ),
+    "record_too_long": (
+        "commands write short records: tests/contract/privacy/ledger/test_records.py"
+    ),
     **dict.fromkeys(
         ("unit_not_person", "hexagons_not_installed"),
-        "no vault here has paths: tests/unit/trajectory/test_synthesize.py",
+        "no vault here has paths: tests/unit/methods/trajectory/test_synthesize.py",
     ),
     "serve_not_installed": "all tests have the packages: tests/unit/cli/test_serve.py",
     "type_wrong": "the words of a command are texts: tests/end/test_wrong_types.py",

@@ -33,7 +33,12 @@ print(*sorted(sys.modules), sep="\\n", file=sys.stderr)
 """
 HEAVY = ("scipy", "vl_convert", "jinja2", "psycopg", "pyspark", "polars", "matplotlib", "pandas")
 OTHERS = (
-    *("sfumato.publish.kinds", "sfumato.anonymize.search", "sfumato.demo", "sfumato.inspection"),
+    *(
+        "sfumato.methods.publish.kinds",
+        "sfumato.anonymize.search",
+        "sfumato.demo",
+        "sfumato.data.inspection",
+    ),
     *("sfumato.report.charts", "sfumato.vault.registration", "sfumato.cli.anonymize"),
     *("pydantic", "tomlkit"),
 )

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.cli.main import run
 from sfumato.errors import ParameterError
-from sfumato.local.survey import Survey
+from sfumato.methods.local.survey import Survey
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,7 +139,7 @@ def test_a_round_that_nobody_could_answer_is_not_served(
     def unable(*_: object, **__: object) -> None:
         raise ParameterError("domain_repeated", "domain names a value twice: name it once.")
 
-    monkeypatch.setattr("sfumato.local.collection.oracle", unable)
+    monkeypatch.setattr("sfumato.methods.local.collection.oracle", unable)
     serve = ["survey", "serve", "smoking.toml", "--port", "0", "--check"]
     assert refused(capsys, *serve) == (2, "domain_repeated")
 

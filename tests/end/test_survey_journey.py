@@ -13,19 +13,17 @@ from urllib.request import urlopen
 
 import pytest
 from scipy.stats import binom
+from tests.end.browsing import needs_chromium, open_page
+from tests.end.survey_draws import draws
+from tests.end.survey_served import serving
 
-from sfumato.local.rounds import new_round
-
-from .browsing import needs_chromium, open_page
-from .survey_draws import draws
-from .survey_served import serving
+from sfumato.methods.local.rounds import new_round
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page, Request
-
-    from .survey_served import Served
+    from tests.end.survey_served import Served
 
 pytestmark = needs_chromium
 

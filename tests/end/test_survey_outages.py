@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from sfumato.local.collection import Collection
-from sfumato.local.rounds import new_round
+from tests.end.survey_served import PROGRAM, serving
 
-from .survey_served import PROGRAM, serving
+from sfumato.methods.local.collection import Collection
+from sfumato.methods.local.rounds import new_round
 
 if TYPE_CHECKING:
     from pathlib import Path

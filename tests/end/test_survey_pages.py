@@ -9,24 +9,22 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.end.browsing import SCREENS, needs_chromium, open_page, words_at_fault, worst_contrast
+from tests.end.survey_draws import PreparedWords
+from tests.end.survey_served import served_here
 
-from sfumato.local import oracle
-from sfumato.local.collection import Collection
-from sfumato.local.report_store import RENEWED_EVERY
-from sfumato.local.rounds import new_round
-from sfumato.local.wire import to_wire
-
-from .browsing import SCREENS, needs_chromium, open_page, words_at_fault, worst_contrast
-from .survey_draws import PreparedWords
-from .survey_served import served_here
+from sfumato.methods.local import oracle
+from sfumato.methods.local.collection import Collection
+from sfumato.methods.local.report_store import RENEWED_EVERY
+from sfumato.methods.local.rounds import new_round
+from sfumato.methods.local.wire import to_wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
-
-    from .survey_served import Served
+    from tests.end.survey_served import Served
 
 pytestmark = needs_chromium
 

@@ -11,8 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-
-from .survey_draws import draws
+from tests.end.survey_draws import draws
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="needs Node.js (apt-get install nodejs)")
@@ -88,7 +87,7 @@ console.log(JSON.stringify([check(message), check(message + "00")]));
 
 @needs_node
 def test_another_implementation_accepts_the_signature_of_a_round(tmp_path: Path) -> None:
-    from sfumato.local.rounds import new_round
+    from sfumato.methods.local.rounds import new_round
 
     made = new_round(tmp_path / "r.toml", "Really?", ("yes", "no"), epsilon=1)
     facts = {"key": made.key, "message": made.message(), "signature": made.signature}

@@ -13,7 +13,7 @@ import pytest
 from sfumato.cli.main import run
 
 pytestmark = pytest.mark.usefixtures("warm_path")
-CHECKER = Path(__file__).parents[2] / "src" / "sfumato" / "ledger" / "checker.py"
+CHECKER = Path(__file__).parents[2] / "src" / "sfumato" / "privacy" / "ledger" / "checker.py"
 COUNT = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
 SCHEMA = """\
 table = "visits"

@@ -10,15 +10,15 @@ import pytest
 from pyarrow import parquet
 
 import sfumato as sf
-from sfumato.programs.source import text_of
-from sfumato.query.builder import BuiltQuestion, Frame, Grouped
+from sfumato.methods.programs.source import text_of
+from sfumato.methods.query.builder import BuiltQuestion, Frame, Grouped
 from sfumato.vault.consent.registry import ConsentRegistry
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.jobs.jobs import Jobs
-from sfumato.vault.people import People
-from sfumato.vault.publishing import Published
+from sfumato.vault.principal_admin import People
+from sfumato.vault.publish_family import Published
 from sfumato.vault.releases import Releases
-from sfumato.vault.synthesized import Synthesized
+from sfumato.vault.synth_result import Synthesized
 from sfumato.vault.tokens import Tokens
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from sfumato.anonymize import advice
 from sfumato.anonymize.cost import COSTS as ALL_COSTS
 from sfumato.anonymize.cost import Costs
 from sfumato.anonymize.criteria import (
@@ -29,19 +30,18 @@ from sfumato.anonymize.criteria import (
     RecursiveDiversity,
     TCloseness,
 )
+from sfumato.anonymize.pipeline import anonymize
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.search.full_domain import walk
-from sfumato.counting.axes import Listed
-from sfumato.counting.frequencies import Frequencies
-from sfumato.counting.grouping import group
-from sfumato.schema.hierarchy.tree import Tree
-from sfumato.steward import advice
-from sfumato.steward.anonymize import anonymize
-from sfumato.steward.table import read
+from sfumato.data.counting.axes import Listed
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.counting.grouping import group
+from sfumato.data.schema.hierarchy.tree import Tree
+from sfumato.release.open_table import read
 
 if TYPE_CHECKING:
-    from sfumato.schema.hierarchy.base import Taxonomy
+    from sfumato.data.schema.hierarchy.base import Taxonomy
 
 DATA = Path(__file__).parents[2] / "../shared/data"
 ADULT = DATA / "adult"

@@ -9,10 +9,10 @@ import pytest
 
 import sfumato as sf
 from sfumato.attack.finding import Finding
-from sfumato.steward.attack import attack
+from sfumato.attack.runner import attack
 
 if TYPE_CHECKING:
-    from sfumato.schema.schema import Schema
+    from sfumato.data.schema.schema import Schema
 
 ADULT = Path(__file__).parents[2] / "../shared/data/adult"
 QUASI = ("sex", "age", "race", "marital-status", "education", "native-country", "workclass")

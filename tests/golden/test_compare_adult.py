@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 
 if TYPE_CHECKING:
-    from sfumato.comparison.result import Comparison
+    from sfumato.attack.comparison.result import Comparison
 
 ADULT = Path(__file__).parents[2] / "../shared/data/adult"
 SEVEN = ("sex", "age", "race", "marital-status", "education", "native-country", "workclass")
@@ -58,8 +58,8 @@ def test_linking_finds_ever_fewer(found: Comparison) -> None:
 
 
 def test_the_page_tells_the_three_rates(found: Comparison) -> None:
+    from sfumato.attack.comparison.page import page
     from sfumato.attack.finding import percent
-    from sfumato.report.comparison import page
 
     text = page(found).replace("\u00a0", " ")
     for one in found:

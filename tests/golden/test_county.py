@@ -8,8 +8,8 @@ from bench._county import county, schema_file
 from pyarrow import parquet
 
 import sfumato as sf
+from sfumato.data.schema.domain import Values
 from sfumato.demo import town
-from sfumato.schema.domain import Values
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-
-from sfumato.publish.histogram import prepare
-from sfumato.testing.counts import (
+from tests.fixtures.counts import (
     SLIDE_AVERAGES,
     SLIDE_CELLS,
     largest_at,
@@ -20,6 +18,8 @@ from sfumato.testing.counts import (
     slide_grid,
     slide_request,
 )
+
+from sfumato.methods.publish.histogram import prepare
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato import local
+from sfumato.methods import local
 
 K = 1024
 EPSILONS: list[Any] = ["0.5", "1", "log(3)", "2", "4"]

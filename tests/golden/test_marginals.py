@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.counting.axes import Axis, Grid
-from sfumato.counting.frequencies import Frequencies
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.publish.marginals import prepare
-from sfumato.publish.request import Request
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Axis, Grid
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.publish.marginals import prepare
+from sfumato.methods.publish.request import Request
+from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "adult_coded"

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.counting.axes import Grid
-from sfumato.counting.frequencies import Frequencies
-from sfumato.counting.grouping import group
-from sfumato.estimation.boxes import box_sums
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.publish import kinds
-from sfumato.publish.request import AnswersRanges, Request
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Grid
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.counting.grouping import group
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.publish import kinds
+from sfumato.methods.publish.request import AnswersRanges, Request
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.estimation.boxes import box_sums
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:

@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fixtures.counts import request_for, whole_numbers
 
-from sfumato.estimation.blocks import Nesting, balanced, spectrum
-from sfumato.estimation.boxes import box_sums
-from sfumato.publish import auto, quadtree, wavelet
-from sfumato.publish import tree as kind
-from sfumato.publish.tree import step_shares
-from sfumato.publish.tree.blocks import BlockCounts, MeasuredLevel
-from sfumato.publish.tree.method import StrategyMethod
-from sfumato.publish.wavelet import Contrasts, uniform
-from sfumato.testing.counts import request_for, whole_numbers
+from sfumato.methods.publish import auto, quadtree, wavelet
+from sfumato.methods.publish import tree as kind
+from sfumato.methods.publish.tree import step_shares
+from sfumato.methods.publish.tree.blocks import BlockCounts, MeasuredLevel
+from sfumato.methods.publish.tree.method import StrategyMethod
+from sfumato.methods.publish.wavelet import Contrasts, uniform
+from sfumato.privacy.estimation.blocks import Nesting, balanced, spectrum
+from sfumato.privacy.estimation.boxes import box_sums
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.estimation.blocks import Level
-    from sfumato.publish.tree.blocks import DiagonalStrategy
+    from sfumato.methods.publish.tree.blocks import DiagonalStrategy
+    from sfumato.privacy.estimation.blocks import Level
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "dp" / "range_errors.json"
 if not REFERENCE.is_file():

@@ -19,15 +19,15 @@ from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.taxonomy import grow
 from sfumato.anonymize.worlds import AnswerBounds, answer
-from sfumato.counting.axes import Listed
-from sfumato.counting.frequencies import Frequencies, count
-from sfumato.counting.grouping import group
-from sfumato.engines.sources import open_source
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.hierarchy.rules import Mask
-from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.schema import Schema
+from sfumato.data.counting.axes import Listed
+from sfumato.data.counting.frequencies import Frequencies, count
+from sfumato.data.counting.grouping import group
+from sfumato.data.engines.sources import open_source
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.hierarchy.rules import Mask
+from sfumato.data.schema.hierarchy.tree import Tree
+from sfumato.data.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from sfumato.attack.finding import Finding
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.hierarchy.rules import Mask
-from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.schema import Schema
-from sfumato.steward.attack import attack
-from sfumato.steward.attack_options import attack_options
+from sfumato.attack.options import attack_options
+from sfumato.attack.runner import attack
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.hierarchy.rules import Mask
+from sfumato.data.schema.hierarchy.tree import Tree
+from sfumato.data.schema.schema import Schema
 
 JANUARY, FEBRUARY, APRIL = date(1976, 1, 21), date(1976, 2, 28), date(1986, 4, 13)
 ZIPS = ("53703", "53706", "53715")

@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.estimation.trees import BoxTree, LeastSquares
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.stream.catalogue import prepare
-from sfumato.stream.factors import SCALE, DyadicTree, SquareRoot
-from sfumato.stream.honaker import HonakerTree, block_variance
-from sfumato.stream.request import StreamRequest
-from sfumato.stream.running import RunningCounts
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.stream.catalogue import prepare
+from sfumato.methods.stream.factorization import SCALE, DyadicTree, SquareRoot
+from sfumato.methods.stream.honaker import HonakerTree, block_variance
+from sfumato.methods.stream.request import StreamRequest
+from sfumato.methods.stream.running_counts import RunningCounts
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.estimation.trees import BoxTree, LeastSquares
 from sfumato.testing.entropy import SeededEntropy
 
 LONG = 1024

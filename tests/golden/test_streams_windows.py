@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pytest
 
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy.units import Rows
-from sfumato.stream.w_budget import PLANS, Presence
-from sfumato.stream.w_event import WEvent
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.stream.w_budget import PLANS, Presence
+from sfumato.methods.stream.w_event import WEvent
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy
 
 SHARED = Path(__file__).parents[3] / "shared/data/series"

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.engines.sources import open_duckdb
-from sfumato.synth.evaluate.compare import Form, compare
+from sfumato.attack.evaluation.compare import Form, compare
+from sfumato.data.engines.sources import open_duckdb
 
 if TYPE_CHECKING:
-    from sfumato.synth.evaluate.result import Evaluation
+    from sfumato.attack.evaluation.result import Evaluation
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 ADULT, DOMAIN = (DATA / "adult_coded" / name for name in ("adult.csv", "adult-domain.json"))

@@ -13,20 +13,20 @@ import pyarrow.csv as csv
 import pytest
 
 import sfumato as sf
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Bounds
-from sfumato.schema.forms import Points
-from sfumato.schema.schema import Schema
-from sfumato.trajectory.cells import Squares
-from sfumato.trajectory.dpt import DPT
-from sfumato.trajectory.generate import TOWN, made_up
-from sfumato.trajectory.measuring import PathCost
-from sfumato.trajectory.one_level import OneLevel
-from sfumato.trajectory.reference_systems import ReferenceSystems
-from sfumato.trajectory.utility import utility
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.row_forms import Points
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity
+from sfumato.methods.trajectory.cells import Squares
+from sfumato.methods.trajectory.dpt import DPT
+from sfumato.methods.trajectory.generate import TOWN, made_up
+from sfumato.methods.trajectory.measurement import PathCost
+from sfumato.methods.trajectory.one_level import OneLevel
+from sfumato.methods.trajectory.reference_systems import ReferenceSystems
+from sfumato.methods.trajectory.utility import utility
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 TAXIS = Path(__file__).parents[3] / "shared/data/trajectories/porto_taxi_points.csv.gz"
 FIXED: dict[str, Any] = {"most": 48, "every": 60.0, "first_time": 0.0, "last_time": 86_400.0}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.counting.axes import Grid
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.publish import wavelet
-from sfumato.publish.request import Request
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Grid
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.publish import wavelet
+from sfumato.methods.publish.request import Request
+from sfumato.privacy.accounting.price import price
 
 
 def mean_error(points: int) -> float:

@@ -121,6 +121,6 @@ def test_every_file_that_a_walk_names_is_walked_through(
     assert [file for file in named if file not in walked[walk]] == []
 
 
-def test_the_picture_shows_the_imports() -> None:
-    drawing = runpy.run_path(str(GUIDE.with_name("packages.py")))
-    assert GUIDE.with_name("packages.svg").read_text() == drawing["picture"](), "make reference"
+def test_the_picture_shows_the_floors() -> None:
+    drawing = runpy.run_path(str(GUIDE.with_name("floors.py")))
+    assert GUIDE.with_name("floors.svg").read_text() == drawing["picture"](), "make reference"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 HEADINGS = {
-    "mechanisms": ("sample", ("Guarantee", "Sensitivity", "Error", "Edges", "Reference")),
+    "privacy/mechanisms": ("sample", ("Guarantee", "Sensitivity", "Error", "Edges", "Reference")),
     "anonymize/criteria": ("holds", ("Guarantee", "Edges", "Reference")),
 }
 
@@ -33,20 +33,20 @@ def _is_protocol(node: ast.ClassDef) -> bool:
 
 
 def test_every_mechanism_states_its_guarantee() -> None:
-    assert missing("mechanisms", *HEADINGS["mechanisms"]) == {}
+    assert missing("privacy/mechanisms", *HEADINGS["privacy/mechanisms"]) == {}
 
 
 def test_every_publication_states_its_guarantee() -> None:
     # These only carry what others promise: a request's method, a kind's tree, a strategy.
     carriers = {
-        *("kinds.py:Publication", "forms.py:FormPublication"),
+        *("kinds.py:Publication", "form_kinds.py:FormPublication"),
         *("decomposition.py:Decomposition", "method.py:StrategyMethod"),
         *("blocks.py:DiagonalStrategy", "measurement.py:SingleNoise"),
     }
-    headings = HEADINGS["mechanisms"][1]
-    assert missing("publish", "event", headings).keys() == carriers
-    assert missing("publish", "release", headings).keys() <= carriers
-    assert missing("publish", "estimate", headings) == {}
+    headings = HEADINGS["privacy/mechanisms"][1]
+    assert missing("methods/publish", "event", headings).keys() == carriers
+    assert missing("methods/publish", "release", headings).keys() <= carriers
+    assert missing("methods/publish", "estimate", headings) == {}
 
 
 def test_every_criterion_states_its_guarantee() -> None:
@@ -56,8 +56,8 @@ def test_every_criterion_states_its_guarantee() -> None:
 def test_every_local_oracle_states_its_guarantee() -> None:
     # These only carry what others promise.
     carriers = {"base.py:Oracle", "unary.py:UnaryEncoding", "means.py:MeanOracle"}
-    assert missing("local", "_draw", HEADINGS["mechanisms"][1]).keys() <= carriers
+    assert missing("methods/local", "_draw", HEADINGS["privacy/mechanisms"][1]).keys() <= carriers
 
 
 def test_the_check_itself_finds_what_is_missing() -> None:
-    assert missing("mechanisms", "sample", ("Nonsense",)) != {}
+    assert missing("privacy/mechanisms", "sample", ("Nonsense",)) != {}

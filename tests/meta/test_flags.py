@@ -11,36 +11,36 @@ from typing import Any
 import pytest
 import typer
 
+from sfumato.anonymize.perturbative_release import PERTURBATIVE
+from sfumato.anonymize.pipeline import check_options
 from sfumato.anonymize.search import SEARCHES
 from sfumato.cli.main import build
 from sfumato.errors import ParameterError
-from sfumato.steward.anonymize import check_options
-from sfumato.steward.perturbative import PERTURBATIVE
 from sfumato.vault.families import FAMILIES
 
 SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 FLAG = re.compile(r"(?<![\w(-])--[a-z][a-z-]*")
 NAMED = re.compile(r"sfumato (?P<command>[a-z]+)[^`'\"]*?(?P<flag>--[a-z][a-z-]*)")
 
-DRAWS = {"report/palette.py", "sandbox/bubblewrap.py"}
+DRAWS = {"report/palette.py", "methods/programs/sandbox/bubblewrap.py"}
 """Where two dashes begin the variables of a style sheet, or the flags of another program."""
 
 RAISED_BY: dict[str, set[str]] = {
-    "steward/anonymize.py": {"anonymize"},
-    "steward/advice.py": {"anonymize"},
-    "steward/findings.py": {"anonymize"},
-    "steward/perturbative.py": {"anonymize"},
-    "steward/problem.py": {"anonymize"},
-    "steward/measure.py": {"measure"},
-    "steward/evaluate.py": {"evaluate"},
-    "steward/compare.py": {"compare"},
-    "steward/explore.py": {"anonymize", "synthesize"},
-    "vault/exploring.py": {"synthesize"},
-    "synth/evaluate": {"evaluate"},
+    "anonymize/pipeline.py": {"anonymize"},
+    "anonymize/advice.py": {"anonymize"},
+    "anonymize/summary.py": {"anonymize"},
+    "anonymize/perturbative_release.py": {"anonymize"},
+    "anonymize/problem_setup.py": {"anonymize"},
+    "anonymize/measured_table.py": {"measure"},
+    "attack/evaluation/runner.py": {"evaluate"},
+    "attack/comparison/runner.py": {"compare"},
+    "anonymize/candidates.py": {"anonymize", "synthesize"},
+    "vault/candidates.py": {"synthesize"},
+    "attack/evaluation": {"evaluate"},
     "anonymize": {"anonymize", "measure", "worlds"},
-    "inspection": {"inspect"},
-    "publish": {one.command for one in FAMILIES.values()},
-    "query": {one.command for one in FAMILIES.values()},
+    "data/inspection": {"inspect"},
+    "methods/publish": {one.command for one in FAMILIES.values()},
+    "methods/query": {one.command for one in FAMILIES.values()},
 }
 """The commands that can say the messages of a module or a package; of others all can."""
 

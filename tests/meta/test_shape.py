@@ -63,7 +63,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 
 def test_pages_load_their_templates_only_when_one_is_made() -> None:
-    code = "import sys, sfumato.cli.main, sfumato.report.release; print('jinja2' in sys.modules)"
+    code = "import sys, sfumato.cli.main, sfumato.release.page; print('jinja2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -81,7 +81,7 @@ def test_no_unfinished_work_is_marked_in_the_tree() -> None:
 
 def test_json_is_written_in_one_place() -> None:
     """That place writes no NaN and no infinity; the checker of ledgers stands alone."""
-    alone = {"texts.py", "ledger/checker.py"}
+    alone = {"text.py", "privacy/ledger/checker.py"}
     loose = [
         name_of(path)
         for path, tree in trees().items()

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
-from sfumato.privacy import loss_distributions as pld
-from sfumato.privacy import renyi, zcdp
-from sfumato.privacy.events import (
+from sfumato.privacy.accounting import loss_distributions as pld
+from sfumato.privacy.accounting import renyi, zcdp
+from sfumato.privacy.accounting.events import (
     ApproxEvent,
     Composed,
     Event,
@@ -30,7 +31,6 @@ from sfumato.privacy.events import (
     Repeated,
     ThresholdKeysEvent,
 )
-from sfumato.privacy.units import Neighbours
 
 dp_accounting = pytest.importorskip("dp_accounting", reason="needs sfumato[accounting]")
 

@@ -19,20 +19,20 @@ import sfumato as sf
 from sfumato.anonymize.cost import COSTS, named
 from sfumato.anonymize.lattice.floor import finest_fitting
 from sfumato.anonymize.outcome import Generalization
+from sfumato.anonymize.problem_setup import pose
 from sfumato.anonymize.search import SEARCHES, run
 from sfumato.anonymize.search.full_domain import walk
-from sfumato.counting.room import SETTING
+from sfumato.data.counting.memory_limit import SETTING
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Step, Widths
+from sfumato.data.schema.schema import Schema
 from sfumato.errors import CriterionError, SourceError
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.hierarchy.rules import Calendar, Mask, Step, Widths
-from sfumato.schema.schema import Schema
-from sfumato.steward.problem import pose
-from sfumato.steward.table import read
+from sfumato.release.open_table import read
 
 if TYPE_CHECKING:
     from sfumato.anonymize.criteria import Criterion
     from sfumato.anonymize.problem import Problem
-    from sfumato.steward.table import Table
+    from sfumato.release.open_table import Table
 
 COLUMNS = (
     Column("age", Kind.INTEGER, Role.QUASI, hierarchy=Widths((5, 20))),
@@ -121,7 +121,7 @@ def cases(draw: st.DrawFn, what: str = "rows") -> Case:
         pose_it = partial(pose, table, criteria, suppress=suppress, population=population)
         whole = pose_it()[0]
         stack.enter_context(patch.dict(os.environ, limits))
-        stack.enter_context(patch("sfumato.counting.room.CELLS_PER_VALUE", per_value))
+        stack.enter_context(patch("sfumato.data.counting.memory_limit.CELLS_PER_VALUE", per_value))
         try:
             rolled = pose_it()[0]
         except SourceError as error:

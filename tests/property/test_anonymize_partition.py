@@ -31,12 +31,12 @@ from sfumato.anonymize.partition.groups import Partition
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.search.refine import refine
-from sfumato.counting.axes import Listed
-from sfumato.counting.frequencies import Frequencies
-from sfumato.counting.grouping import group
+from sfumato.data.counting.axes import Listed
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.counting.grouping import group
+from sfumato.data.schema.hierarchy.base import Taxonomy
 from sfumato.errors import CriterionError
 from sfumato.release.recoding import ByColumn, ByRow
-from sfumato.schema.hierarchy.base import Taxonomy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from sfumato.anonymize.worlds import answer, answer_buckets
-from sfumato.counting.axes import Listed
-from sfumato.counting.frequencies import Frequencies
-from sfumato.counting.grouping import group
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.schema import Schema
+from sfumato.data.counting.axes import Listed
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.counting.grouping import group
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fixtures.ledgers import BODY
 
+from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import BudgetError, ParameterError
-from sfumato.ledger.checker import check
-from sfumato.ledger.memory import memory_ledger
-from sfumato.privacy import events as e
-from sfumato.privacy.filters import ApproxFilter, Budget, PureFilter, RenyiFilter, ZcdpFilter
-from sfumato.privacy.units import Neighbours
-from sfumato.testing.ledgers import BODY
+from sfumato.privacy.accounting import events as e
+from sfumato.privacy.accounting.filters import (
+    ApproxFilter,
+    Budget,
+    PureFilter,
+    RenyiFilter,
+    ZcdpFilter,
+)
+from sfumato.privacy.ledger.checker import check
+from sfumato.privacy.ledger.memory import memory_ledger
 
 if TYPE_CHECKING:
-    from sfumato.privacy.events import Event
+    from sfumato.privacy.accounting.events import Event
 
 amounts = st.fractions(Fraction(1, 1000), Fraction(3), max_denominator=1009)
 deltas = st.fractions(Fraction(1, 10**9), Fraction(1, 10**4), max_denominator=10**9)

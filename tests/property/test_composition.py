@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.privacy import loss_distributions, renyi, zcdp
-from sfumato.privacy.composition import LeafPrice, basic_price, flatten, total
-from sfumato.privacy.events import (
+from sfumato.data.schema.unit import Neighbours
+from sfumato.privacy.accounting import loss_distributions, renyi, zcdp
+from sfumato.privacy.accounting.composition import LeafPrice, basic_price, flatten, total
+from sfumato.privacy.accounting.events import (
     ApproxEvent,
     Composed,
     ConcentratedEvent,
@@ -29,8 +30,7 @@ from sfumato.privacy.events import (
     from_record,
     to_record,
 )
-from sfumato.privacy.filters import Budget
-from sfumato.privacy.units import Neighbours
+from sfumato.privacy.accounting.filters import Budget
 
 # Exact arithmetic on a busy machine has no time limit per example.
 unhurried = settings(deadline=None, max_examples=40)

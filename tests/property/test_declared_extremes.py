@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.privacy.units import MOST_ROWS
+from sfumato.data.schema.unit import MOST_ROWS
 
 LOW, HIGH = -(2**63), 2**63 - 1
 ENDS = [LOW, LOW + 1, -(2**62) - 1, -(2**62), -(10**18), -1, 0, 1, 2**53, 2**62, HIGH - 1, HIGH]

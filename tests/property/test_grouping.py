@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.counting import grouping
-from sfumato.counting.grouping import group, keys, merge, sums
+from sfumato.data.counting import grouping
+from sfumato.data.counting.grouping import group, keys, merge, sums
 
 SIZES = st.lists(st.sampled_from([1, 2, 3, 7, 1 << 20, 1 << 31, 1 << 40]), min_size=1, max_size=4)
 

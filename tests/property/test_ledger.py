@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fixtures.ledgers import BODY
 
 from sfumato.errors import BudgetError, LedgerError
-from sfumato.ledger.checker import check
-from sfumato.ledger.memory import memory_ledger
-from sfumato.privacy.events import GaussianNoise, PureEvent
-from sfumato.privacy.filters import Budget
-from sfumato.testing.ledgers import BODY
+from sfumato.privacy.accounting.events import GaussianNoise, PureEvent
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.checker import check
+from sfumato.privacy.ledger.memory import memory_ledger
 
 if TYPE_CHECKING:
-    from sfumato.ledger.base import Ledger
-    from sfumato.ledger.receipt import Receipt
-    from sfumato.privacy.events import Event
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.ledger.base import Ledger
+    from sfumato.privacy.ledger.receipt import Receipt
 
 TREE = {"visits": None, "visits/a": "visits", "visits/b": "visits", "shops": None}
 

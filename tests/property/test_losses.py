@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.privacy import elementary, losses, renyi
-from sfumato.privacy.events import PureEvent, RandomizedResponseEvent
-from sfumato.privacy.losses import (
+from sfumato.privacy.accounting import elementary, losses, renyi
+from sfumato.privacy.accounting.events import PureEvent, RandomizedResponseEvent
+from sfumato.privacy.accounting.losses import (
     Approx,
     Pure,
     Zcdp,

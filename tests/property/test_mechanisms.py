@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.mechanisms.base import add
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.mechanisms.quantile import Counted, Quantile, _Ranges
-from sfumato.mechanisms.smooth_median import SmoothMedian
-from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.privacy.units import Neighbours, Rows
+from sfumato.data.schema.unit import Neighbours, Rows
+from sfumato.privacy.mechanisms.base import add
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.quantile import Counted, Quantile, _Ranges
+from sfumato.privacy.mechanisms.smooth_median import SmoothMedian
+from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 epsilons = st.fractions(Fraction(1, 20), Fraction(5), max_denominator=50)

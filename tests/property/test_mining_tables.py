@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fixtures.class_learning import FEATURES, PERSON, STAGE, Row, spread, table
 
-from sfumato.engines.sources import open_duckdb
-from sfumato.method import Dataset
-from sfumato.mining.bins import BinnedSpace, ClassLabels
-from sfumato.mining.class_counts import ClassCounter, table_sensitivity
-from sfumato.mining.moments import whole_row
-from sfumato.mining.splits import SplitQuestions, SplitTrees
-from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
-from sfumato.schema.schema import Schema
-from sfumato.testing.class_learning import FEATURES, PERSON, STAGE, Row, spread, table
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
+from sfumato.methods.learn.bins import BinnedSpace, ClassLabels
+from sfumato.methods.learn.class_counts import ClassCounter, table_sensitivity
+from sfumato.methods.learn.moments import whole_row
+from sfumato.methods.learn.splits import SplitQuestions, SplitTrees
+from sfumato.methods.method import Dataset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,22 +16,22 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from sfumato.counting.contribution import weigh_rows
-from sfumato.engines.base import column
-from sfumato.engines.sources import open_duckdb
-from sfumato.method import Dataset
-from sfumato.mining import measured, moments
-from sfumato.mining.measured import plan
-from sfumato.mining.request import LearningRequest
-from sfumato.privacy.price import Price
-from sfumato.privacy.units import Entity, Neighbours, Rows, count_sensitivity
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.schema import Schema
+from sfumato.data.counting.contribution import weigh_rows
+from sfumato.data.engines.base import column
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity, Neighbours, Rows, count_sensitivity
+from sfumato.methods.learn import moments, noisy_moments
+from sfumato.methods.learn.noisy_moments import plan
+from sfumato.methods.learn.request import LearningRequest
+from sfumato.methods.method import Dataset
+from sfumato.privacy.accounting.price import Price
 
 if TYPE_CHECKING:
-    from sfumato.mining.measured import MomentPlan
-    from sfumato.privacy.units import Unit
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.learn.noisy_moments import MomentPlan
 
 FEATURES = (
     Column("a", Kind.INTEGER, domain=Bounds(-10, 10)),
@@ -123,7 +123,7 @@ def _in_worlds(one: MomentPlan, worlds: list[list[dict[str, Any]]]) -> Any:
             moments.sums(data, every, terms, group=world, groups=len(worlds), **more)
         ]  # fmt: skip
 
-    with patch.object(measured, "sums", by_world):
+    with patch.object(noisy_moments, "sums", by_world):
         found = one.exact(Dataset("t", engine, engine.table, SCHEMA, one.unit))
     engine.close()
     return found
@@ -159,7 +159,7 @@ def test_no_person_moves_a_block_further_than_declared(unit: Unit, norm: object)
 def test_planted_mistakes_are_found() -> None:
     unit = Entity("p", 2)
     # Twin: rows are not shrunk to the norm that sensitivities are of.
-    with patch.object(measured, "clip_layers", _unshrunk):
+    with patch.object(noisy_moments, "clip_layers", _unshrunk):
         assert farthest(Rows(), Fraction(1, 2), seed=3)[0] > 1
     # Twin: every row of a person counts in full.
     with patch.object(moments, "weigh_rows", _in_full):

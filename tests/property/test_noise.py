@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.noise import exponential, selection
-from sfumato.noise.discrete import _trials, discrete_laplace, laplace_trials
-from sfumato.noise.exponential import bernoulli_exp
-from sfumato.noise.selection import choose, permutation, uniform_below
-from sfumato.privacy.elementary import exp_down, exp_up, log_down, log_up
+from sfumato.privacy.accounting.elementary import exp_down, exp_up, log_down, log_up
+from sfumato.privacy.noise import exponential, selection
+from sfumato.privacy.noise.discrete import _trials, discrete_laplace, laplace_trials
+from sfumato.privacy.noise.exponential import bernoulli_exp
+from sfumato.privacy.noise.selection import choose, permutation, uniform_below
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:

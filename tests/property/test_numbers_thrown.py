@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sfumato as sf
-from sfumato import given
+from sfumato import arguments
 from sfumato.errors import CallerError
-from sfumato.publish.catalogue import KINDS
-from sfumato.publish.kinds import maker
-from sfumato.publish.options import KindOptions
+from sfumato.methods.publish.catalogue import KINDS
+from sfumato.methods.publish.kinds import maker
+from sfumato.methods.publish.options import KindOptions
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.session import explain
 
@@ -91,7 +91,7 @@ def test_every_option_of_every_publication(kind: str, cost: dict[str, object]) -
     columns = list(COLUMNS.get(kind, ("age",)))
     for option in options_of(kind):
         for thrown in THROWN:
-            for value in (thrown, [thrown], [1, thrown], given.shown(thrown)):
+            for value in (thrown, [thrown], [1, thrown], arguments.shown(thrown)):
                 asked = {"columns": columns, **needed, option: value, **cost}
                 told_or_refused("publish", kind, **asked)
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.methods.publish.page import pictures
 from sfumato.report.page import render
-from sfumato.report.published import pictures
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {

@@ -22,15 +22,15 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.anonymize.pipeline import anonymize
 from sfumato.errors import CriterionError
-from sfumato.steward.anonymize import anonymize
-from sfumato.steward.table import read, read_population
+from sfumato.release.open_table import read, read_population
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from sfumato.steward.table import Table
+    from sfumato.release.open_table import Table
 
 Row = dict[str, str]
 

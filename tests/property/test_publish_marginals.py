@@ -12,25 +12,25 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.counting.axes import Grid
-from sfumato.counting.frequencies import Frequencies
-from sfumato.estimation.residuals import MarginalLattice
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Neighbours
-from sfumato.publish.fourier import parities
-from sfumato.publish.marginals import prepare
-from sfumato.publish.marginals.strategy import families
-from sfumato.publish.request import Request
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Grid
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Entity, Neighbours
+from sfumato.methods.publish.fourier import parities
+from sfumato.methods.publish.marginals import prepare
+from sfumato.methods.publish.marginals.strategy import families
+from sfumato.methods.publish.request import Request
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.estimation.residuals import MarginalLattice
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.mechanisms.gaussian import Gaussian
-    from sfumato.publish.marginals.strategy import MarginalStrategy
+    from sfumato.methods.publish.marginals.strategy import MarginalStrategy
+    from sfumato.privacy.mechanisms.gaussian import Gaussian
 
 SIZES = st.lists(st.integers(1, 5), min_size=2, max_size=4)
 PRICES: list[dict[str, Any]] = [{"epsilon": 1}, {"rho": "1/3"}]

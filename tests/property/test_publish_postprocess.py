@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from sfumato.estimation.blocks import Nesting
-from sfumato.estimation.trees import generations, nearest
-from sfumato.publish.postprocess import postprocess
-from sfumato.publish.tree.nominal import NominalNesting
+from sfumato.methods.publish.postprocess import postprocess
+from sfumato.methods.publish.tree.nominal import NominalNesting
+from sfumato.privacy.estimation.blocks import Nesting
+from sfumato.privacy.estimation.trees import generations, nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,19 +10,19 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.counting.axes import Axis, Grid
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Rows
-from sfumato.publish.request import Request
-from sfumato.publish.spatial import privtree
-from sfumato.publish.spatial.kdtree import Medians
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Axis, Grid
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Entity, Rows
+from sfumato.methods.publish.request import Request
+from sfumato.methods.publish.spatial import privtree
+from sfumato.methods.publish.spatial.kdtree import Medians
+from sfumato.privacy.accounting.price import price
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.publish.spatial.privtree import PrivTree
+    from sfumato.methods.publish.spatial.privtree import PrivTree
 
 SIZE = 6
 EPSILONS = st.sampled_from(["0.01", "0.1", "1", "3", "10"])

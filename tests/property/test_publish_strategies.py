@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fixtures.counts import request_for, whole_numbers
 
-from sfumato.privacy.units import Entity, Neighbours, Unit
-from sfumato.publish.continual import column_norms
-from sfumato.publish.fourier.series import Waves
-from sfumato.publish.mwem import prepare
-from sfumato.publish.mwem.queries import MarginalQueries, ParityQueries, RangeQueries
-from sfumato.publish.sketch import Hashing
-from sfumato.stream.factors import DyadicTree, SquareRoot
-from sfumato.testing.counts import request_for, whole_numbers
+from sfumato.data.schema.unit import Entity, Neighbours, Unit
+from sfumato.methods.publish.continual import column_norms
+from sfumato.methods.publish.fourier.series import Waves
+from sfumato.methods.publish.mwem import prepare
+from sfumato.methods.publish.mwem.queries import MarginalQueries, ParityQueries, RangeQueries
+from sfumato.methods.publish.sketch import Hashing
+from sfumato.methods.stream.factorization import DyadicTree, SquareRoot
 
 if TYPE_CHECKING:
-    from sfumato.publish.measurement import ColumnNorms
+    from sfumato.methods.publish.measurement import ColumnNorms
 
 Matrix = np.ndarray[Any, np.dtype[np.int64]]
 UNITS = st.builds(

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fixtures.counts import Silence, frequencies, request_for, whole_numbers
+from tests.fixtures.publications import measured_by_plan
 
-from sfumato.estimation.blocks import Nesting, balanced, variances
-from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.publish import quadtree, wavelet
-from sfumato.publish import tree as kind
-from sfumato.publish.tree.blocks import BlockCounts, MeasuredLevel
-from sfumato.testing.counts import Silence, frequencies, request_for, whole_numbers
+from sfumato.data.schema.unit import Entity, Neighbours, Rows
+from sfumato.methods.publish import quadtree, wavelet
+from sfumato.methods.publish import tree as kind
+from sfumato.methods.publish.tree.blocks import BlockCounts, MeasuredLevel
+from sfumato.privacy.estimation.blocks import Nesting, balanced, variances
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.publications import measured_by_plan
 
 if TYPE_CHECKING:
-    from sfumato.privacy.units import Unit
-    from sfumato.publish.tree.method import StrategyMethod
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.publish.tree.method import StrategyMethod
 
 UNITS: list[Unit] = [
     Rows(),

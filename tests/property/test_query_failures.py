@@ -13,23 +13,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.counting.contribution import WHOLE
-from sfumato.engines.base import named
-from sfumato.engines.sources import open_duckdb
+from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.engines.base import named
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import QueryError
-from sfumato.privacy.units import Entity, Neighbours, Rows
-from sfumato.query.answer.exact import EngineQueries, ExactAggregates, all_groups
-from sfumato.query.plan.allocation import QueryPrice, allocate
-from sfumato.query.plan.planner import plan_question
-from sfumato.query.plan.statistics import Total, effect
-from sfumato.query.sql.tables import PrivateRows, PublicRows, placed
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.schema import Schema
+from sfumato.methods.query.answer.exact_aggregates import EngineQueries, ExactAggregates, all_groups
+from sfumato.methods.query.plan.allocation import QueryPrice, allocate
+from sfumato.methods.query.plan.planner import plan_question
+from sfumato.methods.query.plan.statistics import Total, effect
+from sfumato.methods.query.sql.tables import PrivateRows, PublicRows, placed
 
 if TYPE_CHECKING:
-    from sfumato.engines.base import Engine
-    from sfumato.privacy.units import Sensitivity, Unit
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.schema.unit import Sensitivity, Unit
 
 COLUMNS = (
     Column("x", Kind.REAL, domain=Bounds(Decimal(0), Decimal(1))),
@@ -54,12 +54,12 @@ def ask(request: pytest.FixtureRequest) -> Iterator[Ask]:
                 engine = open_duckdb(pa.table({"nothing": [0]}))
                 stack.callback(engine.close)
             case "postgres":
-                from sfumato.engines.postgres import Postgres
+                from sfumato.data.engines.postgres import Postgres
 
                 engine = Postgres(request.getfixturevalue("postgres_url"), named("none"))
                 stack.callback(engine.close)
             case _:
-                from sfumato.engines.spark.engine import Spark
+                from sfumato.data.engines.spark.engine import Spark
 
                 engine = Spark(request.getfixturevalue("spark_session"), named("none"))
         yield partial(_asked, engine)

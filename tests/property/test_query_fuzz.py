@@ -17,17 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.counting.hashing import Keyed
-from sfumato.engines.base import render
+from sfumato.data.counting.hashing import Keyed
+from sfumato.data.engines.base import render
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity, Rows
 from sfumato.errors import QueryError
-from sfumato.privacy.units import Entity, Rows
-from sfumato.query.plan.allocation import QueryPrice, allocate
-from sfumato.query.plan.planner import plan_question
-from sfumato.query.sql.caps import salted
-from sfumato.query.sql.tables import Catalogue, PrivateRows, PublicRows
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.schema import Schema
+from sfumato.methods.query.plan.allocation import QueryPrice, allocate
+from sfumato.methods.query.plan.planner import plan_question
+from sfumato.methods.query.sql.tables import Catalogue, PrivateRows, PublicRows
+from sfumato.methods.query.sql.work_limits import salted
 
 COLUMNS = (
     Column("id", Kind.INTEGER, nullable=False),

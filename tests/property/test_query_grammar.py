@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import numpy as np
 from sqlglot import ParseError, parse_one
+from tests.fixtures.expressions import unlisted
+from tests.fixtures.grammar import Grammar
 
-from sfumato.privacy.units import Entity, Rows
-from sfumato.query.expressions import RULES
-from sfumato.testing.expressions import unlisted
-from sfumato.testing.grammar import Grammar
+from sfumato.data.schema.unit import Entity, Rows
+from sfumato.methods.query.expressions import RULES
 
 DRAWN = 750
 """About two of five can be answered: as many as the brute force over small tables asks."""

@@ -20,28 +20,28 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sqlglot import exp
+from tests.fixtures.grammar import NAMES, PLACES, Grammar, rows
+from tests.fixtures.questions import ComparableAggregates, score_move
 
-from sfumato.engines.base import named, render
-from sfumato.engines.duckdb import DuckDB
+from sfumato.data.engines.base import named, render
+from sfumato.data.engines.duckdb import DuckDB
+from sfumato.data.schema.unit import Entity, Neighbours, Rows, Sensitivity
 from sfumato.errors import QueryError
-from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.privacy.units import Entity, Neighbours, Rows, Sensitivity
-from sfumato.query.answer.exact import EngineQueries
-from sfumato.query.expressions import compile_value
-from sfumato.query.plan.allocation import QueryPrice, allocate
-from sfumato.query.plan.statistics import Effect, Rank, effect
-from sfumato.query.sql import caps, joins
-from sfumato.query.sql.tables import placed
-from sfumato.testing.grammar import NAMES, PLACES, Grammar, rows
-from sfumato.testing.questions import ComparableAggregates, score_move
+from sfumato.methods.query.answer.exact_aggregates import EngineQueries
+from sfumato.methods.query.expressions import compile_value
+from sfumato.methods.query.plan.allocation import QueryPrice, allocate
+from sfumato.methods.query.plan.statistics import Effect, Rank, effect
+from sfumato.methods.query.sql import joins, work_limits
+from sfumato.methods.query.sql.tables import placed
+from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sfumato.counting.hashing import Native
-    from sfumato.query.plan import Plan
-    from sfumato.query.plan.allocation import Allocation
-    from sfumato.query.plan.statistics import Statistic
+    from sfumato.data.counting.hashing import Native
+    from sfumato.methods.query.plan import Plan
+    from sfumato.methods.query.plan.allocation import Allocation
+    from sfumato.methods.query.plan.statistics import Statistic
 
     Tables = Mapping[str, pa.Table]
     Label = tuple[Any, ...]
@@ -82,7 +82,7 @@ def drawn(draw: np.random.Generator) -> Case:
         groups = [None, 1, 2, 3][draw.integers(4)]
         unit = Entity("who", int(draw.integers(1, 6)), groups, relation)
     # Of few rows none would be too many: in every second case the least is kept before joins.
-    with patch.object(caps, "WORK", [1, caps.WORK][draw.integers(2)]):
+    with patch.object(work_limits, "WORK", [1, work_limits.WORK][draw.integers(2)]):
         words, plan = Grammar(draw, unit).question()
     replaced = relation is Neighbours.REPLACE_ONE
     tables = people(draw, replaced) if isinstance(unit, Entity) else single_rows(draw, replaced)
@@ -299,7 +299,7 @@ def test_caps_are_drawn_and_a_cap_that_others_move_is_found(
     """Keep the first rows of everybody together, not of each: somebody makes room for others."""
     draw = np.random.default_rng(3)
     assert sum(drawn(draw).plan.kept is not None for _ in range(24)) >= 4
-    first = caps._first
+    first = work_limits._first
 
     def of_all(*given: Any) -> exp.Select:
         made = first(*given)
@@ -307,7 +307,7 @@ def test_caps_are_drawn_and_a_cap_that_others_move_is_found(
             window.set("partition_by", [])
         return made
 
-    monkeypatch.setattr(caps, "_first", of_all)
+    monkeypatch.setattr(work_limits, "_first", of_all)
     with pytest.raises(AssertionError, match="JOIN"):
         brute_force(InMemory(optimizes=False), DuckDB.traits.hashed, SOME, 3)
 

@@ -17,7 +17,7 @@ from tests.property.test_query_sensitivity import (
     in_world,
 )
 
-from sfumato.engines.base import named, render
+from sfumato.data.engines.base import named, render
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -40,8 +40,8 @@ def apart(found: pa.Table, worlds: int) -> list[pa.Table]:
 
 
 def compare_postgres(url: str, wanted: int) -> float:
-    from sfumato.engines.postgres import Postgres
-    from sfumato.engines.postgres_words import rendered
+    from sfumato.data.engines.postgres import Postgres
+    from sfumato.data.engines.postgres_dialect import rendered
 
     engine = Postgres(url, named("none"))
 
@@ -69,7 +69,7 @@ def test_on_postgres(postgres_url: str, runs: int) -> None:
 
 
 def compare_spark(session: Any, wanted: int, seed: int, worlds: int) -> float:
-    from sfumato.engines.spark.engine import Spark
+    from sfumato.data.engines.spark.engine import Spark
 
     write = partial(render, dialect="spark")
 

@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from sqlglot import exp
-from tests.unit.mining.learnt import TARGET, dataset, features, people, planned
+from tests.unit.methods.learn.learnt import TARGET, dataset, features, people, planned
 
-from sfumato.counting.axes import literal
-from sfumato.engines.sources import open_duckdb
-from sfumato.mining.bins import ClassLabels
-from sfumato.mining.features import GRID, FeatureSpace
-from sfumato.mining.moments import person_sensitivity
-from sfumato.mining.perceptron import mistakes
-from sfumato.mining.rounds import (
+from sfumato.data.counting.axes import literal
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.schema.unit import Entity, Neighbours, Rows
+from sfumato.methods.learn.bins import ClassLabels
+from sfumato.methods.learn.features import GRID, FeatureSpace
+from sfumato.methods.learn.moments import person_sensitivity
+from sfumato.methods.learn.perceptron import mistakes
+from sfumato.methods.learn.rounds import (
     GriddedRows,
     nearest_layers,
     offset,
     offset_sensitivity,
     product_sensitivity,
 )
-from sfumato.privacy.units import Entity, Neighbours, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
 
-    from sfumato.privacy.units import Sensitivity, Unit
+    from sfumato.data.schema.unit import Sensitivity, Unit
 
 REACH = 1300
 CENTRES = np.array([[-700, 300], [512, -1024]])

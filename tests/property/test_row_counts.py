@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fixtures.counts import frequencies, request_for, whole_numbers
 
-from sfumato.mechanisms.base import widened
-from sfumato.mechanisms.quantile import Counted, Quantile
-from sfumato.publish.catalogue import KINDS_OF_ROWS
-from sfumato.publish.kinds import prepare
-from sfumato.testing.counts import frequencies, request_for, whole_numbers
+from sfumato.methods.publish.catalogue import KINDS_OF_ROWS
+from sfumato.methods.publish.kinds import prepare
+from sfumato.privacy.mechanisms.base import widened
+from sfumato.privacy.mechanisms.quantile import Counted, Quantile
 from sfumato.testing.entropy import SeededEntropy
 
 LARGEST = 2**62

@@ -13,19 +13,19 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Domain, Values
+from sfumato.data.schema.hierarchy.base import ROOT
+from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Side, Step, Widths
+from sfumato.data.schema.hierarchy.tree import Tree
+from sfumato.data.schema.names import check_name, clash
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema_file import dump, load, save
+from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
 from sfumato.errors import SchemaError
-from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Domain, Values
-from sfumato.schema.file import dump, load, save
-from sfumato.schema.hierarchy.base import ROOT
-from sfumato.schema.hierarchy.rules import Calendar, Mask, Side, Step, Widths
-from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.names import check_name, clash
-from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.schema.hierarchy.base import Hierarchy
+    from sfumato.data.schema.hierarchy.base import Hierarchy
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 SCALARS: dict[Kind, st.SearchStrategy[Any]] = {

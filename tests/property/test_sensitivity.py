@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.privacy import units as sensitivity
-from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
+from sfumato.data.schema import unit as sensitivity
+from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -9,12 +9,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.anonymize.spelled import bare_label, plain_label, spelled_label
-from sfumato.engines.files.spelled import read_spelled, write_spelled
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.hierarchy.base import spell
-from sfumato.schema.hierarchy.rules import Widths
-from sfumato.schema.spelling import DateSpelling, NumberSpelling
+from sfumato.anonymize.label_spelling import bare_label, plain_label, spelled_label
+from sfumato.data.files.column_spelling import read_spelled, write_spelled
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.hierarchy.base import spell
+from sfumato.data.schema.hierarchy.rules import Widths
+from sfumato.data.schema.spelling import DateSpelling, NumberSpelling
 
 DAYS = st.dates(date(1000, 1, 1), date(9999, 12, 31))
 FORMATS = st.sampled_from(

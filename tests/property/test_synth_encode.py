@@ -16,24 +16,24 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 import sfumato as sf
-from sfumato.counting.axes import Grid
-from sfumato.counting.frequencies import BoundedCounter
-from sfumato.engines.files.output import write_file
-from sfumato.engines.sources import open_duckdb
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.hierarchy.rules import Calendar, Widths
-from sfumato.schema.schema import Schema
-from sfumato.schema.spelling import DateSpelling
-from sfumato.synth.encode.bins import Bins
-from sfumato.synth.encode.decoder import RowDecoder
-from sfumato.synth.encode.encoding import Encoding
-from sfumato.synth.encode.opened import Discovered
-from sfumato.synth.generator import SynthesisModel
-from sfumato.synth.generator import drawn as rows_drawn
-from sfumato.synth.synthesis import Synthesis
+from sfumato.data.counting.axes import Grid
+from sfumato.data.counting.frequencies import BoundedCounter
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.files.writers import write_file
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.hierarchy.rules import Calendar, Widths
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.spelling import DateSpelling
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.synth.encode.bins import Bins
+from sfumato.methods.synth.encode.decoder import RowDecoder
+from sfumato.methods.synth.encode.encoding import Encoding
+from sfumato.methods.synth.encode.open_text import Discovered
+from sfumato.methods.synth.generator import SynthesisModel
+from sfumato.methods.synth.generator import drawn as rows_drawn
+from sfumato.methods.synth.synthesis import Synthesis
+from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
 
 WORDS = st.text("abcXYZ ,;\"'é0", min_size=1, max_size=6).filter(lambda text: text == text.strip())

@@ -10,12 +10,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from tests.registry.coupling import Coupled, Result, couple
+from tests.registry.methods import METHODS, PRICES, Method, Source
+from tests.registry.tables import Layout, Pair, Relation
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.ledger.memory import memory_ledger
-from sfumato.privacy.filters import Budget
-from sfumato.query.sql.tables import PrivateRows
+from sfumato.methods.query.sql.tables import PrivateRows
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.vault.asker import Asker
 from sfumato.vault.config import OWNER
 from sfumato.vault.datastore import HERE, DataStore, Location
@@ -24,12 +27,8 @@ from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.private import Private
 from sfumato.vault.session import Session
 
-from .coupling import Coupled, Result, couple
-from .methods import METHODS, PRICES, Method, Source
-from .tables import Layout, Pair, Relation
-
 if TYPE_CHECKING:
-    from sfumato.privacy.events import Event
+    from sfumato.privacy.accounting.events import Event
 
 Opener = Callable[[pa.Table, sf.Schema], Any]
 """Opens an Arrow table as an `sf.Table` of one engine."""

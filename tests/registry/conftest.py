@@ -7,13 +7,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.registry.cells import Cell, Opener, open_here, refusal, run_pair
+from tests.registry.coverage import PROPERTY
+from tests.registry.tables import Layout, Pair, Relation
 
 import sfumato as sf
-from sfumato.engines.base import named
-
-from .cells import Cell, Opener, open_here, refusal, run_pair
-from .coverage import PROPERTY
-from .tables import Layout, Pair, Relation
+from sfumato.data.engines.base import named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +59,7 @@ def check(record_property: Callable[[str, object], None]) -> Check:
 @pytest.fixture
 def open_postgres(postgres_url: str) -> Opener:
     """Open tables in PostgreSQL."""
-    from sfumato.engines.postgres import Postgres
+    from sfumato.data.engines.postgres import Postgres
 
     def opener(table: pa.Table, schema: sf.Schema) -> Any:
         engine = Postgres(postgres_url, named("none"))
@@ -74,7 +73,7 @@ def open_postgres(postgres_url: str) -> Opener:
 @pytest.fixture
 def open_spark(spark_session: Any) -> Opener:
     """Open tables in Spark, whose session outlives them."""
-    from sfumato.engines.spark.engine import Spark
+    from sfumato.data.engines.spark.engine import Spark
 
     return lambda table, schema: _lent(
         ExitStack(), Spark(spark_session, named("none")), table, schema

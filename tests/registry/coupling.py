@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import SfumatoError
-from sfumato.privacy import zcdp
-from sfumato.privacy.composition import basic_price, flatten, total
-from sfumato.privacy.events import Composed, Event
-from sfumato.privacy.units import Neighbours
+from tests.registry.mechanism_calls import DivergenceError
+from tests.registry.recorder import Call, Recorder, patched
 
-from .mechanism_calls import DivergenceError
-from .recorder import Call, Recorder, patched
+from sfumato.data.schema.unit import Neighbours
+from sfumato.errors import SfumatoError
+from sfumato.privacy.accounting import zcdp
+from sfumato.privacy.accounting.composition import basic_price, flatten, total
+from sfumato.privacy.accounting.events import Composed, Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,11 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+from tests.registry.tables import DAY, Form, Row
 
 import sfumato as sf
-from sfumato.schema.forms import Edges, Items, Points
-
-from .tables import DAY, Form, Row
+from sfumato.data.schema.row_forms import Edges, Items, Points
 
 INTEGER, REAL, TEXT, DATE, BOOLEAN = (
     sf.Kind.INTEGER, sf.Kind.REAL, sf.Kind.TEXT, sf.Kind.DATE, sf.Kind.BOOLEAN,

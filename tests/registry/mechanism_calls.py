@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.graph.ladder import LadderCount
-from sfumato.graph.smooth import SmoothCount
-from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.mechanisms.quantile import Quantile, _Ranges
-from sfumato.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
-from sfumato.mechanisms.smooth_median import SmoothMedian
-from sfumato.mechanisms.sparse_vector import ABOVE, SparseVector, SparseVectorRun
-from sfumato.mechanisms.threshold_keys import ReleasedKeys, ThresholdKeys
-from sfumato.privacy.events import (
+from sfumato.data.schema.unit import Neighbours
+from sfumato.methods.graph.ladder import LadderCount
+from sfumato.methods.graph.smooth import SmoothCount
+from sfumato.methods.publish.dawa import Dawa
+from sfumato.methods.publish.sparse.methods import PrioritySample, ThresholdFilter
+from sfumato.methods.publish.spatial.kdtree import Medians, _ranges
+from sfumato.methods.publish.spatial.privtree import PrivTree
+from sfumato.privacy.accounting.events import (
     Event,
     ExponentialChoice,
     GaussianNoise,
@@ -32,11 +30,13 @@ from sfumato.privacy.events import (
     PureEvent,
     ThresholdKeysEvent,
 )
-from sfumato.privacy.units import Neighbours
-from sfumato.publish.dawa import Dawa
-from sfumato.publish.sparse.methods import PrioritySample, ThresholdFilter
-from sfumato.publish.spatial.kdtree import Medians, _ranges
-from sfumato.publish.spatial.privtree import PrivTree
+from sfumato.privacy.mechanisms.gaussian import Gaussian
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.quantile import Quantile, _Ranges
+from sfumato.privacy.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
+from sfumato.privacy.mechanisms.smooth_median import SmoothMedian
+from sfumato.privacy.mechanisms.sparse_vector import ABOVE, SparseVector, SparseVectorRun
+from sfumato.privacy.mechanisms.threshold_keys import ReleasedKeys, ThresholdKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

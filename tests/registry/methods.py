@@ -17,34 +17,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from tests.registry import forms
 
-from sfumato.graph.synthesize import METHODS as GRAPHS
-from sfumato.mining.catalogue import KINDS as MODELS
-from sfumato.privacy.price import price
-from sfumato.programs.catalogue import HOW, RANGES
-from sfumato.publish.catalogue import KINDS as PUBLICATIONS
-from sfumato.publish.counters import Counters
-from sfumato.query.plan import Function
-from sfumato.release.in_use import SECRET
+from sfumato.methods.graph.synthesize import METHODS as GRAPHS
+from sfumato.methods.learn.catalogue import KINDS as MODELS
+from sfumato.methods.programs.catalogue import HOW, RANGES
+from sfumato.methods.publish.catalogue import KINDS as PUBLICATIONS
+from sfumato.methods.publish.counters import Counters
+from sfumato.methods.query.plan import Function
+from sfumato.methods.stream.catalogue import METHODS as STREAMS
+from sfumato.methods.stream.sensitivity import Participation
+from sfumato.methods.synth.methods import METHOD_WORDS
+from sfumato.methods.trajectory.synthesize import METHODS as PATHS
+from sfumato.privacy.accounting.price import price
+from sfumato.release.files_in_use import SECRET
+from sfumato.release.fingerprint_key import write_secret
 from sfumato.release.release import Provenance, Release
-from sfumato.steward.secret import write_secret
-from sfumato.stream.catalogue import METHODS as STREAMS
-from sfumato.stream.norms import Participation
-from sfumato.synth.methods import METHOD_WORDS
-from sfumato.trajectory.synthesize import METHODS as PATHS
-from sfumato.vault.beginning import whole_stream
 from sfumato.vault.config import Config
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.feeds.streams import StreamCells, StreamFeeds
-from sfumato.vault.twins import TWINS
-
-from . import forms
+from sfumato.vault.feeds.continual_feeds import StreamCells, StreamFeeds
+from sfumato.vault.stream_start import whole_stream
+from sfumato.vault.synth_forms import TWINS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from .coupling import Result
-    from .tables import Form
+    from tests.registry.coupling import Result
+    from tests.registry.tables import Form
 
 EPSILON, DELTA = 4, "0.0001"
 PRICES: dict[str, dict[str, Any]] = {

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.testing.entropy import SeededEntropy
+from tests.registry.mechanism_calls import PATCHES, DivergenceError, Patch
 
-from .mechanism_calls import PATCHES, DivergenceError, Patch
+from sfumato.privacy.noise.entropy import SystemEntropy
+from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

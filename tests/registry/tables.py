@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.privacy.units import Ties
+from sfumato.data.schema.unit import Ties
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from .cells import Cell, cells, pairs
-from .methods import METHODS
+from tests.registry.cells import Cell, cells, pairs
+from tests.registry.methods import METHODS
 
 if TYPE_CHECKING:
-    from .conftest import Check
+    from tests.registry.conftest import Check
 
 CELLS = list(cells())
 _BY_METHOD = {method.title: [cell for cell in CELLS if cell.method is method] for method in METHODS}

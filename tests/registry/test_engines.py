@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from .cells import Cell, cells, pairs
-from .tables import Relation
+from tests.registry.cells import Cell, cells, pairs
+from tests.registry.tables import Relation
 
 if TYPE_CHECKING:
-    from .cells import Opener
-    from .conftest import Check
+    from tests.registry.cells import Opener
+    from tests.registry.conftest import Check
 
 SLICE = ("query COUNT", "publish histogram", "publish items", "publish visits",
          "publish triangles", "learn linear", "synthesize independent")  # fmt: skip

@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from .cells import EXTREME_ROWS, Cell, cells, extreme_pairs
-from .tables import LAYOUTS, Layout, Relation
+from tests.registry.cells import EXTREME_ROWS, Cell, cells, extreme_pairs
+from tests.registry.tables import LAYOUTS, Layout, Relation
 
 if TYPE_CHECKING:
-    from .conftest import Check
+    from tests.registry.conftest import Check
 
 ADDED = [cell for cell in cells()
          if cell.price == cell.method.prices[0] and cell.method.family != "run"]  # fmt: skip

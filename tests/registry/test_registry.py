@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.publish.catalogue import KINDS, PublicationKind
+from tests.registry.methods import METHODS, registered
 
-from .methods import METHODS, registered
+from sfumato.methods.publish.catalogue import KINDS, PublicationKind
 
 if TYPE_CHECKING:
     import pytest

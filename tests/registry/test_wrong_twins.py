@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.registry.cells import Cell, pairs, run_pair
+from tests.registry.coupling import Coupled, Result, couple
+from tests.registry.methods import METHODS
+from tests.registry.tables import Relation
 
 from sfumato.errors import EngineError
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.events import Composed, Event
-from sfumato.publish.histogram import Histogram
-
-from .cells import Cell, pairs, run_pair
-from .coupling import Coupled, Result, couple
-from .methods import METHODS
-from .tables import Relation
+from sfumato.methods.publish.histogram import Histogram
+from sfumato.privacy.accounting.events import Composed, Event
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 ROWS, MORE = [3, 5, 0], [3, 6, 0]
 """Counts of two tables of which the second has one row more."""

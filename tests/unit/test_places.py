@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.texts import without_places
+from sfumato.text import without_places
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from sfumato.testing.audit import Audit, Claim, Feature, audit
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 Wrong = Callable[[Any, int, np.random.Generator], NDArray[Any]]
 Accuse = Callable[..., Audit]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.privacy.losses import Pure
+from sfumato.privacy.accounting.losses import Pure
 from sfumato.testing.audit import Audit, Curve, on_grid, reachable
 
 if TYPE_CHECKING:

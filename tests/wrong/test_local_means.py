@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.local.duchi import HalfSpace
-from sfumato.local.level import level
-from sfumato.local.longitudinal import Longitudinal
-from sfumato.local.means import Duchi
-from sfumato.local.piecewise import Window
-from sfumato.local.planar import PlanarLaplace
+from sfumato.methods.local.duchi import HalfSpace
+from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.longitudinal import Longitudinal
+from sfumato.methods.local.means import Duchi
+from sfumato.methods.local.piecewise import Window
+from sfumato.methods.local.planar import PlanarLaplace
 from sfumato.testing.audit import epsilon_bound
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 DRAWS = 200_000
 ALPHA = 1e-6

@@ -7,17 +7,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.fixtures.transactions import transactions
 
-from sfumato.mechanisms.spending import Spending
-from sfumato.privacy.units import Entity, Neighbours
-from sfumato.sets import privbasis
-from sfumato.sets.privbasis import PrivBasis
+from sfumato.data.schema.unit import Entity, Neighbours
+from sfumato.methods.itemsets import privbasis
+from sfumato.methods.itemsets.privbasis import PrivBasis
+from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.audit import largest_loss
-from sfumato.testing.transactions import transactions
 
 if TYPE_CHECKING:
-    from sfumato.mechanisms.spending import Noise
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.mechanisms.spending import Noise
+    from sfumato.privacy.noise.entropy import Entropy
 
 KINDS = 6
 MOST = ((0, 1),) * 300

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fixtures.publications import ABSENT, release_copies
 
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity, Neighbours, Rows, Unit
-from sfumato.publish.histogram import Histogram, prepare
-from sfumato.publish.request import Request
+from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
+from sfumato.methods.publish.histogram import Histogram, prepare
+from sfumato.methods.publish.request import Request
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.publications import ABSENT, release_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.counting.axes import Axis
-    from sfumato.noise.entropy import Entropy
+    from sfumato.data.counting.axes import Axis
+    from sfumato.privacy.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))
 

@@ -6,26 +6,26 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tests.fixtures.publications import release_copies
 
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.publish.request import Request
-from sfumato.publish.sparse import methods as filtered
-from sfumato.publish.sparse import prepare
-from sfumato.publish.sparse.cells import power
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.publish.request import Request
+from sfumato.methods.publish.sparse import methods as filtered
+from sfumato.methods.publish.sparse import prepare
+from sfumato.methods.publish.sparse.cells import power
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.accounting.price import price
 from sfumato.testing.audit import Audit, audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.publications import release_copies
 
 if TYPE_CHECKING:
     import pytest
     from numpy.typing import NDArray
 
-    from sfumato.counting.axes import Axis
-    from sfumato.noise.entropy import Entropy
-    from sfumato.publish.sparse.cells import Bounds
-    from sfumato.publish.sparse.methods import PrioritySample, ThresholdFilter
+    from sfumato.data.counting.axes import Axis
+    from sfumato.methods.publish.sparse.cells import Bounds
+    from sfumato.methods.publish.sparse.methods import PrioritySample, ThresholdFilter
+    from sfumato.privacy.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))
 

@@ -8,29 +8,29 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.fixtures.publications import grow_copies, seen_of_copies
 
-from sfumato.counting.axes import Axis, Grid
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Rows
-from sfumato.publish.request import Request
-from sfumato.publish.spatial import adaptive_grid, kdtree, privtree
-from sfumato.publish.spatial.growth import Growth
-from sfumato.publish.spatial.kdtree import Medians
-from sfumato.publish.spatial.privtree import PrivTree
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Axis, Grid
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.unit import Rows
+from sfumato.methods.publish.request import Request
+from sfumato.methods.publish.spatial import adaptive_grid, kdtree, privtree
+from sfumato.methods.publish.spatial.growth import Growth
+from sfumato.methods.publish.spatial.kdtree import Medians
+from sfumato.methods.publish.spatial.privtree import PrivTree
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.audit import Audit, audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.publications import grow_copies, seen_of_copies
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
-    from sfumato.publish.spatial.decomposition import Decomposition
+    from sfumato.methods.publish.spatial.decomposition import Decomposition
+    from sfumato.privacy.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))
 

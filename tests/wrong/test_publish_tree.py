@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fixtures.counts import request_for, whole_numbers
+from tests.fixtures.publications import MeasuredPair, measured_by_answers, measured_by_plan
 
-from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.units import Neighbours, Rows
-from sfumato.publish import auto, quadtree, wavelet
-from sfumato.publish import tree as kind
+from sfumato.data.schema.unit import Neighbours, Rows
+from sfumato.methods.publish import auto, quadtree, wavelet
+from sfumato.methods.publish import tree as kind
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.mechanisms.gaussian import Gaussian
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.audit import Curve, audit
-from sfumato.testing.counts import request_for, whole_numbers
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.publications import MeasuredPair, measured_by_answers, measured_by_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))
 REPLACED = Rows(relation=Neighbours.REPLACE_ONE)

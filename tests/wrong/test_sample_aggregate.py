@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy.losses import Pure
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 STEPS, ONE = 1024, Fraction(1)
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.release.in_use import SECRET
-from sfumato.steward.secret import new_secret, write_secret
-from sfumato.stream.norms import Participation
-from sfumato.vault.feeds.steps import Reserved, StepStore
-from sfumato.vault.streaming import Arrival, Reached
+from sfumato.methods.stream.sensitivity import Participation
+from sfumato.release.files_in_use import SECRET
+from sfumato.release.fingerprint_key import new_secret, write_secret
+from sfumato.vault.feeds.step_store import Reserved, StepStore
+from sfumato.vault.stream_charge import Arrival, Reached
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tests.audit.test_synth import GRID
 
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.mechanisms.selection import Exponential
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.units import Rows, count_sensitivity
-from sfumato.synth.encode.quantile_bins import BINS, starts_of
-from sfumato.synth.scores import Dependence
+from sfumato.data.schema.unit import Rows, count_sensitivity
+from sfumato.methods.synth.encode.quantile_bins import BINS, starts_of
+from sfumato.methods.synth.scores import Dependence
+from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.selection import Exponential
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
     from sfumato.testing.audit import Audit
 
 ONE = Pure(epsilon=Fraction(1))

@@ -6,20 +6,20 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tests.fixtures.linked import CHILDREN, counted, linked_of, linked_told
 
-from sfumato.privacy.losses import Pure
-from sfumato.privacy.units import Rows
+from sfumato.data.schema.unit import Rows
+from sfumato.privacy.accounting.losses import Pure
 from sfumato.testing.audit import audit
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.linked import CHILDREN, counted, linked_of, linked_told
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from tests.fixtures.linked import Person
 
-    from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.units import Unit
+    from sfumato.data.schema.unit import Unit
+    from sfumato.privacy.noise.entropy import Entropy
     from sfumato.testing.audit import Audit
-    from sfumato.testing.linked import Person
 
 EPSILON = Fraction(2)
 OTHERS: list[Person] = [((0,), ()), ((1,), (0, 1))]

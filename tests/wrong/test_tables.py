@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.privacy.losses import Approx, Pure
+from sfumato.privacy.accounting.losses import Approx, Pure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fixtures.trajectory import loss
 
-from sfumato.counting.contribution import WHOLE
-from sfumato.privacy.price import price
-from sfumato.privacy.units import Entity
+from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.schema.unit import Entity
+from sfumato.methods.trajectory import dpt, measurement
+from sfumato.methods.trajectory.cells import Box
+from sfumato.methods.trajectory.measurement import PathCost
+from sfumato.methods.trajectory.paths import Paths
+from sfumato.methods.trajectory.reference_systems import ReferenceSystems
+from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.testing.trajectory import loss
-from sfumato.trajectory import dpt, measuring
-from sfumato.trajectory.cells import Box
-from sfumato.trajectory.measuring import PathCost
-from sfumato.trajectory.paths import Paths
-from sfumato.trajectory.reference_systems import ReferenceSystems
 
 if TYPE_CHECKING:
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 BOX = Box(0, 0, 8, 8)
 METHOD = dpt.DPT(
@@ -49,7 +49,7 @@ def test_the_right_one_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cap_after_counting_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every step counts in full, and only what is drawn is cut to a length."""
     monkeypatch.setattr(
-        measuring, "weights", lambda owners, _cap: np.full(len(owners), WHOLE, dtype=np.int64)
+        measurement, "weights", lambda owners, _cap: np.full(len(owners), WHOLE, dtype=np.int64)
     )
     assert loss(METHOD.learn, paths(), monkeypatch) > 1
 
@@ -100,12 +100,12 @@ def hurried() -> Paths:
 
 def test_paces_by_path_instead_of_person_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person's steps weigh one for each trip, not together."""
-    right = measuring.weights
+    right = measurement.weights
 
     def by_items(owners: Any, cap: int) -> Any:
         return right(np.arange(len(owners)), cap)
 
     mine = replace(paths(), owners=np.array([0, 0, 1, 2]))
     assert loss(METHOD.learn, mine, monkeypatch) <= 1
-    monkeypatch.setattr(measuring, "weights", by_items)
+    monkeypatch.setattr(measurement, "weights", by_items)
     assert loss(METHOD.learn, mine, monkeypatch) > 1

@@ -9,8 +9,8 @@ from tests.registry.cells import Cell, pairs, run_pair
 from tests.registry.methods import METHODS
 from tests.registry.tables import Relation
 
-from sfumato.counting import frequencies
-from sfumato.counting.contribution import COUNT, bound
+from sfumato.data.counting import frequencies
+from sfumato.data.counting.contribution import COUNT, bound
 
 if TYPE_CHECKING:
     import pytest

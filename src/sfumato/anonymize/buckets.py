@@ -15,10 +15,10 @@ from sfumato.anonymize.criteria.base import whole
 from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.partition.groups import Partition, Shares, released_classes
 from sfumato.anonymize.partition.points import DataPoints
-from sfumato.counting.grouping import group, keys
+from sfumato.data.counting.grouping import group, keys
 from sfumato.errors import CriterionError, SchemaError, SourceError
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.noise.selection import permutation, uniform_integers
+from sfumato.privacy.noise.entropy import SystemEntropy
+from sfumato.privacy.noise.selection import permutation, uniform_integers
 from sfumato.release.recoding import ByRow, ColumnMap
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from sfumato.anonymize.outcome import Outcome
     from sfumato.anonymize.problem import Problem
-    from sfumato.counting.axes import Axis
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.noise.entropy import Entropy
+    from sfumato.arrays import IntArray
+    from sfumato.data.counting.axes import Axis
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.privacy.noise.entropy import Entropy
 
-    Ints = NDArray[np.int64]
-    Shuffle = Callable[[Ints], Ints]
+    Shuffle = Callable[[IntArray], IntArray]
 
 
 class ReleasedCodes(NamedTuple):
@@ -44,12 +44,12 @@ class ReleasedCodes(NamedTuple):
     values: pa.Array
 
 
-def rows_of(table: Frequencies) -> Ints:
+def rows_of(table: Frequencies) -> IntArray:
     """The combination of each single row."""
     return np.repeat(np.arange(len(table)), table.counts)
 
 
-def as_they_are(table: Frequencies, name: str, combination: Ints) -> ReleasedCodes:
+def as_they_are(table: Frequencies, name: str, combination: IntArray) -> ReleasedCodes:
     """A column released as it is."""
     place = table.columns.index(name)
     present, codes = np.unique(table.codes[place], return_inverse=True)
@@ -58,7 +58,7 @@ def as_they_are(table: Frequencies, name: str, combination: Ints) -> ReleasedCod
 
 def deal(
     table: Frequencies,
-    combination: Ints,
+    combination: IntArray,
     given: Sequence[ReleasedCodes],
     unchanged: Sequence[str] = (),
 ) -> ByRow:
@@ -138,7 +138,7 @@ def anatomize(
     )
 
 
-def _groups(values: Ints, least: int, name: str, entropy: Entropy) -> Ints:
+def _groups(values: IntArray, least: int, name: str, entropy: Entropy) -> IntArray:
     """The group of each row: random rows of one value after the other, dealt out in turn.
 
     A value has no more rows than there are groups, so none meets itself.
@@ -166,7 +166,7 @@ def _groups(values: Ints, least: int, name: str, entropy: Entropy) -> Ints:
     return groups
 
 
-def _buckets(value: ReleasedCodes, groups: Ints, count: int) -> pa.Table:
+def _buckets(value: ReleasedCodes, groups: IntArray, count: int) -> pa.Table:
     """Group, value and count, in order."""
     ones = np.ones(len(groups), dtype=np.int64)
     cells = group([groups, value.codes], [count, len(value.values)], ones)
@@ -212,7 +212,7 @@ def permute(
     return deal(table, rows, given, unchanged)
 
 
-def shuffled(groups: Ints, entropy: Entropy) -> Ints:
+def shuffled(groups: IntArray, entropy: Entropy) -> IntArray:
     """A uniformly random order of the rows inside each group."""
     order = permutation(len(groups), entropy)
     found = np.empty(len(groups), dtype=np.int64)
@@ -257,7 +257,7 @@ def shares_of(outcome: Outcome) -> Shares:
     return Shares(points, kept, points.counts[kept], numbers[kept])
 
 
-def _points(problem: Problem, points: DataPoints, table: Frequencies) -> Ints:
+def _points(problem: Problem, points: DataPoints, table: Frequencies) -> IntArray:
     """The point of each combination of a table."""
     sizes = [len(column.taxonomy.leaves) for column in problem.quasi]
     both = [
@@ -268,7 +268,7 @@ def _points(problem: Problem, points: DataPoints, table: Frequencies) -> Ints:
     return np.searchsorted(key[: len(points)], key[len(points) :])
 
 
-def _dealt(point: Ints, shares: Shares, entropy: Entropy) -> Ints:
+def _dealt(point: IntArray, shares: Shares, entropy: Entropy) -> IntArray:
     """The group of each row: the shares of its point dealt out at random; -1 where none is left."""
     order = permutation(len(point), entropy)
     order = order[np.argsort(point[order], kind="stable")]

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.schema.hierarchy.base import Taxonomy
+    from sfumato.arrays import IntArray
+    from sfumato.data.schema.hierarchy.base import Taxonomy
 
     Counts = NDArray[np.int64]
     Exact = NDArray[np.int64] | NDArray[np.object_]
@@ -60,19 +61,19 @@ class SensitiveCounts:
     has at least one cell.
     """
 
-    starts: NDArray[np.int64]
+    starts: IntArray
     values: NDArray[np.integer]
     counts: Counts
     original: Original
 
     @cached_property
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> IntArray:
         """How many different values each class has."""
-        lengths: NDArray[np.int64] = np.diff(self.starts, append=len(self.counts))
+        lengths: IntArray = np.diff(self.starts, append=len(self.counts))
         return lengths
 
     @cached_property
-    def owners(self) -> NDArray[np.int64]:
+    def owners(self) -> IntArray:
         """The class of each cell."""
         return np.repeat(np.arange(len(self.starts)), self.lengths)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.original import Labels
-from sfumato.schema.hierarchy.base import ROOT, quote_label, unquoted
+from sfumato.data.schema.hierarchy.base import ROOT, quote_label, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.anonymize.original import Quasi
-    from sfumato.schema.domain import Scalar
-    from sfumato.schema.hierarchy.base import Taxonomy
+    from sfumato.arrays import FloatArray
+    from sfumato.data.schema.domain import Scalar
+    from sfumato.data.schema.hierarchy.base import Taxonomy
 
     Places = NDArray[np.int64]
 
@@ -176,7 +177,7 @@ def common_level(taxonomy: Taxonomy, low: Places, high: Places) -> Places:
     return level
 
 
-def positions(taxonomy: Taxonomy) -> NDArray[np.float64]:
+def positions(taxonomy: Taxonomy) -> FloatArray:
     """Where the leaves lie on a line: numbers and days by size, others one step apart.
 
     What has no place between the others lies as far behind the last as that from the first.
@@ -187,7 +188,7 @@ def positions(taxonomy: Taxonomy) -> NDArray[np.float64]:
     finite = np.isfinite(line)
     first, last = line[finite].min(initial=np.inf), line[finite].max(initial=-np.inf)
     span = last - first if first < last else 1.0
-    placed: NDArray[np.float64] = np.nan_to_num(
+    placed: FloatArray = np.nan_to_num(
         line, nan=last + 2 * span, posinf=last + span, neginf=first - span
     )
     return placed

@@ -19,13 +19,13 @@ from sfumato.anonymize.original import Labels, Quasi, SensitiveColumn, order_of
 from sfumato.anonymize.partition.points import cells_of, crowds_of
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.taxonomy import grow, read_labels, universe
-from sfumato.cards import Card, CardTable, Shown
-from sfumato.counting.frequencies import Frequencies
-from sfumato.counting.grouping import keys
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.counting.grouping import keys
+from sfumato.data.schema.column import Role
+from sfumato.data.schema.hierarchy.base import ROOT
+from sfumato.data.schema.names import count
 from sfumato.errors import SchemaError, SourceError
-from sfumato.schema.column import Role
-from sfumato.schema.hierarchy.base import ROOT
-from sfumato.schema.names import count
+from sfumato.report.display import Card, CardTable, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,10 +35,9 @@ if TYPE_CHECKING:
     from sfumato.anonymize.classes import Counts, SensitiveCounts
     from sfumato.anonymize.taxonomy import Covers
     from sfumato.anonymize.worlds.workload import Workload
-    from sfumato.schema.column import Column
-    from sfumato.schema.hierarchy.base import Taxonomy
-
-    Ints = NDArray[np.int64]
+    from sfumato.arrays import BoolArray, IntArray
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.hierarchy.base import Taxonomy
 
 
 @dataclass(frozen=True, repr=False)
@@ -191,7 +190,7 @@ class _Released:
         population: Frequencies | None,
     ) -> None:
         """Read the labels that occur in classes, once each; `unread` says why that cannot be."""
-        self.labels: list[Ints] = []
+        self.labels: list[IntArray] = []
         self.covers: list[Covers] = []
         self.taxonomies: list[Taxonomy] = []
         self.unread: SchemaError | None = None
@@ -310,7 +309,7 @@ def _values(table: Frequencies, name: str) -> list[Any]:
     return values
 
 
-def _blank(table: Frequencies, names: Sequence[str], *, root: bool = True) -> NDArray[np.bool_]:
+def _blank(table: Frequencies, names: Sequence[str], *, root: bool = True) -> BoolArray:
     """Which combinations are NULL, or the root, in all these columns."""
     blank = np.ones(len(table), dtype=bool)
     for name in names:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.anonymize.classes import Original
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Values
+from sfumato.data.schema.names import quoted
 from sfumato.errors import SourceError
 from sfumato.release.recoding import ColumnMap
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import Values
-from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from sfumato.anonymize.classes import Counts
-    from sfumato.counting.axes import Axis
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.schema.column import Column
-    from sfumato.schema.domain import Scalar
-    from sfumato.schema.hierarchy.base import Leaf, Taxonomy
+    from sfumato.arrays import IntArray
+    from sfumato.data.counting.axes import Axis
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.domain import Scalar
+    from sfumato.data.schema.hierarchy.base import Leaf, Taxonomy
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +41,9 @@ class Labels:
     They may be the labels of a whole level, or one label for each class of a partition.
     """
 
-    leaves: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    level: NDArray[np.int64]
+    leaves: IntArray
+    rows: IntArray
+    level: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class United:
 
     level: int
     key: Callable[[exp.Expr], exp.Expr]
-    values: NDArray[np.int64]
+    values: IntArray
     bits: float
 
 
@@ -69,9 +70,9 @@ class Quasi:
 
     axis: Axis
     taxonomy: Taxonomy
-    present: NDArray[np.int64]
+    present: IntArray
     leaves: NDArray[np.int32]
-    rows: NDArray[np.int64]
+    rows: IntArray
     united: United | None = None
 
     @classmethod
@@ -104,7 +105,7 @@ class Quasi:
         return tuple(found)
 
     @cached_property
-    def _widths(self) -> NDArray[np.int64]:
+    def _widths(self) -> IntArray:
         """How many values each leaf stands for."""
         widths = np.zeros(len(self.taxonomy.leaves), dtype=np.int64)
         assert self.united is not None
@@ -165,7 +166,7 @@ class Order:
     name: str = "values by size or alphabet"
     places: Mapping[Scalar, int] = field(default_factory=dict)
 
-    def ranks(self, values: Sequence[Leaf | float]) -> NDArray[np.int64]:
+    def ranks(self, values: Sequence[Leaf | float]) -> IntArray:
         """The rank of each of some different values, given by size or alphabet."""
         behind = len(self.places)
         places = [self._place(value, behind) for value in values]
@@ -252,10 +253,10 @@ class SensitiveColumn:
         original = Original(name, marginal.counts[occurs], taxonomy, leaves, order.name)
         return cls(original, values, marginal.codes[0][occurs])
 
-    def ranks(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
+    def ranks(self, codes: NDArray[np.integer]) -> IntArray:
         """The rank of each code of the counted table."""
         by_code = np.zeros(int(self.codes.max()) + 1, dtype=np.int64)
         by_code[self.codes] = np.arange(len(self.codes))
         # A code that does not occur has no rows either, so its rank is never looked at.
-        ranks: NDArray[np.int64] = by_code[np.minimum(codes, len(by_code) - 1)]
+        ranks: IntArray = by_code[np.minimum(codes, len(by_code) - 1)]
         return ranks

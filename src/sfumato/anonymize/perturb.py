@@ -10,29 +10,27 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sfumato.anonymize.buckets import ReleasedCodes, deal, rows_of
-from sfumato.counting.axes import Grid
+from sfumato.data.counting.axes import Grid
+from sfumato.data.schema.advice import add_line
+from sfumato.data.schema.domain import Bounds
 from sfumato.errors import SchemaError
-from sfumato.noise.discrete import discrete_gaussian
-from sfumato.noise.entropy import SystemEntropy
-from sfumato.privacy.numbers import positive
-from sfumato.schema.advice import add_line
-from sfumato.schema.domain import Bounds
+from sfumato.exact_numbers import positive
+from sfumato.privacy.noise.discrete import discrete_gaussian
+from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from decimal import Decimal
 
-    from numpy.typing import NDArray
-
-    from sfumato.counting.axes import Axis
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.numbers import Number
+    from sfumato.arrays import IntArray
+    from sfumato.data.counting.axes import Axis
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.column import Column
+    from sfumato.exact_numbers import Number
+    from sfumato.privacy.noise.entropy import Entropy
     from sfumato.release.recoding import ByRow
-    from sfumato.schema.column import Column
 
-    Ints = NDArray[np.int64]
-    Draw = Callable[[Fraction, int], Ints]
+    Draw = Callable[[Fraction, int], IntArray]
 
 _NEAR = Fraction(1, 1_000_000)
 _FINE, _FAR = 1000, 12
@@ -129,12 +127,12 @@ def strays(table: Frequencies, column: Column) -> Strays:
     return Strays(outside, between)
 
 
-def _reflected(points: Ints, last: int) -> Ints:
+def _reflected(points: IntArray, last: int) -> IntArray:
     """Points of a line folded into 0 .. last, as between two mirrors."""
     if last == 0:
         return np.zeros_like(points)
     around = np.mod(points, 2 * last)
-    folded: Ints = np.minimum(around, 2 * last - around)
+    folded: IntArray = np.minimum(around, 2 * last - around)
     return folded
 
 
@@ -151,7 +149,7 @@ def _grid(column: Column) -> tuple[Grid, Fraction]:
     return Grid(column.name, column.kind, grid, True), Fraction(grid.grid_step)
 
 
-def _points(axis: Axis, grid: Grid, step: Fraction) -> Ints:
+def _points(axis: Axis, grid: Grid, step: Fraction) -> IntArray:
     """The nearest point of the grid for every value of an axis, the upper of two; NULL behind."""
     low, last = _number(grid.bounds.low), grid.points - 1
     found = []

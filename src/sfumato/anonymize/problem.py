@@ -13,16 +13,16 @@ from sfumato.anonymize.criteria.identity import KAnonymity
 from sfumato.anonymize.lattice.views import View
 from sfumato.anonymize.original import Order, Quasi, RowOwners, SensitiveColumn
 from sfumato.errors import ParameterError, SchemaError, SourceError
-from sfumato.privacy.numbers import probability
+from sfumato.exact_numbers import probability
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.anonymize.criteria.base import Criterion
     from sfumato.anonymize.lattice.floor import Floor
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.privacy.numbers import Number
-    from sfumato.schema.hierarchy.base import Taxonomy
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.hierarchy.base import Taxonomy
+    from sfumato.exact_numbers import Number
 
 _MOST_ROWS = 3_037_000_499
 """The square of a number of rows must fit 63 bits, so that no cost and no comparison overflows."""

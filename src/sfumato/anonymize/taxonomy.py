@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.anonymize.label_spelling import bare_label, plain_label
 from sfumato.anonymize.labels import members_of, ordered
-from sfumato.anonymize.spelled import bare_label, plain_label
+from sfumato.data.schema.advice import add_line
+from sfumato.data.schema.column import Kind, from_text
+from sfumato.data.schema.domain import EXACT, Bounds, Values
+from sfumato.data.schema.hierarchy.base import ROOT, Taxonomy, spell, unquoted
+from sfumato.data.schema.hierarchy.rules import Calendar, Mask
 from sfumato.errors import SchemaError
-from sfumato.schema.advice import add_line
-from sfumato.schema.column import Kind, from_text
-from sfumato.schema.domain import EXACT, Bounds, Values
-from sfumato.schema.hierarchy.base import ROOT, Taxonomy, spell, unquoted
-from sfumato.schema.hierarchy.rules import Calendar, Mask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.schema.column import Column
-    from sfumato.schema.domain import Scalar
-    from sfumato.schema.hierarchy.base import Leaf
+    from sfumato.arrays import BoolArray, IntArray
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.domain import Scalar
+    from sfumato.data.schema.hierarchy.base import Leaf
 
-    Ints = NDArray[np.int64]
 
 _RANGE = re.compile(r"\[(?P<low>.+), (?P<high>.+)(?P<end>[])])|(?P<from>.+?)( to |-)(?P<to>.+)")
 _STRETCH = re.compile(
@@ -213,27 +213,27 @@ class Covers:
     """
 
     taxonomy: Taxonomy
-    starts: Ints
-    first: Ints
-    last: Ints
-    ends: Ints
+    starts: IntArray
+    first: IntArray
+    last: IntArray
+    ends: IntArray
 
     @cached_property
-    def leaves(self) -> Ints:
+    def leaves(self) -> IntArray:
         """How many leaves each label covers."""
         return np.add.reduceat(self.last - self.first + 1, self.starts)
 
-    def count(self, marked: NDArray[np.integer] | NDArray[np.bool_]) -> Ints:
+    def count(self, marked: NDArray[np.integer] | BoolArray) -> IntArray:
         """Add up a number of each leaf over the leaves of every label."""
         before = np.concatenate([[0], np.cumsum(marked, dtype=np.int64)])
         return np.add.reduceat(before[self.last + 1] - before[self.first], self.starts)
 
-    def contains(self, leaf: int) -> NDArray[np.bool_]:
+    def contains(self, leaf: int) -> BoolArray:
         """Which labels cover a leaf."""
         inside = (self.first <= leaf) & (leaf <= self.last)
         return np.logical_or.reduceat(inside, self.starts)
 
-    def holding(self, label: int) -> NDArray[np.bool_]:
+    def holding(self, label: int) -> BoolArray:
         """Which leaves a label covers."""
         inside = np.zeros(len(self.taxonomy.leaves), dtype=bool)
         end = self.starts[label + 1] if label + 1 < len(self.starts) else len(self.first)
@@ -242,15 +242,15 @@ class Covers:
         return inside
 
     @cached_property
-    def low(self) -> Ints:
+    def low(self) -> IntArray:
         """The first leaf of each label."""
-        start: Ints = self.first[self.starts]
+        start: IntArray = self.first[self.starts]
         return start
 
     @cached_property
-    def high(self) -> Ints:
+    def high(self) -> IntArray:
         """The last leaf of each label."""
-        final: Ints = self.last[np.append(self.starts[1:], len(self.last)) - 1]
+        final: IntArray = self.last[np.append(self.starts[1:], len(self.last)) - 1]
         return final
 
 

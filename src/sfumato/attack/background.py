@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.attack.beliefs import believed
 from sfumato.attack.homogeneity import surely
-from sfumato.schema.names import count
+from sfumato.data.schema.names import count
 
 if TYPE_CHECKING:
     from sfumato.attack.case import Case

@@ -18,17 +18,16 @@ from sfumato.attack.classes import ClassValues, class_values
 from sfumato.attack.draws import below, shuffled
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, of_columns, percent, plain
 from sfumato.attack.persons import counted_people, person_in
-from sfumato.counting.grouping import group
+from sfumato.data.counting.grouping import group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, IntArray
     from sfumato.attack.case import Case
-    from sfumato.schema.column import Column
+    from sfumato.data.schema.column import Column
 
-    Hit = Callable[[ClassValues], NDArray[np.bool_]]
+    Hit = Callable[[ClassValues], BoolArray]
     """Which cells of classes and values hold people who are hit."""
 
 _DEALS = 20
@@ -44,9 +43,7 @@ def dealt(values: ClassValues, number: int) -> ClassValues:
     return _united(owners, drawn, values)
 
 
-def _united(
-    owners: NDArray[np.int64], drawn: NDArray[np.int64], values: ClassValues
-) -> ClassValues:
+def _united(owners: IntArray, drawn: IntArray, values: ClassValues) -> ClassValues:
     sizes = [int(owners.max(initial=0)) + 1, len(values.names)]
     found = group([owners, drawn], sizes, np.ones(len(owners), dtype=np.int64))
     places, people = found.representatives, values.people
@@ -142,7 +139,7 @@ def believed(
     )
 
 
-def examples(values: ClassValues, column: Column, cells: NDArray[np.int64]) -> list[dict[str, Any]]:
+def examples(values: ClassValues, column: Column, cells: IntArray) -> list[dict[str, Any]]:
     """Some classes that hit people, by their labels, for the owner."""
     largest = cells[np.argsort(-values.counts[cells], kind="stable")][:MOST_EXAMPLES]
     labels = values.labels(largest)

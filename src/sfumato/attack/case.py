@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sqlglot import exp
 
-from sfumato.counting.frequencies import count_held
+from sfumato.data.counting.frequencies import count_held
+from sfumato.data.schema.column import Role
+from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError
-from sfumato.schema.column import Role
-from sfumato.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.attack.published import PublishedTable
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.engines.base import Engine
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.schema import Schema
     from sfumato.errors import CallerError
-    from sfumato.schema.column import Column
-    from sfumato.schema.schema import Schema
 
     RowsAre = Literal["people's", "nobody's", "counts"]
     Asking = AbstractContextManager[Callable[[str, Fraction], pa.Table]]
@@ -172,7 +172,9 @@ class Case:
     @cached_property
     def fitting_nobody(self) -> float:
         """The share of released rows that fit nobody in the original, where that is given."""
-        from sfumato.attack.made_up import fitting_nobody  # which reads labels by what is here
+        from sfumato.attack.synthetic_link import (
+            fitting_nobody,  # which reads labels by what is here
+        )
 
         return fitting_nobody(self)
 

@@ -11,9 +11,9 @@ from sfumato.attack.case import cannot_run, reason_of
 from sfumato.attack.finding import Finding, Findings, percent
 from sfumato.attack.persons import COUNTED
 from sfumato.attack.roles import PERSON
+from sfumato.data.schema.column import Role
+from sfumato.data.schema.names import suggestion
 from sfumato.errors import CallerError, ParameterError
-from sfumato.schema.column import Role
-from sfumato.schema.names import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -15,21 +15,17 @@ import pyarrow as pa
 
 from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.anonymize.taxonomy import grow, read_labels, universe
-from sfumato.counting.grouping import keys
+from sfumato.data.counting.grouping import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.taxonomy import Covers
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.attack.case import HeldRelease
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.schema.column import Column
-    from sfumato.schema.hierarchy.base import Leaf, Taxonomy
-
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.hierarchy.base import Leaf, Taxonomy
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +34,7 @@ class BoxColumn:
 
     column: Column
     covers: Covers
-    labels: Ints
+    labels: IntArray
     """The place of each class's label among those covered."""
 
     @property
@@ -46,22 +42,22 @@ class BoxColumn:
         """The leaves."""
         return self.covers.taxonomy
 
-    def over_leaves(self, numbers: Reals) -> Reals:
+    def over_leaves(self, numbers: FloatArray) -> FloatArray:
         """Give all leaves of each label its number, or its row of numbers, and add them up."""
         covers = self.covers
         runs = np.repeat(numbers, np.diff(covers.starts, append=len(covers.first)), axis=0)
         edges = np.zeros((len(self.taxonomy.leaves) + 1, *runs.shape[1:]))
         np.add.at(edges, covers.first, runs)
         np.subtract.at(edges, covers.last + 1, runs)
-        added: Reals = np.cumsum(edges, axis=0)[:-1].clip(min=0)
+        added: FloatArray = np.cumsum(edges, axis=0)[:-1].clip(min=0)
         return added
 
-    def locate(self, table: Frequencies) -> Ints:
+    def locate(self, table: Frequencies) -> IntArray:
         """The leaf of each combination of a table; -1 where the release can have none such."""
         axis, codes = table.axis(self.column.name), table.codes[_place(table, self.column.name)]
         present, numbers = np.unique(codes, return_inverse=True)
         places = self.taxonomy.places(axis.decode(present).to_pylist())
-        found: Ints = places.astype(np.int64)[numbers]
+        found: IntArray = places.astype(np.int64)[numbers]
         return found
 
 
@@ -70,7 +66,7 @@ class Boxes:
     """Classes by their quasi-identifiers, and how many released rows each has."""
 
     columns: tuple[BoxColumn, ...]
-    sizes: Ints
+    sizes: IntArray
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -80,7 +76,7 @@ class Boxes:
         """How many rows were released."""
         return int(self.sizes.sum())
 
-    def locate(self, table: Frequencies) -> list[Ints]:
+    def locate(self, table: Frequencies) -> list[IntArray]:
         """Where the combinations of a table lie, column by column."""
         return [column.locate(table) for column in self.columns]
 
@@ -89,16 +85,16 @@ class Boxes:
 class ClassValues:
     """How many rows of each class have each value of a sensitive column: counts above zero."""
 
-    owners: Ints
-    values: Ints
-    counts: Ints
+    owners: IntArray
+    values: IntArray
+    counts: IntArray
     names: list[Any]
     described: Frequencies | None = None
     by: tuple[str, ...] = ()
-    people: Ints | None = None
+    people: IntArray | None = None
     """Whose each row is, in the order of the cells; None where each row is a person."""
 
-    def labels(self, cells: Ints) -> list[dict[str, Any]]:
+    def labels(self, cells: IntArray) -> list[dict[str, Any]]:
         """What the rows of some cells look like, for people."""
         if self.described is None:
             return [{} for _ in cells]
@@ -112,18 +108,18 @@ class ClassValues:
         return rows
 
     @property
-    def sizes(self) -> Ints:
+    def sizes(self) -> IntArray:
         """The rows of each class."""
         return np.bincount(self.owners, self.counts).astype(np.int64)
 
-    def hit(self, cells: NDArray[np.bool_]) -> int:
+    def hit(self, cells: BoolArray) -> int:
         """How many people have a row in some of the cells."""
         if self.people is None:
             return int(self.counts[cells].sum())
         return len(np.unique(self.people[np.repeat(cells, self.counts)]))
 
     @property
-    def totals(self) -> Ints:
+    def totals(self) -> IntArray:
         """The rows with each value."""
         return np.bincount(self.values, self.counts, len(self.names)).astype(np.int64)
 
@@ -200,12 +196,12 @@ def class_values(
     return ClassValues(owners, values, table.counts, names_of, table, tuple(by), people)
 
 
-def _people(table: Frequencies, names: Sequence[str], person: str) -> Ints:
+def _people(table: Frequencies, names: Sequence[str], person: str) -> IntArray:
     """Whose each row is, where rows are in the order of their combinations of some columns."""
     places = [_place(table, name) for name in names]
     key, _ = keys([table.codes[one] for one in places], [table.sizes[one] for one in places])
     order = np.argsort(key, kind="stable")
-    found: Ints = np.unique(table.codes[_place(table, person)], return_inverse=True)[1]
+    found: IntArray = np.unique(table.codes[_place(table, person)], return_inverse=True)[1]
     return np.repeat(found[order], table.counts[order])
 
 

@@ -18,20 +18,18 @@ import numpy as np
 from sfumato.attack.case import cannot_run, needed_quasi, needed_sensitive
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate, of_columns
-from sfumato.attack.lists import examples, naming
 from sfumato.attack.matching import fitting
+from sfumato.attack.named_list import examples, naming
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import IntArray
     from sfumato.attack.case import Case, HeldRelease
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.schema.column import Column
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.column import Column
 
-    Ints = NDArray[np.int64]
 
 NAME = "composition"
 
@@ -99,7 +97,7 @@ def _compose(case: Case, other: HeldRelease, quasi: Sequence[Column], column: Co
     )
 
 
-def _numbered(table: Frequencies, name: str, values: dict[Any, int]) -> Ints:
+def _numbered(table: Frequencies, name: str, values: dict[Any, int]) -> IntArray:
     """The number of each row's value; the two releases number them alike, by `values`."""
     codes = table.codes[table.columns.index(name)]
     present, places = np.unique(codes, return_inverse=True)
@@ -109,8 +107,8 @@ def _numbered(table: Frequencies, name: str, values: dict[Any, int]) -> Ints:
 
 
 def _possible(
-    table: Frequencies, quasi: Sequence[Column], people: Frequencies, numbers: Ints, width: int
-) -> Ints:
+    table: Frequencies, quasi: Sequence[Column], people: Frequencies, numbers: IntArray, width: int
+) -> IntArray:
     """Pairs of a person and a value of a class that the person fits, as numbers, each once."""
     found = boxes_of(table, quasi, [people])
     pairs = [

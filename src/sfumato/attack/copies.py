@@ -19,21 +19,19 @@ import numpy as np
 
 from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.draws import subset
+from sfumato.attack.evaluation.copies import tallied
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.records import CodedRows, Crowd, records
-from sfumato.counting.grouping import keys
-from sfumato.schema.column import Role
-from sfumato.synth.evaluate.copies import tallied
+from sfumato.data.counting.grouping import keys
+from sfumato.data.schema.column import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import IntArray
     from sfumato.attack.case import Case
     from sfumato.attack.records import Trait
 
-    Ints = NDArray[np.int64]
 
 NAME = "copies"
 
@@ -81,7 +79,9 @@ def run(case: Case) -> Finding:
     )
 
 
-def _both(traits: Sequence[Trait], released: CodedRows, real: CodedRows) -> tuple[Ints, Ints]:
+def _both(
+    traits: Sequence[Trait], released: CodedRows, real: CodedRows
+) -> tuple[IntArray, IntArray]:
     """Of all different rows of two tables how often each of the tables has them."""
     place, size = _places(traits, released, real)
     cut = len(released)
@@ -92,7 +92,7 @@ def _both(traits: Sequence[Trait], released: CodedRows, real: CodedRows) -> tupl
     return both[0], both[1]
 
 
-def _places(traits: Sequence[Trait], *tables: CodedRows) -> tuple[Ints, int]:
+def _places(traits: Sequence[Trait], *tables: CodedRows) -> tuple[IntArray, int]:
     codes = np.concatenate([one.codes for one in tables], axis=1)
     key, _ = keys(list(codes), [trait.size for trait in traits])
     present, place = np.unique(key, return_inverse=True)
@@ -100,7 +100,7 @@ def _places(traits: Sequence[Trait], *tables: CodedRows) -> tuple[Ints, int]:
 
 
 def _shown(
-    traits: Sequence[Trait], released: CodedRows, real: CodedRows, which: Ints
+    traits: Sequence[Trait], released: CodedRows, real: CodedRows, which: IntArray
 ) -> list[dict[str, object]]:
     """Some copies as they are, for the owner."""
     place, _ = _places(traits, released, real)

@@ -24,19 +24,16 @@ from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.attack.case import cannot_run, needed, needed_quasi, needed_sensitive
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate, of_columns
-from sfumato.counting.grouping import keys
+from sfumato.data.counting.grouping import keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray, IntArray
     from sfumato.attack.case import Case, HeldTable
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.schema.column import Column
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.column import Column
 
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
 
 NAME = "definetti"
 _ROUNDS = 25
@@ -89,13 +86,13 @@ class Sharing:
     value, and `weights` how many rows look alike.
     """
 
-    row: Ints
-    value: Ints
-    group: Ints
-    cell: Ints
-    counts: Ints
-    weights: Ints
-    traits: tuple[Ints, ...]
+    row: IntArray
+    value: IntArray
+    group: IntArray
+    cell: IntArray
+    counts: IntArray
+    weights: IntArray
+    traits: tuple[IntArray, ...]
     values: list[object]
 
     @classmethod
@@ -117,7 +114,7 @@ class Sharing:
         counts = cells.counts[cell]
         return cls(row, number[cell], groups[row], cell, counts, rows.counts, traits, values)
 
-    def learn(self) -> Reals:
+    def learn(self) -> FloatArray:
         """How much of each row each value of its group is believed to have."""
         weight = self.weights[self.row]
         size = np.bincount(self.row, self.counts)[self.row]
@@ -126,7 +123,7 @@ class Sharing:
             shared = self._scaled(self._likelihood(shared * weight))
         return shared
 
-    def _likelihood(self, people: Reals) -> Reals:
+    def _likelihood(self, people: FloatArray) -> FloatArray:
         """How likely a row with each value would look as it does, by naive Bayes."""
         width = len(self.values)
         having = np.bincount(self.value, people, width)
@@ -139,10 +136,10 @@ class Sharing:
             logs += np.log(smooth)[mine, self.value]
         highest = np.full(len(self.weights), -np.inf)
         np.maximum.at(highest, self.row, logs)
-        likely: Reals = np.exp(logs - highest[self.row])
+        likely: FloatArray = np.exp(logs - highest[self.row])
         return likely
 
-    def _scaled(self, shared: Reals) -> Reals:
+    def _scaled(self, shared: FloatArray) -> FloatArray:
         """Each row one value in all, each value as many rows of its group as there are."""
         weight = self.weights[self.row]
         for _ in range(_SCALINGS):
@@ -152,13 +149,13 @@ class Sharing:
             shared = shared / np.maximum(total[self.row], 1e-300)
         return shared
 
-    def best(self, belief: Reals) -> Reals:
+    def best(self, belief: FloatArray) -> FloatArray:
         """How many rows each pair is the guess of: the likeliest value, equals sharing it."""
         highest = np.full(len(self.weights), -np.inf)
         np.maximum.at(highest, self.row, belief)
         chosen = (belief >= highest[self.row] * (1 - 1e-12)).astype(np.float64)
         ties = np.bincount(self.row, chosen)
-        guess: Reals = chosen / ties[self.row] * self.weights[self.row]
+        guess: FloatArray = chosen / ties[self.row] * self.weights[self.row]
         return guess
 
 
@@ -168,7 +165,7 @@ def _chances(
     quasi: Sequence[Column],
     original: HeldTable,
     sensitive: str,
-) -> Reals:
+) -> FloatArray:
     """The chance that each value of its group is a row's: by the original, among rows like it."""
     real = original.counted([*(one.name for one in quasi), sensitive])
     place = real.columns.index(sensitive)
@@ -194,5 +191,5 @@ def _chances(
     totals = np.bincount(shares.value, shares.counts, width)
     weight = counts * shares.counts / totals[shares.value]
     total = np.bincount(shares.row, weight)
-    chance: Reals = weight / np.maximum(total[shares.row], 1e-300)
+    chance: FloatArray = weight / np.maximum(total[shares.row], 1e-300)
     return chance

@@ -26,14 +26,11 @@ from sfumato.attack.matching import fitting
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray, IntArray
     from sfumato.attack.case import Case
     from sfumato.attack.classes import BoxColumn, Boxes
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.data.counting.frequencies import Frequencies
 
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
 
 NAME = "downcoding"
 _MOST = 20_000
@@ -83,7 +80,7 @@ def run(case: Case) -> Finding:
     )
 
 
-def _inside(found: Boxes, real: Frequencies) -> tuple[Ints, Ints]:
+def _inside(found: Boxes, real: Frequencies) -> tuple[IntArray, IntArray]:
     """The class of people who fit one that is whole, and which people these are."""
     pairs = list(fitting(found.locate(real), found))
     people = np.concatenate([one for one, _ in pairs] or [np.zeros(0, dtype=np.int64)])
@@ -92,7 +89,7 @@ def _inside(found: Boxes, real: Frequencies) -> tuple[Ints, Ints]:
     return owners[whole[owners]], people[whole[owners]]
 
 
-def _common(column: BoxColumn, found: Boxes, listed: Frequencies | None) -> Reals:
+def _common(column: BoxColumn, found: Boxes, listed: Frequencies | None) -> FloatArray:
     """How common each leaf is: as on the list, or as the released labels have it, spread evenly."""
     leaves = len(column.taxonomy.leaves)
     if listed is not None:
@@ -104,8 +101,8 @@ def _common(column: BoxColumn, found: Boxes, listed: Frequencies | None) -> Real
 
 
 def _steps(
-    column: BoxColumn, common: Reals, owners: Ints, leaves: Ints, counts: Ints
-) -> Iterator[tuple[int, Reals, Ints]]:
+    column: BoxColumn, common: FloatArray, owners: IntArray, leaves: IntArray, counts: IntArray
+) -> Iterator[tuple[int, FloatArray, IntArray]]:
     """Classes with a label above the leaves: how common the labels below are, and their rows."""
     taxonomy, covers = column.taxonomy, column.covers
     order = np.argsort(owners, kind="stable")
@@ -125,7 +122,7 @@ def _steps(
         yield int(owners[start]), weights.astype(np.float64), truth.astype(np.int64)
 
 
-def likeliest(weights: Reals, size: int) -> Ints:
+def likeliest(weights: FloatArray, size: int) -> IntArray:
     """The likeliest numbers of rows under each of some labels: the mode of a multinomial law."""
     total = float(weights.sum())
     shares = weights / total if total else np.full(len(weights), 1 / len(weights))
@@ -136,7 +133,7 @@ def likeliest(weights: Reals, size: int) -> Ints:
     return found
 
 
-def refined(weights: Reals, size: int, least: int) -> Ints:
+def refined(weights: FloatArray, size: int, least: int) -> IntArray:
     """The likeliest numbers of which two or more are above 0 and not all of these reach `least`."""
     plain = likeliest(weights, size)
     used = plain[plain > 0]
@@ -152,7 +149,7 @@ def refined(weights: Reals, size: int, least: int) -> Ints:
     return max(candidates, key=lambda one: _log_chance(weights, one), default=plain)
 
 
-def _log_chance(weights: Reals, rows: Ints) -> float:
+def _log_chance(weights: FloatArray, rows: IntArray) -> float:
     """How likely numbers of rows are, but for what is the same of all."""
     total = float(weights.sum()) or 1.0
     return sum(

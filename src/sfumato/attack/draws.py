@@ -13,6 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.arrays import IntArray
+
 _MIXERS = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)  # Appleby's finalizer of 64 bits
 
 
@@ -26,18 +28,18 @@ def mixed(size: int, number: int) -> NDArray[np.uint64]:
     return words
 
 
-def shuffled(size: int, number: int) -> NDArray[np.int64]:
+def shuffled(size: int, number: int) -> IntArray:
     """The places 0 .. size - 1 in an order that nothing explains."""
     return np.argsort(mixed(size, number), kind="stable")
 
 
-def below(limit: int, size: int, number: int) -> NDArray[np.int64]:
+def below(limit: int, size: int, number: int) -> IntArray:
     """So many whole numbers from 0 to below a limit; unevenness is beyond 32 bits."""
     high = mixed(size, number) >> np.uint64(32)
-    drawn: NDArray[np.int64] = ((high * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
+    drawn: IntArray = ((high * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
     return drawn
 
 
-def subset(size: int, most: int, number: int) -> NDArray[np.int64]:
+def subset(size: int, most: int, number: int) -> IntArray:
     """Some of the places 0 .. size - 1, in order; all of them where they are no more than that."""
     return np.arange(size) if size <= most else np.sort(shuffled(size, number)[:most])

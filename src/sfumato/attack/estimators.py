@@ -32,9 +32,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from sfumato.arrays import FloatArray, IntArray
 
-    Reals = NDArray[np.float64]
 
 _SMALL_FRACTION = 0.1
 
@@ -43,12 +42,12 @@ _SMALL_FRACTION = 0.1
 class ClassSizes:
     """How many classes of a sample have each size, and the people of the population."""
 
-    sizes: Reals
-    classes: Reals
+    sizes: FloatArray
+    classes: FloatArray
     population: int
 
     @classmethod
-    def of(cls, rows: NDArray[np.int64], population: int) -> ClassSizes:
+    def of(cls, rows: IntArray, population: int) -> ClassSizes:
         """The sizes of classes, each with how many classes have it."""
         sizes, classes = np.unique(rows, return_counts=True)
         return cls(sizes.astype(np.float64), classes.astype(np.float64), population)
@@ -81,7 +80,7 @@ def zayatz(sample: ClassSizes) -> float:
     return sample.population / sample.rows * alone * chance
 
 
-def _drawn_once(sample: ClassSizes) -> Reals:
+def _drawn_once(sample: ClassSizes) -> FloatArray:
     """The chance that a sample finds exactly one of i people, of those who are drawn from N."""
     people, drawn = sample.population, sample.rows
     log_all = _log_choose(people, drawn)
@@ -90,7 +89,7 @@ def _drawn_once(sample: ClassSizes) -> Reals:
         log(i) + _log_choose(people - i, drawn - 1) - log_all if fits else -np.inf
         for i, fits in zip(sample.sizes.tolist(), possible.tolist(), strict=True)
     ]
-    chances: Reals = np.exp(np.array(logs))
+    chances: FloatArray = np.exp(np.array(logs))
     return chances
 
 
@@ -135,7 +134,7 @@ def _fit_pitman(sample: ClassSizes) -> tuple[float, float] | None:
     return (theta, alpha) if isfinite(theta) else None
 
 
-def _digamma(x: float | Reals) -> Reals:
+def _digamma(x: float | FloatArray) -> FloatArray:
     """The derivative of the logarithm of the gamma function, of numbers above 0."""
     found, at = np.zeros(np.shape(x)), np.asarray(x, dtype=np.float64)
     for _ in range(8):

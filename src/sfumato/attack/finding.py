@@ -19,8 +19,8 @@ from math import hypot
 from typing import TYPE_CHECKING, Any
 
 from sfumato.attack.intervals import clopper_pearson
-from sfumato.cards import Card, CardTable, Shown
-from sfumato.schema.names import count
+from sfumato.data.schema.names import count
+from sfumato.report.display import Card, CardTable, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -27,17 +27,16 @@ from sqlglot import exp
 from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.draws import below, mixed
 from sfumato.attack.finding import Finding, Rate, percent, plain
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds
-from sfumato.schema.names import free_prefix
-from sfumato.schema.schema import Schema
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.names import free_prefix
+from sfumato.data.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from fractions import Fraction
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, FloatArray
     from sfumato.attack.case import Case, Door, HeldTable
 
     Script = Callable[["Victim"], Sequence["GameQuestion"]]
@@ -120,7 +119,7 @@ def _counts(
     question: GameQuestion,
     price: Fraction,
     games: int,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """The answer of every game to a question."""
     game = exp.column(schema.columns[0].name, quoted=True)
     query = exp.select(game, exp.Count(this=exp.Star()).as_("n")).from_(TABLE).group_by(game.copy())
@@ -134,9 +133,7 @@ def _counts(
     return found
 
 
-def _dealt(
-    attack: str, table: HeldTable, games: int
-) -> tuple[pa.Table, Schema, NDArray[np.bool_], Victim]:
+def _dealt(attack: str, table: HeldTable, games: int) -> tuple[pa.Table, Schema, BoolArray, Victim]:
     """The rows of all games, what is declared of them, the coins, and the victim."""
     columns = _columns(attack, table)
     names = [column.name for column in columns]

@@ -17,8 +17,7 @@ import numpy as np
 from sfumato.attack.beliefs import believed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, IntArray
     from sfumato.attack.case import Case
     from sfumato.attack.classes import ClassValues
     from sfumato.attack.finding import Finding
@@ -41,14 +40,14 @@ def _of(case: Case) -> str:
     return case.options.sensitive or "sensitive value"
 
 
-def surely(values: ClassValues, exclude: int, sure: float) -> NDArray[np.bool_]:
+def surely(values: ClassValues, exclude: int, sure: float) -> BoolArray:
     """Which cells an attacker is sure of who excludes, for each, the worst other values."""
     left = values.sizes[values.owners] - excluded(values, exclude)
-    hit: NDArray[np.bool_] = values.counts >= sure * left
+    hit: BoolArray = values.counts >= sure * left
     return hit
 
 
-def excluded(values: ClassValues, exclude: int) -> NDArray[np.int64]:
+def excluded(values: ClassValues, exclude: int) -> IntArray:
     """How many rows of its class the commonest other values of each cell have together."""
     if exclude == 0:
         return np.zeros(len(values.counts), dtype=np.int64)

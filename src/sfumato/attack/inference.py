@@ -19,19 +19,16 @@ from sfumato.attack.case import cannot_run, needed, needed_sensitive
 from sfumato.attack.draws import below
 from sfumato.attack.finding import Finding, Rate, of_columns
 from sfumato.attack.records import Crowd, records
-from sfumato.schema.column import Kind, Role
+from sfumato.data.schema.column import Kind, Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, IntArray
     from sfumato.attack.case import Case, HeldTable
     from sfumato.attack.records import CodedRows, Trait
-    from sfumato.schema.column import Column
+    from sfumato.data.schema.column import Column
 
-    Bools = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
 
 NAME = "inference"
 _WITHIN = 0.05
@@ -80,9 +77,9 @@ def _guessed(case: Case, tables: Sequence[HeldTable], secret: Column) -> Finding
     )
 
 
-def _agree(trait: Trait, secret: Column, guesses: Ints, values: Ints) -> Bools:
+def _agree(trait: Trait, secret: Column, guesses: IntArray, values: IntArray) -> BoolArray:
     """Whether guesses are right of values, by their codes."""
-    agree: Bools = guesses == values
+    agree: BoolArray = guesses == values
     if secret.kind is Kind.REAL and trait.numbers is not None:
         guess, value = trait.numbers[guesses], trait.numbers[values]
         agree |= np.abs(guess - value) <= _WITHIN * np.abs(guess)

@@ -25,25 +25,21 @@ from sfumato.attack.case import cannot_run, needed, needed_quasi
 from sfumato.attack.classes import boxes_together
 from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.join_bounds import count_bounds
-from sfumato.attack.lists import examples, same_keys
 from sfumato.attack.matching import by_key, fitting, meeting, overlapping
-from sfumato.counting.grouping import keys, ragged
-from sfumato.schema.column import Role
-from sfumato.schema.names import quoted, suggestion
+from sfumato.attack.named_list import examples, same_keys
+from sfumato.data.counting.grouping import keys, ragged
+from sfumato.data.schema.column import Role
+from sfumato.data.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray, IntArray
     from sfumato.attack.case import Case, HeldTable
     from sfumato.attack.classes import Boxes
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.schema.column import Column
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.column import Column
 
-    Bools = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
 
 NAME = "join"
 _MOST_PAIRS = 50_000_000
@@ -129,19 +125,19 @@ class JoinSide:
 
     found: Boxes
     people: Frequencies
-    points: list[Ints]
-    share: Reals
+    points: list[IntArray]
+    share: FloatArray
     """The chance of people who fit a class to be in it."""
 
     @classmethod
-    def of(cls, found: Boxes, people: Frequencies, points: list[Ints]) -> JoinSide:
+    def of(cls, found: Boxes, people: Frequencies, points: list[IntArray]) -> JoinSide:
         """The people of an original, who are at some points, in the classes of its release."""
         crowd = np.zeros(len(found))
         for mine, theirs in fitting(points, found):
             crowd += np.bincount(theirs, people.counts[mine], len(found))
         return cls(found, people, points, found.sizes / np.maximum(crowd, found.sizes))
 
-    def released(self, weight: Reals | None = None) -> Reals:
+    def released(self, weight: FloatArray | None = None) -> FloatArray:
         """The chance of each to be released, or what a number of the class is on average."""
         chance, weighed = np.zeros(len(self.people)), np.zeros(len(self.people))
         for mine, theirs in fitting(self.points, self.found):
@@ -150,7 +146,7 @@ class JoinSide:
                 weighed += np.bincount(mine, (self.share * weight)[theirs], len(chance))
         return (chance if weight is None else weighed) / self.in_one(chance)
 
-    def in_one(self, chances: Reals) -> Reals:
+    def in_one(self, chances: FloatArray) -> FloatArray:
         """What chances to be in classes are divided by: who fits several is in one of them.
 
         Where as many rows were released as there are, everybody is in one.
@@ -244,7 +240,7 @@ def _remarks(figures: dict[str, Any], what: str, sides: Sequence[JoinSide]) -> l
     return told
 
 
-def _values(one: JoinSide, two: JoinSide) -> tuple[Ints, Ints]:
+def _values(one: JoinSide, two: JoinSide) -> tuple[IntArray, IntArray]:
     """Numbers for what people have in the columns, the same in both; -1 where it is unknown."""
     points = [np.concatenate(pair) for pair in zip(one.points, two.points, strict=True)]
     known = np.logical_and.reduce([leaves >= 0 for leaves in points])
@@ -254,7 +250,7 @@ def _values(one: JoinSide, two: JoinSide) -> tuple[Ints, Ints]:
     return key[: len(one.people)], key[len(one.people) :]
 
 
-def _same_values(one: JoinSide, two: JoinSide) -> tuple[Ints, Ints]:
+def _same_values(one: JoinSide, two: JoinSide) -> tuple[IntArray, IntArray]:
     """Pairs of people with the same values in the columns."""
     mine, theirs = _values(one, two)
     known = np.flatnonzero(mine >= 0)
@@ -269,13 +265,13 @@ class Partners:
     that the first one's joins is the other's.
     """
 
-    mine: Ints
-    theirs: Ints
-    met: Reals
-    picked: Reals
+    mine: IntArray
+    theirs: IntArray
+    met: FloatArray
+    picked: FloatArray
 
     @classmethod
-    def of(cls, one: JoinSide, two: JoinSide, partners: Reals, named: list[str]) -> Partners:
+    def of(cls, one: JoinSide, two: JoinSide, partners: FloatArray, named: list[str]) -> Partners:
         """Find them by name, or else by values; equal values are joined wherever they are."""
         alone = np.divide(1, partners, out=np.zeros(len(partners)), where=partners > 0)
         mine, theirs = _same_name(one, two, named) if named else _same_values(one, two)
@@ -289,7 +285,7 @@ class Partners:
         return cls(mine, theirs, met, picked)
 
 
-def _same_name(one: JoinSide, two: JoinSide, named: list[str]) -> tuple[Ints, Ints]:
+def _same_name(one: JoinSide, two: JoinSide, named: list[str]) -> tuple[IntArray, IntArray]:
     mine, theirs = same_keys(one.people, two.people, named)
     size = int(max(mine.max(initial=0), theirs.max(initial=0))) + 1
     many = float((np.bincount(mine, minlength=size) * np.bincount(theirs, minlength=size)).sum())
@@ -303,8 +299,8 @@ def _same_name(one: JoinSide, two: JoinSide, named: list[str]) -> tuple[Ints, In
 
 
 def _apart(
-    one: JoinSide, two: JoinSide, mine: Ints, theirs: Ints, alone: Reals
-) -> tuple[Reals, Reals]:
+    one: JoinSide, two: JoinSide, mine: IntArray, theirs: IntArray, alone: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """The same of pairs whose values differ: their rows are joined where their classes meet."""
     first, second = _classes(one, mine), _classes(two, theirs)
     each = first.many[:, None] * second.many[:, None]
@@ -326,14 +322,14 @@ def _apart(
 class _Classes:
     """The classes that some people fit, person by person."""
 
-    classes: Ints
-    start: Ints
-    many: Ints
-    total: Reals
+    classes: IntArray
+    start: IntArray
+    many: IntArray
+    total: FloatArray
     """The chances to be in them, added up."""
 
 
-def _classes(side: JoinSide, people: Ints) -> _Classes:
+def _classes(side: JoinSide, people: IntArray) -> _Classes:
     points = [leaves[people] for leaves in side.points]
     parts = list(fitting(points, side.found))
     none = np.zeros(0, dtype=np.int64)

@@ -21,13 +21,8 @@ import numpy as np
 from sfumato.attack.matching import fitting, meeting
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.attack.classes import Boxes
-
-    Bools = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
 
 
 def count_bounds(one: Boxes, two: Boxes) -> tuple[int, int, bool]:
@@ -45,13 +40,13 @@ def count_bounds(one: Boxes, two: Boxes) -> tuple[int, int, bool]:
     return low, high, exact
 
 
-def _single(boxes: Boxes) -> Bools:
+def _single(boxes: Boxes) -> BoolArray:
     """Which classes stand for one value in every column."""
-    single: Bools = _volume(boxes) == 1
+    single: BoolArray = _volume(boxes) == 1
     return single
 
 
-def _volume(boxes: Boxes) -> Reals:
+def _volume(boxes: Boxes) -> FloatArray:
     """How many combinations of values each class may stand for."""
     volume = np.ones(len(boxes))
     for column in boxes.columns:
@@ -59,7 +54,7 @@ def _volume(boxes: Boxes) -> Reals:
     return volume
 
 
-def _points(boxes: Boxes) -> tuple[list[Ints], Ints]:
+def _points(boxes: Boxes) -> tuple[list[IntArray], IntArray]:
     """The values of the classes that stand for one, and the rows of each."""
     single = _single(boxes)
     points = [np.where(single, one.covers.low[one.labels], -1) for one in boxes.columns]
@@ -87,7 +82,7 @@ def _largest(mine: Boxes, theirs: Boxes) -> int:
     return int((mine.sizes * most).sum())
 
 
-def _at_most(mine: Boxes, theirs: Boxes, ours: Ints, others: Ints) -> int:
+def _at_most(mine: Boxes, theirs: Boxes, ours: IntArray, others: IntArray) -> int:
     """Each row meets no more than all that may be in one place: of classes apart, the largest."""
     most = np.zeros(len(mine), dtype=np.int64)
     if sum(len(first) for first, _ in meeting(theirs, theirs)) == len(theirs):

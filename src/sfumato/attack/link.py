@@ -25,15 +25,14 @@ import numpy as np
 from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes
 from sfumato.attack.finding import Finding, percent
-from sfumato.attack.lists import candidates, examples, in_original, naming
-from sfumato.attack.made_up import linked
+from sfumato.attack.named_list import candidates, examples, in_original, naming
 from sfumato.attack.persons import counted_people, person_in, persons, rate
+from sfumato.attack.synthetic_link import linked
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, FloatArray
     from sfumato.attack.case import Case, HeldTable
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.data.counting.frequencies import Frequencies
 
 NAME = "link"
 
@@ -86,8 +85,8 @@ def run(case: Case) -> Finding:
 def _victims(
     people: Frequencies,
     unit: list[str],
-    alone: NDArray[np.bool_],
-    found: NDArray[np.float64],
+    alone: BoolArray,
+    found: FloatArray,
 ) -> int:
     """People with a row that is the only one and theirs; rows where people are not told apart."""
     if not unit:

@@ -26,19 +26,16 @@ import pyarrow.compute as pc
 from sfumato.attack.case import cannot_run, needed, needed_quasi
 from sfumato.attack.classes import Boxes, boxes
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.lists import crowds, examples, naming
 from sfumato.attack.matching import covered, fitting
+from sfumato.attack.named_list import crowds, examples, naming
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.attack.case import Case
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.data.counting.frequencies import Frequencies
 
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
 
 NAME = "link-fuzzy"
 _ROUNDS = 50
@@ -86,7 +83,7 @@ def run(case: Case) -> Finding:
     )
 
 
-def _truth(found: Boxes, people: Frequencies, real: Frequencies, person: str) -> list[Ints]:
+def _truth(found: Boxes, people: Frequencies, real: Frequencies, person: str) -> list[IntArray]:
     """Where the person of each row of the list really is, by name; -1 for who is not there.
 
     Nor is it told of people whose name is not theirs alone, in the original or on the list.
@@ -106,9 +103,9 @@ def _truth(found: Boxes, people: Frequencies, real: Frequencies, person: str) ->
     return [np.where(rows >= 0, leaves[rows], -1) for leaves in found.locate(real)]
 
 
-def _shares(found: Boxes, real: Frequencies) -> Reals:
+def _shares(found: Boxes, real: Frequencies) -> FloatArray:
     """The chance of people who fit a class to be in it."""
-    share: Reals = found.sizes / np.maximum(crowds(found, real), found.sizes)
+    share: FloatArray = found.sizes / np.maximum(crowds(found, real), found.sizes)
     return share
 
 
@@ -116,9 +113,9 @@ def _shares(found: Boxes, real: Frequencies) -> Reals:
 class PairsCompared:
     """Pairs of a person and a class, and the column that does not agree, -1 where all do."""
 
-    people: Ints
-    classes: Ints
-    wrong: Ints
+    people: IntArray
+    classes: IntArray
+    wrong: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +125,8 @@ class Compared:
     found: Boxes
     fits: PairsCompared
     nearly: PairsCompared
-    chance: Reals
-    right: Reals
+    chance: FloatArray
+    right: FloatArray
     unseen: tuple[str, ...]
     """Columns in which no errors were looked for."""
 
@@ -174,8 +171,12 @@ class Compared:
         return _joined([self.fits, _taken(self.nearly, kept)])
 
     def score(
-        self, pairs: PairsCompared, truth: Sequence[Ints], share: Reals, people: Frequencies
-    ) -> tuple[Reals, NDArray[np.bool_]]:
+        self,
+        pairs: PairsCompared,
+        truth: Sequence[IntArray],
+        share: FloatArray,
+        people: Frequencies,
+    ) -> tuple[FloatArray, BoolArray]:
         """The chance that a pick among these pairs is right, and who is left with one row."""
         theirs = np.ones(len(pairs.people), dtype=bool)
         for column, leaves in zip(self.found.columns, truth, strict=True):
@@ -199,7 +200,7 @@ class Compared:
 
 
 def _pairs(
-    found: Boxes, points: Sequence[Ints], missing: NDArray[np.bool_], people: Ints, wrong: int
+    found: Boxes, points: Sequence[IntArray], missing: BoolArray, people: IntArray, wrong: int
 ) -> PairsCompared | None:
     """Pairs that agree in all columns but one, and but for cells that are missing.
 
@@ -229,18 +230,18 @@ def _joined(parts: Sequence[PairsCompared]) -> PairsCompared:
     )
 
 
-def _taken(pairs: PairsCompared, kept: NDArray[np.bool_]) -> PairsCompared:
+def _taken(pairs: PairsCompared, kept: BoolArray) -> PairsCompared:
     return PairsCompared(pairs.people[kept], pairs.classes[kept], pairs.wrong[kept])
 
 
-def _missing(people: Frequencies, name: str) -> NDArray[np.bool_]:
+def _missing(people: Frequencies, name: str) -> BoolArray:
     axis, codes = people.axis(name), people.codes[people.columns.index(name)]
     empty = axis.decode(np.arange(axis.size)).is_null().to_numpy(zero_copy_only=False)
-    gone: NDArray[np.bool_] = empty[codes]
+    gone: BoolArray = empty[codes]
     return gone
 
 
-def _agreeing(found: Boxes, place: int, leaves: Ints) -> float:
+def _agreeing(found: Boxes, place: int, leaves: IntArray) -> float:
     """The share of released rows that agree by chance with people of the list in a column."""
     column = found.columns[place]
     rows = np.bincount(column.labels, found.sizes, len(column.covers.starts))
@@ -255,9 +256,9 @@ def _right_shares(
     found: Boxes,
     fits: PairsCompared,
     nearly: PairsCompared,
-    chance: Reals,
+    chance: FloatArray,
     people: Frequencies,
-) -> Reals:
+) -> FloatArray:
     """How often each column of the right row agrees: expectation and maximization.
 
     A person's pairs are their own row with some chance, and else agree as strangers do; of all

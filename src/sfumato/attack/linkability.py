@@ -19,15 +19,15 @@ import numpy as np
 from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.records import Crowd, records
-from sfumato.schema.column import Role
-from sfumato.schema.names import quoted, suggestion
+from sfumato.data.schema.column import Role
+from sfumato.data.schema.names import quoted, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.attack.case import Case
     from sfumato.attack.records import CodedRows
-    from sfumato.schema.column import Column
+    from sfumato.data.schema.column import Column
 
 NAME = "linkability"
 

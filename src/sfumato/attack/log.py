@@ -24,17 +24,16 @@ import pyarrow.compute as pc
 from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.roles import PERSON, needed_column
-from sfumato.counting.grouping import ragged
-from sfumato.schema.column import Kind
+from sfumato.data.counting.grouping import ragged
+from sfumato.data.schema.column import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.attack.case import Case
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.data.counting.frequencies import Frequencies
 
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
 
 NAME = "log"
 _BREAKS = r"[^\p{L}\p{N}]+"
@@ -85,9 +84,7 @@ def run(case: Case) -> Finding:
     )
 
 
-def _claims(
-    log: Frequencies, people: Frequencies, clues: list[str]
-) -> tuple[Ints, NDArray[np.bool_]]:
+def _claims(log: Frequencies, people: Frequencies, clues: list[str]) -> tuple[IntArray, BoolArray]:
     """For each person of the log the best of the list, and whether that one is claimed."""
     searchers = log.axes[0].size
     scores, columns = np.zeros(0), np.zeros(0, dtype=np.int64)
@@ -113,7 +110,7 @@ def _claims(
     return best, claimed
 
 
-def _met(log: Frequencies, people: Frequencies, clue: str) -> tuple[Ints, Ints, Reals]:
+def _met(log: Frequencies, people: Frequencies, clue: str) -> tuple[IntArray, IntArray, FloatArray]:
     """Pairs of a searcher and somebody of the list who have a word of a column in common."""
     axis = people.axis(clue)
     value_of, words = _words(axis.decode(np.arange(axis.size)))
@@ -140,7 +137,7 @@ def _met(log: Frequencies, people: Frequencies, clue: str) -> tuple[Ints, Ints, 
     return who[one], whom[other], rarity[word[one]]
 
 
-def _joined(left: Ints, right: NDArray[np.integer[Any]]) -> tuple[Ints, Ints]:
+def _joined(left: IntArray, right: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:
     """All pairs of places with equal numbers."""
     order = np.argsort(right, kind="stable")
     ranked = right[order]
@@ -149,7 +146,7 @@ def _joined(left: Ints, right: NDArray[np.integer[Any]]) -> tuple[Ints, Ints]:
     return np.repeat(np.arange(len(left)), many), order[ragged(first, many)]
 
 
-def _words(values: pa.Array) -> tuple[Ints, pa.Array]:
+def _words(values: pa.Array) -> tuple[IntArray, pa.Array]:
     """The words of texts, and of which text each is."""
     lists = pc.split_pattern_regex(pc.utf8_lower(values.cast(pa.string())), _BREAKS)
     owners = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)

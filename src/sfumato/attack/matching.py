@@ -12,25 +12,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.counting.grouping import keys
+from sfumato.data.counting.grouping import keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, IntArray
     from sfumato.attack.classes import BoxColumn, Boxes
 
-    Ints = NDArray[np.int64]
-    Pairs = tuple[Ints, Ints]
-    Coordinate = tuple[Ints, Ints, Ints, Ints]
+    Pairs = tuple[IntArray, IntArray]
+    Coordinate = tuple[IntArray, IntArray, IntArray, IntArray]
     """The first and the last leaf of each of ours, and of each class."""
 
 _BLOCK = 1 << 20
 """So many pairs are looked at at once."""
 
 
-def fitting(points: Sequence[Ints], boxes: Boxes) -> Iterator[Pairs]:
+def fitting(points: Sequence[IntArray], boxes: Boxes) -> Iterator[Pairs]:
     """Pairs of a point and a class that holds it, part by part; each pair comes once.
 
     Points are given by their leaves, column by column; -1 is a value that fits no class.
@@ -108,7 +106,7 @@ def meeting(ours: Boxes, theirs: Boxes) -> Iterator[Pairs]:
         yield mine[kept], yours[kept]
 
 
-def overlapping(one: BoxColumn, ours: Ints, two: BoxColumn, theirs: Ints) -> NDArray[np.bool_]:
+def overlapping(one: BoxColumn, ours: IntArray, two: BoxColumn, theirs: IntArray) -> BoolArray:
     """Whether labels of one column have a leaf in common, pair by pair; sets may have gaps."""
     covers, width = two.covers, len(two.taxonomy.leaves)
     owners = _owners(two)
@@ -129,7 +127,7 @@ def _ends(column: BoxColumn) -> Pairs:
     return column.covers.low[column.labels], column.covers.high[column.labels]
 
 
-def _owners(column: BoxColumn) -> Ints:
+def _owners(column: BoxColumn) -> IntArray:
     """The label of each run."""
     covers = column.covers
     return np.repeat(
@@ -137,7 +135,7 @@ def _owners(column: BoxColumn) -> Ints:
     )
 
 
-def _apart(one: BoxColumn, two: BoxColumn) -> list[Ints] | None:
+def _apart(one: BoxColumn, two: BoxColumn) -> list[IntArray] | None:
     """Numbers for the labels of both, equal where they cover the same; None if some overlap."""
     known: dict[bytes, int] = {}
     numbers, runs = [], []
@@ -156,7 +154,7 @@ def _apart(one: BoxColumn, two: BoxColumn) -> list[Ints] | None:
     return None if (every[1:, 0] <= every[:-1, 1]).any() else numbers
 
 
-def _own_labels(column: BoxColumn) -> Ints | None:
+def _own_labels(column: BoxColumn) -> IntArray | None:
     """The one label of each leaf, -1 for none; None where leaves have several."""
     covers, owners = column.covers, _owners(column)
     order = np.argsort(covers.first, kind="stable")
@@ -170,7 +168,7 @@ def _own_labels(column: BoxColumn) -> Ints | None:
     return found
 
 
-def by_key(people: Ints, mine: Ints, theirs: Ints) -> Pairs:
+def by_key(people: IntArray, mine: IntArray, theirs: IntArray) -> Pairs:
     """Pairs with equal keys."""
     order = np.argsort(theirs, kind="stable")
     ranked = theirs[order]
@@ -180,7 +178,9 @@ def by_key(people: Ints, mine: Ints, theirs: Ints) -> Pairs:
     return np.repeat(people, many), order[np.repeat(first, many) + steps]
 
 
-def _parted(people: Ints, classes: Ints, coordinates: Sequence[Coordinate]) -> Iterator[Pairs]:
+def _parted(
+    people: IntArray, classes: IntArray, coordinates: Sequence[Coordinate]
+) -> Iterator[Pairs]:
     """Pairs of boxes, of which the first may be points, that overlap in every coordinate."""
     waiting = [(people, classes)]
     while waiting:
@@ -199,7 +199,9 @@ def _parted(people: Ints, classes: Ints, coordinates: Sequence[Coordinate]) -> I
             waiting += parts
 
 
-def _cut(people: Ints, classes: Ints, coordinates: Sequence[Coordinate]) -> list[Pairs] | None:
+def _cut(
+    people: IntArray, classes: IntArray, coordinates: Sequence[Coordinate]
+) -> list[Pairs] | None:
     """Part them where fewest pairs are left; None where no cut leaves a good deal fewer.
 
     A pair goes where what it has in common begins: below the cut where both begin
@@ -220,7 +222,7 @@ def _cut(people: Ints, classes: Ints, coordinates: Sequence[Coordinate]) -> list
     return found
 
 
-def _looked_at(people: Ints, classes: Ints, coordinates: Sequence[Coordinate]) -> Pairs:
+def _looked_at(people: IntArray, classes: IntArray, coordinates: Sequence[Coordinate]) -> Pairs:
     fits = np.ones((len(people), len(classes)), dtype=bool)
     for low, high, first, last in coordinates:
         fits &= first[classes] <= high[people][:, None]
@@ -229,7 +231,7 @@ def _looked_at(people: Ints, classes: Ints, coordinates: Sequence[Coordinate]) -
     return people[one], classes[other]
 
 
-def covered(column: BoxColumn, classes: Ints, leaves: Ints) -> NDArray[np.bool_]:
+def covered(column: BoxColumn, classes: IntArray, leaves: IntArray) -> BoolArray:
     """Whether the label of each class covers a leaf: a set may have gaps between its ends."""
     covers, width = column.covers, len(column.taxonomy.leaves)
     if len(covers.first) == len(covers.starts):
@@ -238,5 +240,5 @@ def covered(column: BoxColumn, classes: Ints, leaves: Ints) -> NDArray[np.bool_]
     owners = _owners(column)
     labels = column.labels[classes]
     runs = np.searchsorted(owners * width + covers.first, labels * width + leaves, side="right") - 1
-    inside: NDArray[np.bool_] = (owners[runs] == labels) & (leaves <= covers.last[runs])
+    inside: BoolArray = (owners[runs] == labels) & (leaves <= covers.last[runs])
     return inside

@@ -32,21 +32,17 @@ from sfumato.attack.games import bound
 from sfumato.attack.persons import counted_people, one_row_each, person_in
 from sfumato.attack.published import likelihoods
 from sfumato.attack.records import CodedRows, Crowd, people_records, records
-from sfumato.schema.column import Role
+from sfumato.data.schema.column import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.attack.case import Case, HeldTable
     from sfumato.attack.published import PublishedTable
     from sfumato.attack.records import Trait
-    from sfumato.schema.column import Column
+    from sfumato.data.schema.column import Column
 
-    Bools = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
 
 NAME = "membership"
 _BINS = 20
@@ -125,7 +121,7 @@ def _columns(case: Case, original: HeldTable, control: HeldTable) -> list[Column
 class _Drawn:
     """People who are tried, those of the original first and as many others; and a reference."""
 
-    people: Ints
+    people: IntArray
     reference: CodedRows
 
     def __len__(self) -> int:
@@ -147,7 +143,9 @@ def _drawn(real: CodedRows, others: CodedRows, most: int) -> _Drawn:
     return _Drawn(people, reference)
 
 
-def _by_counts(tables: Sequence[PublishedTable], traits: Sequence[Trait], drawn: _Drawn) -> Reals:
+def _by_counts(
+    tables: Sequence[PublishedTable], traits: Sequence[Trait], drawn: _Drawn
+) -> FloatArray:
     """The score of everybody by those tables all of whose columns are known of people."""
     places = {trait.name: place for place, trait in enumerate(traits)}
     by_name = {trait.name: trait for trait in traits}
@@ -165,7 +163,7 @@ def _by_counts(tables: Sequence[PublishedTable], traits: Sequence[Trait], drawn:
     return likelihoods(NAME, known, by_name, reference, people)
 
 
-def _chosen(scores: Mapping[str, Reals], truth: Bools) -> tuple[str, Bools]:
+def _chosen(scores: Mapping[str, FloatArray], truth: BoolArray) -> tuple[str, BoolArray]:
     """The score that is best on half of the people, and the other half; all for the only one."""
     if len(scores) == 1:
         return next(iter(scores)), np.ones(len(truth), dtype=bool)
@@ -181,7 +179,7 @@ def _allowed(promised: tuple[float, float] | None, most: float | None) -> list[s
     return [f"Epsilon {promised[0]:.3g} lets nobody be right of more than {percent(most)}."]
 
 
-def _right(scores: Reals, truth: Bools) -> float:
+def _right(scores: FloatArray, truth: BoolArray) -> float:
     """How many are told apart if the half that scores highest is taken, by lot at its end."""
     middle = np.median(scores)
     above, there = scores > middle, scores == middle
@@ -191,8 +189,8 @@ def _right(scores: Reals, truth: Bools) -> float:
 
 
 def _scores(
-    traits: Sequence[Trait], released: CodedRows, reference: CodedRows, people: Ints
-) -> dict[str, Reals]:
+    traits: Sequence[Trait], released: CodedRows, reference: CodedRows, people: IntArray
+) -> dict[str, FloatArray]:
     """Every score of everybody; higher is likelier in the data."""
     apart = [
         Crowd.of(traits, range(len(traits)), one).nearest(people).least
@@ -224,10 +222,10 @@ def _scores(
     return {"distance": apart[0] - apart[1], "pairs": together, "single values": alone}
 
 
-def _bins(trait: Trait, released: CodedRows, place: int) -> Ints:
+def _bins(trait: Trait, released: CodedRows, place: int) -> IntArray:
     """Codes as they are, or of many numbers in as many bins of equal rows."""
     if trait.numbers is None or trait.size <= _BINS:
         return np.arange(trait.size)
     rows = np.cumsum(np.bincount(released.codes[place], released.counts, trait.size))
-    bins: Ints = np.minimum((rows * _BINS) // (rows[-1] + 1), _BINS - 1).astype(np.int64)
+    bins: IntArray = np.minimum((rows * _BINS) // (rows[-1] + 1), _BINS - 1).astype(np.int64)
     return bins

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.arrays import BoolArray, IntArray
     from sfumato.attack.case import Case, HeldTable
     from sfumato.attack.classes import Boxes
-    from sfumato.schema.column import Column
+    from sfumato.data.schema.column import Column
 
-    Ints = NDArray[np.int64]
 
 NAME = "minimality"
 _MOST_CLASSES = 2_000
@@ -142,14 +142,14 @@ class ClassMembers:
     `leaves` has a row for each combination, `truth` its rows with each value of the class.
     """
 
-    leaves: Ints
-    truth: Ints
+    leaves: IntArray
+    truth: IntArray
     place: int
 
     @property
-    def sizes(self) -> Ints:
+    def sizes(self) -> IntArray:
         """The people of each combination."""
-        sizes: Ints = self.truth.sum(axis=1)
+        sizes: IntArray = self.truth.sum(axis=1)
         return sizes
 
 
@@ -234,7 +234,7 @@ def _members(found: Boxes, real: Any, sensitive: str) -> Iterator[ClassMembers]:
         yield ClassMembers(leaves, truth, int(theirs[start]))
 
 
-def _right(truth: Ints, guess: NDArray[np.bool_]) -> float:
+def _right(truth: IntArray, guess: BoolArray) -> float:
     """How many people are guessed right; equals share the guess."""
     ties = np.broadcast_to(guess, truth.shape).sum(axis=-1, keepdims=True)
     return float((truth * guess / ties).sum())
@@ -256,7 +256,7 @@ def _posterior(one: ClassMembers, found: Boxes, asked: Asked) -> NDArray[np.obje
     return best
 
 
-def _partings(one: ClassMembers, found: Boxes) -> Iterator[Ints]:
+def _partings(one: ClassMembers, found: Boxes) -> Iterator[IntArray]:
     """Ways to part a class: into equal people, or one step finer in one column."""
     yield np.arange(len(one.leaves))
     for place, column in enumerate(found.columns):

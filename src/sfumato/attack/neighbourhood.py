@@ -25,11 +25,9 @@ from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.roles import needed_column
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.attack.case import Case, HeldTable
 
-    Ints = NDArray[np.int64]
 
 NAME = "neighbourhood"
 
@@ -68,7 +66,7 @@ def run(case: Case) -> Finding:
 
 def _graphs(
     tables: list[HeldTable], ends: list[str]
-) -> tuple[pa.Array, list[Ints], list[NDArray[np.bool_]]]:
+) -> tuple[pa.Array, list[IntArray], list[BoolArray]]:
     """The names of nodes, of each table its edges both ways by numbers, and which nodes it has.
 
     Who is only with themselves, or with nobody, is a node without edges.
@@ -95,7 +93,7 @@ def _graphs(
     return every.dictionary, graphs, there
 
 
-def _looks(graphs: list[Ints], nodes: int, hops: int) -> list[list[Ints]]:
+def _looks(graphs: list[IntArray], nodes: int, hops: int) -> list[list[IntArray]]:
     """For each number of hops what every node looks like, as numbers, in each graph.
 
     A hop that parts nobody from anybody is the last: none behind it does.
@@ -118,10 +116,10 @@ def _looks(graphs: list[Ints], nodes: int, hops: int) -> list[list[Ints]]:
     return found
 
 
-def _chances(released: Ints, known: Ints, here: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _chances(released: IntArray, known: IntArray, here: BoolArray) -> FloatArray:
     """For each node the chance to be picked among the released ones that look as it does."""
     size = int(max(released.max(initial=0), known.max(initial=0))) + 1
     alike = np.bincount(released[here], minlength=size)
     right = (released == known) & here
-    chances: NDArray[np.float64] = right / np.maximum(alike[known], 1)
+    chances: FloatArray = right / np.maximum(alike[known], 1)
     return chances

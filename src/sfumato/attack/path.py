@@ -25,19 +25,17 @@ from sfumato.attack.draws import mixed, subset
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.records import records
 from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, texts
-from sfumato.counting.grouping import keys, ragged
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.names import quoted
+from sfumato.data.counting.grouping import keys, ragged
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.attack.case import Case
     from sfumato.attack.records import CodedRows, Trait
 
-    Ints = NDArray[np.int64]
 
 NAME = "path"
 _KNOWS = 4
@@ -85,7 +83,7 @@ def run(case: Case) -> Finding:
 
 
 def _control(
-    released: Ints, others: Sequence[Ints], knows: int, guesses: int, people: int
+    released: IntArray, others: Sequence[IntArray], knows: int, guesses: int, people: int
 ) -> Rate | None:
     """How often people who are not in the data fit somebody alone."""
     if not others:
@@ -108,7 +106,7 @@ def _columns(case: Case) -> tuple[list[Column], str]:
     return [*texts([person, time]), *across], f"places to {case.options.cell:g}, {when}"
 
 
-def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) -> list[Ints]:
+def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) -> list[IntArray]:
     """Different pairs of a person, the first line, and a cell of place and time, for each table."""
     when = np.nan_to_num(minutes(NAME, traits[1].name, traits[1].values))
     if case.options.minutes < _DAY and len(when) > 1 and not (when % _DAY).any():
@@ -138,11 +136,11 @@ def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) ->
     ]
 
 
-def _numbered(values: NDArray[np.float64]) -> Ints:
+def _numbered(values: FloatArray) -> IntArray:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def _known(visits: Ints, knows: int, most: int) -> Ints:
+def _known(visits: IntArray, knows: int, most: int) -> IntArray:
     """Some points of some people: (people, points, (person, cell))."""
     people = visits[0]
     order = np.lexsort((mixed(len(people), 1), people))
@@ -155,8 +153,8 @@ def _known(visits: Ints, knows: int, most: int) -> Ints:
 
 
 def _fitting(
-    visits: Ints, points: Ints, size: int, people: int, *, same: bool
-) -> NDArray[np.bool_]:
+    visits: IntArray, points: IntArray, size: int, people: int, *, same: bool
+) -> BoolArray:
     """Whether the first so many points of each person fit that person alone, or else anybody."""
     held = np.sort(visits[1] * people + visits[0])
     cells = points[:, :size, 1]

@@ -14,18 +14,15 @@ import numpy as np
 from sfumato.attack.case import HeldTable
 from sfumato.attack.draws import shuffled
 from sfumato.attack.finding import Rate
-from sfumato.counting.frequencies import Frequencies
-from sfumato.schema.column import Role
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.schema.column import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray, IntArray
     from sfumato.attack.case import Case
 
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
 
 COUNTED = "Counted are people"
 """How it is told that rows of a person were brought together."""
@@ -61,12 +58,12 @@ def one_row_each(table: HeldTable, names: Sequence[str], column: Sequence[str]) 
     return HeldTable(table.engine, table.table, table.columns, kept)
 
 
-def persons(table: Frequencies, column: Sequence[str]) -> Ints:
+def persons(table: Frequencies, column: Sequence[str]) -> IntArray:
     """The person of each combination, numbered; without a column each of its rows is one."""
     if not column:
         return np.arange(len(table))
     codes = table.codes[table.columns.index(column[0])]
-    found: Ints = np.unique(codes, return_inverse=True)[1]
+    found: IntArray = np.unique(codes, return_inverse=True)[1]
     return found
 
 
@@ -75,18 +72,18 @@ def how_many(table: Frequencies, column: Sequence[str]) -> int:
     return int(persons(table, column).max(initial=-1)) + 1 if column else table.total
 
 
-def any_row(person: Ints, chance: Reals, rows: Reals) -> Reals:
+def any_row(person: IntArray, chance: FloatArray, rows: FloatArray) -> FloatArray:
     """The chance of each person that a guess about any of so many rows of theirs is right."""
     with np.errstate(divide="ignore"):
         missed = np.log1p(-np.clip(chance, 0.0, 1.0))
     some = rows > 0
-    found: Reals = 1 - np.exp(
+    found: FloatArray = 1 - np.exp(
         np.bincount(person[some], missed[some] * rows[some], int(person.max(initial=-1)) + 1)
     )
     return found
 
 
-def rate(table: Frequencies, column: Sequence[str], chance: Reals, rows: Reals) -> Rate:
+def rate(table: Frequencies, column: Sequence[str], chance: FloatArray, rows: FloatArray) -> Rate:
     """The share of people who are hit, of those who have rows; without a column, that of rows."""
     if not column:
         return Rate.share(float((chance * rows).sum()), float(rows.sum()))

@@ -23,20 +23,17 @@ from sfumato.attack.case import cannot_run, needed, needed_quasi, needed_sensiti
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate, of_columns
 from sfumato.attack.matching import fitting
-from sfumato.schema.column import Kind
+from sfumato.data.schema.column import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray, IntArray
     from sfumato.attack.case import Case, HeldTable
     from sfumato.attack.classes import BoxColumn, Boxes
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.schema.column import Column
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.column import Column
 
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
 
 NAME = "predict"
 _MOST_VALUES = 10
@@ -132,7 +129,7 @@ class Meanings:
             return f"whether {self.column} is above {self.middle}"
         return f"{self.column}, which has {self.count:,} values"
 
-    def codes(self, table: Frequencies) -> Ints:
+    def codes(self, table: Frequencies) -> IntArray:
         """The number of each combination's value; -1 for one that was never released."""
         place = table.columns.index(self.column)
         present, numbers = np.unique(table.codes[place], return_inverse=True)
@@ -141,7 +138,7 @@ class Meanings:
             found = [self.known.get(value, -1) for value in values]
         else:
             found = [2 if value is None else int(value > self.middle) for value in values]
-        codes: Ints = np.array(found, dtype=np.int64)[numbers]
+        codes: IntArray = np.array(found, dtype=np.int64)[numbers]
         return codes
 
 
@@ -150,10 +147,10 @@ class LookedUp:
     """A model: released rows that people fit, and naive Bayes for those who fit none."""
 
     rows: Boxes
-    values: Ints
+    values: IntArray
     width: int
-    likely: tuple[Reals, ...]
-    prior: Reals
+    likely: tuple[FloatArray, ...]
+    prior: FloatArray
 
     @classmethod
     def of(
@@ -170,7 +167,7 @@ class LookedUp:
         likely = tuple(_likelihood(column, rows.sizes, values, width) for column in rows.columns)
         return cls(rows, values, width, likely, prior)
 
-    def guess(self, people: Frequencies) -> Ints:
+    def guess(self, people: Frequencies) -> IntArray:
         """The likeliest value of each combination."""
         points = self.rows.locate(people)
         fits = np.zeros((len(people), self.width))
@@ -182,14 +179,14 @@ class LookedUp:
         # Where several values of the fitting rows are as common, naive Bayes decides.
         strength = fits.max(axis=1, keepdims=True)
         logs[fits < strength] = -np.inf
-        best: Ints = logs.argmax(axis=1)
+        best: IntArray = logs.argmax(axis=1)
         return best
 
 
-def _likelihood(column: BoxColumn, sizes: Ints, values: Ints, width: int) -> Reals:
+def _likelihood(column: BoxColumn, sizes: IntArray, values: IntArray, width: int) -> FloatArray:
     """The logarithm of how common each leaf is among released rows with each value."""
     rows = np.zeros((len(column.covers.starts), width))
     np.add.at(rows, (column.labels, values), sizes)
     spread = column.over_leaves(rows / column.covers.leaves[:, None]) + 1.0
-    found: Reals = np.log(spread / spread.sum(axis=0))
+    found: FloatArray = np.log(spread / spread.sum(axis=0))
     return found

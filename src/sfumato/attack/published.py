@@ -22,20 +22,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.attack.records import plain_values
-from sfumato.counting.axes import Grid, declared
-from sfumato.counting.grouping import keys
-from sfumato.schema.domain import Bounds
+from sfumato.data.counting.axes import Grid, declared
+from sfumato.data.counting.grouping import keys
+from sfumato.data.schema.domain import Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray, IntArray
     from sfumato.attack.records import Trait
-    from sfumato.schema.column import Column
-
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
+    from sfumato.data.schema.column import Column
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +40,7 @@ class PublishedTable:
 
     columns: tuple[Column, ...]
     cells: pa.Table
-    counts: Reals
+    counts: FloatArray
     stddev: float = 0.0
 
 
@@ -52,9 +48,9 @@ def likelihoods(
     attack: str,
     tables: Sequence[PublishedTable],
     traits: Mapping[str, Trait],
-    reference: Mapping[str, Ints],
-    people: Mapping[str, Ints],
-) -> Reals:
+    reference: Mapping[str, IntArray],
+    people: Mapping[str, IntArray],
+) -> FloatArray:
     """How much likelier published counts are with each of these people than without.
 
     Reference people and these are given by their codes of each trait.
@@ -76,9 +72,9 @@ def _cells(
     attack: str,
     table: PublishedTable,
     traits: Mapping[str, Trait],
-    reference: Mapping[str, Ints],
-    people: Mapping[str, Ints],
-) -> tuple[Ints, Ints, Ints]:
+    reference: Mapping[str, IntArray],
+    people: Mapping[str, IntArray],
+) -> tuple[IntArray, IntArray, IntArray]:
     """The cells of a table, and those that reference people and these are in, numbered."""
     columns, sizes = [], []
     for column in table.columns:
@@ -95,7 +91,7 @@ def _cells(
     return released, others, mine
 
 
-def _codes(column: Column, trait: Trait, values: pa.Array) -> tuple[Ints, Ints]:
+def _codes(column: Column, trait: Trait, values: pa.Array) -> tuple[IntArray, IntArray]:
     """A column's codes of published values, and those of each code of a trait."""
     known = trait.values if trait.numbers is None else pa.array(trait.numbers, from_pandas=True)
     if isinstance(column.public_domain, Bounds):
@@ -110,7 +106,7 @@ def _codes(column: Column, trait: Trait, values: pa.Array) -> tuple[Ints, Ints]:
     return found.to_numpy().astype(np.int64), np.arange(len(known))
 
 
-def _points(axis: Grid, numbers: Reals) -> Ints:
+def _points(axis: Grid, numbers: FloatArray) -> IntArray:
     """The points of a declared grid where numbers are counted; missing ones are behind all."""
     low, step = axis.bounds.low, axis.bounds.grid_step
     assert step is not None

@@ -23,19 +23,17 @@ from sfumato.attack.case import cannot_run
 from sfumato.attack.draws import mixed, shuffled
 from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.games import TABLE, bound, needed_door
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds
-from sfumato.schema.schema import Schema
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from fractions import Fraction
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, FloatArray
     from sfumato.attack.case import Case, HeldTable
 
-    Bools = NDArray[np.bool_]
 
 NAME = "reconstruct"
 _IN_BLOCK = 20
@@ -77,7 +75,7 @@ def run(case: Case) -> Finding:
     )
 
 
-def _secrets(case: Case, table: HeldTable) -> tuple[Column, Bools]:
+def _secrets(case: Case, table: HeldTable) -> tuple[Column, BoolArray]:
     """People of the table, half of them with the secret, in blocks."""
     asked = case.options.sensitive
     columns = [
@@ -102,7 +100,7 @@ def _secrets(case: Case, table: HeldTable) -> tuple[Column, Bools]:
     return columns[0], secret[shuffled(2 * each, 5)]
 
 
-def _table(secret: Bools, inside: Bools) -> tuple[pa.Table, Schema]:
+def _table(secret: BoolArray, inside: BoolArray) -> tuple[pa.Table, Schema]:
     """People with their block, their secret and the groups that they are in."""
     blocks = len(secret) // _IN_BLOCK
     names = [_group(number) for number in range(_GROUPS)]
@@ -115,9 +113,7 @@ def _table(secret: Bools, inside: Bools) -> tuple[pa.Table, Schema]:
     return rows, Schema(TABLE, (block, *flags))
 
 
-def _asked(
-    ask: Callable[[str, Fraction], pa.Table], price: Fraction, blocks: int
-) -> NDArray[np.float64]:
+def _asked(ask: Callable[[str, Fraction], pa.Table], price: Fraction, blocks: int) -> FloatArray:
     """How many of every group have the secret: a line for each group, a column for each block."""
     found = []
     for start in range(0, _GROUPS, _AT_ONCE):

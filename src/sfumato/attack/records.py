@@ -22,24 +22,20 @@ import pyarrow.compute as pc
 from sfumato.attack.case import cannot_run
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.draws import subset
-from sfumato.counting.grouping import keys, ragged
+from sfumato.data.counting.grouping import keys, ragged
+from sfumato.data.schema.column import Kind, Role
+from sfumato.data.schema.names import quoted
 from sfumato.errors import CallerError
-from sfumato.schema.column import Kind, Role
-from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray, IntArray
     from sfumato.attack.case import HeldTable
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.column import Column
     from sfumato.errors import ParameterError
-    from sfumato.schema.column import Column
 
-    Bools = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
 
 _ORDERED = (Kind.INTEGER, Kind.REAL, Kind.DATE)
 _BLOCK = 1 << 21
@@ -55,7 +51,7 @@ class Trait:
     name: str
     values: pa.Array
     """The value of each code, in order where they have one; a missing one is the last."""
-    numbers: Reals | None
+    numbers: FloatArray | None
     """The same as numbers, where they are numbers or days."""
 
     @property
@@ -69,7 +65,7 @@ class Trait:
         return self.size - 1 if self.values.null_count else self.size
 
     @cached_property
-    def scaled(self) -> Reals | None:
+    def scaled(self) -> FloatArray | None:
         """Numbers as shares of their range; a missing one is two ranges away from all others."""
         if self.numbers is None:
             return None
@@ -84,9 +80,9 @@ class Trait:
 class CodedRows:
     """Different rows of a table by their codes, and how often each of them occurs."""
 
-    codes: Ints
+    codes: IntArray
     """One line for each trait, one column for each row."""
-    counts: Ints
+    counts: IntArray
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -96,7 +92,7 @@ class CodedRows:
         """How many rows the table has."""
         return int(self.counts.sum())
 
-    def drawn(self, most: int, number: int) -> Ints:
+    def drawn(self, most: int, number: int) -> IntArray:
         """The places of some rows, each row being as likely as any other."""
         owners = np.repeat(np.arange(len(self)), self.counts)
         return owners[subset(len(owners), most, number)]
@@ -149,7 +145,9 @@ def _labels(attack: str, column: Column) -> ParameterError:
     )
 
 
-def _shared(attack: str, column: Column, tables: Sequence[pa.Array]) -> tuple[Trait, list[Ints]]:
+def _shared(
+    attack: str, column: Column, tables: Sequence[pa.Array]
+) -> tuple[Trait, list[IntArray]]:
     """The values of several tables, numbered together."""
     plain = [plain_values(attack, column, values) for values in tables]
     every = pa.concat_arrays(plain)
@@ -188,9 +186,9 @@ def plain_values(attack: str, column: Column, values: pa.Array) -> pa.Array:
 class Nearest:
     """Who is nearest to whom: pairs of a person and one of a crowd, by person, and how far."""
 
-    people: Ints
-    crowd: Ints
-    least: Reals
+    people: IntArray
+    crowd: IntArray
+    least: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,8 +196,8 @@ class Crowd:
     """Rows by some traits alone: those that are alike in them are one."""
 
     traits: tuple[Trait, ...]
-    codes: Ints
-    owners: Ints
+    codes: IntArray
+    owners: IntArray
     """For each row its place among those that differ."""
 
     @classmethod
@@ -214,7 +212,7 @@ class Crowd:
     def __len__(self) -> int:
         return len(self.codes[0])
 
-    def nearest(self, people: Ints) -> Nearest:
+    def nearest(self, people: IntArray) -> Nearest:
         """The nearest of the crowd to each of some people, given by their codes.
 
         Whoever differs in more than so many columns that are no numbers is further away than that:
@@ -222,7 +220,7 @@ class Crowd:
         but one, each found by a join; all pairs are looked at only for people who are left.
         """
         left, least = np.arange(people.shape[1]), np.full(people.shape[1], np.inf)
-        parts: list[tuple[Ints, Ints]] = []
+        parts: list[tuple[IntArray, IntArray]] = []
         plain = [place for place, one in enumerate(self.traits) if one.numbers is None]
         alike = [[plain], [[one for one in plain if one != place] for place in plain]]
         for level, joins in enumerate(alike, start=1):
@@ -249,7 +247,7 @@ class Crowd:
         pairs = np.unique(mine * len(self) + theirs)
         return Nearest(*np.divmod(pairs, max(len(self), 1)), least)
 
-    def rows(self, near: Nearest) -> Iterator[tuple[Ints, Ints]]:
+    def rows(self, near: Nearest) -> Iterator[tuple[IntArray, IntArray]]:
         """Pairs of a person and a row that is as near as any, portion by portion."""
         many = np.bincount(self.owners, minlength=len(self))
         order, starts = np.argsort(self.owners, kind="stable"), np.cumsum(many) - many
@@ -264,21 +262,23 @@ class Crowd:
             yield np.repeat(near.people[part], each[part]), order[places]
             start = end
 
-    def distances(self, people: Ints) -> Reals:
+    def distances(self, people: IntArray) -> FloatArray:
         """The distance of each of some people from each of the crowd."""
         apart = np.zeros((people.shape[1], len(self)))
         for trait, mine, theirs in zip(self.traits, people, self.codes, strict=True):
             apart += _column_apart(trait, mine[:, None], theirs)
         return apart
 
-    def _apart(self, people: Ints, crowd: Ints) -> Reals:
+    def _apart(self, people: IntArray, crowd: IntArray) -> FloatArray:
         """The distance of each person from one of the crowd."""
         apart = np.zeros(len(crowd))
         for trait, mine, theirs in zip(self.traits, people, self.codes, strict=True):
             apart += _column_apart(trait, mine, theirs[crowd])
         return apart
 
-    def _agreeing(self, people: Ints, joins: Sequence[Sequence[int]]) -> tuple[Ints, Ints] | None:
+    def _agreeing(
+        self, people: IntArray, joins: Sequence[Sequence[int]]
+    ) -> tuple[IntArray, IntArray] | None:
         """Pairs that agree in some columns, by one set of columns or another; None of too many."""
         parts, most = [], people.shape[1] * len(self) // 4
         for places in joins:
@@ -300,7 +300,7 @@ class Crowd:
         return np.concatenate([one for one, _ in parts]), np.concatenate([two for _, two in parts])
 
 
-def _column_apart(trait: Trait, mine: Ints, theirs: Ints) -> Any:
+def _column_apart(trait: Trait, mine: IntArray, theirs: IntArray) -> Any:
     scaled = trait.scaled
     if scaled is None:
         return mine != theirs

@@ -12,16 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.attack.case import cannot_run
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.forms import Edges
-from sfumato.schema.names import quoted, suggestion
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.data.schema.row_forms import Edges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray
     from sfumato.attack.case import Case
 
 PERSON = "person"
@@ -68,7 +66,7 @@ def texts(names: Sequence[str]) -> list[Column]:
     return [Column(name, Kind.TEXT) for name in names]
 
 
-def minutes(attack: str, name: str, values: pa.Array) -> NDArray[np.float64]:
+def minutes(attack: str, name: str, values: pa.Array) -> FloatArray:
     """Times in minutes since 1970: dates, moments as ISO 8601 writes them, or seconds."""
     try:
         if (
@@ -85,7 +83,7 @@ def minutes(attack: str, name: str, values: pa.Array) -> NDArray[np.float64]:
             f"column {quoted(name)} is no time. Write moments like 2013-07-01T09:30:00, dates, or "
             "seconds.",
         ) from None
-    found: NDArray[np.float64] = seconds.to_numpy(zero_copy_only=False) / 60
+    found: FloatArray = seconds.to_numpy(zero_copy_only=False) / 60
     return found
 
 

@@ -27,16 +27,13 @@ from sfumato.attack.draws import below, mixed, subset
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.records import records
 from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, texts
-from sfumato.counting.grouping import ragged
+from sfumato.data.counting.grouping import ragged
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.attack.case import Case
     from sfumato.attack.records import CodedRows, Trait
 
-    Ints = NDArray[np.int64]
-    Reals = NDArray[np.float64]
 
 NAME = "scoreboard"
 _KNOWS = 8
@@ -84,10 +81,10 @@ def run(case: Case) -> Finding:
 class Ratings:
     """Who rated what, how and when; ratings and days that are not known are all alike."""
 
-    people: Ints
-    items: Ints
-    ratings: Reals
-    days: Reals
+    people: IntArray
+    items: IntArray
+    ratings: FloatArray
+    days: FloatArray
 
     @classmethod
     def of(
@@ -123,9 +120,9 @@ class Ratings:
         )
 
 
-def _numbers(trait: Trait) -> Reals:
+def _numbers(trait: Trait) -> FloatArray:
     try:
-        numbers: Reals = trait.values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        numbers: FloatArray = trait.values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         raise cannot_run(NAME, f"the ratings in {trait.name!r} are no numbers.") from None
     return numbers
@@ -133,7 +130,7 @@ def _numbers(trait: Trait) -> Reals:
 
 def _claims(
     released: Ratings, known: Ratings, knows: int, people: int
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+) -> tuple[BoolArray, BoolArray]:
     """For each victim whether somebody is claimed, and whether the best is the victim."""
     order = np.argsort(released.items, kind="stable")
     items = released.items[order]
@@ -168,7 +165,7 @@ def _claims(
     return claimed, right
 
 
-def _best(board: Reals) -> tuple[Ints, Reals, Reals]:
+def _best(board: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Who is best in each line, with what score, and the score of the second."""
     lines, place = np.arange(len(board)), board.argmax(axis=1)
     best = board[lines, place]

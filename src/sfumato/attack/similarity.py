@@ -19,16 +19,15 @@ import numpy as np
 from sfumato.anonymize.taxonomy import grow
 from sfumato.attack.beliefs import believed
 from sfumato.attack.case import cannot_run, needed_sensitive
-from sfumato.schema.column import Kind
+from sfumato.data.schema.column import Kind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, FloatArray
     from sfumato.attack.beliefs import Hit
     from sfumato.attack.case import Case
     from sfumato.attack.classes import ClassValues
     from sfumato.attack.finding import Finding
-    from sfumato.schema.column import Column
+    from sfumato.data.schema.column import Column
 
 NAME = "similarity"
 _ORDERED = (Kind.INTEGER, Kind.REAL, Kind.DATE)
@@ -60,7 +59,7 @@ def run(case: Case) -> Finding:
 
 def alike(column: Column, values: ClassValues, near: float) -> Hit:
     """Which cells lie in classes that share a label or a narrow range."""
-    marks: list[tuple[NDArray[np.float64], float]] = []
+    marks: list[tuple[FloatArray, float]] = []
     """Numbers of values, several side by side, and how far apart they may lie in a class."""
     if column.hierarchy is not None:
         taxonomy = grow(column, values.names)
@@ -72,7 +71,7 @@ def alike(column: Column, values: ClassValues, near: float) -> Hit:
     return lambda found: _within(found, marks)
 
 
-def _places(values: ClassValues) -> NDArray[np.float64]:
+def _places(values: ClassValues) -> FloatArray:
     """Where values lie in the range, and in the middle of their people's places in order."""
     days = [one.toordinal() if hasattr(one, "toordinal") else one for one in values.names]
     line = np.array([np.nan if one is None else float(one) for one in days])
@@ -86,9 +85,7 @@ def _places(values: ClassValues) -> NDArray[np.float64]:
     return places
 
 
-def _within(
-    values: ClassValues, marks: list[tuple[NDArray[np.float64], float]]
-) -> NDArray[np.bool_]:
+def _within(values: ClassValues, marks: list[tuple[FloatArray, float]]) -> BoolArray:
     classes = len(values.sizes)
     hit = np.zeros(classes, dtype=bool)
     for mark, width in marks:
@@ -98,5 +95,5 @@ def _within(
         np.minimum.at(low, values.owners, mine)
         np.maximum.at(high, values.owners, mine)
         hit |= (high - low <= width).all(axis=1)  # a missing number is near nothing
-    found: NDArray[np.bool_] = hit[values.owners]
+    found: BoolArray = hit[values.owners]
     return found

@@ -24,18 +24,16 @@ from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.draws import below, mixed, subset
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.records import records
-from sfumato.counting.grouping import keys
-from sfumato.schema.column import Role
+from sfumato.data.counting.grouping import keys
+from sfumato.data.schema.column import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import BoolArray, IntArray
     from sfumato.attack.case import Case
     from sfumato.attack.records import CodedRows, Trait
 
-    Ints = NDArray[np.int64]
 
 NAME = "singling-out"
 _EQUAL, _OTHER, _UP_TO, _FROM = range(4)
@@ -96,14 +94,14 @@ def run(case: Case) -> Finding:
 class Descriptions:
     """Conditions that hold together: the trait, the comparison and the code of each."""
 
-    traits: Ints
-    comparisons: Ints
-    codes: Ints
+    traits: IntArray
+    comparisons: IntArray
+    codes: IntArray
 
     def __len__(self) -> int:
         return len(self.codes)
 
-    def some(self, places: NDArray[np.bool_] | Ints | slice) -> Descriptions:
+    def some(self, places: BoolArray | IntArray | slice) -> Descriptions:
         """Some of them."""
         return Descriptions(self.traits[places], self.comparisons[places], self.codes[places])
 
@@ -120,7 +118,7 @@ def joined(parts: Sequence[Descriptions]) -> Descriptions:
     return Descriptions(*every).some(np.sort(first))
 
 
-def fits(traits: Sequence[Trait], people: Ints, asked: Descriptions) -> Ints:
+def fits(traits: Sequence[Trait], people: IntArray, asked: Descriptions) -> IntArray:
     """How many people each description fits: sets of people as bits, which are intersected."""
     found = np.zeros(len(asked), dtype=np.int64)
     bytes_each = max(people.shape[1] // 8, 1) * asked.codes.shape[1]
@@ -131,7 +129,7 @@ def fits(traits: Sequence[Trait], people: Ints, asked: Descriptions) -> Ints:
     return found
 
 
-def _fits(traits: Sequence[Trait], people: Ints, asked: Descriptions) -> Ints:
+def _fits(traits: Sequence[Trait], people: IntArray, asked: Descriptions) -> IntArray:
     wide = max(trait.size for trait in traits) + 2  # a number beside the ends is a code too
     key = (asked.traits * 4 + asked.comparisons) * wide + asked.codes + 1
     known, places = np.unique(key, return_inverse=True)
@@ -142,15 +140,15 @@ def _fits(traits: Sequence[Trait], people: Ints, asked: Descriptions) -> Ints:
     both = bits[places[:, 0]]
     for place in range(1, places.shape[1]):
         both &= bits[places[:, place]]
-    counts: Ints = np.bitwise_count(both).sum(axis=1, dtype=np.int64)
+    counts: IntArray = np.bitwise_count(both).sum(axis=1, dtype=np.int64)
     return counts
 
 
 def _holds(
-    traits: Sequence[Trait], people: Ints, trait: int, comparison: int, code: int
-) -> NDArray[np.bool_]:
+    traits: Sequence[Trait], people: IntArray, trait: int, comparison: int, code: int
+) -> BoolArray:
     mine, missing = people[trait], traits[trait].missing
-    holds: NDArray[np.bool_]
+    holds: BoolArray
     if comparison == _EQUAL:
         holds = mine == code
     elif comparison == _OTHER:
@@ -214,13 +212,13 @@ def _at_random(traits: Sequence[Trait], together: int, asked: int) -> Descriptio
     return Descriptions(chosen, comparisons, codes)
 
 
-def _columns(columns: int, together: int, size: int, number: int) -> Ints:
+def _columns(columns: int, together: int, size: int, number: int) -> IntArray:
     """So many sets of columns at random, each in the order of the table."""
     words = mixed(size * columns, number + 1_000_000).reshape(size, columns)
     return np.sort(np.argsort(words, axis=1)[:, :together], axis=1)
 
 
-def _middle(trait: Trait, codes: Ints) -> float:
+def _middle(trait: Trait, codes: IntArray) -> float:
     """The code at or below which half of the released rows are."""
     known = codes[codes != trait.missing]
     if trait.numbers is None or not len(known):
@@ -229,5 +227,5 @@ def _middle(trait: Trait, codes: Ints) -> float:
     return float(np.searchsorted(trait.numbers[: trait.missing], middle, side="right")) - 1
 
 
-def _pairs(traits: Sequence[Trait], rows: CodedRows) -> list[tuple[Trait, Ints]]:
+def _pairs(traits: Sequence[Trait], rows: CodedRows) -> list[tuple[Trait, IntArray]]:
     return list(zip(traits, rows.codes, strict=True))

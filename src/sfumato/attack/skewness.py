@@ -19,13 +19,12 @@ import numpy as np
 from sfumato.attack.beliefs import believed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray
     from sfumato.attack.beliefs import Hit
     from sfumato.attack.case import Case
     from sfumato.attack.classes import ClassValues
     from sfumato.attack.finding import Finding
-    from sfumato.schema.column import Column
+    from sfumato.data.schema.column import Column
 
 
 def run(case: Case) -> Finding:
@@ -47,7 +46,7 @@ def run(case: Case) -> Finding:
     )
 
 
-def public_shares(case: Case, column: Column, values: ClassValues) -> NDArray[np.float64]:
+def public_shares(case: Case, column: Column, values: ClassValues) -> FloatArray:
     """How common each value is among all people."""
     totals = values.totals.astype(np.float64)
     if case.known is not None and column.name in case.known.names:
@@ -56,12 +55,12 @@ def public_shares(case: Case, column: Column, values: ClassValues) -> NDArray[np
         counts = dict(zip(listed, table.counts.tolist(), strict=True))
         totals = np.array([counts.get(name, 0) for name in values.names], dtype=np.float64)
         totals = np.maximum(totals, 1)  # nobody thinks that impossible which occurs
-    shares: NDArray[np.float64] = totals / totals.sum()
+    shares: FloatArray = totals / totals.sum()
     return shares
 
 
-def gains(values: ClassValues, common: NDArray[np.float64]) -> NDArray[np.float64]:
+def gains(values: ClassValues, common: FloatArray) -> FloatArray:
     """By which factor the belief in each value of each class grows."""
     inside = values.counts / values.sizes[values.owners]
-    found: NDArray[np.float64] = inside / common[values.values]
+    found: FloatArray = inside / common[values.values]
     return found

@@ -24,12 +24,11 @@ from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.estimators import ClassSizes, dankar, deviation, paired, pitman, snb, zayatz
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.lists import alike_in, crowds
+from sfumato.attack.named_list import alike_in, crowds
 from sfumato.attack.persons import counted_people, how_many, person_in, persons, rate
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray, IntArray
     from sfumato.attack.case import Case
 
 NAME = "uniqueness"
@@ -120,6 +119,6 @@ def _estimates(sample: ClassSizes) -> list[str]:
     return found
 
 
-def _linked(sizes: NDArray[np.int64], crowd: NDArray[np.float64]) -> str:
+def _linked(sizes: IntArray, crowd: FloatArray) -> str:
     highest, mean = float(1 / crowd.min()), float((sizes / crowd).sum() / sizes.sum())
     return f"A journalist is right in up to {percent(highest)}, a marketer in {percent(mean)}."

@@ -10,7 +10,7 @@ import typer
 from sfumato.cli.options import Json, SchemaFile, VaultFolder, argument, form
 from sfumato.cli.walkthrough import budget, completed, on_terminal
 from sfumato.errors import ParameterError
-from sfumato.texts import dumps
+from sfumato.text import dumps
 from sfumato.vault.family import Field
 
 Name = Annotated[str, argument("NAME", "Its name in questions.")]

@@ -24,15 +24,15 @@ from sfumato.cli.process import EndedEarly
 from sfumato.cli.progress import progress, values_named
 from sfumato.cli.release_gate import NoAttacks, PublishFindings, Require, kept_in_words, table_gate
 from sfumato.errors import ParameterError
-from sfumato.texts import dumps
+from sfumato.text import dumps
 from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
-    from sfumato.release.places import Output
+    from sfumato.anonymize.problem_setup import CriteriaRequest
+    from sfumato.anonymize.result import Anonymized
+    from sfumato.release.open_table import Table
+    from sfumato.release.paths import Output
     from sfumato.release.release import Release
-    from sfumato.steward.anonymized import Anonymized
-    from sfumato.steward.problem import CriteriaRequest
-    from sfumato.steward.table import Table
 
 Out = Annotated[
     str,
@@ -190,9 +190,9 @@ def anonymize(
         said |= {"m": known, "by": by, "overwrite": overwrite, "as_json": as_json}
         release_items(table, schema, out, said, (report, public_report, require, explore, further))
         return
-    from sfumato.release.places import Output
-    from sfumato.steward.explore import explore as explored
-    from sfumato.steward.problem import CriteriaRequest
+    from sfumato.anonymize.candidates import explore as explored
+    from sfumato.anonymize.problem_setup import CriteriaRequest
+    from sfumato.release.paths import Output
 
     gate = table_gate(require, no_attacks=no_attacks, publish=publish_findings)
     output, pages = Output.said(out), {"report": report, "public_report": public_report}
@@ -268,8 +268,8 @@ def _check_places(
     kept: tuple[Path, ...] | None,
 ) -> None:
     """Refuse what cannot be written; where nothing is kept, candidates go into a folder."""
+    from sfumato.anonymize.candidates import check_folder
     from sfumato.release.writer import check_outputs
-    from sfumato.steward.explore import check_folder
 
     if kept is not None:
         check_outputs(output, *pages.values(), several=several, overwrite=overwrite, kept=kept)
@@ -284,7 +284,7 @@ def _check_places(
 
 
 def _in_use(table: str, schema: Path, population: str | None) -> tuple[Path, ...]:
-    from sfumato.release.in_use import source_files
+    from sfumato.release.files_in_use import source_files
 
     return (*source_files(table), schema, *(() if population is None else source_files(population)))
 
@@ -293,7 +293,7 @@ def _read(
     stack: ExitStack, table: str, schema: Path, population: str | None
 ) -> tuple[Table, Table | None]:
     """Open the table, and the population where there is one; the stack closes them."""
-    from sfumato.steward.table import read, read_population
+    from sfumato.release.open_table import read, read_population
 
     with progress("Reading the table"):
         people = stack.enter_context(closing(read(table, schema)))
@@ -310,8 +310,8 @@ def _decide(
     options: dict[str, Any],
 ) -> Anonymized:
     """Search, with a bar that shows how far it is."""
-    from sfumato.steward.anonymize import anonymize as decide
-    from sfumato.steward.wishes import criteria_of
+    from sfumato.anonymize.options import criteria_of
+    from sfumato.anonymize.pipeline import anonymize as decide
 
     people, population = tables
     criteria, rearranged = criteria_of(people.schema, asked, columns, algorithm)
@@ -345,7 +345,8 @@ def _show(
     from rich.console import Console
     from rich.table import Table as Grid
 
-    from sfumato.report.terminal import attack_table, printable
+    from sfumato.cli.tables import attack_table
+    from sfumato.report.terminal import printable
 
     found, guarantee = decided.figures, release.guarantee
     console = Console(highlight=False)

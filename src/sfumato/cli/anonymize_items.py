@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli.progress import progress
-from sfumato.texts import dumps
+from sfumato.text import dumps
 from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ def release_items(
     beside: Sequence[object],
 ) -> None:
     """Release the baskets of a table of items, and say how."""
-    from sfumato.release.in_use import source_files
-    from sfumato.release.places import Output
+    from sfumato.anonymize.itemsets import anonymize_items
+    from sfumato.release.files_in_use import source_files
+    from sfumato.release.open_table import read
+    from sfumato.release.paths import Output
     from sfumato.release.writer import check_outputs
-    from sfumato.steward.item_sets import anonymize_items
-    from sfumato.steward.table import read
 
     taken = {name: said.pop(name) for name in ("k", "m", "suppress", "by")}
     algorithm, overwrite, as_json = map(said.pop, ("algorithm", "overwrite", "as_json"))

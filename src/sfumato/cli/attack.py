@@ -18,7 +18,7 @@ from sfumato.cli.options import (
     write_owners_page,
 )
 from sfumato.cli.progress import progress, values_named
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,9 +101,9 @@ def attack(
         sfumato attack all safe.csv --original people.csv --schema people.toml --report found.html
         sfumato attack differencing people.csv --schema people.toml --epsilon 1
     """
-    from sfumato.report.looked_at import attack_page
-    from sfumato.steward.attack import attack as attacked
-    from sfumato.steward.attack_options import attack_options
+    from sfumato.attack.inspection_pages import attack_page
+    from sfumato.attack.options import attack_options
+    from sfumato.attack.runner import attack as attacked
 
     supposed: dict[str, Any] = {"sensitive": sensitive, "sure": sure, "exclude": exclude, "l": l}
     supposed |= {"gain": gain, "near": near, "guesses": guesses, "columns": column}

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Json, argument
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 
 def collect(
@@ -26,7 +26,7 @@ def collect(
         sfumato collect mood.toml monday.jsonl
         sfumato collect mood.toml monday.jsonl tuesday.jsonl --json
     """
-    from sfumato.local.collection import Collection
+    from sfumato.methods.local.collection import Collection
 
     with closing(Collection(file)) as collection:
         files = [(path, collection.collect_file(path)) for path in reports]

@@ -9,10 +9,10 @@ import typer
 
 from sfumato.cli.options import OUTPUT, DeclaredSchema, Json, Overwrite, argument, option
 from sfumato.cli.progress import progress, values_named
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
-    from sfumato.comparison.result import Comparison
+    from sfumato.attack.comparison.result import Comparison
 
 
 def compare(
@@ -43,9 +43,9 @@ def compare(
         sfumato compare safe.csv synthetic.csv --original people.csv --schema people.toml \\
             --known voters.csv --report compare.html
     """
-    from sfumato.files import check_target
-    from sfumato.release.in_use import source_files
-    from sfumato.steward.compare import compare_releases
+    from sfumato.attack.comparison.runner import compare_releases
+    from sfumato.filesystem import check_target
+    from sfumato.release.files_in_use import source_files
 
     if report is not None:
         named = [one for one in (*releases, original, known, control) if one is not None]
@@ -66,7 +66,7 @@ def compare(
 
 def show(found: Comparison, report: Path | None) -> None:
     """Print a line for each candidate, and what of them is worth choosing."""
-    from sfumato.report.comparison import said
+    from sfumato.attack.comparison.page import said
     from sfumato.report.terminal import tell_owner
 
     tell_owner(said(found), report)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli.options import OUTPUT, Json, Overwrite, VaultFolder, decided_by, option
-from sfumato.schema.names import count
-from sfumato.texts import dumps
+from sfumato.data.schema.names import count
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from typing import Any

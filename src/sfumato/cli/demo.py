@@ -10,7 +10,7 @@ import typer
 from sfumato.cli.options import Json, option
 from sfumato.cli.progress import progress
 from sfumato.cli.serve import serving
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 
 def demo(
@@ -59,7 +59,7 @@ def demo(
 def _serve(out: Path, port: int, *, as_json: bool) -> None:
     """Serve the town's vault until told to end."""
     gate = serving()
-    from sfumato.demo.guided import ACCOUNTS, VAULT, check_free, password, sample_vault
+    from sfumato.demo.guided_tour import ACCOUNTS, VAULT, check_free, password, sample_vault
     from sfumato.demo.page import run
 
     check_free(out)

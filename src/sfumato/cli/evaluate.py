@@ -17,7 +17,7 @@ from sfumato.cli.options import (
     option,
 )
 from sfumato.cli.progress import progress
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 
 def evaluate(
@@ -41,9 +41,9 @@ def evaluate(
         sfumato evaluate synthetic.csv --original people.csv --schema people.toml \\
             --target disease --report evaluation.html
     """
-    from sfumato.report.evaluation import said
+    from sfumato.attack.evaluation.page import said
+    from sfumato.attack.evaluation.runner import compare_tables
     from sfumato.report.terminal import tell_owner
-    from sfumato.steward.evaluate import compare_tables
 
     check_page(report, synthetic, original, schema, overwrite=overwrite)
     with progress("Comparing the tables", unit="sets of columns") as told:

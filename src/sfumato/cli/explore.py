@@ -12,15 +12,15 @@ from sfumato.cli.compare import show
 from sfumato.cli.process import paid
 from sfumato.cli.progress import progress
 from sfumato.errors import ParameterError
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from sfumato.comparison.result import Comparison
-    from sfumato.steward.explore import Ladder
-    from sfumato.steward.table import Table
+    from sfumato.anonymize.candidates import Ladder
+    from sfumato.attack.comparison.result import Comparison
+    from sfumato.release.open_table import Table
     from sfumato.vault.family import Family
     from sfumato.vault.private import Private
 
@@ -46,9 +46,9 @@ def write_candidates(
     table: Table, found: Ladder, folder: Path, *, overwrite: bool, as_json: bool
 ) -> None:
     """Write what was decided, compare it, and tell."""
-    from sfumato.steward.actions import source_of
-    from sfumato.steward.compare import compare_releases
-    from sfumato.steward.explore import write_ladder
+    from sfumato.anonymize.candidates import write_ladder
+    from sfumato.attack.comparison.runner import compare_releases
+    from sfumato.release.table_actions import source_of
 
     ending = ".parquet" if str(table.source).endswith(".parquet") else ".csv"
     with progress("Writing the candidates"):
@@ -73,9 +73,9 @@ def synthesize_candidates(
     as_json: bool,
 ) -> None:
     """Say what all candidates cost, have it confirmed, pay for them, write and compare them."""
-    from sfumato.files import check_target
-    from sfumato.steward.explore import PAGE, check_folder, made_folder
-    from sfumato.vault.exploring import compare_twins, cost_of_all, rungs
+    from sfumato.anonymize.candidates import PAGE, check_folder, made_folder
+    from sfumato.filesystem import check_target
+    from sfumato.vault.candidates import compare_twins, cost_of_all, rungs
 
     found = rungs(private, family, asked)
     cost = cost_of_all(private, found)
@@ -120,7 +120,7 @@ def _confirm(said: str, *, yes: bool) -> None:
 def _tell(
     compared: Comparison, folder: Path, remarks: Sequence[str], *, overwrite: bool, as_json: bool
 ) -> None:
-    from sfumato.steward.explore import PAGE
+    from sfumato.anonymize.candidates import PAGE
 
     page = folder / PAGE
     compared.save_report(page, overwrite=overwrite)

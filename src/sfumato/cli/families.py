@@ -34,9 +34,9 @@ from sfumato.cli.release_gate import (
     kept_in_words,
     paid_gate,
 )
+from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError
-from sfumato.schema.names import quoted
-from sfumato.texts import dumps
+from sfumato.text import dumps
 from sfumato.vault.family import PRINCIPAL, PURPOSE, REQUEST_ID
 
 if TYPE_CHECKING:
@@ -229,8 +229,9 @@ def _show(answer: Answer, written: list[Path], kept: list[Path | None]) -> None:
     """Print an answer, or of what was written how far off it is; then what it cost and where."""
     from rich.console import Console
 
-    from sfumato.report.answers import shown
-    from sfumato.report.terminal import answer_table, attack_table, printable, told
+    from sfumato.cli.tables import answer_table, attack_table
+    from sfumato.methods.query.page import shown
+    from sfumato.report.terminal import printable, told
 
     console, stated = Console(highlight=False, emoji=False), printable(answer.guarantee.statement)
     if written:

@@ -22,7 +22,7 @@ from sfumato.cli.options import (
     option,
     topic,
 )
-from sfumato.texts import dumps
+from sfumato.text import dumps
 from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def _listed(feeds: Feeds, *, as_json: bool) -> None:
 
 def _troubles(feeds: Feeds) -> list[str]:
     """A line for each feed that does not go on, and why."""
-    from sfumato.vault.feeds.steps import lost_state
+    from sfumato.vault.feeds.step_store import lost_state
 
     lost, found = lost_state(), []
     for one in feeds.list():
@@ -243,7 +243,7 @@ def _troubles(feeds: Feeds) -> list[str]:
 def _read(feeds: Feeds, name: str, out: Path | None, *, overwrite: bool, as_json: bool) -> None:
     feed, items = feeds.get(name), feeds.read(name)
     if out is not None:
-        from sfumato.files import check_target, whole
+        from sfumato.filesystem import check_target, whole
         from sfumato.vault.feeds.formats import written
 
         check_target(out, overwrite=overwrite)

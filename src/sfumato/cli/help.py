@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from sfumato.cli.plain import taken_as_written
+from sfumato.cli.argument_text import taken_as_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

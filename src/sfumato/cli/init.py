@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Json, argument, option
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 
 def init(

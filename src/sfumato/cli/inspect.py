@@ -20,10 +20,10 @@ from sfumato.cli.options import (
     write_owners_page,
 )
 from sfumato.cli.progress import progress
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
-    from sfumato.inspection import Inspection
+    from sfumato.data.inspection import Inspection
 
 _RELEASED = (
     "sfumato: This is a release of Sfumato: what is seen here is its labels, not the people. Use "
@@ -56,9 +56,9 @@ def inspect(
         sfumato inspect people.csv
         sfumato inspect people.csv --write guessed.toml --report risk.html
     """
-    from sfumato.files import check_target
-    from sfumato.report.looked_at import inspection_page
-    from sfumato.steward.table import file_words, read, save_schema
+    from sfumato.attack.inspection_pages import inspection_page
+    from sfumato.filesystem import check_target
+    from sfumato.release.open_table import file_words, read, save_schema
 
     for page in (write, report):
         check_page(page, table, schema, population, overwrite=overwrite)
@@ -85,7 +85,7 @@ def inspect(
         facts = _as_json(found) | {"file": people.layout.facts()}
         typer.echo(dumps(facts, ensure_ascii=False))
     else:
-        from sfumato.report.terminal import print_inspection
+        from sfumato.data.inspection.terminal import print_inspection
 
         print_inspection(found, written=write)
 

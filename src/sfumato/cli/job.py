@@ -12,7 +12,7 @@ import typer
 
 from sfumato.cli.completion import one_of
 from sfumato.cli.options import Json, VaultFolder, option
-from sfumato.texts import dumps, minute
+from sfumato.text import dumps, minute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -156,7 +156,7 @@ def _told(job: Job, *, as_json: bool) -> None:
     if as_json:
         typer.echo(dumps(told))
         return
-    from sfumato.release.in_use import RELEASES
+    from sfumato.release.files_in_use import RELEASES
     from sfumato.report.terminal import printable
     from sfumato.vault.jobs.job import COMPARE
 

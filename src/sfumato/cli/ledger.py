@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli.options import Json, VaultFolder, option
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from typing import Any

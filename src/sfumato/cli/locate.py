@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Json, Overwrite, argument, option
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 
 def locate(
@@ -30,10 +30,10 @@ def locate(
         sfumato locate places.csv --at lon,lat --box -8.7,41.1,-8.5,41.3 \\
             --epsilon-per-metre 0.01 -o moved.csv
     """
-    from sfumato.release.in_use import source_files
-    from sfumato.release.places import Output
+    from sfumato.methods.trajectory.locate import located
+    from sfumato.release.files_in_use import source_files
+    from sfumato.release.paths import Output
     from sfumato.release.writer import check_outputs
-    from sfumato.steward.locate import located
 
     check_outputs(Output.said(out), several=False, overwrite=overwrite, kept=source_files(file))
     release, outside = located(file, at.split(","), box.split(","), epsilon=epsilon, unit=unit)  # type: ignore[arg-type]

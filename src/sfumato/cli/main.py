@@ -28,8 +28,8 @@ from sfumato.cli.process import (
     stdout_works,
 )
 from sfumato.errors import LedgerError, SfumatoError
-from sfumato.files import released, sweep, temporary_folder
-from sfumato.texts import dumps, holds_password, without_passwords
+from sfumato.filesystem import released, sweep, temporary_folder
+from sfumato.text import dumps, holds_password, without_passwords
 from sfumato.vault.families import FAMILIES
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from sfumato.cli.options import (
     write_owners_page,
 )
 from sfumato.cli.progress import progress, values_named
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,9 +48,9 @@ def measure(
         sfumato measure safe.csv --schema people.toml --original people.csv \\
             --report reached.html
     """
-    from sfumato.report.looked_at import measure_page
-    from sfumato.steward.measure import measure as measured
-    from sfumato.steward.measure import read_questions
+    from sfumato.anonymize.measured_table import measure as measured
+    from sfumato.anonymize.measured_table import read_questions
+    from sfumato.attack.inspection_pages import measure_page
 
     check_page(report, table, original, population, workload, schema, overwrite=overwrite)
     questions = None if workload is None else read_questions(workload)

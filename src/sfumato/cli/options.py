@@ -14,7 +14,7 @@ import typer
 
 from sfumato.cli.completion import columns, one_of
 from sfumato.cli.help import GENERAL
-from sfumato.texts import without_passwords
+from sfumato.text import without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -128,8 +128,8 @@ def check_page(page: Path | None, *sources: str | Path | None, overwrite: bool) 
     """Refuse a file that cannot be written, or that would replace what it is made from."""
     if page is None:
         return
-    from sfumato.files import check_target
-    from sfumato.release.in_use import source_files, vault_files_around
+    from sfumato.filesystem import check_target
+    from sfumato.release.files_in_use import source_files, vault_files_around
 
     used = [file for one in sources if one is not None for file in source_files(one)]
     check_target(page, overwrite=overwrite, kept=(*used, *vault_files_around(page)))

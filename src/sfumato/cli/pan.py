@@ -10,10 +10,10 @@ import typer
 
 from sfumato.cli.options import Json, argument, option
 from sfumato.cli.process import EndedEarly
-from sfumato.texts import dumps, share
+from sfumato.text import dumps, share
 
 if TYPE_CHECKING:
-    from sfumato.stream.pan_file import PanRecord
+    from sfumato.methods.stream.pan_file import PanRecord
 
 
 class PanAction(StrEnum):
@@ -79,7 +79,7 @@ def pan(
         sfumato pan read seen.pan
         sfumato pan read seen.pan --json
     """
-    from sfumato.stream import pan_file
+    from sfumato.methods.stream import pan_file
 
     if action is PanAction.NEW:
         if people is None or column is None or epsilon is None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import OUTPUT, Json, Overwrite, argument, option
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 
 def predict(
@@ -28,7 +28,7 @@ def predict(
     Examples:
         sfumato predict model.json people.csv -o told.csv
     """
-    from sfumato.steward.predicting import write_predictions
+    from sfumato.methods.learn.prediction import write_predictions
 
     told = write_predictions(model, table, out, overwrite=overwrite)
     if as_json:

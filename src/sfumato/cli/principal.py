@@ -11,12 +11,12 @@ import typer
 
 from sfumato.cli.completion import one_of
 from sfumato.cli.options import Json, VaultFolder, decided_by, form
-from sfumato.texts import dumps, minute
+from sfumato.text import dumps, minute
 from sfumato.vault.family import Field
 from sfumato.vault.principals import PERMITTED, SHAPES, PrincipalKind
 
 if TYPE_CHECKING:
-    from sfumato.vault.people import People
+    from sfumato.vault.principal_admin import People
     from sfumato.vault.principals import Principal
 
 
@@ -116,7 +116,7 @@ def principal(
         sfumato principal list --vault clinic
         sfumato principal password owner --vault clinic
     """
-    from sfumato.vault.people import people_of
+    from sfumato.vault.principal_admin import people_of
 
     operator = decided_by(said.pop("operator"))
     given = {key: one for key, one in said.items() if one}

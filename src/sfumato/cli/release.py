@@ -10,7 +10,7 @@ import typer
 
 from sfumato.cli.completion import one_of
 from sfumato.cli.options import OUTPUT, Json, Overwrite, VaultFolder, decided_by, option
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

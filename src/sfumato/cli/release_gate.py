@@ -12,11 +12,11 @@ from sfumato.cli.progress import progress
 from sfumato.errors import OutputError
 
 if TYPE_CHECKING:
+    from sfumato.anonymize.result import Anonymized
+    from sfumato.attack.requirements import Requirement
+    from sfumato.release.open_table import Table
     from sfumato.release.release import Release
-    from sfumato.steward.anonymized import Anonymized
-    from sfumato.steward.requirements import Requirement
-    from sfumato.steward.table import Table
-    from sfumato.vault.trying import ReleaseGate
+    from sfumato.vault.release_attacks import ReleaseGate
 
 GATE = "Before it leaves"
 """The topic under which help tells what a release must withstand."""
@@ -59,13 +59,13 @@ class TableGate:
 
     def check(self, table: Table) -> None:
         """Refuse, before a search, what cannot be shown of such a table."""
-        from sfumato.steward.requirements import check_fitting
+        from sfumato.attack.requirements import check_fitting
 
         check_fitting(self.required, table.schema)
 
     def tried(self, decided: Anonymized) -> Anonymized:
         """The same with what attacks find in it; refused where that is more than is allowed."""
-        from sfumato.steward.own_attacks import attacked
+        from sfumato.attack.own_release import attacked
 
         if not self.attacks:
             return decided
@@ -75,7 +75,7 @@ class TableGate:
 
 def table_gate(require: list[str] | None, *, no_attacks: bool, publish: bool) -> TableGate:
     """The gate of a table by its flags."""
-    from sfumato.steward.requirements import attacks_wanted, read_requirements
+    from sfumato.attack.requirements import attacks_wanted, read_requirements
 
     required = read_requirements(require or [])
     attacks_wanted(not no_attacks, required, publish=publish, off="--no-attacks")
@@ -87,7 +87,7 @@ def paid_gate(given: dict[str, Any], owners_page: Path | None) -> ReleaseGate | 
     publish, require = given.pop("publish_findings", False), given.pop("require", None) or []
     if not (publish or require or owners_page):
         return None
-    from sfumato.vault.trying import ReleaseGate
+    from sfumato.vault.release_attacks import ReleaseGate
 
     return ReleaseGate.asked(require, publish=publish)
 
@@ -109,8 +109,8 @@ def check_kept(
     places: list[Path], page: Path | None, *, overwrite: bool, kept: tuple[Path, ...]
 ) -> None:
     """Refuse, before anything is spent, where what the owner keeps could not be written."""
-    from sfumato.files import check_target
-    from sfumato.release.in_use import vault_files_around
+    from sfumato.filesystem import check_target
+    from sfumato.release.files_in_use import vault_files_around
     from sfumato.release.sidecar import holder_file
 
     holder = holder_file(places[0])

@@ -7,7 +7,7 @@ import os
 import typer
 
 from sfumato.cli.options import Json
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 
 def sandbox(as_json: Json = False) -> None:
@@ -20,7 +20,7 @@ def sandbox(as_json: Json = False) -> None:
         sfumato sandbox --json
     """
     from sfumato.errors import PolicyError
-    from sfumato.sandbox import VARIABLE, chamber, chambers
+    from sfumato.methods.programs.sandbox import VARIABLE, chamber, chambers
 
     found = [(one.name, one.probe()) for one in chambers()]
     try:

@@ -10,7 +10,7 @@ import typer
 
 from sfumato.cli.options import Json, VaultFolder, option
 from sfumato.errors import ParameterError
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 _REACHED = "Who reaches it"
 
@@ -112,7 +112,7 @@ def _tell(vault: Path, url: str, link: str | None, *, as_json: bool) -> None:
 def serving() -> Any:
     """The server, which needs packages that nothing else does."""
     try:
-        from sfumato.gate import serving as found
+        from sfumato.server import serve as found
     except ModuleNotFoundError as missing:
         raise not_installed(missing) from None
     return found

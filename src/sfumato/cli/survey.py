@@ -11,11 +11,11 @@ import typer
 
 from sfumato.cli.options import OUTPUT, Json, Overwrite, argument, option
 from sfumato.cli.serve import not_installed
-from sfumato.texts import dumps, share
+from sfumato.text import dumps, share
 
 if TYPE_CHECKING:
-    from sfumato.local.rounds import Round
-    from sfumato.local.survey_estimate import SurveyEstimate
+    from sfumato.methods.local.rounds import Round
+    from sfumato.methods.local.survey_estimate import SurveyEstimate
 
 
 class SurveyAction(StrEnum):
@@ -125,7 +125,7 @@ def _new(
     *,
     as_json: bool,
 ) -> None:
-    from sfumato.local.rounds import key_file, new_round
+    from sfumato.methods.local.rounds import key_file, new_round
 
     offered = tuple(one.strip() for one in choices.split(","))
     made = new_round(
@@ -147,7 +147,7 @@ def _new(
 
 def _without_script(made: Round) -> str:
     """Who cannot answer at all: a line, where coins and dice do not reach."""
-    from sfumato.local.by_hand import MOST_CHOICES
+    from sfumato.methods.local.paper_coins import MOST_CHOICES
 
     if made.by_hand is not None:
         return ""
@@ -161,11 +161,11 @@ def _without_script(made: Round) -> str:
 def _serve(
     file: Path, place: dict[str, Any], reports_per_hour: int, *, check: bool, as_json: bool
 ) -> None:
-    from sfumato.local.collection import Collection
+    from sfumato.methods.local.collection import Collection
 
     try:
-        from sfumato.gate.round_server import RoundServer
-        from sfumato.gate.serving import Listening
+        from sfumato.server.serve import Listening
+        from sfumato.server.survey_server import RoundServer
     except ModuleNotFoundError as missing:
         raise not_installed(missing) from None
 
@@ -191,9 +191,9 @@ def _serve(
 def _estimate(
     file: Path, report: Path | None, *, close: bool, overwrite: bool, as_json: bool
 ) -> None:
-    from sfumato.files import check_target
-    from sfumato.local.collection import Collection
-    from sfumato.local.rounds import key_file, store_file
+    from sfumato.filesystem import check_target
+    from sfumato.methods.local.collection import Collection
+    from sfumato.methods.local.rounds import key_file, store_file
 
     if report is not None:
         kept = (file, key_file(file), store_file(file))

@@ -11,7 +11,7 @@ import typer
 
 from sfumato.cli.completion import one_of
 from sfumato.cli.options import Json, VaultFolder, decided_by, option
-from sfumato.texts import dumps, minute
+from sfumato.text import dumps, minute
 
 if TYPE_CHECKING:
     from sfumato.vault.tokens import Tokens

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli.progress import progress
+from sfumato.data.schema.names import quoted
 from sfumato.errors import SfumatoError
-from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sfumato.steward.declaring import SchemaDraft
+    from sfumato.operations.schema_draft import SchemaDraft
 
 _INTRODUCTION = """\
 What you declare counts as public, so say what everybody may know. What is shown as seen was read
@@ -39,7 +39,7 @@ def completed(source: str, schema: Path | None, *, unit: str | None) -> Path | N
 
     A schema that lacks nothing is taken as it is, without a question.
     """
-    from sfumato.steward.declaring import draft, lacks_bounds
+    from sfumato.operations.schema_draft import draft, lacks_bounds
 
     if schema is None:
         if not _yes(f"There is no --schema. Inspect {source} now, and go through its columns?"):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from sfumato.cli.options import DeclaredSchema, Json, argument, option
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 
 def worlds(
@@ -29,7 +29,7 @@ def worlds(
     Examples:
         sfumato worlds safe.csv "SELECT COUNT(*) FROM people WHERE age > 64" --schema people.toml
     """
-    from sfumato.steward.measure import bound
+    from sfumato.anonymize.measured_table import bound
 
     found = bound(release, sql, schema, labels=labels).json()
     if as_json:

@@ -16,9 +16,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.arrays import FloatArray, IntArray
+
     Counters = NDArray[np.uint64]
-    Integers = NDArray[np.int64]
-    Reals = NDArray[np.float64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -36,34 +36,34 @@ def bits(fact: str, counters: Counters) -> Counters:
     return mixed
 
 
-def uniform(fact: str, counters: Counters) -> Reals:
+def uniform(fact: str, counters: Counters) -> FloatArray:
     """Spread the counters over [0, 1) in steps of 2^-32."""
     return (bits(fact, counters) >> np.uint64(32)).astype(np.float64) * 2.0**-32
 
 
-def below(fact: str, counters: Counters, limit: int | Integers) -> Integers:
+def below(fact: str, counters: Counters, limit: int | IntArray) -> IntArray:
     """Give each counter a whole number from 0 to its limit, the limit not included."""
     return (uniform(fact, counters) * limit).astype(np.int64)
 
 
-def bell(fact: str, counters: Counters) -> Reals:
+def bell(fact: str, counters: Counters) -> FloatArray:
     """Give each counter a number around 0 with spread about 1, rarely beyond 4."""
     middle = uniform(fact, counters) * (1 - 2.0**-12) + 2.0**-13
-    logistic: Reals = np.log(middle / (1 - middle)) * (np.sqrt(3) / np.pi)
+    logistic: FloatArray = np.log(middle / (1 - middle)) * (np.sqrt(3) / np.pi)
     return logistic
 
 
 class WeightedChoice:
     """Options with weights, one row of weights for each group of people."""
 
-    def __init__(self, weights: Reals) -> None:
+    def __init__(self, weights: FloatArray) -> None:
         table = np.atleast_2d(weights).astype(np.float64)
         sums = table.cumsum(axis=1)
         groups = np.arange(len(table), dtype=np.float64)[:, None]
         self.options = table.shape[1]
         self.steps = (sums / sums[:, -1:] + groups).ravel()
 
-    def __call__(self, fact: str, counters: Counters, groups: Integers | int = 0) -> Integers:
+    def __call__(self, fact: str, counters: Counters, groups: IntArray | int = 0) -> IntArray:
         """Choose an option for each counter, by the weights of its group.
 
         Steps of all groups lie in one sorted array, group g in (g, g + 1], so one search does it;

@@ -10,16 +10,16 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as arrow_parquet
 
 from sfumato import __version__
+from sfumato.data.inspection.roles import Guess
 from sfumato.demo import registers, town
 from sfumato.demo.sections import SECTIONS, synthesize
 from sfumato.demo.town import Town
 from sfumato.errors import OutputError
-from sfumato.files import check_apart, whole
-from sfumato.inspection.roles import Guess
-from sfumato.release.in_use import vault_files_around
+from sfumato.filesystem import check_apart, whole
+from sfumato.release.files_in_use import vault_files_around
+from sfumato.release.open_table import read
 from sfumato.report.blocks import FileLinks, Heading, Paragraph
 from sfumato.report.page import generator_of, render
-from sfumato.steward.table import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.schema import Schema
 from sfumato.demo import vocabulary as words
 from sfumato.demo.draws import WeightedChoice, bell, below, uniform
 from sfumato.demo.town import ADULT, BATCH_ROWS, LAST_DAY, MAX_VISITS, groups, join, spell
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds
-from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

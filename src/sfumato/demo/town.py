@@ -22,9 +22,10 @@ from sfumato.demo.draws import WeightedChoice, bell, uniform
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sfumato.demo.draws import Counters, Integers, Reals
-    from sfumato.inspection import Inspection
-    from sfumato.inspection.roles import Guess
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.data.inspection import Inspection
+    from sfumato.data.inspection.roles import Guess
+    from sfumato.demo.draws import Counters
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,15 @@ class Townspeople:
         self.quarter = _QUARTER("quarter", rows)
         age = _AGE("age", rows)
         days = ((age + uniform("birthday", rows)) * 365.2425).astype(np.int64)
-        self.birth_day: Integers = LAST_DAY - days
-        self.age: Integers = age
+        self.birth_day: IntArray = LAST_DAY - days
+        self.age: IntArray = age
         self.sex = _SEX("sex", rows, age)
         self.education = _EDUCATION("education", rows, age * words.QUARTERS + self.quarter)
         self.disease = _DISEASE("disease", rows, self.sex * _OLDEST + age)
         self.visits = _VISITS("visits", rows, self.disease)
 
     @property
-    def person(self) -> Integers:
+    def person(self) -> IntArray:
         """The number under which the clinic keeps each of them."""
         return self.counters.astype(np.int64) + 1
 
@@ -160,7 +161,7 @@ def table(people: int) -> pa.Table:
     return pa.Table.from_batches(batches(people), schema=SCHEMA)
 
 
-def spell(codes: Integers, values: Sequence[str]) -> pa.Array[Any]:
+def spell(codes: IntArray, values: Sequence[str]) -> pa.Array[Any]:
     """Write each code as the word it stands for."""
     return pa.array(values, type=pa.string()).take(codes)
 
@@ -191,7 +192,7 @@ def _ssns(rows: Counters) -> pa.Array[Any]:
     )
 
 
-def _salaries(rows: Counters, occupation: Integers, age: Integers, quarter: Integers) -> Integers:
+def _salaries(rows: Counters, occupation: IntArray, age: IntArray, quarter: IntArray) -> IntArray:
     """Yearly income: by trade, rising with age to 50, more in rich quarters; whole hundreds."""
     experience = 1 - 0.35 * np.clip((50 - age) / 32, 0, 1)
     factor = np.exp(0.28 * bell("salary", rows) + 0.5 * words.QUARTER_WEALTH[quarter])
@@ -199,19 +200,19 @@ def _salaries(rows: Counters, occupation: Integers, age: Integers, quarter: Inte
     return np.clip(np.rint(hundreds), 0, 5_000).astype(np.int64) * 100
 
 
-def _age_weights() -> Reals:
+def _age_weights() -> FloatArray:
     """As many children as adults, fewer and fewer from 55 on."""
-    weights: Reals = np.exp(-((np.clip(_AGES - 55, 0, None) / 21.0) ** 2))
+    weights: FloatArray = np.exp(-((np.clip(_AGES - 55, 0, None) / 21.0) ** 2))
     return weights
 
 
-def _sex_weights() -> Reals:
+def _sex_weights() -> FloatArray:
     """Slightly more boys are born; women live longer."""
     women = 0.488 + 0.20 * (np.clip(_AGES - 40, 0, None) / 60) ** 2
     return np.stack([women, 1 - women], axis=1)
 
 
-def _marital_weights() -> Reals:
+def _marital_weights() -> FloatArray:
     """Who ever married, by age; of these, who divorced and whose partner died (later for men)."""
     tables = []
     for sex in words.SEXES:
@@ -223,7 +224,7 @@ def _marital_weights() -> Reals:
     return np.concatenate([np.stack(one, axis=1) for one in tables])
 
 
-def _education_weights() -> Reals:
+def _education_weights() -> FloatArray:
     """By age and quarter: no degree before the age for it, more of the high ones in rich quarters.
 
     Below 25 a person holds the lesser of the degree to come and the one their age allows.
@@ -238,7 +239,7 @@ def _education_weights() -> Reals:
     return weights.reshape(-1, len(ladder))
 
 
-def _occupation_weights() -> Reals:
+def _occupation_weights() -> FloatArray:
     """By degree and age: pupils, students, trades by degree, the retired."""
     size = (len(words.EDUCATIONS), _OLDEST, len(words.OCCUPATIONS))
     weights = np.zeros(size)
@@ -254,7 +255,7 @@ def _occupation_weights() -> Reals:
     return weights.reshape(-1, len(words.OCCUPATIONS))
 
 
-def _disease_weights() -> Reals:
+def _disease_weights() -> FloatArray:
     """By sex and age, between the ages for which weights are written down."""
     curves = [
         [np.interp(_AGES, words.DISEASE_AGES, row) for row in of_sex]
@@ -263,14 +264,14 @@ def _disease_weights() -> Reals:
     return np.concatenate([np.stack(one, axis=1) for one in curves])
 
 
-def _visit_weights() -> Reals:
+def _visit_weights() -> FloatArray:
     """A geometric number of visits around the mean of the disease, none beyond twelve."""
     ratio = words.DISEASE_VISITS / (1 + words.DISEASE_VISITS)
-    weights: Reals = ratio[:, None] ** np.arange(MAX_VISITS + 1)
+    weights: FloatArray = ratio[:, None] ** np.arange(MAX_VISITS + 1)
     return weights
 
 
-def _popularity(count: int) -> Reals:
+def _popularity(count: int) -> FloatArray:
     """Common names first: the usual slow decay."""
     return 1 / (np.arange(count) + 8.0)
 

@@ -1,1 +1,1 @@
-"""The mathematics of privacy loss: exact numbers, units, losses, events, composition."""
+"""Floor 2: the mathematics of privacy: accounting, noise, mechanisms, estimation, the ledger."""

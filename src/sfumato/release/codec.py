@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sfumato.errors import LedgerError
 from sfumato.release.release import Guarantee, Provenance, Release
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

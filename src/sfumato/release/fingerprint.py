@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.counting.hashing import DIGITS, digest, folded
-from sfumato.schema.column import Kind
+from sfumato.data.counting.hashing import DIGITS, digest, folded
+from sfumato.data.schema.column import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
 _LARGE = 9_000_000_000  # its millionths fit 64 bits
 _LANES = 2  # sums of 28-bit numbers stay inside 64 bits up to 2^35 rows

@@ -23,15 +23,15 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.counting.hashing import sealed
-from sfumato.engines.kinds import STORED
+from sfumato.data.counting.hashing import sealed
+from sfumato.data.engines.kinds import STORED
+from sfumato.data.schema.column import Kind
 from sfumato.release.order import total_order
-from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
     _Words = Callable[[str], str]
 _ROW, _SEAL, _TWIN, _PLACE = "sf_row", "sf_seal", "sf_twin", "sf_place"

@@ -9,20 +9,20 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from sfumato import __version__, given
-from sfumato.cards import Card, CardTable, Pictures, Shown
-from sfumato.engines.files.spelled import spelling_in, write_spelled
-from sfumato.engines.kinds import kinds_of
+from sfumato import __version__, arguments
+from sfumato.data.engines.kinds import kinds_of
+from sfumato.data.files.column_spelling import spelling_in, write_spelled
+from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.data.schema.names import count
 from sfumato.errors import OutputError, SchemaError, SourceError
-from sfumato.files import check_target, whole
-from sfumato.release.bars import with_bars
-from sfumato.release.ondemand import on_demand
-from sfumato.release.places import Output, check_places, digests_by_name
+from sfumato.filesystem import check_target, whole
+from sfumato.release.error_columns import with_bars
+from sfumato.release.lazy_tables import on_demand
+from sfumato.release.paths import Output, check_places, digests_by_name
 from sfumato.release.saved_table import saved_table
 from sfumato.release.sidecar import holder_file, layout_of, read_sidecar, unreadable
 from sfumato.release.writer import check_outputs, writing
-from sfumato.schema.layout import USUAL, FileLayout
-from sfumato.schema.names import count
+from sfumato.report.display import Card, CardTable, Pictures, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from sfumato.release.by_engine import EngineRows
+    from sfumato.release.engine_writer import EngineRows
     from sfumato.release.sidecar import Json
     from sfumato.release.writer import ReleaseWriter
 
@@ -186,7 +186,7 @@ class Release(Shown):
 
     def plot(self) -> Pictures:
         """The pictures of its page, which a notebook shows and `save` writes as SVG."""
-        from sfumato.report.notebook import plot
+        from sfumato.release.plots import plot
 
         return plot(self)
 
@@ -212,7 +212,7 @@ class Release(Shown):
         """The name of the table that is meant; where several could be, the first, with a word."""
         names = tuple(self.tables)
         if table is not None:
-            given.one_of(table, "table", names)
+            arguments.one_of(table, "table", names)
             return table
         if len(names) > 1:
             warnings.warn(
@@ -223,7 +223,7 @@ class Release(Shown):
             )
         return names[0]
 
-    @given.in_python
+    @arguments.in_python
     def save(
         self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
     ) -> list[Path]:
@@ -248,7 +248,7 @@ class Release(Shown):
         beside: Mapping[Path, bytes] = MappingProxyType({}),
     ) -> list[Path]:
         """Save it together with other files, all or nothing."""
-        target = given.path(path, "path")
+        target = arguments.path(path, "path")
         output = Output.said(path)
         if output.by_engine and len(self.tables) == 1:
             held = on_demand(self.tables).by_engine(next(iter(self.tables)))
@@ -283,7 +283,7 @@ class Release(Shown):
                 f"Cannot create the table {str(output.target)!r}: the rows of this release are in "
                 "memory, and no engine has them. Write to a file or a folder, such as OUT/.",
             )
-        page = None if report is None else given.path(report, "report")
+        page = None if report is None else arguments.path(report, "report")
         check_outputs(output, page, several=False, overwrite=overwrite, kept=self.kept)
         with writing(output, replace=True, overwrite=overwrite) as writer:
             with rows as made:
@@ -298,9 +298,9 @@ class Release(Shown):
     ) -> None:
         """Have a page for people appear with the rest of a release that is being written."""
         if report is not None:
-            from sfumato.report.release import page
+            from sfumato.release.page import page
 
-            target = given.path(report, "report")
+            target = arguments.path(report, "report")
             check_target(target, overwrite=overwrite, kept=self.kept)
             # Of what noise was added to, the page that is asked for here was always for everybody.
             shown = self if self.guarantee.kind == SYNTACTIC else self.public
@@ -309,16 +309,16 @@ class Release(Shown):
             )
             writer.beside(target, told.encode(), private=shown.holder is not None)
 
-    @given.in_python
+    @arguments.in_python
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:
         """Write a page for people: what is guaranteed, what it cost, where it came from.
 
         It is the holder's, whose eyes alone it is for, where it tells of the original; a public
         one may travel.
         """
-        from sfumato.report.release import page
+        from sfumato.release.page import page
 
-        target = given.path(path, "path")
+        target = arguments.path(path, "path")
         check_target(target, overwrite=overwrite, kept=self.kept)
         private = self.holder is not None and not public
         shown = self.public if public else self
@@ -335,12 +335,12 @@ class Release(Shown):
         """
         rows: pa.Table | None = None
         if isinstance(path, str) and "://" in path:
-            from sfumato.release.in_tables import load_table
+            from sfumato.release.engine_tables import load_table
 
             found, rows = load_table(path)
             target, told = found.path, found.told
         else:
-            target = given.path(path, "path")
+            target = arguments.path(path, "path")
             _check_address(target)
             told = read_sidecar(target) or {}
         if not told:

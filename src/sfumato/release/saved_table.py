@@ -6,12 +6,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.engines.files.spelled import marked
-from sfumato.engines.kinds import stored_schema
-from sfumato.engines.sources import open_file
+from sfumato.data.engines.kinds import stored_schema
+from sfumato.data.engines.sources import open_file
+from sfumato.data.files.column_spelling import marked
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.spelling import spelling_of
 from sfumato.release.sidecar import layout_of
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.spelling import spelling_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

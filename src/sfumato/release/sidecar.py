@@ -18,17 +18,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.engines.files.parts import IN_FOLDER
+from sfumato.data.files.parquet_folder import IN_FOLDER
+from sfumato.data.schema.layout import USUAL, FileLayout, separator_of
 from sfumato.errors import SchemaError, SourceError
-from sfumato.files import unfinished
-from sfumato.schema.layout import USUAL, FileLayout, separator_of
-from sfumato.texts import dumps
+from sfumato.filesystem import unfinished
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sfumato.data.schema.column import Kind
     from sfumato.release.release import Release
-    from sfumato.schema.column import Kind
 
 Json = Any
 """Whatever JSON can hold."""

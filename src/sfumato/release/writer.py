@@ -15,15 +15,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sfumato.engines.base import TableTarget
-from sfumato.engines.files.endings import EXCEL, ends_in
-from sfumato.engines.files.output import format_of
-from sfumato.engines.files.parts import IN_FOLDER
-from sfumato.engines.files.spelled import keys_in
-from sfumato.engines.files.typed import typed
-from sfumato.engines.kinds import kinds_of
+from sfumato.data.engines.base import TableTarget
+from sfumato.data.engines.kinds import kinds_of
+from sfumato.data.files.column_spelling import keys_in
+from sfumato.data.files.formats import EXCEL, ends_in
+from sfumato.data.files.parquet_folder import IN_FOLDER
+from sfumato.data.files.sheet_labels import typed
+from sfumato.data.files.writers import format_of
+from sfumato.data.schema.layout import USUAL, FileLayout
 from sfumato.errors import OutputError, SourceError
-from sfumato.files import (
+from sfumato.filesystem import (
     PATIENCE_SECONDS,
     Scratch,
     acquire_lock,
@@ -36,18 +37,10 @@ from sfumato.files import (
     umask,
     unwritable,
 )
-from sfumato.journal import (
-    JOURNAL,
-    Journal,
-    JournalEntry,
-    LastFile,
-    mark_of,
-    undo,
-    write_journal,
-)
-from sfumato.release.by_engine import DraftedTable, write_parts
-from sfumato.release.in_use import vault_files_around
-from sfumato.release.places import Output
+from sfumato.platform_support import needs_locks
+from sfumato.release.engine_writer import DraftedTable, write_parts
+from sfumato.release.files_in_use import vault_files_around
+from sfumato.release.paths import Output
 from sfumato.release.sidecar import (
     PARTS,
     Saved,
@@ -61,16 +54,23 @@ from sfumato.release.sidecar import (
     release_files,
     sidecar_file,
 )
-from sfumato.schema.layout import USUAL, FileLayout
-from sfumato.system import needs_locks
+from sfumato.write_journal import (
+    JOURNAL,
+    Journal,
+    JournalEntry,
+    LastFile,
+    mark_of,
+    undo,
+    write_journal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from sfumato.engines.files.output import Batches
-    from sfumato.release.by_engine import EngineRows
+    from sfumato.data.files.writers import Batches
+    from sfumato.data.schema.column import Kind
+    from sfumato.release.engine_writer import EngineRows
     from sfumato.release.release import Release
-    from sfumato.schema.column import Kind
 
 
 class ReleaseWriter:

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sfumato.errors import ParameterError
+from sfumato.report.axes import framed
 from sfumato.report.blocks import PageTable
 from sfumato.report.drawing import TEXT, box, number, polyline
-from sfumato.report.frame import framed
-from sfumato.report.lettering import text_width
-from sfumato.report.numerals import show
+from sfumato.report.numbers import show
 from sfumato.report.palette import TONES
 from sfumato.report.picture import Picture
 from sfumato.report.scales import Dates, Linear, Logarithmic, around
+from sfumato.report.text_width import text_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sfumato.report.axes import ChartFrame
     from sfumato.report.drawing import Drawing
-    from sfumato.report.frame import ChartFrame
     from sfumato.report.scales import Scale
 
 NOISE_ALONE = (

@@ -10,14 +10,14 @@ import numpy as np
 from sfumato.report import charts
 from sfumato.report.blocks import Folded, PageTable
 from sfumato.report.charts import Bar, Point
-from sfumato.report.lettering import cut
-from sfumato.report.numerals import share
+from sfumato.report.numbers import share
+from sfumato.report.text_width import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sfumato.release.beside import Distribution, SideBySide
     from sfumato.report.blocks import Block
+    from sfumato.report.column_pairs import Distribution, SideBySide
     from sfumato.report.picture import Picture
 
 _OPEN = 6

@@ -9,7 +9,7 @@ import re
 from html import escape
 from typing import TYPE_CHECKING
 
-from sfumato.report.lettering import fit, text_width
+from sfumato.report.text_width import fit, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

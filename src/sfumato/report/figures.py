@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sfumato.report import charts, places
+from sfumato.report import charts, positions
 from sfumato.report.blocks import PageTable
 from sfumato.report.charts import Bar, Point
 from sfumato.report.heat import heat
 from sfumato.report.histograms import Stretches, histogram
-from sfumato.report.numerals import show
-from sfumato.report.sides import MapSide, is_latitude, is_longitude
+from sfumato.report.map_axes import MapSide, is_latitude, is_longitude
+from sfumato.report.numbers import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray, IntArray
     from sfumato.report.picture import Picture
 
 COUNT, RUNNING, RANK = "Count", "Running count", "Rank"
@@ -44,8 +43,8 @@ class Figures(NamedTuple):
 
     values: pa.Table
     name: str
-    numbers: NDArray[np.float64]
-    off: NDArray[np.float64] | None
+    numbers: FloatArray
+    off: FloatArray | None
     note: str
 
     @property
@@ -54,7 +53,7 @@ class Figures(NamedTuple):
         names: list[str] = self.values.column_names
         return names
 
-    def take(self, chosen: NDArray[np.int64]) -> Figures:
+    def take(self, chosen: IntArray) -> Figures:
         """Some of them, in the order given."""
         off = None if self.off is None else self.off[chosen]
         values = self.values.take(pa.array(chosen))
@@ -63,7 +62,7 @@ class Figures(NamedTuple):
 
 def picture_of(shown: Figures) -> Picture:
     """The picture by the number of columns, and by whether their values have an order."""
-    ordered = all(map(places.are_placed, shown.values.columns))
+    ordered = all(map(positions.are_placed, shown.values.columns))
     if shown.name == RANK and ordered:
         return _ranks(shown)
     if len(shown.columns) == 1 and ordered:
@@ -83,7 +82,7 @@ def _largest_of(shown: Figures, label: str) -> PageTable:
     size = len(shown.numbers)
     top = shown.take(np.argsort(-shown.numbers, kind="stable")[:_LISTED])
     caption = label if size <= _LISTED else f"{label}: the {_LISTED} largest of {size:,}"
-    named = [tuple(map(places.in_words, row.values())) for row in top.values.to_pylist()]
+    named = [tuple(map(positions.in_words, row.values())) for row in top.values.to_pylist()]
     return table_of(top, named, top.columns, caption)
 
 
@@ -124,18 +123,18 @@ def bars_of(shown: Figures, *, each: int = 1, in_order: bool = False) -> Picture
 
 
 def _named(row: Sequence[object], each: int) -> str:
-    shown = [places.in_words(one) for one in row]
+    shown = [positions.in_words(one) for one in row]
     return ", ".join(" to ".join(shown[at : at + each]) for at in range(0, len(shown), each))
 
 
 def _along(shown: Figures) -> Picture:
     """Figures along one ordered column."""
     column = shown.values.column(0)
-    at = places.numbers_of(column)
+    at = positions.numbers_of(column)
     shown, at = shown.take(np.argsort(at, kind="stable")), np.sort(at)
     if len(at) < _FEW:
         return bars_of(shown, in_order=True)
-    label, dates = _label(shown), places.is_dated(column.type)
+    label, dates = _label(shown), positions.is_dated(column.type)
     table = _largest_of(shown, label)
     if shown.name == RUNNING:
         points = [
@@ -151,7 +150,7 @@ def _along(shown: Figures) -> Picture:
             points, label=label, x=shown.columns[0], y="Rows so far", series="Column",
             dates=dates, table=table, note=shown.note,
         )  # fmt: skip
-    half = places.half_step(at, at)
+    half = positions.half_step(at, at)
     stretches = Stretches(at - half, at + half, shown.numbers, shown.off)
     return histogram(
         stretches, label=label, table=table, x=shown.columns[0], y=shown.name, dates=dates,
@@ -162,12 +161,12 @@ def _along(shown: Figures) -> Picture:
 def _ranks(shown: Figures) -> Picture:
     """Values at ranks: the share of rows up to each value."""
     column = shown.values.column(0)
-    places_of = places.numbers_of(column).tolist()
+    places_of = positions.numbers_of(column).tolist()
     points = [Point("rank", x, y) for x, y in zip(places_of, shown.numbers.tolist(), strict=True)]
     label = f"Share of rows up to a value of {shown.columns[0]}"
     return charts.line(
         points, label=label, x=shown.columns[0], y="Share of rows", series="Column", percent=True,
-        dates=places.is_dated(column.type), table=_largest_of(shown, label), note=shown.note,
+        dates=positions.is_dated(column.type), table=_largest_of(shown, label), note=shown.note,
     )  # fmt: skip
 
 
@@ -187,26 +186,26 @@ def _grid(shown: Figures) -> Picture | None:
     return _squares(shown, cells.T, sides)
 
 
-def _side(column: str, values: pa.ChunkedArray) -> tuple[MapSide, NDArray[np.int64]]:
+def _side(column: str, values: pa.ChunkedArray) -> tuple[MapSide, IntArray]:
     """A column as a side of a map, and the place of each of its values along it.
 
     Values that are not evenly apart, and few of them, have their names.
     """
-    if not places.are_placed(values):
-        names, codes = places.coded(values)
+    if not positions.are_placed(values):
+        names, codes = positions.coded(values)
         return MapSide(column, names), codes
-    at, codes = np.unique(places.numbers_of(values), return_inverse=True)
+    at, codes = np.unique(positions.numbers_of(values), return_inverse=True)
     steps = np.diff(at)
     if len(at) >= _FEW and np.allclose(steps, steps[0]):
         half = steps[0] / 2
         ends = (float(at[0] - half), float(at[-1] + half))
-        return MapSide(column, ends=ends, dates=places.is_dated(values.type)), codes
-    dates = places.is_dated(values.type)
+        return MapSide(column, ends=ends, dates=positions.is_dated(values.type)), codes
+    dates = positions.is_dated(values.type)
     return MapSide(column, [charts.shown_at(one, dates=dates) for one in at.tolist()]), codes
 
 
 def _squares(
-    shown: Figures, cells: NDArray[np.float64], sides: tuple[MapSide, MapSide], note: str = ""
+    shown: Figures, cells: FloatArray, sides: tuple[MapSide, MapSide], note: str = ""
 ) -> Picture:
     label = _label(shown)
     x, y = sides
@@ -234,8 +233,8 @@ def _squares(
 def _groups(
     shown: Figures,
     sides: tuple[MapSide, MapSide],
-    cells: NDArray[np.float64],
-    codes: tuple[NDArray[np.int64], ...],
+    cells: FloatArray,
+    codes: tuple[IntArray, ...],
 ) -> Picture:
     """Bars of the column with fewer values, under the names of the other one's."""
     off = np.full(cells.shape, np.nan)
@@ -262,18 +261,18 @@ def _groups(
 
 def _scattered(shown: Figures) -> Picture:
     """Cells here and there of two ordered columns: what is released in each square of a map."""
-    at = [places.numbers_of(column) for column in shown.values.columns]
+    at = [positions.numbers_of(column) for column in shown.values.columns]
     edges = [_edges(one) for one in at]
     cells, *_ = np.histogram2d(at[0], at[1], bins=(edges[0], edges[1]), weights=shown.numbers)
     sides = tuple(
-        MapSide(name, ends=(float(one[0]), float(one[-1])), dates=places.is_dated(column.type))
+        MapSide(name, ends=(float(one[0]), float(one[-1])), dates=positions.is_dated(column.type))
         for name, one, column in zip(shown.columns, edges, shown.values.columns, strict=True)
     )
     note = f"{len(shown.numbers):,} cells are released; squares between them have none."
     return _squares(shown._replace(off=None, note=""), cells.T, (sides[0], sides[1]), note)
 
 
-def _edges(at: NDArray[np.float64]) -> NDArray[np.float64]:
+def _edges(at: FloatArray) -> FloatArray:
     low, high = float(at.min()), float(at.max())
     return np.linspace(low, high, _ALONG + 1) if low < high else np.array([low - 0.5, low + 0.5])
 

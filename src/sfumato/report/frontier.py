@@ -10,18 +10,18 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
+from sfumato.report.axes import framed
 from sfumato.report.drawing import TEXT, number, polyline
-from sfumato.report.frame import framed
-from sfumato.report.lettering import fit, text_width
 from sfumato.report.picture import Picture
 from sfumato.report.scales import Linear, around
+from sfumato.report.text_width import fit, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.report.axes import ChartFrame
     from sfumato.report.blocks import PageTable
     from sfumato.report.drawing import Drawing
-    from sfumato.report.frame import ChartFrame
 
     Box = tuple[float, float, float, float]
 

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.report.drawing import LINE, SMALL, number
-from sfumato.report.lettering import text_width
+from sfumato.report.map_axes import MapSide, north, sided
 from sfumato.report.picture import Picture
-from sfumato.report.shades import coarser, shade_legend, shade_paths, shade_steps
-from sfumato.report.sides import MapSide, north, sided
+from sfumato.report.shading import coarser, shade_legend, shade_paths, shade_steps
+from sfumato.report.text_width import text_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray
     from sfumato.report.blocks import PageTable
     from sfumato.report.drawing import Drawing
 
@@ -31,7 +30,7 @@ _GAP = 6
 
 
 def heat(
-    cells: NDArray[np.float64],
+    cells: FloatArray,
     sides: tuple[MapSide, MapSide],
     *,
     label: str,
@@ -63,7 +62,7 @@ def heat(
 
 
 def mosaic(
-    tiles: Sequence[tuple[str, NDArray[np.float64]]],
+    tiles: Sequence[tuple[str, FloatArray]],
     *,
     label: str,
     table: PageTable,
@@ -85,8 +84,8 @@ def mosaic(
 
 
 def _largest(
-    cells: NDArray[np.float64], sides: tuple[MapSide, MapSide]
-) -> tuple[NDArray[np.float64], tuple[MapSide, MapSide], str]:
+    cells: FloatArray, sides: tuple[MapSide, MapSide]
+) -> tuple[FloatArray, tuple[MapSide, MapSide], str]:
     """Of very many names those with the highest counts, in their order, and what was left out."""
     said = []
     kept = list(sides)
@@ -102,7 +101,7 @@ def _largest(
 
 
 def _paint_heat(
-    cells: NDArray[np.float64],
+    cells: FloatArray,
     size: tuple[float, float],
     steps: Sequence[float],
     sides: tuple[MapSide, MapSide],
@@ -118,7 +117,7 @@ def _paint_heat(
 
 def _paint_cells(
     drawing: Drawing,
-    cells: NDArray[np.float64],
+    cells: FloatArray,
     size: tuple[float, float],
     steps: Sequence[float],
     place: tuple[float, float, float, float],
@@ -136,7 +135,7 @@ def _paint_cells(
 
 
 def _paint_tiles(
-    tiles: Sequence[tuple[str, NDArray[np.float64]]],
+    tiles: Sequence[tuple[str, FloatArray]],
     steps: Sequence[float],
     value: str,
     names: tuple[Sequence[str], Sequence[str]],

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sfumato.report.axes import framed
 from sfumato.report.charts import Bar, check_finite, with_error_note
 from sfumato.report.drawing import box, polyline
-from sfumato.report.frame import framed
 from sfumato.report.picture import Picture
 from sfumato.report.scales import Dates, Linear, around
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray
     from sfumato.report.blocks import PageTable
     from sfumato.report.drawing import Drawing
     from sfumato.report.scales import Scale
@@ -29,10 +28,10 @@ _ROOM_FOR_GAPS = 4
 class Stretches(NamedTuple):
     """Stretches of an axis from edge to edge, the height of each and how far it may be off."""
 
-    lows: NDArray[np.float64]
-    highs: NDArray[np.float64]
-    heights: NDArray[np.float64]
-    off: NDArray[np.float64] | None = None
+    lows: FloatArray
+    highs: FloatArray
+    heights: FloatArray
+    off: FloatArray | None = None
 
 
 def histogram(

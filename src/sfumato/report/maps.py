@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sfumato.errors import ParameterError
+from sfumato.report.map_axes import in_degrees, north, sided
 from sfumato.report.picture import Picture
-from sfumato.report.shades import ALONG, MOST_MARKS, shade_legend, shade_of, shade_steps
-from sfumato.report.sides import in_degrees, north, sided
+from sfumato.report.shading import ALONG, MOST_MARKS, shade_legend, shade_of, shade_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray
     from sfumato.report.blocks import PageTable
     from sfumato.report.drawing import Drawing
-    from sfumato.report.sides import MapSide
+    from sfumato.report.map_axes import MapSide
 
 
 class Rectangle(NamedTuple):
@@ -88,9 +87,7 @@ def _squared(
     return squares, f"The {len(rectangles):,} boxes are drawn as {ALONG} by {ALONG} squares."
 
 
-def _overlap(
-    lows: NDArray[np.float64], highs: NDArray[np.float64], edges: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _overlap(lows: FloatArray, highs: FloatArray, edges: FloatArray) -> FloatArray:
     """The share of each stretch that lies between each two edges."""
     inside = np.minimum(highs[:, None], edges[1:]) - np.maximum(lows[:, None], edges[:-1])
     return np.asarray(np.clip(inside, 0, None) / (highs - lows)[:, None])

@@ -1,4 +1,4 @@
-"""Cards and pictures of objects for notebooks, light or dark as these are.
+"""Cards of objects for notebooks, light or dark as these are.
 
 Decision 0227.
 """
@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.cards import Pictures
-from sfumato.errors import ParameterError
-from sfumato.report.charts import bar
 from sfumato.report.page import fill
-from sfumato.report.plots import pictures_of
 from sfumato.report.terminal import in_words, named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.cards import Card
-    from sfumato.release.release import Release
+    from sfumato.report.display import Card
 
 
 def html(kind: str, card: Card) -> str:
@@ -35,24 +30,6 @@ def html(kind: str, card: Card) -> str:
         more=0 if table is None else table.more,
         notes=card.notes,
     )
-
-
-def plot(release: Release) -> Pictures:
-    """The pictures that the page of a release has."""
-    found = pictures_of(release)
-    lost = (release.error or {}).get("ncp") if release.holder is not None else None
-    if lost:
-        label = "Information lost in each column, as a share of its hierarchy"
-        found.append(
-            bar(list(lost.items()), label=label, what="Column", value="Loss", percent=True)
-        )
-    if not found:
-        raise ParameterError(
-            "nothing_to_draw",
-            "There is nothing in this release that a picture would help to see. Look at its "
-            "tables: release.to_pandas().",
-        )
-    return Pictures(found)
 
 
 def _words(value: object) -> str:

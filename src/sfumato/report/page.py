@@ -13,7 +13,7 @@ from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from sfumato.files import whole
+from sfumato.filesystem import whole
 from sfumato.report.blocks import Heading
 from sfumato.report.palette import picture_style, sheet
 

@@ -9,13 +9,13 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sfumato import given
+from sfumato import arguments
+from sfumato.data.schema.names import quoted
 from sfumato.errors import OutputError
-from sfumato.files import whole
+from sfumato.filesystem import whole
 from sfumato.report.drawing import SMALL, TEXT, Drawing, escaped
-from sfumato.report.lettering import wrapped
 from sfumato.report.palette import picture_style
-from sfumato.schema.names import quoted
+from sfumato.report.text_width import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,10 +70,10 @@ class Picture:
         style = f"<style>{picture_style()}</style>"
         return outer.svg('xmlns="http://www.w3.org/2000/svg" role="img"', about + style)
 
-    @given.in_python
+    @arguments.in_python
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the picture as an SVG file."""
-        target = given.path(path, "path")
+        target = arguments.path(path, "path")
         if target.suffix.lower() != _ENDING:
             raise OutputError(
                 "output_format_unknown",

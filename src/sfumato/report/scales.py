@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from sfumato.arrays import FloatArray, IntArray
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DAYS, _MONTH_STEPS = (1, 2, 7, 14), (1, 2, 3, 6)
@@ -24,7 +24,7 @@ Tick = tuple[float, str]
 class Scale(Protocol):
     """Where values lie along an axis."""
 
-    def share(self, values: Any) -> NDArray[np.float64]:
+    def share(self, values: Any) -> FloatArray:
         """How far along the axis values lie: 0 at its beginning, 1 at its end."""
 
     def ticks(self, most: int) -> list[Tick]:
@@ -44,7 +44,7 @@ class Linear:
         """How far apart the ends are, at least by what floating point can tell apart."""
         return max(self.high - self.low, 1e-9 * max(abs(self.low), abs(self.high)), 1e-300)
 
-    def share(self, values: Any) -> NDArray[np.float64]:
+    def share(self, values: Any) -> FloatArray:
         """How far along the axis."""
         return (np.asarray(values, dtype=np.float64) - self.low) / self.span
 
@@ -94,7 +94,7 @@ class Logarithmic:
     low: float
     high: float
 
-    def share(self, values: Any) -> NDArray[np.float64]:
+    def share(self, values: Any) -> FloatArray:
         """How far along the axis."""
         ends = np.log([self.low, self.high])
         logs = np.log(np.asarray(values, dtype=np.float64))
@@ -122,7 +122,7 @@ class Dates:
     low: float
     high: float
 
-    def share(self, values: Any) -> NDArray[np.float64]:
+    def share(self, values: Any) -> FloatArray:
         """How far along the axis."""
         return Linear(self.low, self.high).share(values)
 
@@ -148,7 +148,7 @@ class Dates:
         return _named(days[days >= first], "year" if step >= 12 else "month")
 
 
-def _named(days: NDArray[np.int64], span: str) -> list[Tick]:
+def _named(days: IntArray, span: str) -> list[Tick]:
     """Days with their names; a year is told with the first and where it changes."""
     ticks: list[Tick] = []
     told = ""

@@ -21,15 +21,15 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp, parse_one
 
-from sfumato.engines.base import everything
+from sfumato.data.engines.base import everything
+from sfumato.data.schema.column import Kind
 from sfumato.errors import EngineError, SourceError
-from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
 CANARY = "canary-4711"
 """A value that must never be seen outside a detail."""

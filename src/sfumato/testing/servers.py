@@ -11,14 +11,14 @@ from http.client import HTTPConnection, HTTPResponse
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from sfumato.gate.serving import Listening, VaultServer
-from sfumato.gate.settings import Limits
-from sfumato.texts import dumps
+from sfumato.server.serve import Listening, VaultServer
+from sfumato.server.settings import Limits
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sfumato.gate.serving import GateServer
+    from sfumato.server.serve import GateServer
     from sfumato.vault.vault import Vault
 
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from sfumato.engines.base import FolderTarget, TableTarget, everything
+from sfumato.data.engines.base import FolderTarget, TableTarget, everything
 from sfumato.errors import EngineError, OutputError, SourceError
 from sfumato.testing.engines import CANARY, PEOPLE, query, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
 
 class WritingContract:
@@ -82,7 +82,7 @@ class WritingContract:
         self, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A folder holds Parquet files and nothing else; their names have the query's order."""
-        monkeypatch.setattr("sfumato.engines.files.parts.PART_BYTES", 1)
+        monkeypatch.setattr("sfumato.data.files.parquet_folder.PART_BYTES", 1)
         numbers = pa.table({"n": pa.array(range(150_000), pa.int64())})
         # Text that does not compress: engines may put few bytes into one file.
         cell = "CASE WHEN n % 3 = 0 THEN NULL ELSE MD5(CAST(n AS VARCHAR)) END"

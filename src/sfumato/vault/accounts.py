@@ -11,25 +11,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError
-from sfumato.files import whole
-from sfumato.ledger.book import digest
-from sfumato.ledger.records import Amendment
-from sfumato.privacy.balance import balance, left
-from sfumato.privacy.filters import Budget
-from sfumato.privacy.numbers import float_below
-from sfumato.release.in_use import VAULT
-from sfumato.schema.names import quoted, suggestion
+from sfumato.exact_numbers import float_below
+from sfumato.filesystem import whole
+from sfumato.privacy.accounting.balance import balance, left
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.chain import digest
+from sfumato.privacy.ledger.records import Amendment
+from sfumato.release.files_in_use import VAULT
 from sfumato.vault.config import PrivateSet, changing, covers, load, parse
 from sfumato.vault.folder import note_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from sfumato.ledger.base import Ledger
-    from sfumato.ledger.book import Account
-    from sfumato.ledger.records import BookState
-    from sfumato.privacy.events import Event
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.ledger.base import Ledger
+    from sfumato.privacy.ledger.chain import Account
+    from sfumato.privacy.ledger.records import BookState
     from sfumato.vault.config import Config, PublicSet
 
 
@@ -92,10 +92,10 @@ def open_ledger(config: Config) -> Ledger:
     """Open the ledger of a vault: a SQLite file in its folder, or a PostgreSQL database."""
     tell = partial(note_ledger, config.folder)
     if config.database.startswith(("postgresql://", "postgres://")):
-        from sfumato.ledger.sql.postgres import open_postgres
+        from sfumato.privacy.ledger.sql.postgres import open_postgres
 
         return open_postgres(config.database, head=config.head, tell_operator=tell)
-    from sfumato.ledger.sql.sqlite import open_sqlite
+    from sfumato.privacy.ledger.sql.sqlite import open_sqlite
 
     return open_sqlite(config.folder / config.database, head=config.head, tell_operator=tell)
 
@@ -103,11 +103,11 @@ def open_ledger(config: Config) -> Ledger:
 def create_ledger(config: Config) -> None:
     """Create the ledger of a new vault; nothing else ever does."""
     if config.database.startswith(("postgresql://", "postgres://")):
-        from sfumato.ledger.sql.postgres import create_postgres
+        from sfumato.privacy.ledger.sql.postgres import create_postgres
 
         create_postgres(config.database, head=config.head).close()
         return
-    from sfumato.ledger.sql.sqlite import create_sqlite
+    from sfumato.privacy.ledger.sql.sqlite import create_sqlite
 
     create_sqlite(config.folder / config.database, head=config.head).close()
 

@@ -8,16 +8,16 @@ from fractions import Fraction
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cards import CardTable
-from sfumato.privacy.numbers import plain
+from sfumato.exact_numbers import plain
+from sfumato.methods.query.page import notes, shown
 from sfumato.release.release import SHOWN, Release
-from sfumato.report.answers import notes, shown
+from sfumato.report.display import CardTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from sfumato.ledger.base import Ledger
+    from sfumato.privacy.ledger.base import Ledger
 
 
 @dataclass(frozen=True, repr=False)

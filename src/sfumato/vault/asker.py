@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError
-from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from sfumato.vault.principals import Principal

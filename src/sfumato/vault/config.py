@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from sfumato import files, given
+from sfumato import arguments, filesystem
+from sfumato.data.schema.names import clash, quoted
+from sfumato.data.schema.toml_document import Lines, read_text
 from sfumato.errors import InternalError, ParameterError, SchemaError, SourceError
-from sfumato.files import sweep, whole
-from sfumato.privacy.filters import Budget
-from sfumato.privacy.losses import Approx
-from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
-from sfumato.release.in_use import VAULT
-from sfumato.sandbox import checked_choice
-from sfumato.schema.document import Lines, read_text
-from sfumato.schema.names import clash, quoted
-from sfumato.texts import holds_password
+from sfumato.exact_numbers import EPSILON_MAXIMUM, positive
+from sfumato.filesystem import sweep, whole
+from sfumato.methods.programs.sandbox import checked_choice
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.accounting.losses import Approx
+from sfumato.release.files_in_use import VAULT
+from sfumato.text import holds_password
 from sfumato.vault.limits import LimitsParser, VaultLimits
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from pathlib import Path
 
-    from sfumato.privacy.units import Unit
-    from sfumato.schema.document import Place
+    from sfumato.data.schema.toml_document import Place
+    from sfumato.data.schema.unit import Unit
 
 OWNER = "owner"
 """The principal that draws on the budgets of the data sets themselves."""
@@ -177,12 +177,12 @@ def locked(folder: Path) -> Iterator[None]:
     """Let nobody else change a vault meanwhile."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if not files.acquire_lock(handle, seconds=files.PATIENCE_SECONDS):
+        if not filesystem.acquire_lock(handle, seconds=filesystem.PATIENCE_SECONDS):
             raise InternalError(
                 "vault_busy",
-                f"The vault '{folder}' is being changed by {files.lock_holder(handle)} for more "
-                f"than {files.PATIENCE_SECONDS:g} seconds. Nothing was changed. Wait until it "
-                "ends, or end it, and try again.",
+                f"The vault '{folder}' is being changed by {filesystem.lock_holder(handle)} for "
+                f"more than {filesystem.PATIENCE_SECONDS:g} seconds. Nothing was changed. Wait "
+                "until it ends, or end it, and try again.",
             )
         yield
     finally:
@@ -385,7 +385,7 @@ def covers(whole: Budget, part: Budget) -> bool:
 
 def asking(principal: str | None) -> str:
     """Who asks a vault at hand: its owner, where nobody is named."""
-    return OWNER if principal is None else given.text(principal, "principal")
+    return OWNER if principal is None else arguments.text(principal, "principal")
 
 
 def still_held(config: Config, name: str) -> PrivateSet | PublicSet:

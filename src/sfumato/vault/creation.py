@@ -18,12 +18,12 @@ from urllib.parse import quote
 
 import tomlkit
 
-from sfumato.engines.sources import identify
+from sfumato.data.engines.sources import identify
 from sfumato.errors import LedgerError, OutputError, SfumatoError
-from sfumato.ledger.commit import recorded_head
-from sfumato.release.in_use import ANSWERS, SECRET, VAULT
-from sfumato.steward.secret import write_secret
-from sfumato.steward.table import read
+from sfumato.privacy.ledger.commit import recorded_head
+from sfumato.release.files_in_use import ANSWERS, SECRET, VAULT
+from sfumato.release.fingerprint_key import write_secret
+from sfumato.release.open_table import read
 from sfumato.vault.accounts import check_accounts, create_ledger, open_accounts, open_ledger
 from sfumato.vault.config import PrivateSet, locked, save
 from sfumato.vault.sources import KnownSources, look, rows_of, secret_of
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from tomlkit.items import Array, Table
 
-    from sfumato.privacy.filters import Budget
-    from sfumato.schema.schema import Schema
-    from sfumato.steward.table import Table as Rows
+    from sfumato.data.schema.schema import Schema
+    from sfumato.privacy.accounting.filters import Budget
+    from sfumato.release.open_table import Table as Rows
     from sfumato.vault.config import Config, PublicSet
 
 _TAKEN = -1
@@ -81,7 +81,7 @@ def _check_all(config: Config) -> None:
     given = folder / config.database
     database = given.parent.resolve() / given.name
     if not _is_address(config):
-        from sfumato.ledger.sql.sqlite import check_outside
+        from sfumato.privacy.ledger.sql.sqlite import check_outside
 
         check_outside(database, head)
     place = folder

@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.engines.base import SPARK, everything, spark_address
-from sfumato.engines.base import column as named_column
-from sfumato.engines.sources import POSTGRES, files_of, identify, missing_columns
+from sfumato.data.engines.base import SPARK, everything, spark_address
+from sfumato.data.engines.base import column as named_column
+from sfumato.data.engines.sources import POSTGRES, files_of, identify, missing_columns
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.unit import Rows
 from sfumato.errors import (
     ParameterError,
     PolicyError,
@@ -25,24 +29,20 @@ from sfumato.errors import (
     SfumatoError,
     SourceError,
 )
-from sfumato.method import Dataset, with_short_texts
-from sfumato.privacy.units import Rows
-from sfumato.schema.column import Kind
-from sfumato.schema.layout import USUAL, FileLayout
-from sfumato.schema.names import quoted
-from sfumato.steward.table import check_columns
-from sfumato.vault.consent.lending import Consenting, Lending
+from sfumato.methods.method import Dataset, with_short_texts
+from sfumato.release.open_table import check_columns
+from sfumato.vault.consent.consent_filter import Consenting, Lending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from sfumato.engines.files.regular import RegularFile
-    from sfumato.engines.identity import Identity
-    from sfumato.privacy.units import Unit
-    from sfumato.schema.schema import Schema
-    from sfumato.steward.table import Table
-    from sfumato.vault.consent.lending import Register
+    from sfumato.data.engines.source_identity import Identity
+    from sfumato.data.files.file_identity import RegularFile
+    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.unit import Unit
+    from sfumato.release.open_table import Table
+    from sfumato.vault.consent.consent_filter import Register
 
     Versions = dict[str, int] | None
 

@@ -14,7 +14,7 @@ from sfumato.errors import SfumatoError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
 R = TypeVar("R")
 

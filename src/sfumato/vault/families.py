@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sfumato.mining.catalogue import KINDS as MODELS
-from sfumato.programs.catalogue import HOW, LANGUAGES, RANGES
-from sfumato.publish.catalogue import KINDS
-from sfumato.synth.methods import METHOD_WORDS
+from sfumato.methods.learn.catalogue import KINDS as MODELS
+from sfumato.methods.programs.catalogue import HOW, LANGUAGES, RANGES
+from sfumato.methods.publish.catalogue import KINDS
+from sfumato.methods.synth.methods import METHOD_WORDS
 from sfumato.vault.family import DELTA, EPSILON, RHO, Family, Field
 
 
@@ -39,7 +39,7 @@ FAMILIES = _listed(
         name="query",
         help="Ask a question about the data sets of a vault.",
         chapter="Answer questions",
-        module="sfumato.vault.questions",
+        module="sfumato.vault.query_family",
         fields=(
             Field("asked", "One SELECT.", "SQL", required=True, positional=True),
             Field("weights", "How the cost is shared among the figures.", None),
@@ -59,7 +59,7 @@ FAMILIES = _listed(
         name="publish",
         help="Publish statistics of a data set under differential privacy.",
         chapter="Publish statistics",
-        module="sfumato.vault.publishing",
+        module="sfumato.vault.publish_family",
         fields=(
             Field(
                 "kind",
@@ -92,7 +92,7 @@ FAMILIES = _listed(
         command="watch",
         help="Say which ranges hold more rows than a threshold; only hits use up the price.",
         chapter="Publish statistics",
-        module="sfumato.vault.publishing",
+        module="sfumato.vault.publish_family",
         fields=(
             replace(_COLUMNS, help="The columns that ranges are of."),
             replace(_WORKLOAD, help="The ranges: a table with A_low and A_high.", required=True),
@@ -110,7 +110,7 @@ FAMILIES = _listed(
         name="synthesize",
         help="Make up a table in the form of a data set's, under differential privacy.",
         chapter="Release a table",
-        module="sfumato.vault.synthesizing",
+        module="sfumato.vault.synth_family",
         fields=(
             Field(
                 "method",
@@ -195,7 +195,7 @@ FAMILIES = _listed(
         name="learn",
         help="Learn a model of a data set; it predicts, and holds nothing of anybody.",
         chapter="Learn",
-        module="sfumato.vault.learning",
+        module="sfumato.vault.learn_family",
         fields=(
             Field(
                 "kind",
@@ -224,7 +224,7 @@ FAMILIES = _listed(
         name="run",
         help="Run a program on blocks of people; only a private aggregate of what it gives leaves.",
         chapter="Answer questions",
-        module="sfumato.vault.running",
+        module="sfumato.vault.run_family",
         fields=(
             Field(
                 "program",

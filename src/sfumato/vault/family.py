@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sfumato.method import Prepared
+    from sfumato.methods.method import Prepared
     from sfumato.vault.answer import Answer
 
 

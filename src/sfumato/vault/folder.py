@@ -11,14 +11,14 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sfumato.ledger.book import utc_now
-from sfumato.release.in_use import FAILURES
-from sfumato.texts import dumps
+from sfumato.privacy.ledger.chain import utc_now
+from sfumato.release.files_in_use import FAILURES
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.ledger.book import Key
+    from sfumato.privacy.ledger.chain import Key
 
 
 class AnswerIndex:

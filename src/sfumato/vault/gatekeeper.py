@@ -19,12 +19,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, EngineError, LedgerError, PolicyError, SfumatoError
-from sfumato.ledger.book import canonical, digest
-from sfumato.ledger.flight import Flights
-from sfumato.ledger.rules import exhausted
-from sfumato.privacy.balance import asked as needed
-from sfumato.privacy.balance import shortage
-from sfumato.privacy.events import Composed
+from sfumato.privacy.accounting.balance import asked as needed
+from sfumato.privacy.accounting.balance import shortage
+from sfumato.privacy.accounting.events import Composed
+from sfumato.privacy.ledger.chain import canonical, digest
+from sfumato.privacy.ledger.rules import exhausted
+from sfumato.privacy.ledger.single_flight import Flights
 from sfumato.release.codec import from_bytes, to_bytes
 from sfumato.vault.accounts import left_over
 from sfumato.vault.answer import Answer
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from sfumato.engines.base import Engine
-    from sfumato.ledger.base import Ledger
-    from sfumato.ledger.book import Account, Key
-    from sfumato.ledger.flight import Flight
-    from sfumato.ledger.receipt import Receipt
-    from sfumato.method import Dataset, Prepared
-    from sfumato.privacy.events import Event
+    from sfumato.data.engines.base import Engine
+    from sfumato.methods.method import Dataset, Prepared
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.ledger.base import Ledger
+    from sfumato.privacy.ledger.chain import Account, Key
+    from sfumato.privacy.ledger.receipt import Receipt
+    from sfumato.privacy.ledger.single_flight import Flight
     from sfumato.release.release import Release
     from sfumato.vault.asker import Asker
     from sfumato.vault.folder import AnswerIndex

@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sfumato import exact_numbers
+from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError
-from sfumato.ledger.records import Amendment
-from sfumato.privacy import numbers
-from sfumato.privacy.filters import Budget
-from sfumato.privacy.losses import Approx
-from sfumato.schema.names import quoted
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.accounting.losses import Approx
+from sfumato.privacy.ledger.records import Amendment
 from sfumato.vault.accounts import PRINCIPALS, account_of
 from sfumato.vault.config import covers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.ledger.book import Account
+    from sfumato.privacy.ledger.chain import Account
     from sfumato.vault.principals import Principal
 
 _Amounts = tuple[Fraction, Fraction]
@@ -45,7 +45,7 @@ class Grants:
 
     def grant(self, person: Principal, epsilon: object, delta: object) -> Amendment:
         """Give a budget, or a larger one."""
-        total, had = _amounts(numbers.positive(epsilon, "epsilon"), delta), self._held(person)
+        total, had = _amounts(exact_numbers.positive(epsilon, "epsilon"), delta), self._held(person)
         if min(_less(total, had)) < 0:
             raise ParameterError(
                 "budget_not_higher",
@@ -67,7 +67,7 @@ class Grants:
 
     def move(self, giver: Principal, taker: Principal, epsilon: object, delta: object) -> Amendment:
         """Take a part of one budget and add it to another."""
-        moved = _amounts(numbers.positive(epsilon, "epsilon"), delta)
+        moved = _amounts(exact_numbers.positive(epsilon, "epsilon"), delta)
         if giver.name == taker.name:
             raise ParameterError(
                 "move_to_self",
@@ -126,7 +126,7 @@ class Grants:
 
 
 def _amounts(epsilon: object, delta: object) -> _Amounts:
-    return numbers.not_negative(epsilon, "epsilon"), numbers.delta(delta)
+    return exact_numbers.not_negative(epsilon, "epsilon"), exact_numbers.delta(delta)
 
 
 def _less(whole: _Amounts, part: _Amounts) -> _Amounts:
@@ -139,5 +139,5 @@ def _loss(budget: Budget) -> _Amounts:
 
 
 def _said(amounts: _Amounts) -> str:
-    epsilon, delta = map(numbers.decimal_of, amounts)
+    epsilon, delta = map(exact_numbers.decimal_of, amounts)
     return f"epsilon {epsilon}" + (f" and delta {delta}" if amounts[1] else "")

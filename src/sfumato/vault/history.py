@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, select
 
-from sfumato.cards import Card, Shown
-from sfumato.ledger.book import utc_now
-from sfumato.release.in_use import CONSOLE
-from sfumato.texts import dumps
-from sfumato.vault.beside import BesideLedger
+from sfumato.privacy.ledger.chain import utc_now
+from sfumato.release.files_in_use import CONSOLE
+from sfumato.report.display import Card, Shown
+from sfumato.text import dumps
 from sfumato.vault.config import PrivateSet
 from sfumato.vault.releases import stored_answer
+from sfumato.vault.side_database import BesideLedger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,12 +15,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.toml_document import read_text
 from sfumato.errors import ParameterError, RolledBackError, SchemaError
-from sfumato.ledger.book import Position
-from sfumato.ledger.commit import OutsideHead, recorded_head
-from sfumato.release.in_use import consent_head
-from sfumato.schema.document import read_text
-from sfumato.schema.names import quoted
+from sfumato.privacy.ledger.chain import Position
+from sfumato.privacy.ledger.commit import OutsideHead, recorded_head
+from sfumato.release.files_in_use import consent_head
 from sfumato.vault.accounts import open_ledger
 from sfumato.vault.config import load
 from sfumato.vault.consent.registry import open_log

@@ -10,17 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.parser import Parser
 from sfumato.errors import PolicyError
-from sfumato.method import AnswerLimit
-from sfumato.schema.names import quoted
-from sfumato.schema.parse import Parser
+from sfumato.methods.method import AnswerLimit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.ledger.base import Ledger
-    from sfumato.method import AnswerSize, Prepared
-    from sfumato.schema.document import Place
+    from sfumato.data.schema.toml_document import Place
+    from sfumato.methods.method import AnswerSize, Prepared
+    from sfumato.privacy.ledger.base import Ledger
     from sfumato.vault.asker import Asker
 
 MEBIBYTE = 1 << 20

@@ -29,14 +29,14 @@ from sqlalchemy import (
     update,
 )
 
-from sfumato import given
-from sfumato.cards import Card, Shown
-from sfumato.release.in_use import CONSOLE
-from sfumato.texts import dumps
+from sfumato import arguments
+from sfumato.release.files_in_use import CONSOLE
+from sfumato.report.display import Card, Shown
+from sfumato.text import dumps
 from sfumato.vault.accounts import open_ledger
-from sfumato.vault.beside import BesideLedger
 from sfumato.vault.config import load
-from sfumato.vault.people import People
+from sfumato.vault.principal_admin import People
+from sfumato.vault.side_database import BesideLedger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -153,7 +153,7 @@ class Logins(Shown):
             names = sorted(connection.scalars(select(_passwords.c.principal)))
         return Card(f"passwords of {', '.join(names) or 'nobody'}", {})
 
-    @given.in_python
+    @arguments.in_python
     def invite(self, principal: str) -> str:
         """A secret, good once and for three days, by which somebody sets their own password.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from sfumato.publish.options import KindOptions
+from sfumato.methods.publish.options import KindOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from sfumato.privacy.numbers import Number
+    from sfumato.exact_numbers import Number
 
 
 class QueryCost(TypedDict, total=False):

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
-from sfumato.ledger.book import canonical, digest
+from sfumato.privacy.ledger.chain import canonical, digest
 
 if TYPE_CHECKING:
-    from sfumato.method import Prepared
+    from sfumato.methods.method import Prepared
 
 
 def plan_digest(prepared: Prepared) -> str:

@@ -13,12 +13,12 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
-from sfumato import given
-from sfumato.cards import Card, Shown
+from sfumato import arguments
+from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, PolicyError
-from sfumato.privacy.numbers import decimal_of, rho_of
-from sfumato.privacy.price import amounts_in_words
-from sfumato.schema.names import quoted, suggestion
+from sfumato.exact_numbers import decimal_of, rho_of
+from sfumato.privacy.accounting.price import amounts_in_words
+from sfumato.report.display import Card, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -166,7 +166,7 @@ def _told(epsilon: Fraction) -> str:
 def kind_named(word: object) -> PrincipalKind:
     """A kind by its word."""
     try:
-        return PrincipalKind(given.text(word, "kind"))
+        return PrincipalKind(arguments.text(word, "kind"))
     except ValueError:
         kinds = [str(one) for one in PrincipalKind]
         raise ParameterError(
@@ -200,14 +200,14 @@ def words_of(said: Iterable[str] | str, name: str) -> tuple[str, ...]:
     """Some words: in one text, parted by commas, or several of them."""
     if isinstance(said, set | frozenset):
         said = sorted(said)
-    return given.names(said.replace(",", " ").split() if isinstance(said, str) else said, name)
+    return arguments.names(said.replace(",", " ").split() if isinstance(said, str) else said, name)
 
 
 def moment(said: object, now: datetime) -> datetime | None:
     """When something ends: a day or time in ISO form (UTC unless it says), or days such as 90d."""
     if said is None:
         return None
-    words = str(said) if isinstance(said, datetime) else given.text(said, "expires").strip()
+    words = str(said) if isinstance(said, datetime) else arguments.text(said, "expires").strip()
     try:
         if days := _DAYS.fullmatch(words):
             return (now + timedelta(days=int(days[1]))).replace(microsecond=0)

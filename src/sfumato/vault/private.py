@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from sfumato import given
-from sfumato.cards import Card
+from sfumato import arguments
+from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError, SfumatoError
-from sfumato.query.sql.tables import PrivateRows
-from sfumato.schema.names import quoted
-from sfumato.vault.asking import Questions
+from sfumato.methods.query.sql.tables import PrivateRows
+from sfumato.report.display import Card
 from sfumato.vault.families import FAMILIES
+from sfumato.vault.principal_session import Questions
 from sfumato.vault.session import explain
 
 if TYPE_CHECKING:
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from sfumato.method import Prepared
-    from sfumato.privacy.numbers import Number
-    from sfumato.programs.forecast import ProgramForecast
-    from sfumato.programs.request import ProgramRun
-    from sfumato.publish.kinds import Publication
-    from sfumato.publish.options import KindName, KindOptions
-    from sfumato.schema.schema import Schema
-    from sfumato.synth.forecast import SynthesisForecast
-    from sfumato.vault.learning import LearnedModel
+    from sfumato.data.schema.schema import Schema
+    from sfumato.exact_numbers import Number
+    from sfumato.methods.method import Prepared
+    from sfumato.methods.programs.forecast import ProgramForecast
+    from sfumato.methods.programs.request import ProgramRun
+    from sfumato.methods.publish.kinds import Publication
+    from sfumato.methods.publish.options import KindName, KindOptions
+    from sfumato.methods.synth.forecast import SynthesisForecast
+    from sfumato.vault.learn_family import LearnedModel
+    from sfumato.vault.memory_stream import Stream
     from sfumato.vault.options import (
         LearningOptions,
         ProgramOptions,
@@ -37,17 +38,16 @@ if TYPE_CHECKING:
         QueryCost,
         SynthesisOptions,
     )
-    from sfumato.vault.publishing import Published
-    from sfumato.vault.running import ProgramAnswer
-    from sfumato.vault.stepping import Stream
-    from sfumato.vault.synthesized import Synthesized
-    from sfumato.vault.trying import ReleaseGate
+    from sfumato.vault.publish_family import Published
+    from sfumato.vault.release_attacks import ReleaseGate
+    from sfumato.vault.run_family import ProgramAnswer
+    from sfumato.vault.synth_result import Synthesized
 
 
 class Private(Questions):
     """A table that answers only under differential privacy, until its budget is spent."""
 
-    @given.in_python
+    @arguments.in_python
     def publish(
         self,
         kind: KindName | str,
@@ -81,7 +81,7 @@ class Private(Questions):
         found: Published = self.answer(family, planned, request_id=request_id, gate=gate)
         return found
 
-    @given.in_python
+    @arguments.in_python
     def synthesize(
         self,
         *,
@@ -112,12 +112,12 @@ class Private(Questions):
         found: Synthesized = self.answer(family, request, request_id=request_id, gate=gate)
         return found
 
-    @given.in_python
+    @arguments.in_python
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
         """Say how far off `synthesize`, asked the same, would be by each method; free."""
         return cast("SynthesisForecast", explain(self._planned(FAMILIES["synthesize"], **asked)))
 
-    @given.in_python
+    @arguments.in_python
     def learn(
         self,
         kind: str,
@@ -142,7 +142,7 @@ class Private(Questions):
         found: LearnedModel = self.answer(family, planned, request_id=request_id)
         return found
 
-    @given.in_python
+    @arguments.in_python
     def run(
         self,
         program: Callable[..., Any] | str | Path,
@@ -171,7 +171,7 @@ class Private(Questions):
         found: ProgramAnswer = self.answer(FAMILIES["run"], planned, request_id=request_id)
         return found
 
-    @given.in_python
+    @arguments.in_python
     def dry_run(
         self,
         program: Callable[..., Any] | str | Path,
@@ -193,7 +193,7 @@ class Private(Questions):
         epsilon: Number | None,
         asked: ProgramOptions,
     ) -> Prepared:
-        from sfumato.programs.source import text_of  # most questions do without
+        from sfumato.methods.programs.source import text_of  # most questions do without
 
         text, name, language = text_of(program, function)
         said: dict[str, Any] = {"language": language, **asked}
@@ -221,7 +221,7 @@ class Private(Questions):
         found: Published = self._ask("above", request_id=request_id, at_most=at_most, **asked)
         return found
 
-    @given.in_python
+    @arguments.in_python
     def stream(
         self,
         method: str = "auto",
@@ -243,13 +243,13 @@ class Private(Questions):
         of them at most. `method` is auto, tree, honaker or root. What must outlive its process is a
         feed of a vault, which takes the same.
         """
-        from sfumato.vault.beginning import begin_stream  # most questions do without
+        from sfumato.vault.stream_start import begin_stream  # most questions do without
 
         asked = {"periods": periods, "window": window, "days": days, "by": by, **options}
         offer = {"epsilon": epsilon, "rho": rho, "delta": delta}
         return begin_stream(self._session, self._asker_of, self._dataset, method, offer, asked)
 
-    @given.in_python
+    @arguments.in_python
     def plan(
         self,
         kind: KindName | str,
@@ -261,7 +261,7 @@ class Private(Questions):
         publication = self._planned(FAMILIES["publish"], kind, columns=columns, **asked)
         return cast("Publication", publication)
 
-    @given.in_python
+    @arguments.in_python
     def publish_planned(
         self, publication: Publication, *, request_id: str | None = None
     ) -> Published:
@@ -269,7 +269,7 @@ class Private(Questions):
         if not hasattr(publication, "datasets"):
             raise ParameterError(
                 "type_wrong",
-                f"publication must be what plan(...) gave, not {given.shown(publication)}.",
+                f"publication must be what plan(...) gave, not {arguments.shown(publication)}.",
             )
         if publication.datasets != (self._dataset,):
             raise ParameterError(
@@ -327,12 +327,12 @@ class Private(Questions):
 def _gate(
     require: Sequence[str] | str, attacks: bool | None, publish_findings: bool
 ) -> ReleaseGate | None:
-    asked = given.maybe_flag(attacks, "attacks")
-    publish = given.flag(publish_findings, "publish_findings")
+    asked = arguments.maybe_flag(attacks, "attacks")
+    publish = arguments.flag(publish_findings, "publish_findings")
     if not (asked or publish or require):
         return None
-    from sfumato.steward.requirements import attacks_wanted  # most releases do without
-    from sfumato.vault.trying import ReleaseGate
+    from sfumato.attack.requirements import attacks_wanted  # most releases do without
+    from sfumato.vault.release_attacks import ReleaseGate
 
     gate = ReleaseGate.asked(require, publish=publish)
     wanted = attacks_wanted(asked, gate.requirements, publish=publish, off="attacks=False")

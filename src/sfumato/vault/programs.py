@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from sqlalchemy import Column, Float, MetaData, Table, Text, delete, func, insert, select
 
-from sfumato import given
-from sfumato.cards import Card, CardTable, Shown
+from sfumato import arguments
+from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError, PolicyError
-from sfumato.ledger.records import Amendment
-from sfumato.programs.language import PYTHON, program_digest
-from sfumato.programs.source import check_visible, program_of, text_of
-from sfumato.release.in_use import CONSOLE
-from sfumato.schema.names import quoted
+from sfumato.methods.programs.language import PYTHON, program_digest
+from sfumato.methods.programs.source import check_visible, program_of, text_of
+from sfumato.privacy.ledger.records import Amendment
+from sfumato.release.files_in_use import CONSOLE
+from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.accounts import open_ledger
-from sfumato.vault.beside import BesideLedger
 from sfumato.vault.config import load
+from sfumato.vault.side_database import BesideLedger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from sfumato.ledger.base import Ledger
-    from sfumato.ledger.records import BookState
+    from sfumato.privacy.ledger.base import Ledger
+    from sfumato.privacy.ledger.records import BookState
     from sfumato.vault.config import Config
 
 TOPIC = "program"
@@ -100,7 +100,7 @@ class Programs(Shown):
     ) -> None:
         self._ledger, self._config, self._clock = ledger, config, clock
 
-    @given.in_python
+    @arguments.in_python
     def approve(
         self,
         program: Callable[..., Any] | str | Path,
@@ -132,8 +132,8 @@ class Programs(Shown):
         made = program_of(source, function)
         # An approval says that a person has read the program, so all of it must be there to see.
         check_visible(source)
-        digest = program_digest(made, given.maybe_text(helper, "helper"))
-        who = given.text(operator, "operator")
+        digest = program_digest(made, arguments.maybe_text(helper, "helper"))
+        who = arguments.text(operator, "operator")
 
         def decide(now: BookState) -> Amendment:
             moment = now.time.replace(microsecond=0).isoformat()
@@ -144,17 +144,17 @@ class Programs(Shown):
         record: Any = written.records[TOPIC, digest]
         return Approval.from_json(record)
 
-    @given.in_python
+    @arguments.in_python
     def revoke(self, digest: str, *, operator: str) -> str:
         """Let a program no longer be run for others, from now on; return its digest."""
-        name = given.text(digest, "digest").strip().lower()
+        name = arguments.text(digest, "digest").strip().lower()
 
         def decide(now: BookState) -> Amendment:
             if name not in now.of(TOPIC):
                 raise unknown_program(name)
             return Amendment(records={(TOPIC, name): None})
 
-        self._ledger.amend(decide, operator=given.text(operator, "operator"))
+        self._ledger.amend(decide, operator=arguments.text(operator, "operator"))
         return name
 
     def list(self) -> list[Approval]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sfumato import given
+from sfumato import arguments
+from sfumato.data.schema.unit import UNITS
 from sfumato.errors import ParameterError
-from sfumato.ledger.memory import memory_ledger
-from sfumato.privacy.filters import Budget
-from sfumato.privacy.numbers import EPSILON_MAXIMUM, positive
-from sfumato.privacy.units import UNITS
-from sfumato.query.sql.tables import PrivateRows
-from sfumato.steward.table import Table, read
+from sfumato.exact_numbers import EPSILON_MAXIMUM, positive
+from sfumato.methods.query.sql.tables import PrivateRows
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.memory import memory_ledger
+from sfumato.release.open_table import Table, read
 from sfumato.vault.asker import Asker
 from sfumato.vault.config import OWNER
 from sfumato.vault.datastore import HERE, DataStore, Location
@@ -24,13 +24,13 @@ from sfumato.vault.session import Session
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.engines.sources import Source
-    from sfumato.privacy.numbers import Number
-    from sfumato.privacy.units import Unit
-    from sfumato.schema.schema import Schema
+    from sfumato.data.engines.sources import Source
+    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.unit import Unit
+    from sfumato.exact_numbers import Number
 
 
-@given.in_python
+@arguments.in_python
 def protect(
     table: Table | Source,
     schema: str | Path | Schema | None = None,
@@ -46,7 +46,7 @@ def protect(
     budget and no question may be above `max_epsilon`: beyond 10 hardly anything is hidden.
     """
     if unit is not None:
-        given.require(unit, "unit", UNITS, "sf.Rows() or sf.Entity(...)")
+        arguments.require(unit, "unit", UNITS, "sf.Rows() or sf.Entity(...)")
     table = _declared(table, schema)
     maximum = positive(max_epsilon, "max_epsilon")
     budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta, maximum=maximum)

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import tomlkit
 from sqlglot import exp
 
-from sfumato.engines.sources import duckdb_parts
+from sfumato.data.engines.sources import duckdb_parts
+from sfumato.data.schema.advice import DOMAIN, section
+from sfumato.data.schema.names import clash, quoted
+from sfumato.data.schema.schema_file import load as load_schema
+from sfumato.data.schema.unit import Entity, Rows, Ties
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.privacy.filters import Budget
-from sfumato.privacy.units import Entity, Rows, Ties
-from sfumato.query.sql.tables import fanouts
-from sfumato.schema.advice import DOMAIN, section
-from sfumato.schema.file import load as load_schema
-from sfumato.schema.names import clash, quoted
-from sfumato.steward.declaring import repeated_number, unbounded
-from sfumato.system import needs_locks
-from sfumato.texts import holds_password
+from sfumato.methods.query.sql.tables import fanouts
+from sfumato.operations.schema_draft import repeated_number, unbounded
+from sfumato.platform_support import needs_locks
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.text import holds_password
 from sfumato.vault.config import (
     Config,
     PrivateSet,
@@ -30,7 +30,7 @@ from sfumato.vault.config import (
     check_purposes,
     save,
 )
-from sfumato.vault.consent.people import check_person_kinds, person_kind, person_kinds
+from sfumato.vault.consent.person_ids import check_person_kinds, person_kind, person_kinds
 from sfumato.vault.creation import Addition, begun
 from sfumato.vault.datastore import check_consent
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from tomlkit.items import InlineTable, Table
 
-    from sfumato.privacy.units import Unit
-    from sfumato.schema.schema import Schema
-    from sfumato.steward.table import Table as People
+    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.unit import Unit
+    from sfumato.release.open_table import Table as People
 
 _TEXT = """\
 # A vault of Sfumato. Who may write this file decides what is promised to the people in the data.

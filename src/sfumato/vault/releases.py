@@ -11,28 +11,28 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sfumato import given
-from sfumato.cards import Card, CardTable, Shown
+from sfumato import arguments
+from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
-from sfumato.ledger.rules import damaged
-from sfumato.schema.names import quoted, suggestion
+from sfumato.privacy.ledger.rules import damaged
+from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.answer import Answer
 from sfumato.vault.config import OWNER, PrivateSet, asking
-from sfumato.vault.had import AnyRelease
-from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymized
-from sfumato.vault.jobs.asking import families
+from sfumato.vault.jobs.anonymize_job import ANONYMIZE, anonymized
+from sfumato.vault.jobs.job_request import families
 from sfumato.vault.plans import plan_digest
-from sfumato.vault.rendering import file_names, rendered
+from sfumato.vault.release_files import file_names, rendered
+from sfumato.vault.stored_release import AnyRelease
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sfumato.ledger.base import Ledger
+    from sfumato.privacy.ledger.base import Ledger
     from sfumato.release.release import Release
     from sfumato.vault.asker import Asker
     from sfumato.vault.jobs.job import Job
     from sfumato.vault.principals import Principal
-    from sfumato.vault.rendering import ReleaseFile
+    from sfumato.vault.release_files import ReleaseFile
     from sfumato.vault.vault import Vault
 
 TOPIC = "release"
@@ -64,7 +64,7 @@ class KeptRelease(AnyRelease):
 
     def file(self, name: str) -> ReleaseFile:
         """It as a file, by its name."""
-        return rendered(self.release, given.text(name, "name"))
+        return rendered(self.release, arguments.text(name, "name"))
 
     def answer(self) -> Answer:
         """It as an answer, for whom it was made: with what it cost, and what is left now."""
@@ -92,7 +92,7 @@ class Releases(Shown):
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    @given.in_python
+    @arguments.in_python
     def list(self, *, principal: str | None = None) -> Sequence[KeptRelease]:
         """The newest releases that a principal may have, the last first."""
         person, opened = self._person(principal), self._opened()
@@ -103,10 +103,10 @@ class Releases(Shown):
         newest = sorted(listed, key=lambda one: (str(one.ended), one.id), reverse=True)
         return [self._kept(one, person, opened) for one in newest]
 
-    @given.in_python
+    @arguments.in_python
     def get(self, release: str, *, principal: str | None = None) -> KeptRelease:
         """A release by its name; one that somebody may not have is not there."""
-        found = self.look_up(given.text(release, "release"), principal=principal)
+        found = self.look_up(arguments.text(release, "release"), principal=principal)
         if found is None:
             raise ParameterError(
                 "release_unknown",
@@ -117,21 +117,21 @@ class Releases(Shown):
     def look_up(self, release: str, *, principal: str | None = None) -> KeptRelease | None:
         """A release by its name, or None; who may download nothing hears that first."""
         person, opened = self._person(principal), self._opened()
-        job = self._vault.jobs.find(given.text(release, "release"))
+        job = self._vault.jobs.find(arguments.text(release, "release"))
         if job is not None and _may(job, person, opened):
             return self._kept(job, person, opened)
         if not _is_own(job, person):
             person.check("download")
         return None
 
-    @given.in_python
+    @arguments.in_python
     def open_to(self, release: str, to: Sequence[str] | str, *, operator: str) -> KeptRelease:
         """Let others have a release: principals by name, or "public" for all who may download.
 
         `to` is everybody to whom it is open from now on; `operator` is who decided it.
         """
         found = self.get(release)
-        names = sorted(set(given.names(to, "to")))
+        names = sorted(set(arguments.names(to, "to")))
         known = [PUBLIC, *(one.name for one in self._vault.people.list())]
         for name in names:
             if name not in known:
@@ -140,7 +140,7 @@ class Releases(Shown):
                     f"There is no principal {quoted(name)} to open it to; "
                     + suggestion(name, known),
                 )
-        who = given.text(operator, "operator")
+        who = arguments.text(operator, "operator")
         self._vault.ledger.record(TOPIC, found.id, {"to": names} if names else None, operator=who)
         return self.get(found.id)
 

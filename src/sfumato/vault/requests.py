@@ -6,7 +6,7 @@ who could ask something else under them would have it taken for the answer there
 
 from __future__ import annotations
 
-from sfumato import given
+from sfumato import arguments
 from sfumato.errors import ParameterError
 
 _RESERVED = ("feed/", "console/")
@@ -20,7 +20,7 @@ class OwnRequest(str):
 
 def taken(request_id: object) -> str | None:
     """A request id as it was given, or a refusal of one that is not the caller's to give."""
-    found = given.maybe_text(request_id, "request_id")
+    found = arguments.maybe_text(request_id, "request_id")
     if found is None or isinstance(found, OwnRequest) or not found.startswith(_RESERVED):
         return None if found is None else str(found)
     start = found[: found.index("/") + 1]

@@ -14,12 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
-from sfumato.cards import Card, Shown
+from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import EngineError, QueryError
-from sfumato.privacy.numbers import EPSILON_MAXIMUM
-from sfumato.privacy.price import amounts_in_words, price
-from sfumato.query.sql.tables import PrivateRows
-from sfumato.schema.names import quoted, suggestion
+from sfumato.exact_numbers import EPSILON_MAXIMUM
+from sfumato.methods.query.sql.tables import PrivateRows
+from sfumato.privacy.accounting.price import amounts_in_words, price
+from sfumato.report.display import Card, Shown
 from sfumato.vault.accounts import left_over
 from sfumato.vault.plans import foreign_plan
 from sfumato.vault.requests import taken
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from sfumato.method import AnswerLimit, Dataset, Part, Prepared
-    from sfumato.privacy.events import Event
-    from sfumato.privacy.price import Price
-    from sfumato.programs.forecast import ProgramForecast
-    from sfumato.programs.request import ProgramRules, ProgramRun
-    from sfumato.query.answer.explain import Explanation
-    from sfumato.query.sql.tables import Catalogue
+    from sfumato.methods.method import AnswerLimit, Dataset, Part, Prepared
+    from sfumato.methods.programs.forecast import ProgramForecast
+    from sfumato.methods.programs.request import ProgramRules, ProgramRun
+    from sfumato.methods.query.answer.explain import Explanation
+    from sfumato.methods.query.sql.tables import Catalogue
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.accounting.price import Price
     from sfumato.vault.answer import Answer
     from sfumato.vault.asker import Asker
     from sfumato.vault.datastore import DataStore
     from sfumato.vault.family import Family
     from sfumato.vault.gatekeeper import Gatekeeper
     from sfumato.vault.principals import Principal
-    from sfumato.vault.trying import ReleaseGate
+    from sfumato.vault.release_attacks import ReleaseGate
 
     AskerOf = Callable[[tuple[str, ...]], Asker]
     """Who asks about these data sets, and who pays."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
-from sfumato.release.in_use import VAULT
+from sfumato.release.files_in_use import VAULT
 from sfumato.vault.config import changing, parse, save
 
 if TYPE_CHECKING:

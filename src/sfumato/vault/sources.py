@@ -15,27 +15,27 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.engines.base import SPARK
-from sfumato.engines.files.endings import parquet_paths
-from sfumato.engines.sources import POSTGRES, identify
+from sfumato.data.engines.base import SPARK
+from sfumato.data.engines.sources import POSTGRES, identify
+from sfumato.data.files.formats import parquet_paths
+from sfumato.data.schema.layout import UTF8
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.schema_file import load as load_schema
 from sfumato.errors import ParameterError, SfumatoError, SourceError
-from sfumato.ledger.book import digest
+from sfumato.privacy.ledger.chain import digest
+from sfumato.release.files_in_use import SECRET
 from sfumato.release.fingerprint import contents, of_file
-from sfumato.release.in_use import SECRET
-from sfumato.schema.file import load as load_schema
-from sfumato.schema.layout import UTF8
-from sfumato.schema.names import quoted
-from sfumato.steward.secret import new_secret, read_secret
-from sfumato.steward.table import read
+from sfumato.release.fingerprint_key import new_secret, read_secret
+from sfumato.release.open_table import read
 from sfumato.vault.accounts import NODE, PASSING, VERSION, source_name, source_of, written_name
 from sfumato.vault.config import PrivateSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sfumato.engines.identity import Identity
-    from sfumato.ledger.base import Ledger
-    from sfumato.steward.table import Table
+    from sfumato.data.engines.source_identity import Identity
+    from sfumato.privacy.ledger.base import Ledger
+    from sfumato.release.open_table import Table
     from sfumato.vault.config import Config, PublicSet
 
 _CONTENTS = "contents "

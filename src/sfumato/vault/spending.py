@@ -8,17 +8,17 @@ from fractions import Fraction
 from math import isqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from sfumato.privacy import zcdp
-from sfumato.privacy.balance import asked
-from sfumato.privacy.composition import basic_price, total
-from sfumato.privacy.events import from_record
-from sfumato.privacy.numbers import EPSILON_UNIT
+from sfumato.exact_numbers import EPSILON_UNIT
+from sfumato.privacy.accounting import zcdp
+from sfumato.privacy.accounting.balance import asked
+from sfumato.privacy.accounting.composition import basic_price, total
+from sfumato.privacy.accounting.events import from_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.ledger.base import Ledger
-    from sfumato.privacy.events import Event
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.ledger.base import Ledger
 
 LOST = "lost with the ledger"
 """In whose name stands what was burnt because nobody knows who spent it."""

@@ -20,22 +20,22 @@ from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any, Self
 
-from sfumato import given
-from sfumato.cards import Card, CardTable, Shown
+from sfumato import arguments
+from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, PolicyError
-from sfumato.ledger.records import Amendment
-from sfumato.schema.names import quoted, suggestion
+from sfumato.privacy.ledger.records import Amendment
+from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.accounts import open_ledger
 from sfumato.vault.config import load
-from sfumato.vault.people import People
+from sfumato.vault.principal_admin import People
 from sfumato.vault.principals import moment, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from sfumato.ledger.base import Ledger
-    from sfumato.ledger.records import BookState
+    from sfumato.privacy.ledger.base import Ledger
+    from sfumato.privacy.ledger.records import BookState
     from sfumato.vault.principals import Principal
 
 TOPIC = "token"
@@ -120,7 +120,7 @@ class Tokens(Shown):
         self._marks = folder / "tokens"
         self._marked: dict[str, float] = {}
 
-    @given.in_python
+    @arguments.in_python
     def new(
         self,
         principal: str,
@@ -151,13 +151,13 @@ class Tokens(Shown):
             }
             return Amendment(records={(TOPIC, name): told})
 
-        self._ledger.amend(decide, operator=given.text(operator, "operator"))
+        self._ledger.amend(decide, operator=arguments.text(operator, "operator"))
         return text
 
-    @given.in_python
+    @arguments.in_python
     def revoke(self, token: str, *, operator: str) -> str:
         """Let a token never be used again, at any server, from now on; return its name."""
-        name = id_of(given.text(token, "token"))
+        name = id_of(arguments.text(token, "token"))
 
         def decide(now: BookState) -> Amendment:
             known = now.of(TOPIC)
@@ -165,7 +165,7 @@ class Tokens(Shown):
                 raise unknown_token(name, known)
             return Amendment(records={(TOPIC, name): None})
 
-        self._ledger.amend(decide, operator=given.text(operator, "operator"))
+        self._ledger.amend(decide, operator=arguments.text(operator, "operator"))
         return name
 
     def list(self) -> list[Token]:
@@ -175,7 +175,7 @@ class Tokens(Shown):
 
     def holder(self, text: str) -> Holder:
         """Who holds a token; refused in one way whatever is wrong with it, or with them."""
-        said = given.text(text, "token")[:_LONGEST]
+        said = arguments.text(text, "token")[:_LONGEST]
         name = id_of(said) if _FORM.fullmatch(said) else ""
         decided = self._ledger.decided()
         told = decided.of(TOPIC).get(name)

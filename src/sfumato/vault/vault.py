@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from sfumato import given
-from sfumato.cards import Card, CardTable
+from sfumato import arguments
 from sfumato.errors import ParameterError
-from sfumato.files import check_target, whole
-from sfumato.ledger.flight import Flights
-from sfumato.release.in_use import ANSWERS, vault_files
-from sfumato.system import needs_locks
+from sfumato.filesystem import check_target, whole
+from sfumato.platform_support import needs_locks
+from sfumato.privacy.ledger.single_flight import Flights
+from sfumato.release.files_in_use import ANSWERS, vault_files
+from sfumato.report.display import Card, CardTable
 from sfumato.vault.accounts import (
     acknowledge,
     balances_of,
@@ -23,27 +23,27 @@ from sfumato.vault.accounts import (
     set_limit,
     verified,
 )
-from sfumato.vault.anywhere import AnyVault
 from sfumato.vault.config import Config, PrivateSet, asking, load, modified, still_held
 from sfumato.vault.consent.registry import Consents
-from sfumato.vault.consoled import Consoled
+from sfumato.vault.console_store import Consoled
 from sfumato.vault.datastore import DataStore
-from sfumato.vault.declared import catalogue, location, schema_of
+from sfumato.vault.declarations import catalogue, location, schema_of
 from sfumato.vault.folder import AnswerIndex, note_charge
 from sfumato.vault.gatekeeper import Gatekeeper
-from sfumato.vault.people import People
+from sfumato.vault.principal_admin import People
 from sfumato.vault.session import Session
 from sfumato.vault.tokens import Tokens
+from sfumato.vault.vault_api import AnyVault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from sfumato.engines.identity import Identity
-    from sfumato.privacy.numbers import Number
-    from sfumato.privacy.units import Unit
-    from sfumato.schema.schema import Schema
-    from sfumato.steward.table import Table
+    from sfumato.data.engines.source_identity import Identity
+    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.unit import Unit
+    from sfumato.exact_numbers import Number
+    from sfumato.release.open_table import Table
     from sfumato.vault.asker import Asker
     from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
@@ -119,7 +119,7 @@ class Vault(Consoled, AnyVault):
         """The database that each data set lies in, which only the owner may know."""
         return self._store.addresses
 
-    @given.in_python
+    @arguments.in_python
     def add(
         self,
         name: str,
@@ -144,7 +144,7 @@ class Vault(Consoled, AnyVault):
         people share one budget by their `population`. With `purposes`, every question names one,
         and only people are seen who agreed to it: see `consent`.
         """
-        from sfumato.vault.adding import add_dataset  # questions start without it
+        from sfumato.vault.add_dataset import add_dataset  # questions start without it
 
         self._check_open()
         add_dataset(
@@ -172,16 +172,16 @@ class Vault(Consoled, AnyVault):
         """The populations whose people are asked for consent."""
         return self._consents.populations
 
-    @given.in_python
+    @arguments.in_python
     def consent(self, population: str | None = None) -> ConsentRegistry:
         """Who of a population agreed to what; it may be left out where only one is asked."""
         self._check_open()
         return self._consents.registry(population)
 
-    @given.in_python
+    @arguments.in_python
     def purposes(self, name: str) -> tuple[str, ...]:
         """What people of a data set are asked to agree to; a question names one, if any."""
-        one = self.config.datasets.get(given.text(name, "name"))
+        one = self.config.datasets.get(arguments.text(name, "name"))
         return one.purposes if isinstance(one, PrivateSet) else ()
 
     def refresh(self) -> None:
@@ -252,7 +252,7 @@ class Vault(Consoled, AnyVault):
         """The one before all private answers, as the configuration is now."""
         return self._session.gatekeeper
 
-    @given.in_python
+    @arguments.in_python
     def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost.
 
@@ -269,22 +269,22 @@ class Vault(Consoled, AnyVault):
         self._check_open()
         return verified(self.ledger)
 
-    @given.in_python
+    @arguments.in_python
     def export(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write every entry of the ledger as JSONL, for somebody who trusts nobody."""
         self._check_open()
-        target = given.path(path, "path")
-        check_target(target, overwrite=given.flag(overwrite, "overwrite"), kept=self.kept)
+        target = arguments.path(path, "path")
+        check_target(target, overwrite=arguments.flag(overwrite, "overwrite"), kept=self.kept)
         with whole(target, overwrite=overwrite) as new, new.open("w", encoding="utf-8") as stream:
             self.ledger.export(stream)
 
-    @given.in_python
+    @arguments.in_python
     def limit(self, account: str, *, epsilon: Number, delta: Number = 0, operator: str) -> None:
         """Give an account another budget; `operator` is who decided it."""
         self._check_open()
         folder = self.config.folder
-        who = given.text(operator, "operator")
-        name = given.text(account, "account")
+        who = arguments.text(operator, "operator")
+        name = arguments.text(account, "account")
         set_limit(folder, name, epsilon=epsilon, delta=delta, operator=who)
         self.config = load(folder)
 
@@ -293,7 +293,7 @@ class Vault(Consoled, AnyVault):
         """Within which a stored answer is given again; yours to raise, when there is new data."""
         return self.config.snapshot
 
-    @given.in_python
+    @arguments.in_python
     def raise_snapshot(self, to: int | None = None) -> int:
         """Answer nothing from store of what was asked before: there is new data. Say its number.
 
@@ -302,7 +302,7 @@ class Vault(Consoled, AnyVault):
         from sfumato.vault.snapshots import raise_snapshot
 
         self._check_open()
-        number = None if to is None else given.whole(to, "to")
+        number = None if to is None else arguments.whole(to, "to")
         found = raise_snapshot(self.config.folder, number)
         self.refresh()
         return found
@@ -310,7 +310,7 @@ class Vault(Consoled, AnyVault):
     @staticmethod
     def acknowledge(path: str | Path, *, operator: str) -> None:
         """Accept that a ledger lost entries, as a restored backup has; this burns every budget."""
-        acknowledge(given.path(path, "path"), operator=given.text(operator, "operator"))
+        acknowledge(arguments.path(path, "path"), operator=arguments.text(operator, "operator"))
 
     def _card(self) -> Card:
         """Where it is and what is in it; what is left is read while it is open."""
@@ -329,7 +329,7 @@ class Vault(Consoled, AnyVault):
 
     def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:
         who = asking(principal)
-        return partial(self.asker, who, given.maybe_text(purpose, "purpose"))
+        return partial(self.asker, who, arguments.maybe_text(purpose, "purpose"))
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:
         apart = partial(self._check_apart, name)
@@ -377,10 +377,10 @@ class Vault(Consoled, AnyVault):
 def open_vault(path: str | Path) -> Vault:
     """Open a vault's folder: durable ledger, several data sets."""
     needs_locks("A vault")
-    return Vault(load(given.path(path, "path")))
+    return Vault(load(arguments.path(path, "path")))
 
 
-@given.in_python
+@arguments.in_python
 def create_vault(
     path: str | Path, *, ledger: str = "ledger.sqlite", head: str | Path | None = None
 ) -> Vault:
@@ -392,6 +392,6 @@ def create_vault(
     from sfumato.vault.registration import create
 
     needs_locks("A vault")
-    kept = None if head is None else given.path(head, "head")
-    given.path(given.text(ledger, "ledger"), "ledger")
-    return Vault(create(given.path(path, "path"), database=ledger, head=kept))
+    kept = None if head is None else arguments.path(head, "head")
+    arguments.path(arguments.text(ledger, "ledger"), "ledger")
+    return Vault(create(arguments.path(path, "path"), database=ledger, head=kept))

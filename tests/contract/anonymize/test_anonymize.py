@@ -11,19 +11,19 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.anonymize.pipeline import anonymize
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.hierarchy.rules import Widths
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema_file import load
 from sfumato.demo import town
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.file import load
-from sfumato.schema.hierarchy.rules import Widths
-from sfumato.schema.schema import Schema
-from sfumato.steward.anonymize import anonymize
-from sfumato.steward.table import Table
+from sfumato.release.open_table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
     Open = Callable[[pa.Table], Engine]
 

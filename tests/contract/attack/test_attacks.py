@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable
 from sfumato.attack.catalogue import run_all
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema_file import load
 from sfumato.demo import town
-from sfumato.schema.file import load
-from sfumato.schema.schema import Schema
-from sfumato.steward.table import Table
+from sfumato.release.open_table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
     Open = Callable[[pa.Table], Engine]
 

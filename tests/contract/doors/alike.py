@@ -38,4 +38,4 @@ def _plain(value: Any) -> Any:
     parameters = getattr(value, "parameters", None)
     if parameters is not None and hasattr(value, "datasets"):
         return value.name, parameters, dict(getattr(value, "error", None) or {})
-    return repr(value) if type(value).__module__.startswith("sfumato.synth") else value
+    return repr(value) if type(value).__module__.startswith("sfumato.methods.synth") else value

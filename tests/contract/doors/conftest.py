@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sfumato.vault.anywhere import AnyVault
     from sfumato.vault.vault import Vault
+    from sfumato.vault.vault_api import AnyVault
 
 LOCAL, REMOTE = "local", "remote"
 FIRST, LAST = date(1950, 1, 1), date(1959, 12, 31)

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.contract.doors.alike import assert_alike
+from tests.contract.doors.conftest import LOCAL, PEOPLE, REMOTE, Doors, make_vault, people
 
 import sfumato as sf
+from sfumato.client import connection as connecting
+from sfumato.client import jobs as waiting
+from sfumato.client import session as asking
 from sfumato.errors import BudgetError, ParameterError, SfumatoError
-from sfumato.gate.client import connection as connecting
-from sfumato.gate.client import jobs as waiting
-from sfumato.gate.client import session as asking
 from sfumato.testing.servers import served
-
-from .alike import assert_alike
-from .conftest import LOCAL, PEOPLE, REMOTE, Doors, make_vault, people
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

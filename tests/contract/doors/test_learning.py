@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.contract.doors.alike import assert_alike
+from tests.contract.doors.conftest import people
 
 from sfumato.errors import SfumatoError
-
-from .alike import assert_alike
-from .conftest import people
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.vault.anywhere import AnyVault
+    from sfumato.vault.vault_api import AnyVault
 
 MODELS: dict[str, dict[str, Any]] = {
     "naive-bayes": {"features": ["age", "city"], "target": "smoker", "epsilon": 0.1},

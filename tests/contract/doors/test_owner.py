@@ -11,26 +11,25 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.contract.doors.conftest import LOCAL, REMOTE, Doors
 
 import sfumato as sf
+from sfumato.client.connection import Connection
+from sfumato.client.consent import RemoteRegistry
+from sfumato.client.principals import RemotePeople, RemoteTokens
+from sfumato.client.stored_releases import RemoteJobs, RemoteRelease, RemoteReleases
+from sfumato.client.vault import RemoteVault
 from sfumato.errors import InternalError, PolicyError, SfumatoError
-from sfumato.gate.client.connection import Connection
-from sfumato.gate.client.consent import RemoteRegistry
-from sfumato.gate.client.kept import RemoteJobs, RemoteRelease, RemoteReleases
-from sfumato.gate.client.people import RemotePeople, RemoteTokens
-from sfumato.gate.client.vault import RemoteVault
-from sfumato.gate.doors import keeping
-from sfumato.gate.serving import Listening
+from sfumato.server.routes import vault_admin
+from sfumato.server.serve import Listening
 from sfumato.testing.servers import served
 from sfumato.vault.consent.registry import ConsentRegistry
 from sfumato.vault.jobs.jobs import Jobs
-from sfumato.vault.people import People
+from sfumato.vault.principal_admin import People
 from sfumato.vault.principals import Principal
 from sfumato.vault.releases import KeptRelease, Releases
 from sfumato.vault.tokens import Token, Tokens
 from sfumato.vault.vault import Vault, create_vault
-
-from .conftest import LOCAL, REMOTE, Doors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -327,7 +326,7 @@ def test_what_must_not_happen_twice_is_sent_once(
 def test_consent_is_given_withdrawn_imported_and_exported(
     alike: Any, local: Any, remote: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.gate.client.consent.MOST_CHANGES", 3)
+    monkeypatch.setattr("sfumato.client.consent.MOST_CHANGES", 3)
     people = {"Lou": 1000, "Rex": 2000}
 
     def apart(value: Any) -> Any:
@@ -421,7 +420,7 @@ def test_accounts_limits_and_the_ledger(
     for vault in (local, remote):
         vault.limit("patients", epsilon="9.5", **BY)
         vault.limit("patients", epsilon=10, **BY)
-    monkeypatch.setattr(keeping, "MOST_LINES", 7)
+    monkeypatch.setattr(vault_admin, "MOST_LINES", 7)
     for name, vault in (("here", local), ("there", remote)):
         vault.export(tmp_path / f"{name}.jsonl")
     assert remote.verify() == local.verify()

@@ -7,19 +7,18 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.contract.doors.alike import assert_alike
+from tests.contract.doors.conftest import LOCAL, REMOTE
 
 import sfumato as sf
 from sfumato.errors import BudgetError, ParameterError, PolicyError, SfumatoError
 
-from .alike import assert_alike
-from .conftest import LOCAL, REMOTE
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.vault.anywhere import AnyVault
+    from tests.contract.doors.conftest import Doors
 
-    from .conftest import Doors
+    from sfumato.vault.vault_api import AnyVault
 
 COUNT = "SELECT COUNT(*) AS n FROM people"
 BY_CITY = "SELECT city, COUNT(*) AS n, AVG(age) AS age FROM people GROUP BY city ORDER BY n DESC"

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.contract.doors.alike import assert_alike
+from tests.contract.doors.conftest import FIRST, LAST, REMOTE
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.release.sidecar import sidecar_file
 
-from .alike import assert_alike
-from .conftest import FIRST, LAST, REMOTE
-
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.vault.anywhere import AnyVault
+    from tests.contract.doors.conftest import Doors
 
-    from .conftest import Doors
+    from sfumato.vault.vault_api import AnyVault
 
 AGES = np.array([[[0, 17]], [[18, 64]], [[65, 110]]])
 DAYS = [[[date(1951, 1, 1), date(1952, 6, 30)]], [[FIRST, LAST]]]

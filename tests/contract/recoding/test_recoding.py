@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
     from sfumato.release.recoding import Recoding
 
     Open = Callable[[pa.Table], Engine]

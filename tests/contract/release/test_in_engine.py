@@ -18,20 +18,20 @@ import pytest
 from sqlglot import exp
 
 from sfumato.cli.main import run
-from sfumato.engines.base import TableTarget, everything, named
-from sfumato.engines.postgres import Postgres
+from sfumato.data.engines.base import TableTarget, everything, named
+from sfumato.data.engines.postgres import Postgres
+from sfumato.data.schema.column import Kind
 from sfumato.errors import OutputError, SourceError
-from sfumato.files import MARK
-from sfumato.release.by_engine import EngineRows
-from sfumato.release.places import Output
+from sfumato.filesystem import MARK
+from sfumato.release.engine_writer import EngineRows
+from sfumato.release.paths import Output
 from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.release.writer import writing
-from sfumato.schema.column import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
 SCHEMA = """
 table = "people"
@@ -181,11 +181,11 @@ def test_a_view_is_not_replaced(postgres: Engine) -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        "sfumato.release.by_engine.contents",
+        "sfumato.release.engine_writer.contents",
         "sfumato.release.writer.describe",
         "sfumato.release.writer.write_journal",
         "sfumato.release.writer._Staged.appear",
-        "sfumato.release.by_engine.DraftedTable.settle",
+        "sfumato.release.engine_writer.DraftedTable.settle",
     ],
 )
 @pytest.mark.parametrize("old", [False, True], ids=["new", "overwritten"])
@@ -326,7 +326,7 @@ def test_an_end_while_the_last_step_waits(
 KILLED = """
 import os, signal, sys
 import pytest
-from sfumato.engines.postgres import Postgres
+from sfumato.data.engines.postgres import Postgres
 from tests.contract.release import test_in_engine as its
 
 def kill(*_, **__):
@@ -338,7 +338,7 @@ its.write(Postgres.open(sys.argv[1]))
 
 
 @pytest.mark.parametrize(
-    "at", ["sfumato.release.writer.describe", "sfumato.release.by_engine.DraftedTable.settle"]
+    "at", ["sfumato.release.writer.describe", "sfumato.release.engine_writer.DraftedTable.settle"]
 )
 def test_of_a_killed_writing_nothing_stays(
     database: str, postgres: Engine, home: Path, at: str

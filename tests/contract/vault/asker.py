@@ -9,9 +9,9 @@ from typing import Any
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.ledger.base import Ledger
-from sfumato.ledger.flight import _KeptFlight
-from sfumato.ledger.receipt import Receipt
+from sfumato.privacy.ledger.base import Ledger
+from sfumato.privacy.ledger.receipt import Receipt
+from sfumato.privacy.ledger.single_flight import _KeptFlight
 
 STAGES: dict[str, tuple[type, str, bool]] = {
     "claimed": (_KeptFlight, "claim", True),

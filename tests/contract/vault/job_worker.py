@@ -8,8 +8,8 @@ import sys
 from typing import Any
 
 import sfumato as sf
-from sfumato.ledger.base import Ledger
-from sfumato.ledger.receipt import Receipt
+from sfumato.privacy.ledger.base import Ledger
+from sfumato.privacy.ledger.receipt import Receipt
 from sfumato.vault.jobs.jobs import Jobs
 from sfumato.vault.jobs.store import JobStore
 

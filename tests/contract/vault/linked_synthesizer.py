@@ -11,10 +11,10 @@ from pathlib import Path
 from tests.contract.vault.synthesizer import killed_at
 
 import sfumato as sf
+from sfumato.methods.synth.linked.model import LinkedModel
+from sfumato.methods.synth.linked.request import LinkedRequest
+from sfumato.methods.synth.workbench import Workbench
 from sfumato.release import writer
-from sfumato.synth.linked.model import LinkedModel
-from sfumato.synth.linked.request import LinkedRequest
-from sfumato.synth.workbench import Workbench
 from sfumato.vault.gatekeeper import Gatekeeper
 
 STAGES = {
@@ -47,11 +47,11 @@ def synthesize(home: Path, *, overwrite: bool = False) -> bool:
 if __name__ == "__main__":
     for module in (
         "pandas",
-        "sfumato.ledger.sql.sqlite",
-        "sfumato.report.synthesized",
+        "sfumato.privacy.ledger.sql.sqlite",
+        "sfumato.methods.synth.page",
         "sfumato.report.page",
         "sfumato.vault.vault",
-        "sfumato.vault.synthesizing",
+        "sfumato.vault.synth_family",
     ):
         import_module(module)  # once, not by each process
     for stage, place in STAGES.items():

@@ -9,8 +9,8 @@ from itertools import count
 from typing import Any
 
 import sfumato as sf
-from sfumato.synth import request
-from sfumato.synth.workbench import Workbench
+from sfumato.methods.synth import request
+from sfumato.methods.synth.workbench import Workbench
 
 
 def killed_at(owner: Any, name: str, when: int) -> None:

@@ -13,15 +13,15 @@ import pytest
 from sqlglot import exp
 
 import sfumato as sf
-from sfumato.engines.base import column, named, render
-from sfumato.engines.sources import open_source
-from sfumato.engines.wellformed import limited
-from sfumato.method import text_limits
+from sfumato.data.engines.base import column, named, render
+from sfumato.data.engines.malformed_cells import limited
+from sfumato.data.engines.sources import open_source
+from sfumato.methods.method import text_limits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
 SCHEMA = sf.Schema(
     "people",
@@ -67,7 +67,7 @@ def test_duckdb_tells_spellings_apart(without_case: str) -> None:
 
 
 def test_spark_tells_spellings_apart(spark_session: Any) -> None:
-    from sfumato.engines.spark.engine import Spark
+    from sfumato.data.engines.spark.engine import Spark
 
     texts = ("person", "word")
     cells = ", ".join(f"CAST({one} AS STRING COLLATE UTF8_LCASE) AS {one}" for one in texts)

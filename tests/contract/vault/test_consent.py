@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.base import everything, render
-from sfumato.privacy.units import Entity, Rows
+from sfumato.data.engines.base import everything, render
+from sfumato.data.schema.unit import Entity, Rows
 from sfumato.vault.datastore import consenting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.engines.base import Engine
-    from sfumato.privacy.units import Unit
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.schema.unit import Unit
 
 PEOPLE = pa.table(
     {

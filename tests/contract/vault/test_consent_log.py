@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from tests.fixtures.ledgers import code_of, in_child
 
 from sfumato.errors import SfumatoError
-from sfumato.ledger.commit import OutsideHead
-from sfumato.release.in_use import consent_head
-from sfumato.testing.ledgers import code_of, in_child
+from sfumato.privacy.ledger.commit import OutsideHead
+from sfumato.release.files_in_use import consent_head
 from sfumato.vault.config import Config
+from sfumato.vault.consent.consent_record import Said, now
 from sfumato.vault.consent.log import ConsentLog
 from sfumato.vault.consent.registry import open_log
-from sfumato.vault.consent.said import Said, now
 
 if TYPE_CHECKING:
     from collections.abc import Callable

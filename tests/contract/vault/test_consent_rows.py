@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.base import everything, named, render
-from sfumato.method import Dataset
-from sfumato.privacy.units import Entity
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.schema import Schema
+from sfumato.data.engines.base import everything, named, render
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity
+from sfumato.methods.method import Dataset
 from sfumato.vault.config import Config
-from sfumato.vault.consent import lending
-from sfumato.vault.consent.lending import Agreed, Consenting, Lending, Register
+from sfumato.vault.consent import consent_filter
+from sfumato.vault.consent.consent_filter import Agreed, Consenting, Lending, Register
+from sfumato.vault.consent.consent_record import Said, now
 from sfumato.vault.consent.registry import open_log
-from sfumato.vault.consent.said import Said, now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
     from sfumato.vault.consent.log import ConsentLog
 
 NAMES = ["a", "A", "a ", "ä", "a\u0308", "b", "b", None, "", "😀", "it's"]
@@ -96,7 +96,7 @@ def test_many_changes_are_lent_anew_and_read_the_same(
     log: ConsentLog,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lending, "_FEWEST", 2)
+    monkeypatch.setattr(consent_filter, "_FEWEST", 2)
     engine = open_quick_engine(TEXTS)
     seen = Seen(engine, log, Kind.TEXT)
     yes, bases = {"a": True, "b": True}, set[object]()
@@ -136,7 +136,7 @@ def test_two_questions_at_once_each_keep_what_they_read(
     log: ConsentLog,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lending, "_FEWEST", 1)
+    monkeypatch.setattr(consent_filter, "_FEWEST", 1)
     engine = open_quick_engine(TEXTS)
     outer = Seen(engine, log, Kind.TEXT)
     say(log, {"a": True})

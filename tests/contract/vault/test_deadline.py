@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Rows
 from sfumato.errors import EngineError
-from sfumato.ledger.memory import memory_ledger
-from sfumato.method import Dataset
-from sfumato.privacy.events import PureEvent
-from sfumato.privacy.filters import Budget
-from sfumato.privacy.units import Rows
+from sfumato.methods.method import Dataset
+from sfumato.privacy.accounting.events import PureEvent
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.release.release import Guarantee, Provenance, Release
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.schema import Schema
 from sfumato.testing.engines import query
 from sfumato.vault.asker import Asker
 from sfumato.vault.folder import AnswerIndex
@@ -30,8 +30,8 @@ from sfumato.vault.gatekeeper import Gatekeeper
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sfumato.engines.base import Engine
-    from sfumato.noise.entropy import Entropy
+    from sfumato.data.engines.base import Engine
+    from sfumato.privacy.noise.entropy import Entropy
 
 ROWS = 4_000
 SLOW = "SELECT SUM((a.x * b.x + c.x) % 7) AS n FROM t a CROSS JOIN t b CROSS JOIN t c"

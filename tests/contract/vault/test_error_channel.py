@@ -15,14 +15,14 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.ledger.receipt import Receipt, Stage
+from sfumato.privacy.ledger.receipt import Receipt, Stage
 from sfumato.release.codec import to_bytes
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
 PROVOKING = (
     "1 / x > 0",

@@ -18,11 +18,11 @@ import psycopg
 import pytest
 
 import sfumato as sf
-from sfumato.ledger.records import Amendment
-from sfumato.mechanisms.laplace import Geometric
+from sfumato.privacy.ledger.records import Amendment
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.vault.feeds.continual_feeds import STEPS
 from sfumato.vault.feeds.feed import Feed
 from sfumato.vault.feeds.feeds import TOPIC
-from sfumato.vault.feeds.streams import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

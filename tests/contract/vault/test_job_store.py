@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from tests.fixtures.ledgers import code_of
 
 from sfumato.errors import EngineError, LedgerError, PolicyError
-from sfumato.ledger.sql.postgres import PostgresDialect, postgres_engine
-from sfumato.ledger.sql.sqlite import SqliteDialect, sqlite_engine
-from sfumato.testing.ledgers import code_of
+from sfumato.privacy.ledger.sql.postgres import PostgresDialect, postgres_engine
+from sfumato.privacy.ledger.sql.sqlite import SqliteDialect, sqlite_engine
 from sfumato.vault.jobs.job import ANSWERING, MOST_ATTEMPTS, Job, JobState
 from sfumato.vault.jobs.store import MOST_WAITING, JobStore
 

@@ -12,13 +12,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from tests.contract.vault.job_worker import STEPS
 
 import sfumato as sf
 from sfumato.vault import accounts
 from sfumato.vault.jobs.job import JobState
 from sfumato.vault.registration import Registration, create
-
-from .job_worker import STEPS
 
 WORKER = Path(__file__).with_name("job_worker.py")
 SCHEMA = 'table = "t"\n[columns.x]\nkind = "integer"\nbounds = [0, 9]\nnullable = false\n'

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import BudgetError, OutputError
-from sfumato.testing.ledgers import code_of
 from sfumato.vault import accounts
 from sfumato.vault.registration import Registration, create
 

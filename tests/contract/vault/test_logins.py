@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from sfumato.errors import PolicyError
-from sfumato.release.in_use import CONSOLE
+from sfumato.release.files_in_use import CONSOLE
 from sfumato.vault.logins import (
     DEVICE_SECONDS,
     INVITED_SECONDS,

@@ -14,21 +14,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
-from sfumato.engines import sources
-from sfumato.engines.base import everything
-from sfumato.engines.sources import open_source
-from sfumato.engines.wellformed import limited
-from sfumato.method import text_limits
-from sfumato.privacy.units import Entity, Rows
-from sfumato.testing.ledgers import code_of
+from sfumato.data.engines import sources
+from sfumato.data.engines.base import everything
+from sfumato.data.engines.malformed_cells import limited
+from sfumato.data.engines.sources import open_source
+from sfumato.data.schema.unit import Entity, Rows
+from sfumato.methods.method import text_limits
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
     Open = Callable[[pa.Table], Engine]
 

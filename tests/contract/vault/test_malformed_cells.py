@@ -11,10 +11,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.testing.ledgers import code_of
 from sfumato.vault.registration import Registration, create
 
 TINY = "0.000000001"

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.ledger.receipt import Receipt, Stage
-from sfumato.publish.catalogue import KINDS_OF_ROWS
+from sfumato.methods.publish.catalogue import KINDS_OF_ROWS
+from sfumato.privacy.ledger.receipt import Receipt, Stage
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
     Open = Callable[[pa.Table], Engine]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
-from sfumato.testing.ledgers import code_of
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import EngineError, SfumatoError
-from sfumato.ledger.receipt import Receipt
-from sfumato.testing.ledgers import code_of
+from sfumato.privacy.ledger.receipt import Receipt
 from sfumato.vault import accounts
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.registration import Registration, create

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.cli.main import run
-from sfumato.testing.ledgers import code_of
 from sfumato.testing.servers import Client, served
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sfumato as sf
-from sfumato.gate.console.owner.drafts import TableDrafts
-from sfumato.local.collection import Collection
-from sfumato.local.rounds import new_round
-from sfumato.steward.secret import holder_secret
+from sfumato.console.owner.drafts import TableDrafts
+from sfumato.methods.local.collection import Collection
+from sfumato.methods.local.rounds import new_round
+from sfumato.release.fingerprint_key import holder_secret
 from sfumato.vault.folder import note_request
 from sfumato.vault.vault import create_vault
 

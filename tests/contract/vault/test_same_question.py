@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.fixtures.ledgers import run_threads
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.testing.ledgers import run_threads
 from sfumato.vault import accounts
 from sfumato.vault.registration import Registration, create
 
 if TYPE_CHECKING:
-    from sfumato.ledger.base import Ledger
+    from sfumato.privacy.ledger.base import Ledger
 
 ASKER = Path(__file__).with_name("asker.py")
 VAULT = Path("vault")

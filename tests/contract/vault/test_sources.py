@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
-
-from sfumato.testing.ledgers import (
+from tests.fixtures.ledgers import (
     ROWS,
     VAULT,
     add,
@@ -23,6 +22,7 @@ from sfumato.testing.ledgers import (
     refusal,
     rows,
 )
+
 from sfumato.vault import accounts
 from sfumato.vault.config import load
 from sfumato.vault.registration import create

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 from pyarrow import csv as arrow_csv
-
-from sfumato.testing.ledgers import add, add_publicly, check_alias, make, refusal, rows
+from tests.fixtures.ledgers import add, add_publicly, check_alias, make, refusal, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

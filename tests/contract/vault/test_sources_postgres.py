@@ -12,8 +12,7 @@ import psycopg
 import pytest
 from adbc_driver_postgresql import dbapi
 from pyarrow import csv as arrow_csv
-
-from sfumato.testing.ledgers import (
+from tests.fixtures.ledgers import (
     VAULT,
     add,
     add_publicly,
@@ -24,6 +23,7 @@ from sfumato.testing.ledgers import (
     rows,
     state,
 )
+
 from sfumato.vault import accounts
 from sfumato.vault.vault import Vault, open_vault
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
+from tests.fixtures.ledgers import add, add_publicly, check_alias, code_of, make, refusal, rows
 
-from sfumato.testing.ledgers import add, add_publicly, check_alias, code_of, make, refusal, rows
 from sfumato.vault import accounts
 
 if TYPE_CHECKING:

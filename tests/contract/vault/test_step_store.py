@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.contract.ledger.conftest import fresh_schema
+from tests.contract.privacy.ledger.conftest import fresh_schema
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
-from sfumato.release.in_use import SECRET
-from sfumato.steward.secret import new_secret, write_secret
-from sfumato.stream.norms import Participation
-from sfumato.testing.ledgers import code_of
-from sfumato.vault.feeds.steps import StepStore, StepTape, _StreamPeople
-from sfumato.vault.streaming import Arrival, Reached
+from sfumato.methods.stream.sensitivity import Participation
+from sfumato.release.files_in_use import SECRET
+from sfumato.release.fingerprint_key import new_secret, write_secret
+from sfumato.vault.feeds.step_store import StepStore, StepTape, _StreamPeople
+from sfumato.vault.stream_charge import Arrival, Reached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

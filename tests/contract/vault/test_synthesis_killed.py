@@ -10,9 +10,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.fixtures.synthesis import linked_rows
 
 import sfumato as sf
-from sfumato.testing.synthesis import linked_rows
 from sfumato.vault import accounts
 from sfumato.vault.registration import Registration, create
 

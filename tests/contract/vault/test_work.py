@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.engines.sources import open_duckdb
-from sfumato.ledger.memory import memory_ledger
-from sfumato.privacy.filters import Budget
-from sfumato.privacy.units import Entity
-from sfumato.query.sql.tables import PrivateRows, PublicRows, fanouts
+from sfumato.data.engines.sources import open_duckdb
+from sfumato.data.schema.unit import Entity
+from sfumato.methods.query.sql.tables import PrivateRows, PublicRows, fanouts
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.vault.asker import Asker
 from sfumato.vault.config import OWNER
 from sfumato.vault.datastore import HERE, DataStore, Location
@@ -30,7 +30,7 @@ from sfumato.vault.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
 PEOPLE, VICTIM, FANOUT = 300, -7, 2_000
 FACTOR, CONSTANT = 3, 0.5

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from argon2 import PasswordHasher
 from tests.end.browsing import open_page
+from tests.end.console.visitors import PASSWORD, Console
 from tests.end.gate.people_served import ROWS, people_vault
 
-from sfumato.gate.console import passwords
+from sfumato.console import passwords
 from sfumato.testing.servers import served
-
-from .visitors import PASSWORD, Console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,18 +7,16 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from tests.end.browsing import needs_chromium
+from tests.end.console.visitors import Visitor
 
 from sfumato.testing.servers import Client
-
-from .visitors import Visitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
     from playwright.sync_api import Page
-
-    from .visitors import Console
+    from tests.end.console.visitors import Console
 
 BY_SEX = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
 

@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.end.browsing import SCREENS, needs_chromium, words_at_fault
-from tests.unit.programs.chambers import OpenChamber
+from tests.end.console.test_office_journey import serious
+from tests.unit.methods.programs.chambers import OpenChamber
 
-from sfumato.programs import request
-
-from .test_office_journey import serious
+from sfumato.methods.programs import request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from playwright.sync_api import Page
-
-    from .visitors import Console
+    from tests.end.console.visitors import Console
 
 pytestmark = needs_chromium
 WRONG = "def f(rows):\n    return rows['agee'].to_numpy().mean()\n"

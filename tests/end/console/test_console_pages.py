@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from tests.end.browsing import SCREENS, needs_chromium, open_page, words_at_fault
+from tests.end.console.conftest import consoled
+from tests.end.console.visitors import PASSWORD, Console, Visitor
 from tests.end.gate.people_served import HEAD, ROWS
 
-from sfumato.gate.console.pages import PAGES
-from sfumato.gate.console.visit import Who
-
-from .conftest import consoled
-from .visitors import PASSWORD, Console, Visitor
+from sfumato.console.page_request import Who
+from sfumato.console.pages import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-    from sfumato.gate.console.visit import PageRoute
+    from sfumato.console.page_request import PageRoute
 
 READ = [one for one in PAGES if one.method == "GET"]
 PEOPLE = ("owner", "alice", "bob", "buyer", "reader")

@@ -6,12 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.end.console.visitors import PASSWORD, SAME, Console, Visitor
 
-from sfumato.gate.console.passwords import SHORTEST
-from sfumato.gate.console.sessions import ABSOLUTE_SECONDS, IDLE_SECONDS
+from sfumato.console.passwords import SHORTEST
+from sfumato.console.sessions import ABSOLUTE_SECONDS, IDLE_SECONDS
 from sfumato.testing.servers import Client
-
-from .visitors import PASSWORD, SAME, Console, Visitor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

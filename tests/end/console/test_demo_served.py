@@ -12,7 +12,7 @@ import pytest
 from tests.end.console.visitors import Visitor
 
 from sfumato.cli.main import run
-from sfumato.demo.guided import ACCOUNTS, VAULT, password
+from sfumato.demo.guided_tour import ACCOUNTS, VAULT, password
 from sfumato.testing.servers import Client
 
 if TYPE_CHECKING:

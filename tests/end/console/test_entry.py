@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from playwright.sync_api import Page
-
-    from .visitors import Console
+    from tests.end.console.visitors import Console
 
 
 @needs_chromium

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.sync_api import Page
-
-    from .visitors import Console
+    from tests.end.console.visitors import Console
 
 pytestmark = [needs_chromium, pytest.mark.slow]
 

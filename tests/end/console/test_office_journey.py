@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from tests.end.browsing import SCREENS, needs_chromium
-
-from .test_office_pages import ROWS
-from .visitors import PASSWORD
+from tests.end.console.test_office_pages import ROWS
+from tests.end.console.visitors import PASSWORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
-
-    from .visitors import Console
+    from tests.end.console.visitors import Console
 
 pytestmark = needs_chromium
 OFFICE = "/console/owner"

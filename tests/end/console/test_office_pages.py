@@ -6,16 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.end.console.visitors import FORM, SAME
 
-from sfumato.gate.console.owner import budgets, consent, feeds, people, releases, tables
-from sfumato.gate.console.visit import Who
-
-from .visitors import FORM, SAME
+from sfumato.console.owner import budgets, consent, feeds, principals, releases, tables
+from sfumato.console.page_request import Who
 
 if TYPE_CHECKING:
-    from sfumato.testing.servers import Heard
+    from tests.end.console.visitors import Console, Visitor
 
-    from .visitors import Console, Visitor
+    from sfumato.testing.servers import Heard
 
 ROWS = "city,age,ill\n" + "".join(
     f"{'north' if n % 2 else 'south'},{n % 80},{('flu', 'gout')[n % 3 == 0]}\n" for n in range(240)
@@ -41,7 +40,7 @@ kind = "integer"
 bounds = [0, 99]
 """
 TABLES, OFFICE = "/console/owner/tables", "/console/owner"
-CHAPTERS = (tables, people, budgets, consent, releases, feeds)
+CHAPTERS = (tables, principals, budgets, consent, releases, feeds)
 PAGES = tuple(page for chapter in CHAPTERS for page in chapter.PAGES)
 
 

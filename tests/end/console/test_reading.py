@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from tests.end.browsing import needs_chromium
+from tests.end.console.visitors import Console
 
-from sfumato.gate.console.pages import PAGES
-from sfumato.gate.console.tour import STEPS
+from sfumato.console.pages import PAGES
+from sfumato.console.tour import STEPS
 from sfumato.testing.servers import served
 from sfumato.vault.vault import create_vault
-
-from .visitors import Console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from argon2 import PasswordHasher
+from tests.end.console.conftest import consoled
+from tests.end.console.visitors import PASSWORD, Console
 from tests.end.gate.people_served import people_vault
 
-from sfumato.gate.console import passwords
-from sfumato.gate.settings import Limits
+from sfumato.console import passwords
+from sfumato.server.settings import Limits
 from sfumato.testing.servers import served
-
-from .conftest import consoled
-from .visitors import PASSWORD, Console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

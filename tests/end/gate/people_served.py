@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from sfumato.gate.settings import Limits
+    from sfumato.server.settings import Limits
     from sfumato.vault.vault import Vault
 
 SCHEMA = """\

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sfumato.gate.serving import Listening, VaultServer
-from sfumato.gate.settings import Limits
+from sfumato.server.serve import Listening, VaultServer
+from sfumato.server.settings import Limits
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.jobs.jobs import Jobs
 from sfumato.vault.vault import open_vault

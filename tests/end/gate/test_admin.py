@@ -6,10 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.end.gate.people_served import COUNT, Served, people_served
 
 from sfumato.testing.servers import Client
-
-from .people_served import COUNT, Served, people_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
-from sfumato.testing.ledgers import code_of
 from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import create_vault
 

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.end.gate.people_served import COUNT, people_served
+from tests.end.gate.test_load import serving, until
 
-from sfumato.gate.settings import Limits
+from sfumato.server.settings import Limits
 from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import create_vault, open_vault
-
-from .people_served import COUNT, people_served
-from .test_load import serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

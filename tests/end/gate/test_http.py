@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
+from tests.end.gate.people_served import COUNT, Served, people_served
 
-from sfumato.gate.headers import ALWAYS
+from sfumato.server.security_headers import ALWAYS
 from sfumato.testing.servers import Client
-
-from .people_served import COUNT, Served, people_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

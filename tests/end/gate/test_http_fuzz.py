@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
+from tests.end.gate.people_served import Served, people_served
 
-from sfumato.gate.openapi import document
-from sfumato.gate.routes import ROUTES
-
-from .people_served import Served, people_served
+from sfumato.server.openapi import document
+from sfumato.server.route_table import ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sfumato.gate.routing import Route
+    from sfumato.server.routing import Route
 
 FEW, MANY = 5, 150
 SOME = {"get-datasets-name", "post-query", "get-jobs"}

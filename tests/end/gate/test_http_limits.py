@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
+from tests.end.gate.people_served import COUNT, Served, people_served
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from sfumato.gate.settings import Limits
+from sfumato.server.settings import Limits
 from sfumato.testing.servers import Client
-
-from .people_served import COUNT, Served, people_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

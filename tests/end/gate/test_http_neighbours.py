@@ -11,17 +11,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.end.gate.people_served import HEAD, ROWS, Served, people_served
 
-from sfumato.gate.doors.keeping import LINES
-from sfumato.gate.routes import ROUTES
-
-from .people_served import HEAD, ROWS, Served, people_served
+from sfumato.server.route_table import ROUTES
+from sfumato.server.routes.vault_admin import LINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from sfumato.gate.routing import Route
+    from sfumato.server.routing import Route
     from sfumato.testing.servers import Client, Heard
 
 NOISE = {

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from tests.end.gate.people_served import ROWS, Served, people_served
 
-from sfumato.gate.answers import ANSWER
-from sfumato.gate.routes import ROUTES
-
-from .people_served import ROWS, Served, people_served
+from sfumato.server.responses import ANSWER
+from sfumato.server.route_table import ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

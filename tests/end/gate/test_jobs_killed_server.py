@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.end.gate.people_served import people_vault
 
 from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import open_vault
-
-from .people_served import people_vault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

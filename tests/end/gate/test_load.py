@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.end.gate.load import reply
+from tests.end.gate.people_served import ROWS, SCHEMA
 
 from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import create_vault, open_vault
-
-from .load import reply
-from .people_served import ROWS, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,22 +15,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from argon2 import PasswordHasher
 from tests.end.console.visitors import PASSWORD, Console, Visitor
+from tests.end.gate.people_served import ROWS, SCHEMA
 
 import sfumato
-from sfumato.gate.console import passwords
-from sfumato.gate.console.pages import PAGES
-from sfumato.gate.serving import Listening
-from sfumato.local.rounds import new_round, store_file
+from sfumato.console import passwords
+from sfumato.console.pages import PAGES
+from sfumato.methods.local.rounds import new_round, store_file
+from sfumato.server.serve import Listening
 from sfumato.testing.servers import Client, Heard, served
 from sfumato.vault.principals import PrincipalKind
 from sfumato.vault.vault import create_vault
 
-from .people_served import ROWS, SCHEMA
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from sfumato.local.rounds import Round
+    from sfumato.methods.local.rounds import Round
     from sfumato.vault.vault import Vault
 
 KINDS = [str(kind) for kind in PrincipalKind]

@@ -7,18 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
-
-import sfumato as sf
-from sfumato.attack.catalogue import ON_ROWS
-from sfumato.cli.main import run
-from sfumato.errors import PolicyError
-from sfumato.publish.catalogue import KINDS_OF_ROWS
-from sfumato.report.parts import FINDINGS_TRAVEL
-from sfumato.steward.paid_attacks import read_as_rows
-from sfumato.vault.trying import CHOSEN
-from sfumato.vault.vault import open_vault
-
-from .gated import (
+from tests.end.gate.gated import (
     ANONYMIZE,
     FOUND,
     HISTOGRAM,
@@ -29,6 +18,16 @@ from .gated import (
     refused,
     spent,
 )
+
+import sfumato as sf
+from sfumato.attack.catalogue import ON_ROWS
+from sfumato.attack.paid_release import read_as_rows
+from sfumato.cli.main import run
+from sfumato.errors import PolicyError
+from sfumato.methods.publish.catalogue import KINDS_OF_ROWS
+from sfumato.release.page_parts import FINDINGS_TRAVEL
+from sfumato.vault.release_attacks import CHOSEN
+from sfumato.vault.vault import open_vault
 
 
 @pytest.mark.parametrize("door", [HISTOGRAM, TWIN], ids=["publish", "synthesize"])
@@ -194,7 +193,7 @@ def test_what_can_never_be_shown_is_not_charged(
 def test_attacks_on_other_data_are_refused_before_a_search(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sfumato.steward.anonymize.anonymize", None)  # which nobody asks
+    monkeypatch.setattr("sfumato.anonymize.pipeline.anonymize", None)  # which nobody asks
     told = refused(capsys, *ANONYMIZE, "4", "--require", "path<0.5")
     assert "names person, time, place; or person, time, lon, lat. Nothing was done." in told
     assert "source, target" in refused(capsys, *ANONYMIZE, "4", "--require", "neighbourhood<0.5")

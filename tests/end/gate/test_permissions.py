@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.end.gate.people_served import OTHERS, ROWS, SCHEMA
 
 from sfumato.testing.servers import Client, Heard, served
 from sfumato.vault.principals import PERMITTED, PrincipalKind
 from sfumato.vault.vault import create_vault
-
-from .people_served import OTHERS, ROWS, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.end.gate.people_served import COUNT, people_vault
 
 from sfumato.testing.servers import Client
-
-from .people_served import COUNT, people_vault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.programs.chambers import OpenChamber
+from tests.end.gate.people_served import Served, people_served
+from tests.end.gate.test_jobs_door import ended
+from tests.unit.methods.programs.chambers import OpenChamber
 
 import sfumato as sf
-from sfumato.programs import request
+from sfumato.methods.programs import request
 from sfumato.vault import programs as limits
-
-from .people_served import Served, people_served
-from .test_jobs_door import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

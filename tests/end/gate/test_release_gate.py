@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-import sfumato as sf
-from sfumato.attack.catalogue import ON_CLASSES
-from sfumato.cli.main import run
-from sfumato.errors import ParameterError, PolicyError
-from sfumato.report.parts import FINDINGS_TRAVEL
-
-from .gated import (
+from tests.end.gate.gated import (
     ANONYMIZE,
     FOUND,
     HISTOGRAM,
@@ -24,6 +17,12 @@ from .gated import (
     names,
     refused,
 )
+
+import sfumato as sf
+from sfumato.attack.catalogue import ON_CLASSES
+from sfumato.cli.main import run
+from sfumato.errors import ParameterError, PolicyError
+from sfumato.release.page_parts import FINDINGS_TRAVEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +151,7 @@ def test_whatever_form_a_release_has_it_is_attacked(
 
 
 def test_of_a_large_table_some_people_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.steward.own_attacks.SAMPLE", 50)
+    monkeypatch.setattr("sfumato.attack.own_release.SAMPLE", 50)
     with sf.read("people.csv", "people.toml") as people:
         found = people.anonymize(k=4, attacks=True).findings
     link, homogeneity, skewness = found.findings
@@ -165,7 +164,7 @@ def test_of_a_large_table_some_people_are_tried(monkeypatch: pytest.MonkeyPatch)
 def test_a_table_whose_combinations_do_not_fit_is_counted_where_it_lies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sfumato.steward.own_attacks._counted", lambda _decided: None)
+    monkeypatch.setattr("sfumato.attack.own_release._counted", lambda _decided: None)
     with sf.read("people.csv", "people.toml") as people:
         found = people.anonymize(k=4, attacks=True, require=["link<0.26"]).findings
     assert found["homogeneity"].success.value == 0.5

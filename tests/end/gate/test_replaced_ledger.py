@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from tests.end.gate.people_served import COUNT, people_served
+
 from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import open_vault
-
-from .people_served import COUNT, people_served
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,23 +9,22 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.end.gate.people_served import Served, people_served
 
 from sfumato.errors import SourceError
-from sfumato.gate.round_server import RoundServer
-from sfumato.gate.serving import Listening
-from sfumato.gate.settings import Limits
-from sfumato.local.collection import Collection
-from sfumato.local.rounds import key_file, new_round
-from sfumato.local.survey import Survey
+from sfumato.methods.local.collection import Collection
+from sfumato.methods.local.rounds import key_file, new_round
+from sfumato.methods.local.survey import Survey
+from sfumato.server.serve import Listening
+from sfumato.server.settings import Limits
+from sfumato.server.survey_server import RoundServer
 from sfumato.testing.servers import Client, running
-
-from .people_served import Served, people_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sfumato.local.rounds import Round
+    from sfumato.methods.local.rounds import Round
     from sfumato.testing.servers import Heard
 
 

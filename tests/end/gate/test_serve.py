@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.end.gate.people_served import COUNT, people_vault
 
 from sfumato.cli.main import run
-from sfumato.gate import serving
-from sfumato.gate.callers import check_caller
-from sfumato.gate.problems import RequestError
-from sfumato.gate.settings import Limits
+from sfumato.server import serve
+from sfumato.server.authorization import check_caller
+from sfumato.server.problem_json import RequestError
+from sfumato.server.settings import Limits
 from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import open_vault
-
-from .people_served import COUNT, people_vault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,7 +89,7 @@ def test_it_says_where_it_is_and_lets_the_first_owner_in_and_ends_in_order(
     assert server.ended() == (0, "")
     with open_vault(clinic) as vault:
         assert vault.verify()["requests"] == 1
-        later = serving.VaultServer(vault, serving.Listening(port=0))
+        later = serve.VaultServer(vault, serve.Listening(port=0))
         later.close()
         assert later.owner_link is None, "an owner has a token now"
 
@@ -148,7 +147,7 @@ def test_a_vault_that_cannot_be_served_is_told_in_one_line(
     clinic: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("sfumato.gate.serving.time.time", lambda: 0.0)
+        patched.setattr("sfumato.server.serve.time.time", lambda: 0.0)
         assert code(capsys) == (2, "clock_wrong")
     (clinic / "ledger.sqlite").rename(clinic / "away")
     left, found = code(capsys)
@@ -170,7 +169,7 @@ def test_an_encrypted_server_is_reached_by_tls_alone(
     key.chmod(0o644)
     assert code(capsys, "--cert", "cert.pem", "--key", "key.pem") == (2, "secret_exposed")
     key.chmod(0o600)
-    listening = serving.Listening(port=0, certificate=certificate, key=key)
+    listening = serve.Listening(port=0, certificate=certificate, key=key)
     request = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with open_vault(clinic) as vault, served(vault, listening=listening) as server:
         assert server.url.startswith("https://127.0.0.1:")
@@ -188,7 +187,7 @@ def test_an_encrypted_server_is_reached_by_tls_alone(
 
 
 def test_who_comes_past_the_proxy_is_sent_away() -> None:
-    listening = serving.Listening(
+    listening = serve.Listening(
         host="0.0.0.0", allow_hosts=("data.example.org",), behind_proxy=("10.0.0.0/24", "fd00::7")
     )
     setting = listening.setting(Limits())

@@ -9,13 +9,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from sfumato.gate import sending
-from sfumato.gate.settings import Limits
+from tests.end.gate.people_served import COUNT
+from tests.end.gate.test_heavy_questions import crowded
+
+from sfumato.server import sending
+from sfumato.server.settings import Limits
 from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import open_vault
-
-from .people_served import COUNT
-from .test_heavy_questions import crowded
 
 if TYPE_CHECKING:
     from pathlib import Path

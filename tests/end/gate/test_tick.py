@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from scipy.stats import ks_2samp
+from tests.end.gate.people_served import ROWS, people_vault
 
 from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import open_vault
-
-from .people_served import ROWS, people_vault
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from tests.end.gate.people_served import OTHERS, SCHEMA
 
 from sfumato.cli.main import run
 from sfumato.errors import ParameterError, RolledBackError
 from sfumato.testing.servers import Client, served
 from sfumato.vault.hosts import join, positions
 from sfumato.vault.vault import create_vault, open_vault
-
-from .people_served import OTHERS, SCHEMA
 
 psycopg = pytest.importorskip("psycopg")
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import LedgerError
-from sfumato.ledger.base import Ledger
-from sfumato.ledger.book import digest
-from sfumato.ledger.commit import OutsideHead
-from sfumato.ledger.sql.sqlite import sqlite_store
-from sfumato.privacy.events import PureEvent
-from sfumato.privacy.filters import Budget
+from sfumato.privacy.accounting.events import PureEvent
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.base import Ledger
+from sfumato.privacy.ledger.chain import digest
+from sfumato.privacy.ledger.commit import OutsideHead
+from sfumato.privacy.ledger.sql.sqlite import sqlite_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sfumato.ledger.sql import sqlite
+from sfumato.privacy.ledger.sql import sqlite
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -158,7 +158,7 @@ def test_L1_the_order_test_catches_a_lazy_log(bench: Any) -> None:
 
 
 def test_L1_the_order_test_catches_a_lazy_head(bench: Any) -> None:
-    from sfumato.ledger import commit
+    from sfumato.privacy.ledger import commit
 
     def lazily() -> None:
         commit._sync_data = lambda _: None

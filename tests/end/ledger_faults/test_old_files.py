@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import BudgetError, LedgerError
-from sfumato.ledger.book import digest
-from sfumato.privacy.events import PureEvent
-from sfumato.privacy.filters import Budget
+from sfumato.privacy.accounting.events import PureEvent
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.chain import digest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.ledger.base import Ledger
+    from sfumato.privacy.ledger.base import Ledger
 
 SPENT, LEFT = 7, 3
 """Tenths of the budget that the undamaged ledger has spent, and has left."""

@@ -10,16 +10,16 @@ import pyarrow.compute as pc
 import pytest
 
 from sfumato.anonymize.problem import Problem
-from sfumato.counting.axes import Listed
-from sfumato.counting.frequencies import Frequencies
-from sfumato.counting.grouping import group
-from sfumato.schema.hierarchy.base import Taxonomy
+from sfumato.data.counting.axes import Listed
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.counting.grouping import group
+from sfumato.data.schema.hierarchy.base import Taxonomy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.anonymize.criteria import Criterion
-    from sfumato.privacy.numbers import Number
+    from sfumato.exact_numbers import Number
 
     Rows = Sequence[Sequence[str | None]]
     Ways = Mapping[str, Sequence[Sequence[str]]]

@@ -17,9 +17,9 @@ from sfumato.anonymize.perturb import moments, perturb, strays
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.taxonomy import grow
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds
 from sfumato.errors import CriterionError, SchemaError
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.data.counting.frequencies import Frequencies
 
     Counted = Callable[[Sequence[str], Sequence[Sequence[object]]], Frequencies]
 

@@ -13,17 +13,17 @@ import pytest
 
 from sfumato.anonymize.measure import measure
 from sfumato.anonymize.taxonomy import grow, read_labels, universe
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Widths
+from sfumato.data.schema.hierarchy.tree import Tree
 from sfumato.errors import SchemaError, SourceError
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.hierarchy.rules import Calendar, Mask, Widths
-from sfumato.schema.hierarchy.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.schema.hierarchy.base import Leaf
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.hierarchy.base import Leaf
 
     Counted = Callable[[Sequence[str], Sequence[Sequence[object]]], Frequencies]
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from sfumato.attack.finding import Finding
-from sfumato.steward.attack import attack
-from sfumato.steward.attack_options import attack_options
+from sfumato.attack.options import attack_options
+from sfumato.attack.runner import attack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.schema.schema import Schema
+    from sfumato.data.schema.schema import Schema
 
 Rows = dict[str, list[Any]]
 

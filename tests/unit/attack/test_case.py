@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.attack.catalogue import ATTACKS, ON_ANSWERS
+from sfumato.attack.comparison.runner import compare
 from sfumato.attack.finding import Findings
+from sfumato.attack.runner import attack
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.schema import Schema
-from sfumato.steward.attack import attack
-from sfumato.steward.compare import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,11 +10,11 @@ import pytest
 from sfumato.attack.beliefs import by_chance, dealt
 from sfumato.attack.classes import ClassValues
 from sfumato.attack.homogeneity import excluded, surely
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Values
+from sfumato.data.schema.hierarchy.tree import Tree
+from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Values
-from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

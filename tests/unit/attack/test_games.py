@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 import pytest
 
 from sfumato.attack import averaging
+from sfumato.attack import runner as steward
 from sfumato.attack.games import bound
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.schema import Schema
-from sfumato.steward import attack as steward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

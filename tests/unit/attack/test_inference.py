@@ -22,12 +22,12 @@ from sfumato.anonymize.criteria.diversity import (
 )
 from sfumato.attack.downcoding import likeliest, refined
 from sfumato.attack.minimality import Asked, asked_of, left_possible
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.hierarchy.rules import Widths
+from sfumato.data.schema.hierarchy.tree import Tree
+from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.hierarchy.rules import Widths
-from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

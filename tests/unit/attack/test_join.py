@@ -14,14 +14,14 @@ import sfumato as sf
 from sfumato.attack.classes import boxes_together
 from sfumato.attack.finding import Findings
 from sfumato.attack.join_bounds import count_bounds
-from sfumato.counting.axes import Listed
-from sfumato.counting.frequencies import Frequencies
-from sfumato.counting.grouping import group
+from sfumato.data.counting.axes import Listed
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.counting.grouping import group
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.hierarchy.rules import Removal, Widths
+from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.hierarchy.rules import Removal, Widths
-from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sfumato as sf
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.hierarchy.rules import Removal, Widths
+from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.hierarchy.rules import Removal, Widths
-from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

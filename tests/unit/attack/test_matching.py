@@ -11,10 +11,10 @@ import pytest
 
 from sfumato.attack import matching
 from sfumato.attack.classes import boxes_of, boxes_together
-from sfumato.counting.axes import Listed
-from sfumato.counting.frequencies import Frequencies
-from sfumato.counting.grouping import group
-from sfumato.schema.column import Column, Kind, Role
+from sfumato.data.counting.axes import Listed
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.counting.grouping import group
+from sfumato.data.schema.column import Column, Kind, Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

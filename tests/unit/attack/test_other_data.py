@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.attack.options import attack_options
 from sfumato.attack.roles import minutes
+from sfumato.attack.runner import attack
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.row_forms import Items
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity
 from sfumato.errors import ParameterError
-from sfumato.privacy.units import Entity
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.forms import Items
-from sfumato.schema.schema import Schema
-from sfumato.steward.attack import attack
-from sfumato.steward.attack_options import attack_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.schema import Schema
-from sfumato.trajectory.generate import made_up
+from sfumato.methods.trajectory.generate import made_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable

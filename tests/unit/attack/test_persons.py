@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.schema import Schema
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

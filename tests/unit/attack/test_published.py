@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from sfumato.attack.games import bound
+from sfumato.attack.runner import attack
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
 from sfumato.release.release import Guarantee, Provenance, Release
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.schema import Schema
-from sfumato.steward.attack import attack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

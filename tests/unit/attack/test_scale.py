@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Values
-from sfumato.schema.schema import Schema
-from sfumato.steward.attack import attack
-from sfumato.steward.attack_options import attack_options
+from sfumato.attack.options import attack_options
+from sfumato.attack.runner import attack
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Values
+from sfumato.data.schema.schema import Schema
 
 ROWS = 1_000_000
 ZIPS = tuple(str(53_000 + place) for place in range(500))

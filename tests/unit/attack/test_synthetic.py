@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from sfumato.attack.singling_out import Descriptions, fits, joined
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from sfumato.attack.catalogue import ATTACKS
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.hierarchy.tree import Tree
-from sfumato.schema.schema import Schema
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.hierarchy.tree import Tree
+from sfumato.data.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

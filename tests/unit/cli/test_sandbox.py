@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from sfumato.cli.sandbox import sandbox
-from sfumato.sandbox import PROVIDERS, VARIABLE, Probe
-from sfumato.sandbox.workers import ForkingChamber
+from sfumato.methods.programs.sandbox import PROVIDERS, VARIABLE, Probe
+from sfumato.methods.programs.sandbox.workers import ForkingChamber
 
 if TYPE_CHECKING:
     import pytest

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from sfumato.data.schema.column import Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.schema_file import load
 from sfumato.demo import registers, town
-from sfumato.schema.column import Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.file import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,7 +6,7 @@ import hashlib
 
 import pyarrow as pa
 
-from sfumato.engines.sources import open_duckdb
+from sfumato.data.engines.sources import open_duckdb
 from sfumato.release.fingerprint import contents, fingerprint
 
 TABLE = pa.table({"name": ["Ann", "Bob", None], "age": pa.array([34, 51, None], pa.int64())})

@@ -13,8 +13,8 @@ from tests.unit.release.test_writer import NEW, OLD, a_map, one_file, release
 
 from sfumato.errors import SourceError
 from sfumato.release.release import Release
+from sfumato.release.released_table import described
 from sfumato.release.sidecar import holder_file, sidecar_file
-from sfumato.steward.released import described
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from sfumato.engines.base import FolderTarget
-from sfumato.engines.files.parts import write_folder
-from sfumato.engines.kinds import kinds_of
+from sfumato.data.engines.base import FolderTarget
+from sfumato.data.engines.kinds import kinds_of
+from sfumato.data.files.parquet_folder import write_folder
 from sfumato.errors import OutputError, SfumatoError, SourceError
-from sfumato.files import MARK, sweep
-from sfumato.release.by_engine import EngineRows
-from sfumato.release.places import Output
+from sfumato.filesystem import MARK, sweep
+from sfumato.release.engine_writer import EngineRows
+from sfumato.release.paths import Output
 from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.release.sidecar import holder_file, sidecar_file
 from sfumato.release.writer import writing
@@ -32,7 +32,7 @@ from sfumato.release.writer import writing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sfumato.engines.base import Engine
+    from sfumato.data.engines.base import Engine
 
 OLD = pa.table({"n": ["old"]})
 NEW = pa.table({"n": ["new", "newer"]})

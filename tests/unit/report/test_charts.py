@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
+from tests.unit.report.svg_reading import assert_readable, marks, words
 
 from sfumato.errors import ParameterError
 from sfumato.report import charts
 from sfumato.report.charts import Bar, Point
-
-from .svg_reading import assert_readable, marks, words
 
 if TYPE_CHECKING:
     from sfumato.report.picture import Picture

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.unit.report.svg_reading import assert_readable, marks, words
 
-from sfumato.release.beside import Distribution, SideBySide
 from sfumato.report.blocks import Folded
+from sfumato.report.column_pairs import Distribution, SideBySide
 from sfumato.report.distributions import folded, side_by_side
-
-from .svg_reading import assert_readable, marks, words
 
 
 def column(places: int, *, starts: bool = False, off: float = 0.0) -> SideBySide:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET
 
 import pytest
+from tests.unit.report.svg_reading import assert_readable, marks, words
 
 from sfumato.report.drawing import Drawing, number
-
-from .svg_reading import assert_readable, marks, words
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,12 @@ import re
 
 import numpy as np
 import pytest
+from tests.unit.report.svg_reading import assert_readable, marks, words
 
 from sfumato.report.blocks import PageTable
 from sfumato.report.heat import heat, mosaic
+from sfumato.report.map_axes import MapSide
 from sfumato.report.page import render
-from sfumato.report.sides import MapSide
-
-from .svg_reading import assert_readable, marks, words
 
 TABLE = PageTable("Counts", ("Price", "Error"), [("1", "0.8")])
 NAMES = [f"a long name of category {n}" for n in range(60)]

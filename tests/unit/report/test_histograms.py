@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.unit.report.svg_reading import assert_readable, marks, rectangles, words
 
 from sfumato.report.blocks import PageTable
 from sfumato.report.histograms import MOST_BARS, Stretches, histogram
-
-from .svg_reading import assert_readable, marks, rectangles, words
 
 if TYPE_CHECKING:
     from sfumato.report.picture import Picture

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from tests.unit.report.svg_reading import assert_readable, marks, rectangles, words
 
 from sfumato.errors import ParameterError
 from sfumato.report.blocks import PageTable
+from sfumato.report.map_axes import MapSide
 from sfumato.report.maps import Rectangle, boxes_map
-from sfumato.report.sides import MapSide
-
-from .svg_reading import assert_readable, marks, rectangles, words
 
 SIDES = (MapSide("east", ends=(0, 3)), MapSide("north", ends=(0, 2)))
 TABLE = PageTable("t", ("a",), [("b",)])

@@ -20,8 +20,8 @@ from sfumato.report.blocks import (
     PageTable,
     Paragraph,
 )
-from sfumato.report.crowd import crowd
 from sfumato.report.page import generator_of, render
+from sfumato.report.people_grid import crowd
 
 EVIL = '<script>alert("1")</script>&\'"'
 _CROWD = crowd(0.5, label=EVIL, inside=EVIL, outside="x")

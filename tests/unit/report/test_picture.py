@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
+from tests.unit.report.svg_reading import assert_readable, words
 
 from sfumato.errors import OutputError
 from sfumato.report import charts
-
-from .svg_reading import assert_readable, words
 
 if TYPE_CHECKING:
     from pathlib import Path

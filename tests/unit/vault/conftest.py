@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.ledger.memory import memory_ledger
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.privacy.filters import Budget
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.memory import memory_ledger
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.vault.folder import AnswerIndex
 from sfumato.vault.gatekeeper import Gatekeeper
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from sfumato.ledger.base import Ledger
-    from sfumato.method import Dataset
-    from sfumato.noise.entropy import Entropy
-    from sfumato.privacy.events import Event
+    from sfumato.methods.method import Dataset
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.ledger.base import Ledger
+    from sfumato.privacy.noise.entropy import Entropy
 
 SCHEMA = """\
 table = "whatever"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import CallerError, ParameterError
-from sfumato.privacy.losses import Approx, Pure
-from sfumato.privacy.units import Entity, Neighbours, Rows
+from sfumato.privacy.accounting.losses import Approx, Pure
 from sfumato.vault.config import PrivateSet, PublicSet, load
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from tests.fixtures.ledgers import BODY, code_of, pure
 
 import sfumato as sf
 from sfumato.errors import LedgerError
-from sfumato.ledger.memory import MemoryStore, memory_ledger
-from sfumato.mechanisms.sparse_vector import SparseVector
-from sfumato.privacy.filters import Budget
-from sfumato.testing.ledgers import BODY, code_of, pure
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.memory import MemoryStore, memory_ledger
+from sfumato.privacy.mechanisms.sparse_vector import SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyarrow import csv as arrow_csv
+from tests.fixtures.ledgers import VAULT, add, add_publicly, code_of, make, refusal, rows, state
 
 from sfumato.errors import OutputError
-from sfumato.testing.ledgers import VAULT, add, add_publicly, code_of, make, refusal, rows, state
 from sfumato.vault import accounts
 from sfumato.vault import creation as addition
 from sfumato.vault.registration import add_public

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.release.release import Guarantee, Provenance, Release
 
 
@@ -133,7 +133,7 @@ def test_where_it_names_its_data_sets_a_vault_has_it_too(
     vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = Family(
-        name="ask", help="", chapter="", module="sfumato.vault.questions",
+        name="ask", help="", chapter="", module="sfumato.vault.query_family",
         fields=FAMILIES["query"].fields, of_dataset=False,
     )  # fmt: skip
     monkeypatch.setitem(FAMILIES, "ask", named)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyarrow import parquet
+from tests.fixtures.ledgers import VAULT, add, make, rows
 from typer.testing import CliRunner
 
 import sfumato as sf
 from sfumato.cli.main import build
-from sfumato.engines.base import everything
+from sfumato.data.engines.base import everything
 from sfumato.errors import OutputError
-from sfumato.files import check_apart
-from sfumato.steward.table import save_schema
-from sfumato.testing.ledgers import VAULT, add, make, rows
+from sfumato.filesystem import check_apart
+from sfumato.release.open_table import save_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

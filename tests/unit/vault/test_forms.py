@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.data.schema.row_forms import Edges
+from sfumato.data.schema.unit import Ties
 from sfumato.errors import ParameterError, SfumatoError
-from sfumato.privacy.units import Ties
-from sfumato.schema.forms import Edges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

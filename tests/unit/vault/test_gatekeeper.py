@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import BudgetError, EngineError, SfumatoError
-from sfumato.ledger.base import Ledger
-from sfumato.ledger.memory import MemoryStore
-from sfumato.ledger.receipt import Receipt
-from sfumato.privacy.filters import Budget
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.base import Ledger
+from sfumato.privacy.ledger.memory import MemoryStore
+from sfumato.privacy.ledger.receipt import Receipt
 from sfumato.release.codec import from_bytes, to_bytes
 from sfumato.vault.asker import Asker
 from sfumato.vault.folder import AnswerIndex

@@ -18,7 +18,7 @@ from sfumato.vault.asker import Asker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sfumato.ledger.base import Ledger
+    from sfumato.privacy.ledger.base import Ledger
     from sfumato.vault.answer import Answer
     from sfumato.vault.gatekeeper import Gatekeeper
 

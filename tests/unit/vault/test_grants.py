@@ -8,18 +8,18 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.fixtures.ledgers import charge, code_of
 
 from sfumato.errors import SfumatoError
-from sfumato.ledger.memory import memory_ledger
-from sfumato.privacy.filters import Budget
-from sfumato.testing.ledgers import charge, code_of
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.vault.config import Config
-from sfumato.vault.people import People
+from sfumato.vault.principal_admin import People
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.ledger.base import Ledger
+    from sfumato.privacy.ledger.base import Ledger
 
 BY = {"operator": "ann"}
 

@@ -10,10 +10,10 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import RolledBackError
-from sfumato.testing.ledgers import code_of
 from sfumato.vault.hosts import join, positions
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import PolicyError, SfumatoError
-from sfumato.method import AnswerLimit
+from sfumato.methods.method import AnswerLimit
 from sfumato.testing.servers import Client, served
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.limits import MEBIBYTE, PrincipalLimits, VaultLimits, size_of

@@ -8,12 +8,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import BudgetError, LedgerError, SfumatoError
-from sfumato.ledger.sql.sqlite import create_sqlite
-from sfumato.privacy.filters import Budget
-from sfumato.testing.ledgers import code_of
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.sql.sqlite import create_sqlite
 from sfumato.vault import accounts
 from sfumato.vault.registration import Registration, create
 

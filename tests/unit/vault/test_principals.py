@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
 
 import pytest
+from tests.fixtures.ledgers import code_of
 
-from sfumato.testing.ledgers import code_of
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.principals import (
     PERMITTED,

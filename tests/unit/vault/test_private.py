@@ -12,9 +12,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError, SfumatoError
-from sfumato.publish.catalogue import KINDS
-from sfumato.publish.kinds import maker
-from sfumato.publish.options import KindName, KindOptions
+from sfumato.methods.publish.catalogue import KINDS
+from sfumato.methods.publish.kinds import maker
+from sfumato.methods.publish.options import KindName, KindOptions
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.session import Forecast
 

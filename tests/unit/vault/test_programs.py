@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.programs.chambers import OpenChamber
+from tests.unit.methods.programs.chambers import OpenChamber
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.programs import request
-from sfumato.programs.language import executable, language_of, program_digest
-from sfumato.sandbox.base import BlockLimits, Program
+from sfumato.methods.programs import request
+from sfumato.methods.programs.language import executable, language_of, program_digest
+from sfumato.methods.programs.sandbox.base import BlockLimits, Program
 from sfumato.vault import programs as limits
 from sfumato.vault.programs import Programs
 from sfumato.vault.vault import create_vault
@@ -320,6 +320,6 @@ def test_an_approval_of_what_is_no_program_is_refused(vault: sf.Vault, tmp_path:
 
 
 def test_a_missing_interpreter_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.programs.language.find_spec", lambda _name: None)
+    monkeypatch.setattr("sfumato.methods.programs.language.find_spec", lambda _name: None)
     error = refused(executable, Program(b"def f(rows): return 1", "f", "starlark"), BlockLimits())
     assert (error.code, "sfumato[strict]" in error.message) == ("starlark_missing", True)

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.fixtures.ledgers import code_of
 
+from sfumato.data.schema.unit import Entity, Rows
 from sfumato.errors import CallerError, LedgerError, OutputError
-from sfumato.privacy.units import Entity, Rows
-from sfumato.testing.ledgers import code_of
 from sfumato.vault import accounts, registration
 from sfumato.vault.config import PrivateSet, PublicSet, load, save
 from sfumato.vault.registration import Registration, add_public, create
 from sfumato.vault.vault import open_vault
 
 if TYPE_CHECKING:
-    from sfumato.privacy.units import Unit
+    from sfumato.data.schema.unit import Unit
 
 pytestmark = pytest.mark.usefixtures("files")
 CLINIC = Path("clinic")

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
-from sfumato.testing.ledgers import code_of
-from sfumato.vault.publishing import Published
+from sfumato.vault.publish_family import Published
 from sfumato.vault.registration import Registration, create
 from sfumato.vault.releases import TOPIC
-from sfumato.vault.synthesized import Synthesized
+from sfumato.vault.synth_result import Synthesized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.fixtures.ledgers import code_of
 
-from sfumato.testing.ledgers import code_of
 from sfumato.vault.requests import OwnRequest, taken
 
 

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
-from sfumato.mining.catalogue import KINDS as MODELS
-from sfumato.privacy.units import Entity, Rows, Ties
-from sfumato.publish.catalogue import KINDS
-from sfumato.schema.forms import Edges, Items, Points
-from sfumato.stream.catalogue import METHODS as STREAMS
-from sfumato.synth.methods import METHOD_WORDS
-from sfumato.testing.ledgers import code_of
+from sfumato.data.schema.row_forms import Edges, Items, Points
+from sfumato.data.schema.unit import Entity, Rows, Ties
+from sfumato.methods.learn.catalogue import KINDS as MODELS
+from sfumato.methods.publish.catalogue import KINDS
+from sfumato.methods.stream.catalogue import METHODS as STREAMS
+from sfumato.methods.synth.methods import METHOD_WORDS
 from sfumato.vault.families import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sfumato.privacy.units import Unit
+    from sfumato.data.schema.unit import Unit
 
 REFUSED, TWO = "unit_of_two", Ties(("from", "to"), 4)
 COLUMNS = (

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.stream.catalogue import METHODS
-from sfumato.testing.ledgers import code_of
-from sfumato.vault import beginning, stepping
-from sfumato.vault.beginning import whole_stream
+from sfumato.methods.stream.catalogue import METHODS
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.vault import memory_stream, stream_start
+from sfumato.vault.memory_stream import Stream
 from sfumato.vault.session import Session
-from sfumato.vault.stepping import Stream
+from sfumato.vault.stream_start import whole_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,8 +153,8 @@ def interrupted_at(place: int, call: Callable[[], Any]) -> bool:
 
 
 WATCHED = {
-    *("sfumato.vault.stepping", "sfumato.vault.streaming"),
-    *("sfumato.stream.running", "sfumato.stream.factors"),
+    *("sfumato.vault.memory_stream", "sfumato.vault.stream_charge"),
+    *("sfumato.methods.stream.running_counts", "sfumato.methods.stream.factorization"),
 }
 
 
@@ -196,7 +196,7 @@ def test_an_interruption_before_any_line_neither_loses_rows_nor_repeats_a_noise(
     interrupt_everywhere(private, draws, again)
 
 
-class Forgetful(stepping.StepEntropy):
+class Forgetful(memory_stream.StepEntropy):
     """The wrong twin: a step that goes on after an interruption draws anew."""
 
     def __init__(self, words: dict[int, Any]) -> None:
@@ -219,7 +219,7 @@ def test_the_wrong_twins_are_caught(
     monkeypatch: pytest.MonkeyPatch,
     twin: tuple[str, Any],
 ) -> None:
-    monkeypatch.setattr(stepping if twin[0] == "StepEntropy" else beginning, *twin)
+    monkeypatch.setattr(memory_stream if twin[0] == "StepEntropy" else stream_start, *twin)
     with pytest.raises(AssertionError):
         interrupt_everywhere(private, draws, "same")
 
@@ -246,7 +246,8 @@ def test_a_step_repeated_with_its_words_comes_to_the_same_and_changes_no_state(
         words: dict[int, Any] = {}
         before, counts = copy.deepcopy(state), np.array(came)
         made = [
-            stream.whole.method.step(state, counts, stepping.StepEntropy(words)) for _ in range(2)
+            stream.whole.method.step(state, counts, memory_stream.StepEntropy(words))
+            for _ in range(2)
         ]
         assert state == before
         assert made[0][0] == made[1][0]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import PolicyError
-from sfumato.testing.ledgers import code_of
 from sfumato.vault.registration import Registration, create
 from sfumato.vault.tokens import Holder, tokens_of
 

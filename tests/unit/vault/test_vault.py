@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.testing.ledgers import code_of
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.registration import Registration, add_public, create
 

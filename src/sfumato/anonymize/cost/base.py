@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from sfumato.anonymize.lattice.nodes import Node
     from sfumato.anonymize.original import Labels, Quasi
     from sfumato.anonymize.problem import Problem
-    from sfumato.counting.room import SizeCounts
+    from sfumato.arrays import IntArray
+    from sfumato.data.counting.memory_limit import SizeCounts
 
     Bounds = NDArray[np.float64]
-    Numbers = NDArray[np.float64] | NDArray[np.int64]
+    Numbers = NDArray[np.float64] | IntArray
     Total = NDArray[Any] | float
 
 

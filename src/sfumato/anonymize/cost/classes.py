@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.cost.base import Bounds, PricedRelease
     from sfumato.anonymize.lattice.nodes import Node
     from sfumato.anonymize.problem import Problem
-    from sfumato.counting.room import SizeCounts
+    from sfumato.data.counting.memory_limit import SizeCounts
 
 
 class AverageClassSize(Cost):

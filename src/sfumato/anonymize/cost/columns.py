@@ -12,12 +12,11 @@ from sfumato.anonymize.cost.base import Separable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.classes import Counts
     from sfumato.anonymize.cost.base import PricedRelease, Total
     from sfumato.anonymize.original import Labels, Quasi
     from sfumato.anonymize.problem import Problem
+    from sfumato.arrays import FloatArray
 
 
 class Loss(Separable):
@@ -129,7 +128,7 @@ class EntropyLoss(Separable):
     unit = "bits"
     slack = 1e-9
 
-    def price(self, column: Quasi, labels: Labels) -> NDArray[np.float64]:  # noqa: ARG002
+    def price(self, column: Quasi, labels: Labels) -> FloatArray:  # noqa: ARG002
         """The logarithm of the rows under a label."""
         return np.log2(np.maximum(labels.rows, 1))
 

@@ -13,16 +13,14 @@ from functools import lru_cache
 from math import isqrt
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from sfumato import given
+from sfumato import arguments
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.classes import Classes, Original
+    from sfumato.arrays import BoolArray
 
 
 def sign(terms: Sequence[tuple[int, int]], constant: Fraction = Fraction(0)) -> int:
@@ -122,7 +120,7 @@ class Criterion(Protocol):
         """What it means to a person, where rows or people are `counted`, in plain words."""
 
     @abstractmethod
-    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+    def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether it passes."""
 
     @abstractmethod
@@ -135,6 +133,6 @@ def whole(value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ParameterError(
             "criterion_not_whole",
-            f"{name} must be a whole number of at least 1, not {given.shown(value)}.",
+            f"{name} must be a whole number of at least 1, not {arguments.shown(value)}.",
         )
     return value

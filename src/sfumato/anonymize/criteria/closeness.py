@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from sfumato import given
+from sfumato import arguments
 from sfumato.anonymize.classes import exact
 from sfumato.anonymize.criteria.base import Criterion, sign
+from sfumato.data.schema.advice import add_line
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.privacy.numbers import decimal_of, positive, share
-from sfumato.schema.advice import add_line
+from sfumato.exact_numbers import decimal_of, positive, share
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.classes import Classes, Exact, Original, SensitiveCounts
-    from sfumato.privacy.numbers import Number
+    from sfumato.arrays import BoolArray, IntArray
+    from sfumato.exact_numbers import Number
 
 Distance = Literal["equal", "ordered", "hierarchy"]
 
@@ -56,13 +55,13 @@ class TCloseness(Criterion):
             percent = decimal_of(min(asked, Fraction(100)))
             raise ParameterError(
                 "parameter_out_of_range",
-                f"t must be between 0 and 1, but {given.shown(self.t)} was given: {percent} % is "
-                f"written {decimal_of(Fraction(percent) / 100)} or '{percent}%'.",
+                f"t must be between 0 and 1, but {arguments.shown(self.t)} was given: "
+                f"{percent} % is written {decimal_of(Fraction(percent) / 100)} or '{percent}%'.",
             )
         if self.distance not in get_args(Distance):
             raise ParameterError(
                 "distance_unknown",
-                f"Distance {given.shown(self.distance)} is not known; take one of "
+                f"Distance {arguments.shown(self.distance)} is not known; take one of "
                 f"{', '.join(get_args(Distance))}.",
             )
 
@@ -71,7 +70,7 @@ class TCloseness(Criterion):
         """The column that must be close."""
         return self.of
 
-    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+    def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether it is close to the original."""
         cells = classes.of(self.of)
         work, scale = distances(cells, self.distance)
@@ -168,7 +167,7 @@ def _hierarchical(cells: SensitiveCounts) -> tuple[Exact, int]:
     height, rows = original.taxonomy.height, original.rows
     largest = rows * rows * (height + 1) * 2
     work = exact(np.zeros(len(cells.starts), dtype=np.int64), largest)
-    above: NDArray[np.int64] | None = None
+    above: IntArray | None = None
     owners, leaves, counts = cells.owners, original.leaves[cells.values], cells.counts
     for level in range(height + 1):
         labels = original.taxonomy.codes[:, level].astype(np.int64)
@@ -232,7 +231,7 @@ class DeltaDisclosure(Criterion):
         """The column whose shares are compared."""
         return self.of
 
-    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+    def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether all its shares are near the original's."""
         cells = classes.of(self.of)
         rows, totals = cells.original.rows, cells.original.totals
@@ -288,7 +287,7 @@ class BetaLikeness(Criterion):
         """The column whose shares are compared."""
         return self.of
 
-    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+    def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether no value gained too much."""
         cells = classes.of(self.of)
         rows, ratio = cells.original.rows, 1 + positive(self.beta, "beta")

@@ -9,15 +9,14 @@ import numpy as np
 
 from sfumato.anonymize.classes import exact
 from sfumato.anonymize.criteria.base import Criterion, sign, whole
-from sfumato.privacy.numbers import positive
+from sfumato.exact_numbers import positive
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.classes import Classes, SensitiveCounts
-    from sfumato.privacy.numbers import Number
+    from sfumato.arrays import BoolArray, IntArray
+    from sfumato.exact_numbers import Number
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,9 @@ class DistinctDiversity(Diversity):
             f"Every group that looks alike has at least {self.l:,} different values of {self.of}."
         )
 
-    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+    def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether it has l different values."""
-        passes: NDArray[np.bool_] = classes.of(self.of).lengths >= self.l
+        passes: BoolArray = classes.of(self.of).lengths >= self.l
         return passes
 
     def __str__(self) -> str:
@@ -103,13 +102,13 @@ class EntropyDiversity(Diversity):
             f"evenly as {self.l:,} equally common ones."
         )
 
-    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+    def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether its entropy suffices."""
         cells = classes.of(self.of)
         sizes, counts = cells.sizes.astype(np.float64), cells.counts.astype(np.float64)
         spent = np.add.reduceat(counts * np.log(counts), cells.starts)
         surplus = sizes * (np.log(sizes) - np.log(self.l)) - spent
-        passes: NDArray[np.bool_] = surplus >= 0
+        passes: BoolArray = surplus >= 0
         for place in np.flatnonzero(np.abs(surplus) <= _UNDECIDED * sizes):
             passes[place] = self._decide(cells, int(place))
         return passes
@@ -156,7 +155,7 @@ class FolkDiversity(Diversity):
         """A share of at most 1/l each needs l values."""
         return DistinctDiversity(self.l, self.of)
 
-    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+    def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether its commonest value is rare enough."""
         cells = classes.of(self.of)
         commonest = np.maximum.reduceat(cells.counts, cells.starts)
@@ -202,7 +201,7 @@ class RecursiveDiversity(Diversity):
     def _ratio(self) -> Fraction:
         return positive(self.c, "c")
 
-    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+    def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether its commonest value is outweighed."""
         cells = classes.of(self.of)
         ranked = descending(cells)
@@ -219,9 +218,9 @@ class RecursiveDiversity(Diversity):
         return f"recursive ({self.c}, {self.l})-diversity of {self.of}"
 
 
-def descending(cells: SensitiveCounts) -> NDArray[np.int64]:
+def descending(cells: SensitiveCounts) -> IntArray:
     """The counts of each class, commonest first, sorted as one integer per cell."""
     ceiling = int(cells.counts.max()) + 1
     packed = np.sort((cells.owners + 1) * ceiling - cells.counts)
-    ranked: NDArray[np.int64] = (cells.owners + 1) * ceiling - packed
+    ranked: IntArray = (cells.owners + 1) * ceiling - packed
     return ranked

@@ -10,13 +10,12 @@ import numpy as np
 from sfumato.anonymize.classes import exact
 from sfumato.anonymize.criteria.base import Criterion, whole
 from sfumato.errors import ParameterError
-from sfumato.privacy.numbers import share
+from sfumato.exact_numbers import share
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.classes import Classes
-    from sfumato.privacy.numbers import Number
+    from sfumato.arrays import BoolArray
+    from sfumato.exact_numbers import Number
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,9 @@ class KAnonymity(Criterion):
         """Classes below k fail."""
         return self.k
 
-    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+    def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether it has k rows, or people."""
-        passes: NDArray[np.bool_] = classes.counted >= self.k
+        passes: BoolArray = classes.counted >= self.k
         return passes
 
     def __str__(self) -> str:
@@ -101,9 +100,9 @@ class KMap(Criterion):
         """The population is counted beside the table."""
         return True
 
-    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+    def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether k people of the population fall into it."""
-        passes: NDArray[np.bool_] = classes.matches() >= self.k
+        passes: BoolArray = classes.matches() >= self.k
         return passes
 
     def __str__(self) -> str:
@@ -154,7 +153,7 @@ class DeltaPresence(Criterion):
         """The population is counted beside the table."""
         return True
 
-    def holds(self, classes: Classes) -> NDArray[np.bool_]:
+    def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether presence in it is neither too likely nor too unlikely."""
         low, high = share(self.minimum, "presence"), share(self.maximum, "presence")
         if low > 0 and classes.unmatched:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sfumato.anonymize.lattice.views import Levels
     from sfumato.anonymize.original import United
     from sfumato.anonymize.problem import Problem
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.counting.room import SizeCounts
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.counting.memory_limit import SizeCounts
 
 
 _RULED_OUT = "Finer levels could be ruled out without looking at them."

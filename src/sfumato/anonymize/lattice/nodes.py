@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.criteria.base import Criterion
     from sfumato.anonymize.lattice.views import GroupedView, Levels
     from sfumato.anonymize.problem import Problem
+    from sfumato.arrays import BoolArray, IntArray
 
 LARGEST = 4_000_000
 """Searches over a whole lattice keep a few numbers per node."""
@@ -40,7 +41,7 @@ def check_size(shape: Levels, algorithm: str) -> int:
     return size
 
 
-def heights(shape: Levels) -> NDArray[np.int64]:
+def heights(shape: Levels) -> IntArray:
     """The sum of levels of every node."""
     total = np.zeros(shape, dtype=np.int64)
     for axis, size in enumerate(shape):
@@ -58,7 +59,7 @@ def above(levels: Levels) -> tuple[slice, ...]:
     return tuple(slice(level, None) for level in levels)
 
 
-def count_below(marked: NDArray[np.bool_]) -> NDArray[np.int32]:
+def count_below(marked: BoolArray) -> NDArray[np.int32]:
     """For every node, how many marked ones are equal or finer: running sums along each axis.
 
     Axes are short, so adding whole slices to the next is much faster than a running sum.
@@ -71,13 +72,13 @@ def count_below(marked: NDArray[np.bool_]) -> NDArray[np.int32]:
     return counts
 
 
-def count_above(marked: NDArray[np.bool_]) -> NDArray[np.int32]:
+def count_above(marked: BoolArray) -> NDArray[np.int32]:
     """For every node, how many marked ones are equal or coarser."""
     turned = tuple(slice(None, None, -1) for _ in marked.shape)
     return count_below(marked[turned])[turned]
 
 
-def nodes_where(marked: NDArray[np.bool_]) -> list[Levels]:
+def nodes_where(marked: BoolArray) -> list[Levels]:
     """The marked nodes in lexicographic order."""
     return [tuple(levels) for levels in np.argwhere(marked).tolist()]
 
@@ -95,7 +96,7 @@ class Node:
     _totals: dict[str, list[float]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
-    def occupied(self) -> NDArray[np.bool_] | None:
+    def occupied(self) -> BoolArray | None:
         """Which groups of the first view have rows; None where all do."""
         table = self.tables[0]
         return None if table.population is None else self._added(table.counts) > 0
@@ -125,14 +126,14 @@ class Node:
         return Classes(sizes[self.occupied], cells, people, unmatched, crowds)
 
     @cached_property
-    def representatives(self) -> NDArray[np.int64]:
+    def representatives(self) -> IntArray:
         """A row of the first view for each class."""
         table = self.tables[0]
         rows = table.rows if table.starts is None else table.rows[table.starts]
         return rows if self.occupied is None else rows[self.occupied]
 
     @cached_property
-    def lacking(self) -> NDArray[np.bool_]:
+    def lacking(self) -> BoolArray:
         """Which classes fail the absorbing part of the criteria."""
         return _failing(self.problem.necessary, self.classes)
 
@@ -142,7 +143,7 @@ class Node:
         return int(self.classes.sizes[self.lacking].sum())
 
     @cached_property
-    def fails(self) -> NDArray[np.bool_]:
+    def fails(self) -> BoolArray:
         """Which classes fail any criterion."""
         if not self.problem.further:
             return self.lacking
@@ -153,7 +154,7 @@ class Node:
         """How many rows are suppressed."""
         return int(self.classes.sizes[self.fails].sum()) if self.problem.further else self.failing
 
-    def _people_in(self, classes: NDArray[np.bool_]) -> int:
+    def _people_in(self, classes: BoolArray) -> int:
         """How many different people have rows in these classes."""
         table, view = self.tables[0], self.problem.views[0]
         assert table.starts is not None
@@ -214,7 +215,7 @@ class Node:
         return [codes[place][level][rows] for place, level in enumerate(self.levels)]
 
 
-def _failing(criteria: Iterable[Criterion], classes: Classes) -> NDArray[np.bool_]:
+def _failing(criteria: Iterable[Criterion], classes: Classes) -> BoolArray:
     """Which classes fail any of these criteria."""
     passes = np.ones(len(classes), dtype=bool)
     for criterion in criteria:

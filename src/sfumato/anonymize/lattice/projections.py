@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from sfumato.anonymize.original import Quasi
     from sfumato.anonymize.problem import Problem
+    from sfumato.arrays import IntArray
 
     Cube = NDArray[np.float64]
 
@@ -25,7 +26,7 @@ _MOST_LABELS = 1 << 10
 _MOST_CELLS = 1 << 20
 
 
-def failing_rows(problem: Problem) -> NDArray[np.int64]:
+def failing_rows(problem: Problem) -> IntArray:
     """For every node, how many rows at least are in too small classes, by sets of columns.
 
     Pairs of columns rule nearly everything out where nothing may be suppressed, else triples do.
@@ -96,7 +97,7 @@ def _count(problem: Problem, places: tuple[int, ...], steps: list[_Steps]) -> Cu
     return counts.reshape(sizes).astype(np.float64, copy=False)
 
 
-def _failing(cube: Cube, steps: list[_Steps], smallest: int) -> NDArray[np.int64]:
+def _failing(cube: Cube, steps: list[_Steps], smallest: int) -> IntArray:
     """Rows in classes that are too small, for each combination of levels."""
     for axis, step in enumerate(steps):
         cube = step.roll_up(cube, axis)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.classes import SensitiveCounts
-from sfumato.counting.grouping import group as group_rows
+from sfumato.data.counting.grouping import group as group_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from sfumato.anonymize.classes import Counts, Original
     from sfumato.anonymize.original import Quasi, SensitiveColumn
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.arrays import IntArray
+    from sfumato.data.counting.frequencies import Frequencies
 
     Levels = tuple[int, ...]
 
@@ -39,11 +40,11 @@ class GroupedView:
     cell begins.
     """
 
-    rows: NDArray[np.int64]
+    rows: IntArray
     counts: Counts
     population: Counts | None = None
-    starts: NDArray[np.int64] | None = None
-    cells: NDArray[np.int64] | None = None
+    starts: IntArray | None = None
+    cells: IntArray | None = None
 
     @property
     def bytes(self) -> int:
@@ -122,7 +123,7 @@ class View:
         counts: Counts,
         *,
         people: Counts | None = None,
-        values: NDArray[np.int64] | None = None,
+        values: IntArray | None = None,
         original: Original | None = None,
         persons: NDArray[np.integer] | None = None,
     ) -> View:
@@ -188,7 +189,7 @@ class View:
         people = np.diff(table.cells, append=len(table.rows))
         return SensitiveCounts(starts, self.values[table.rows[table.cells]], people, self.original)
 
-    def _keys(self, table: GroupedView, levels: Levels) -> tuple[NDArray[np.int64], int]:
+    def _keys(self, table: GroupedView, levels: Levels) -> tuple[IntArray, int]:
         """One integer per row, and how many there can be; key and row number fit 63 bits.
 
         Where they would not, the key so far is replaced by its rank among those that occur.
@@ -250,10 +251,10 @@ def _smallest(size: int) -> type[np.unsignedinteger]:
     return np.uint16 if size <= 1 << 16 else np.uint32
 
 
-Grouped = tuple["NDArray[np.int64]", "Counts", "Counts | None", "NDArray[np.int64]"]
+Grouped = tuple["IntArray", "Counts", "Counts | None", "IntArray"]
 
 
-def _group_dense(key: NDArray[np.int64], radix: int, table: GroupedView) -> Grouped:
+def _group_dense(key: IntArray, radix: int, table: GroupedView) -> Grouped:
     """Count into one slot per possible key; float64 adds exactly below 2^53 rows."""
     counts = np.bincount(key, table.counts, radix)
     people = None
@@ -268,7 +269,7 @@ def _group_dense(key: NDArray[np.int64], radix: int, table: GroupedView) -> Grou
     return chosen[found], counts[found].astype(np.int64), people, found
 
 
-def _group_sorted(key: NDArray[np.int64], radix: int, table: GroupedView) -> Grouped:
+def _group_sorted(key: IntArray, radix: int, table: GroupedView) -> Grouped:
     """Sort key and row number packed into one integer, or apart where both do not fit."""
     bits = max(len(key) - 1, 1).bit_length()
     if radix.bit_length() + bits > _KEY_BITS:
@@ -285,7 +286,7 @@ def _group_sorted(key: NDArray[np.int64], radix: int, table: GroupedView) -> Gro
     return order[starts], counts, people, found
 
 
-def _group_ordered(key: NDArray[np.int64], counts: Counts, people: Counts | None) -> Grouped:
+def _group_ordered(key: IntArray, counts: Counts, people: Counts | None) -> Grouped:
     """Add up runs of equal keys."""
     first = np.ones(len(key), dtype=bool)
     np.not_equal(key[1:], key[:-1], out=first[1:])

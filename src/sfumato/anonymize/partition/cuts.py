@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from sfumato.arrays import IntArray
+
 
 _DENSE_FACTOR = 4  # a histogram of this many slots per point is still cheaper than a sort
 
@@ -24,23 +25,23 @@ class Cuts:
     The balance is the size of the smaller side; 0 where there is nothing to cut.
     """
 
-    low: Ints
-    high: Ints
-    cut: Ints
-    balance: Ints
+    low: IntArray
+    high: IntArray
+    cut: IntArray
+    balance: IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
     """The values of each part in order, with their numbers of rows; `starts` begins each part."""
 
-    starts: Ints
-    part: Ints
-    value: Ints
-    balance: Ints
+    starts: IntArray
+    part: IntArray
+    value: IntArray
+    balance: IntArray
 
     @classmethod
-    def of(cls, part: NDArray[np.int32], values: NDArray[np.integer], counts: Ints) -> Runs:
+    def of(cls, part: NDArray[np.int32], values: NDArray[np.integer], counts: IntArray) -> Runs:
         """Sort the values of all parts together."""
         width = int(values.max()) + 1
         keys, rows = _summed(part, values, counts, width)
@@ -70,13 +71,13 @@ class Runs:
                 return
             yield self._cuts(self.value[place], balance)
 
-    def _cuts(self, cut: Ints, balance: Ints) -> Cuts:
+    def _cuts(self, cut: IntArray, balance: IntArray) -> Cuts:
         ends = np.append(self.starts[1:], len(self.value)) - 1
         return Cuts(self.value[self.starts], self.value[ends], cut, balance)
 
 
 def best_cuts(
-    part: NDArray[np.int32], parts: int, values: NDArray[np.integer], counts: Ints
+    part: NDArray[np.int32], parts: int, values: NDArray[np.integer], counts: IntArray
 ) -> Cuts:
     """The most balanced cut of each of the parts 0 .. parts - 1, none of which is empty."""
     width = int(values.max()) + 1
@@ -98,8 +99,8 @@ def best_cuts(
 
 
 def _summed(
-    part: NDArray[np.int32], values: NDArray[np.integer], counts: Ints, width: int
-) -> tuple[Ints, Ints]:
+    part: NDArray[np.int32], values: NDArray[np.integer], counts: IntArray, width: int
+) -> tuple[IntArray, IntArray]:
     """The keys part x width + value that occur, in order, and the rows of each.
 
     Key and count are sorted as one integer, so that nothing need be gathered afterwards.
@@ -121,7 +122,7 @@ def _summed(
     return keys[starts], np.add.reduceat(rows, starts)
 
 
-def _starts(ordered: Ints) -> Ints:
+def _starts(ordered: IntArray) -> IntArray:
     """Where each run of equal numbers begins."""
     first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])

@@ -11,8 +11,8 @@ import numpy as np
 
 from sfumato.anonymize.labels import ancestors, natural, numeric, ranges, sets, stars
 from sfumato.anonymize.outcome import Outcome, outcome_facts
-from sfumato.counting.grouping import group as merge
-from sfumato.counting.grouping import keys
+from sfumato.data.counting.grouping import group as merge
+from sfumato.data.counting.grouping import keys
 from sfumato.release.recoding import ByColumn, ByRow, ColumnMap
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from sfumato.anonymize.original import Quasi
     from sfumato.anonymize.partition.points import DataPoints
     from sfumato.anonymize.problem import Problem
+    from sfumato.arrays import BoolArray, IntArray
     from sfumato.release.recoding import Recoding
 
     Style = Literal["natural", "ancestors", "stars"]
-    Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Shares:
     group: NDArray[np.integer]
 
     @classmethod
-    def of_rows(cls, points: DataPoints, group: NDArray[np.int64]) -> Shares:
+    def of_rows(cls, points: DataPoints, group: IntArray) -> Shares:
         """The shares of single rows, numbered point by point, whose groups are given."""
         point = np.repeat(np.arange(len(points)), points.counts)
         ones = np.ones(len(point), dtype=np.int64)
@@ -83,8 +83,8 @@ class Shares:
 class Members(NamedTuple):
     """Which leaves of a column which group has, group after group; a pair may be there twice."""
 
-    group: NDArray[np.int64]
-    leaves: NDArray[np.int64]
+    group: IntArray
+    leaves: IntArray
 
 
 def write_members(
@@ -129,7 +129,7 @@ def _told_apart(
     return tuple(written)
 
 
-def _combinations(written: Sequence[Written]) -> tuple[NDArray[np.int64], int]:
+def _combinations(written: Sequence[Written]) -> tuple[IntArray, int]:
     """The number of each group's combination of labels, and how many there are."""
     key, _ = keys([one.codes for one in written], [len(one.texts) for one in written])
     present, combination = np.unique(key, return_inverse=True)
@@ -245,14 +245,14 @@ class Partition(Outcome):
         return ByRow(maps, table, tuple(unchanged), whole=shares.whole)
 
 
-def released_classes(node: Node, leaves: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+def released_classes(node: Node, leaves: Sequence[NDArray[np.integer]]) -> IntArray:
     """The number of the released class that each combination of leaves is in, -1 if suppressed."""
     columns = list(zip(node.problem.quasi, node.levels, leaves, strict=True))
     codes = [column.taxonomy.codes[mine, level] for column, level, mine in columns]
     sizes = [len(column.taxonomy.labels[level]) for column, level, _ in columns]
     # Classes of a node stand in the order of their labels.
     _, owners = np.unique(keys(codes, sizes)[0], return_inverse=True)
-    numbers: NDArray[np.int64] = np.where(node.fails, -1, np.cumsum(~node.fails) - 1)[owners]
+    numbers: IntArray = np.where(node.fails, -1, np.cumsum(~node.fails) - 1)[owners]
     return numbers
 
 
@@ -264,9 +264,9 @@ class Intervals(Partition):
     `suppressed_codes` the label codes of the combinations that are not released.
     """
 
-    interval: tuple[Ints, ...]
+    interval: tuple[IntArray, ...]
     written: tuple[Written, ...]
-    suppressed_codes: tuple[Ints, ...]
+    suppressed_codes: tuple[IntArray, ...]
 
     @classmethod
     def cut(
@@ -274,10 +274,10 @@ class Intervals(Partition):
         algorithm: str,
         problem: Problem,
         points: DataPoints,
-        interval: Sequence[Ints],
+        interval: Sequence[IntArray],
         *,
-        owners: Ints,
-        fails: NDArray[np.bool_],
+        owners: IntArray,
+        fails: BoolArray,
         checked: int,
         optimal: bool,
         bound: float,
@@ -323,7 +323,7 @@ class Intervals(Partition):
         return ByColumn(tuple(maps), suppressed, tuple(unchanged))
 
 
-def _labels(column: Quasi, interval: Ints) -> Written:
+def _labels(column: Quasi, interval: IntArray) -> Written:
     """A label for each interval, over the leaves that occur in it.
 
     Categories wear their ancestor where it covers nothing else that occurs, else their set.

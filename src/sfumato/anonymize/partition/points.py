@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sfumato.anonymize.classes import Classes, SensitiveCounts
-from sfumato.counting.grouping import group
+from sfumato.data.counting.grouping import group
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.classes import Counts, Original
     from sfumato.anonymize.criteria.base import Criterion
     from sfumato.anonymize.problem import Problem
+    from sfumato.arrays import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class Spread:
     """
 
     original: Original
-    points: NDArray[np.int64]
+    points: IntArray
     values: NDArray[np.integer]
     counts: Counts
     persons: NDArray[np.integer] | None = None
@@ -41,7 +42,7 @@ class Spread:
 class Visits(NamedTuple):
     """Who has rows at which point, each pair once."""
 
-    points: NDArray[np.int64]
+    points: IntArray
     persons: NDArray[np.integer]
 
 
@@ -101,7 +102,7 @@ class DataPoints:
             crowds = crowds_of(owners[self.visits.points], self.visits.persons, count)
         return Classes(sizes, cells, crowds=crowds)
 
-    def lost(self, points: NDArray[np.bool_]) -> int:
+    def lost(self, points: BoolArray) -> int:
         """How many rows, or people where they are counted, have these points."""
         if self.visits is None:
             return int(self.counts[points].sum())
@@ -132,9 +133,7 @@ def cells_of(
     return SensitiveCounts(starts, values[groups.representatives], groups.counts, original)
 
 
-def crowds_of(
-    owners: NDArray[np.integer], persons: NDArray[np.integer], count: int
-) -> NDArray[np.int64]:
+def crowds_of(owners: NDArray[np.integer], persons: NDArray[np.integer], count: int) -> IntArray:
     """How many different people each of the classes 0 .. count - 1 has; owner -1 is none."""
     inside = np.flatnonzero(owners >= 0)
     owners, persons = owners[inside], persons[inside]
@@ -143,7 +142,7 @@ def crowds_of(
     return np.bincount(owners[once], minlength=count)
 
 
-def failing(criteria: Sequence[Criterion], classes: Classes) -> NDArray[np.bool_]:
+def failing(criteria: Sequence[Criterion], classes: Classes) -> BoolArray:
     """Which classes fail any of these criteria."""
     fails = np.zeros(len(classes), dtype=bool)
     for criterion in criteria:

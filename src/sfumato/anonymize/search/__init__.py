@@ -16,7 +16,7 @@ from sfumato.anonymize.search import (
     optimal,
 )
 from sfumato.anonymize.search.base import Search, SearchProgress
-from sfumato.counting.room import SETTING, most_cells
+from sfumato.data.counting.memory_limit import SETTING, most_cells
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:

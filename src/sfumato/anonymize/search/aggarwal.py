@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sfumato.anonymize.partition.groups import Style
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import SearchProgress
+    from sfumato.arrays import IntArray
 
-    Ints = NDArray[np.int64]
     Digits = Callable[[Problem, DataPoints], Sequence["Digit"]]
 
 _BLOCK = 1 << 22
@@ -38,7 +38,7 @@ class Digit:
     weight: int
 
 
-def bundle(digits: Sequence[Digit], counts: Ints, k: int, watch: SearchProgress) -> Ints:
+def bundle(digits: Sequence[Digit], counts: IntArray, k: int, watch: SearchProgress) -> IntArray:
     """The group of each row, rows being numbered point by point; one group when time is up.
 
     *Guarantee*: groups have k to max(k, 3k - 3) rows, and the edges that hold them together weigh
@@ -54,7 +54,9 @@ def bundle(digits: Sequence[Digit], counts: Ints, k: int, watch: SearchProgress)
     return _cut(*_grow(nearest, point.tolist(), k), k)
 
 
-def _nearest(digits: Sequence[Digit], counts: Ints, k: int, watch: SearchProgress) -> Ints | None:
+def _nearest(
+    digits: Sequence[Digit], counts: IntArray, k: int, watch: SearchProgress
+) -> IntArray | None:
     """The k rows nearest to each point, its own first, nearest first; distances block by block.
 
     None when time is up.
@@ -86,7 +88,7 @@ def _nearest(digits: Sequence[Digit], counts: Ints, k: int, watch: SearchProgres
     return found
 
 
-def _grow(nearest: Ints, point: list[int], k: int) -> tuple[list[int], list[int]]:
+def _grow(nearest: IntArray, point: list[int], k: int) -> tuple[list[int], list[int]]:
     """Give the root of every small tree an edge to a near row outside; parents, children first.
 
     A tree of fewer than k rows cannot hold all of the k - 1 rows nearest to its root.
@@ -133,7 +135,7 @@ def _children_first(parent: list[int]) -> list[int]:
     return order
 
 
-def _cut(parent: list[int], order: list[int], k: int) -> Ints:
+def _cut(parent: list[int], order: list[int], k: int) -> IntArray:
     """Cut the trees into groups of at least k rows.
 
     At each row the rests of its children are bundled until k rows are together; the row holds the
@@ -195,9 +197,7 @@ def grouped(
     return Partition.of(name, problem, shares, style, weights=cost.weights, factor=factor)
 
 
-def _blocks(
-    problem: Problem, points: DataPoints, watch: SearchProgress
-) -> Iterator[NDArray[np.int64]]:
+def _blocks(problem: Problem, points: DataPoints, watch: SearchProgress) -> Iterator[IntArray]:
     """All points, or parts that Mondrian found, united in order up to the size of a block."""
     if problem.rows <= MOST_ROWS:
         yield np.arange(len(points))

@@ -14,13 +14,12 @@ from sfumato.anonymize.search.base import Examiner, Incumbent, unreachable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.cost import Cost
     from sfumato.anonymize.lattice.nodes import Node
     from sfumato.anonymize.lattice.views import Levels
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import SearchProgress
+    from sfumato.arrays import BoolArray
 
     Places = tuple[int, ...]
 
@@ -82,12 +81,12 @@ def _hopeful(node: Node) -> bool:
 
 def _grow(
     examiner: Examiner, passes: Callable[[Node], bool], watch: SearchProgress
-) -> dict[Places, NDArray[np.bool_]]:
+) -> dict[Places, BoolArray]:
     """For the set of all columns, which nodes pass; from the sets with one column less."""
     shape, bottom = examiner.problem.shape, examiner.problem.bottom
-    smaller: dict[Places, NDArray[np.bool_]] = {(): np.ones((), dtype=bool)}
+    smaller: dict[Places, BoolArray] = {(): np.ones((), dtype=bool)}
     for width in range(1, len(shape) + 1):
-        grown: dict[Places, NDArray[np.bool_]] = {}
+        grown: dict[Places, BoolArray] = {}
         for places in combinations(range(len(shape)), width):
             candidates = np.zeros([shape[place] for place in places], dtype=bool)
             candidates[above(tuple(bottom[place] for place in places))] = True
@@ -105,8 +104,8 @@ def _grow(
 def _climb(
     examiner: Examiner,
     places: Places,
-    candidates: NDArray[np.bool_],
-    found: NDArray[np.bool_],
+    candidates: BoolArray,
+    found: BoolArray,
     passes: Callable[[Node], bool],
     watch: SearchProgress,
 ) -> list[Levels]:
@@ -131,7 +130,7 @@ def _climb(
     return minimal
 
 
-def _minimal(passing: NDArray[np.bool_]) -> list[Levels]:
+def _minimal(passing: BoolArray) -> list[Levels]:
     """The passing nodes none of whose finer neighbours passes."""
     lowest = passing.copy()
     for axis in range(passing.ndim):

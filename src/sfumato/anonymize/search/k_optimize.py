@@ -10,21 +10,19 @@ import numpy as np
 from sfumato.anonymize.partition.groups import Intervals
 from sfumato.anonymize.partition.points import DataPoints, failing, refuse_population
 from sfumato.anonymize.search.base import require_cost, unreachable
-from sfumato.counting.grouping import keys
+from sfumato.data.counting.grouping import keys
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.classes import Classes
     from sfumato.anonymize.cost import Cost
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import SearchProgress
-    from sfumato.counting.room import SizeCounts
+    from sfumato.arrays import IntArray
+    from sfumato.data.counting.memory_limit import SizeCounts
 
-    Ints = NDArray[np.int64]
     Splits = frozenset[int]
 
 NAME = "k-optimize"
@@ -108,7 +106,7 @@ def _enumerate(table: _Table, watch: SearchProgress) -> tuple[Splits | None, flo
 
 
 def _promising(
-    table: _Table, node: _Node, owners: Ints, least: float
+    table: _Table, node: _Node, owners: IntArray, least: float
 ) -> tuple[list[int], dict[int, float]]:
     """The splits whose addition may lead below the least cost, with a lower bound for each."""
     tail = list(node.tail)
@@ -132,7 +130,7 @@ class _Table:
             for leaf in np.unique(leaves)[1:].tolist()
         ]
 
-    def intervals(self, chosen: Iterable[int]) -> list[Ints]:
+    def intervals(self, chosen: Iterable[int]) -> list[IntArray]:
         """The interval of every leaf, column by column."""
         cuts = [np.zeros(len(c.taxonomy.leaves), dtype=np.int64) for c in self.problem.quasi]
         for split in chosen:
@@ -140,19 +138,19 @@ class _Table:
             cuts[place][leaf] = 1
         return [np.cumsum(one) for one in cuts]
 
-    def group(self, chosen: Iterable[int]) -> tuple[Ints, Classes]:
+    def group(self, chosen: Iterable[int]) -> tuple[IntArray, Classes]:
         """The class of each point, and all classes."""
         intervals = self.intervals(chosen)
         codes = [cut[leaves] for cut, leaves in zip(intervals, self.points.leaves, strict=True)]
         key, _ = keys(codes, [int(cut[-1]) + 1 for cut in intervals])
         return self._classes(key)
 
-    def _classes(self, key: Ints) -> tuple[Ints, Classes]:
+    def _classes(self, key: IntArray) -> tuple[IntArray, Classes]:
         self.groupings += 1
         present, owners = np.unique(key, return_inverse=True)
         return owners, self.points.classes(owners, len(present))
 
-    def cost(self, owners: Ints, classes: Classes) -> float | None:
+    def cost(self, owners: IntArray, classes: Classes) -> float | None:
         """The discernability; None where more rows, or people, are suppressed than allowed."""
         fails = failing(self.problem.criteria, classes)
         if self.points.lost(fails[owners]) > self.problem.allowed:
@@ -161,17 +159,19 @@ class _Table:
         kept = classes.sizes[~fails]
         return int(kept @ kept) + suppressed * self.problem.rows
 
-    def prices(self, finest: Iterable[int]) -> Ints:
+    def prices(self, finest: Iterable[int]) -> IntArray:
         """What the rows of each point pay at least, cut at none but these."""
         owners, classes = self.group(finest)
-        paid: Ints = self.points.counts * np.maximum(classes.sizes, self.problem.smallest)[owners]
+        paid: IntArray = (
+            self.points.counts * np.maximum(classes.sizes, self.problem.smallest)[owners]
+        )
         return paid
 
     def least(self, original: SizeCounts) -> float:
         """What any set of splits costs at least, those between held values included."""
         return int((original.rows * np.maximum(original.sizes, self.problem.smallest)).sum())
 
-    def bound(self, owners: Ints, split: int, price: Ints) -> float:
+    def bound(self, owners: IntArray, split: int, price: IntArray) -> float:
         """The least cost with a further split; infinite where it suppresses too many rows.
 
         A class that fails the absorbing part of the criteria fails however it is cut further.

@@ -14,13 +14,11 @@ from sfumato.anonymize.search.base import unreachable
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.cost import Cost
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import SearchProgress
+    from sfumato.arrays import IntArray
 
-    Ints = NDArray[np.int64]
 
 NAME = "meyerson-williams"
 _MOST_SUBSETS = 2_000_000
@@ -70,7 +68,7 @@ def factor(k: int) -> float:
     return max(1.0, (2 * k - 1) * (2 * k - 2) / k * harmonic)
 
 
-def _cover(distances: Ints, sizes: range, watch: SearchProgress) -> list[set[int]]:
+def _cover(distances: IntArray, sizes: range, watch: SearchProgress) -> list[set[int]]:
     """Take again and again the set of least diameter for each row that it newly covers.
 
     Out of time, the rows that are left make one set.
@@ -98,7 +96,7 @@ def _cover(distances: Ints, sizes: range, watch: SearchProgress) -> list[set[int
     return chosen
 
 
-def _tables(rows: int, sizes: range) -> list[Ints]:
+def _tables(rows: int, sizes: range) -> list[IntArray]:
     """All sets of rows of each size, one per line."""
     return [
         np.fromiter(chain.from_iterable(combinations(range(rows), size)), dtype=np.int64).reshape(
@@ -108,7 +106,7 @@ def _tables(rows: int, sizes: range) -> list[Ints]:
     ]
 
 
-def _diameters(table: Ints, distances: Ints) -> Ints:
+def _diameters(table: IntArray, distances: IntArray) -> IntArray:
     """The largest distance within each set."""
     widest = np.zeros(len(table), dtype=np.int64)
     for one, other in combinations(range(table.shape[1]), 2):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sfumato.anonymize.cost import Cost
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import SearchProgress
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
 
-    Ints = NDArray[np.int64]
 
 NAME = "mondrian"
 _MOST_CANDIDATES = 8
@@ -60,11 +60,11 @@ def partition(problem: Problem, points: DataPoints, watch: SearchProgress) -> ND
 class TreeCuts:
     """Cuts of one depth: of a node the column, the last leaf that goes to the lower child."""
 
-    node: Ints
+    node: IntArray
     column: NDArray[np.int16]
-    cut: Ints
-    lower: Ints
-    upper: Ints
+    cut: IntArray
+    lower: IntArray
+    upper: IntArray
 
 
 def require_root(problem: Problem, points: DataPoints) -> None:
@@ -90,7 +90,7 @@ class Parts:
         self.part = np.zeros(len(points), dtype=np.int32)
         self.parts, self._groups = 1, 0
         self.tree: list[TreeCuts] = []
-        self.ends: list[Ints] = []
+        self.ends: list[IntArray] = []
         self.nodes, self.made = np.zeros(1, dtype=np.int64), 1
         self._lines = [positions(column.taxonomy) for column in problem.quasi]
         self._plain = problem.people is None and all(
@@ -111,7 +111,7 @@ class Parts:
         nothing = np.zeros(self.parts, dtype=np.int64)
         self._divide(nothing.astype(bool), nothing.astype(np.int16), nothing)
 
-    def allowable(self, place: int) -> tuple[Cuts, NDArray[np.float64]]:
+    def allowable(self, place: int) -> tuple[Cuts, FloatArray]:
         """The best cut of each part along a column, and how wide it is there; -1 without a cut."""
         found, line = self._allowable(self.leaves[place]), self._lines[place]
         width = (line[found.high] - line[found.low]) / self._spans[place]
@@ -139,7 +139,7 @@ class Parts:
             return Cuts(nothing, nothing, nothing, nothing)
         return best
 
-    def _pass(self, values: NDArray[np.integer], cut: Ints, open_parts: NDArray[np.bool_]) -> Ints:
+    def _pass(self, values: NDArray[np.integer], cut: IntArray, open_parts: BoolArray) -> IntArray:
         """Which of the open parts have sides that both pass every criterion."""
         number = np.cumsum(open_parts) - 1
         tested = np.flatnonzero(open_parts[self.part])
@@ -150,7 +150,7 @@ class Parts:
         fails = failing(self.problem.criteria, self.points.classes(owners, count))
         return np.flatnonzero(open_parts)[~(fails[0::2] | fails[1::2])]
 
-    def _divide(self, divided: NDArray[np.bool_], chosen: NDArray[np.int16], cuts: Ints) -> None:
+    def _divide(self, divided: BoolArray, chosen: NDArray[np.int16], cuts: IntArray) -> None:
         """Give the points of final parts their groups, and those of divided parts their sides."""
         self._branch(divided, chosen, cuts)
         if not divided.all():
@@ -171,7 +171,7 @@ class Parts:
             side[mine] = values[mine] > cuts[self.part[mine]]
         self.part = self.part * 2 + side
 
-    def _branch(self, divided: NDArray[np.bool_], chosen: NDArray[np.int16], cuts: Ints) -> None:
+    def _branch(self, divided: BoolArray, chosen: NDArray[np.int16], cuts: IntArray) -> None:
         """Note the cuts in the tree."""
         self.ends.append(self.nodes[~divided])
         parents = self.nodes[divided]
@@ -182,8 +182,8 @@ class Parts:
 
 
 def chosen_cuts(
-    found: Sequence[Cuts], widths: Sequence[NDArray[np.float64]]
-) -> tuple[NDArray[np.bool_], NDArray[np.int16], Ints]:
+    found: Sequence[Cuts], widths: Sequence[FloatArray]
+) -> tuple[BoolArray, NDArray[np.int16], IntArray]:
     """Whether each part is cut, along which column and behind which leaf.
 
     The widest column wins, then the most balanced cut, then the first.
@@ -227,7 +227,7 @@ class _Units:
         self.problem, self.points = problem, points
         self.point, self.rows = np.arange(len(points)), points.counts
         self.part = np.zeros(len(points), dtype=np.int64)
-        self._done: list[tuple[Ints, Ints, Ints]] = []
+        self._done: list[tuple[IntArray, IntArray, IntArray]] = []
         self._groups = 0
         # The rows of a point that are dealt to two sides might be one person's.
         self._plain = problem.people is None and all(
@@ -260,7 +260,7 @@ class _Units:
         parts = int(self.part[-1]) + 1
         self._divide(np.zeros(parts, dtype=bool), np.zeros(len(self.rows), dtype=np.int64))
 
-    def _preferences(self, starts: Ints) -> Ints:
+    def _preferences(self, starts: IntArray) -> IntArray:
         """For each part the columns from widest to narrowest, ties in their order."""
         widths = []
         for line, leaves in zip(self._lines, self.points.leaves, strict=True):
@@ -269,7 +269,7 @@ class _Units:
             widths.append(line[high] - line[low])
         return np.argsort(-np.array(widths), axis=0, kind="stable")
 
-    def _left(self, tested: Ints, columns: Ints) -> Ints:
+    def _left(self, tested: IntArray, columns: IntArray) -> IntArray:
         """How many rows of each tested unit go to the lower half of its part."""
         part, point, rows = self.part[tested], self.point[tested], self.rows[tested]
         values = np.zeros(len(tested), dtype=np.int64)
@@ -291,7 +291,7 @@ class _Units:
             found[order] = np.where(2 * before + rows <= sizes, rows, 0)
         return found
 
-    def _pass(self, tested: Ints, left: Ints, parts: int) -> NDArray[np.bool_]:
+    def _pass(self, tested: IntArray, left: IntArray, parts: int) -> BoolArray:
         """Which parts have two halves that pass."""
         if self._plain:
             return np.ones(parts, dtype=bool)
@@ -303,7 +303,7 @@ class _Units:
         halves = np.bincount(present[passing] // 2, minlength=parts)
         return np.asarray(halves == 2)
 
-    def _divide(self, divided: NDArray[np.bool_], left: Ints) -> None:
+    def _divide(self, divided: BoolArray, left: IntArray) -> None:
         """Keep the units of final parts as groups, and split those of the others."""
         final = ~divided[self.part]
         numbers = np.cumsum(~divided) - 1 + self._groups

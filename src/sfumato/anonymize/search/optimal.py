@@ -22,13 +22,12 @@ from sfumato.anonymize.search.base import Examiner, unreachable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.cost import Cost
     from sfumato.anonymize.lattice.nodes import Node
     from sfumato.anonymize.lattice.views import Levels
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import SearchProgress
+    from sfumato.arrays import BoolArray, IntArray
 
 NAME = "optimal"
 _FEW = 40
@@ -84,7 +83,7 @@ class _Hunt:
         least = 0.0 if floor is None else cost.from_sizes(problem, floor.sizes)
         self.upward = np.full(problem.shape, least)
         self.lower = cost.floor(problem, below(problem.top), self.failing, self.upward.copy())
-        self.unseen: NDArray[np.bool_] = self.failing <= problem.allowed_rows
+        self.unseen: BoolArray = self.failing <= problem.allowed_rows
         self.open = np.zeros_like(self.unseen)
         examined = above(problem.bottom)
         self.open[examined] = self.unseen[examined]
@@ -142,7 +141,7 @@ class _Hunt:
         self._ranking = [tuple(chosen) for chosen in coordinates.tolist()]
         return self._ranking.pop()
 
-    def _dearer(self) -> NDArray[np.int64]:
+    def _dearer(self) -> IntArray:
         """For every node, how many open ones have a larger bound."""
         bounds = np.sort(self.lower[self.open])
         return len(bounds) - np.searchsorted(bounds, self.lower, side="right")

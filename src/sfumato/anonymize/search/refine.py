@@ -18,10 +18,9 @@ from sfumato.errors import CriterionError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.lattice.views import View
     from sfumato.anonymize.problem import Problem
+    from sfumato.arrays import IntArray
 
 _MOST_ROUNDS = 20
 
@@ -53,7 +52,7 @@ def refine(
     points = DataPoints.of(problem)
     rest = np.arange(len(points))
     found: list[Generalization] = []
-    groups: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    groups: list[tuple[IntArray, IntArray]] = []
     step: Generalization | None = outcome
     watch, ended = SearchProgress(limit_seconds=limit_seconds), outcome.ended
     while step is not None:
@@ -113,7 +112,7 @@ def _joined(
     problem: Problem,
     points: DataPoints,
     found: Sequence[Generalization],
-    groups: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    groups: Sequence[tuple[IntArray, IntArray]],
 ) -> GroupedRelease:
     """The classes of all rounds, each with the labels of its round's levels."""
     counts = [step.classes for step in found]

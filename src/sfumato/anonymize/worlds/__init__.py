@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args
 
-from sfumato import given
+from sfumato import arguments
 from sfumato.anonymize.worlds.bounds import AnswerBounds, tighten
 from sfumato.anonymize.worlds.buckets import answer_buckets
 from sfumato.anonymize.worlds.question import AggregateQuestion, parse
@@ -17,8 +17,8 @@ from sfumato.anonymize.worlds.selection import ReleasedTable
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.schema.schema import Schema
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.schema import Schema
 
 Trust = Literal["public", "tight"]
 
@@ -41,7 +41,7 @@ def answer(
     if labels not in get_args(Trust):
         raise ParameterError(
             "labels_unknown",
-            f"Labels are public or tight, not {given.shown(labels)}. Take one of them.",
+            f"Labels are public or tight, not {arguments.shown(labels)}. Take one of them.",
         )
     question = parse(sql, schema)
     table = ReleasedTable.of(released, schema, question.where, question.measure, starred)

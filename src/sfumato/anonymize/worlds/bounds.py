@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.cards import Card, Shown
+from sfumato.report.display import Card, Shown
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.worlds.question import Aggregate
     from sfumato.anonymize.worlds.selection import (
         ReleasedColumn,
@@ -26,10 +24,9 @@ if TYPE_CHECKING:
         RowSelection,
         Selected,
     )
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Forced = dict[bytes, tuple[NDArray[np.bool_], int]]
+    Forced = dict[bytes, tuple[BoolArray, int]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,14 +54,14 @@ class SelectableRows:
     where that is unknown) that is `middle` in expectation, selected with a `chance`.
     """
 
-    group: Ints
-    count: Ints
-    low: Floats
-    high: Floats
-    middle: Floats
-    chance: Floats
-    least: Ints
-    most: Ints
+    group: IntArray
+    count: IntArray
+    low: FloatArray
+    high: FloatArray
+    middle: FloatArray
+    chance: FloatArray
+    least: IntArray
+    most: IntArray
 
     def answer(self, aggregate: Aggregate) -> AnswerBounds:
         """The aggregate over every selection, the empty one only where it has a value."""
@@ -88,7 +85,7 @@ class SelectableRows:
             return _clamped(below.least(), -above.least_largest(), self._expected_least(1))
         return _clamped(below.least_largest(), -above.least(), self._expected_least(-1))
 
-    def _side(self, values: Floats) -> _Extreme:
+    def _side(self, values: FloatArray) -> _Extreme:
         """Sort the entries of each group by value, and say which rows must and may be taken."""
         order = np.lexsort((values, self.group))
         group, count = self.group[order], self.count[order]
@@ -120,9 +117,9 @@ class SelectableRows:
 class _Extreme:
     """Values with how many rows of each must be taken, and how many more may be."""
 
-    values: Floats
-    forced: Ints
-    optional: Ints
+    values: FloatArray
+    forced: IntArray
+    optional: IntArray
 
     def least_sum(self) -> float:
         """All that must be, and the negative ones that may be."""
@@ -148,7 +145,7 @@ class _Extreme:
         return float(forced.max()) if len(forced) else self.least()
 
 
-def _product(values: Floats, rows: Ints) -> Floats:
+def _product(values: FloatArray, rows: IntArray) -> FloatArray:
     """Values times rows, 0 of what is unknown and not taken."""
     return np.where(rows > 0, values, 0.0) * rows
 
@@ -205,7 +202,7 @@ def _ends(
     return drawn_in, kept_out
 
 
-def _cheapest(costs: Floats, counts: Ints, can: NDArray[np.bool_], ends: int) -> float:
+def _cheapest(costs: FloatArray, counts: IntArray, can: BoolArray, ends: int) -> float:
     """What it costs at least to give so many different rows an end each."""
     each = np.sort(np.repeat(costs[can], np.minimum(counts[can], ends)))
     return float(each[:ends].sum())

@@ -14,15 +14,12 @@ from sfumato.errors import QueryError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.worlds.bounds import AnswerBounds
     from sfumato.anonymize.worlds.question import Formula
     from sfumato.anonymize.worlds.selection import Selected
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.schema.schema import Schema
-
-    Ints = NDArray[np.int64]
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.schema import Schema
 
 
 def answer_buckets(
@@ -79,15 +76,15 @@ class _Side:
         present, self._numbers = np.unique(table.codes[place], return_inverse=True)
         self.names: list[object] = table.axes[place].decode(present).to_pylist()
 
-    def _groups(self, names: Sequence[object]) -> Ints:
+    def _groups(self, names: Sequence[object]) -> IntArray:
         places = {name: place for place, name in enumerate(names)}
         return np.array([places[name] for name in self.names], dtype=np.int64)[self._numbers]
 
-    def sizes(self, names: Sequence[object]) -> Ints:
+    def sizes(self, names: Sequence[object]) -> IntArray:
         """How many rows each group has."""
         return np.bincount(self._groups(names), self._counts, len(names)).astype(np.int64)
 
-    def totals(self, names: Sequence[object]) -> tuple[Ints, Ints, NDArray[np.float64]]:
+    def totals(self, names: Sequence[object]) -> tuple[IntArray, IntArray, FloatArray]:
         """How many of each group are asked for, at least, at most and in expectation."""
         groups, chosen = self._groups(names), self._selected
         sure, may = (
@@ -98,7 +95,7 @@ class _Side:
         return sure, may, chance
 
     def choice(
-        self, names: Sequence[object], least: Ints, most: Ints, met: NDArray[np.float64]
+        self, names: Sequence[object], least: IntArray, most: IntArray, met: FloatArray
     ) -> SelectableRows:
         """Of each group so many entries as meet, any of those asked for."""
         may = np.flatnonzero(self._selected.possible)

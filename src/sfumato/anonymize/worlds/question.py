@@ -12,16 +12,16 @@ from decimal import Decimal, InvalidOperation
 from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING, Any, Literal
 
+from sfumato.data.schema.column import Kind, from_text
 from sfumato.errors import QueryError, SchemaError
-from sfumato.schema.column import Kind, from_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sqlglot import exp
 
-    from sfumato.schema.column import Column
-    from sfumato.schema.schema import Schema
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.schema import Schema
 
     Truth = bool | None
     Test = Callable[[Any], Truth]
@@ -233,7 +233,7 @@ def parse(sql: str, schema: Schema) -> AggregateQuestion:
     from sqlglot import exp
 
     # The same reader as for private questions, so the same limits on length and depth.
-    from sfumato.query.sql.parse import parse as parse_select
+    from sfumato.methods.query.sql.parse import parse as parse_select
 
     parsed = parse_select(sql)
     tree = parsed.tree

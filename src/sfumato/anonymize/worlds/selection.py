@@ -20,25 +20,22 @@ import numpy as np
 from sfumato.anonymize.taxonomy import grow, read_labels, universe
 from sfumato.anonymize.worlds.bounds import SelectableRows
 from sfumato.anonymize.worlds.stretches import LeafNumbers, stretches_between
+from sfumato.data.schema.advice import DOMAIN, add_line
+from sfumato.data.schema.column import Column, Role
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.hierarchy.base import ROOT
 from sfumato.errors import QueryError, SchemaError
-from sfumato.schema.advice import DOMAIN, add_line
-from sfumato.schema.column import Column, Role
-from sfumato.schema.domain import Bounds
-from sfumato.schema.hierarchy.base import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from sfumato.anonymize.taxonomy import Covers
     from sfumato.anonymize.worlds.question import Atom, Formula, Truth
-    from sfumato.counting.frequencies import Frequencies
-    from sfumato.schema.domain import Scalar
-    from sfumato.schema.schema import Schema
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.domain import Scalar
+    from sfumato.data.schema.schema import Schema
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 _MOST_KINDS = 1 << 16
 
@@ -51,9 +48,9 @@ class ReleasedColumn:
     """
 
     covers: Covers
-    labels: Ints
+    labels: IntArray
     numbers: LeafNumbers
-    vague: NDArray[np.bool_]
+    vague: BoolArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +59,8 @@ class Kinds:
 
     known: ReleasedColumn
     truths: tuple[tuple[Truth, ...], ...]
-    kind: Ints
-    leaves: Ints
+    kind: IntArray
+    leaves: IntArray
 
     @classmethod
     def of(cls, known: ReleasedColumn, tests: Sequence[Atom]) -> Kinds:
@@ -79,19 +76,19 @@ class Kinds:
         return cls(known, tuple(found), kind, leaves)
 
     @cached_property
-    def shares(self) -> Floats:
+    def shares(self) -> FloatArray:
         """The share of each kind in the leaves of each row's label."""
-        shares: Floats = (self.leaves / self.leaves.sum(axis=0))[:, self.known.labels]
+        shares: FloatArray = (self.leaves / self.leaves.sum(axis=0))[:, self.known.labels]
         return shares
 
     @cached_property
-    def reached(self) -> NDArray[np.bool_]:
+    def reached(self) -> BoolArray:
         """Which kinds each row can be of."""
-        reached: NDArray[np.bool_] = (self.leaves > 0)[:, self.known.labels]
+        reached: BoolArray = (self.leaves > 0)[:, self.known.labels]
         return reached
 
     @cached_property
-    def ends(self) -> tuple[Floats, Floats, Floats]:
+    def ends(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The least, the greatest and the mean number of each kind in each row's label."""
         covers, numbers = self.known.covers, self.known.numbers
         low = np.full(self.leaves.shape, np.inf)
@@ -120,12 +117,12 @@ class Selected:
     `low` and `high` bound the number that it counts with if it is selected.
     """
 
-    certain: NDArray[np.bool_]
-    possible: NDArray[np.bool_]
-    chance: Floats
-    low: Floats
-    high: Floats
-    middle: Floats
+    certain: BoolArray
+    possible: BoolArray
+    chance: FloatArray
+    low: FloatArray
+    high: FloatArray
+    middle: FloatArray
 
 
 class RowSelection:
@@ -191,7 +188,7 @@ class RowSelection:
         middle = np.divide(middle, chance, out=np.zeros(rows), where=chance > 0)
         return Selected(hits == total, hits > 0, np.minimum(chance, 1.0), low, high, middle)
 
-    def _given(self, fixed: tuple[str, Any] | None) -> tuple[list[NDArray[np.bool_]], list[Floats]]:
+    def _given(self, fixed: tuple[str, Any] | None) -> tuple[list[BoolArray], list[FloatArray]]:
         reached = [kinds.reached for kinds in self.kinds]
         shares = [kinds.shares for kinds in self.kinds]
         if fixed is not None:
@@ -209,7 +206,7 @@ class ReleasedTable:
 
     columns: Mapping[str, ReleasedColumn]
     measure: str | None
-    counts: Ints
+    counts: IntArray
 
     @classmethod
     def of(
@@ -260,7 +257,7 @@ class ReleasedTable:
         )
 
 
-def _starred(table: Frequencies) -> NDArray[np.bool_]:
+def _starred(table: Frequencies) -> BoolArray:
     """Which combinations are blank in every column: suppressed rows."""
     starred = np.ones(len(table), dtype=bool)
     for axis, codes in zip(table.axes, table.codes, strict=True):
@@ -271,7 +268,7 @@ def _starred(table: Frequencies) -> NDArray[np.bool_]:
 
 
 def _known(
-    column: Column, table: Frequencies, starred: NDArray[np.bool_], constants: set[Any]
+    column: Column, table: Frequencies, starred: BoolArray, constants: set[Any]
 ) -> ReleasedColumn:
     """One column: its labels, the root standing for the cells of suppressed rows."""
     place = table.columns.index(column.name)

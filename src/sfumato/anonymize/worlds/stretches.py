@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.anonymize.label_spelling import plain_label
 from sfumato.anonymize.labels import members_of
-from sfumato.anonymize.spelled import plain_label
 from sfumato.anonymize.taxonomy import declared, ends_of
-from sfumato.schema.column import Kind
-from sfumato.schema.domain import EXACT, Bounds
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import EXACT, Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from sfumato.schema.column import Column
-    from sfumato.schema.hierarchy.base import Leaf, Taxonomy
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.hierarchy.base import Leaf, Taxonomy
 
     Number = int | Decimal
     Stretches = Mapping[Leaf, tuple[Number, Number]]
@@ -39,9 +38,9 @@ _PARTS = 1 << 40
 class LeafNumbers:
     """The least and the greatest number that each leaf stands for, and how many they are."""
 
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    weights: NDArray[np.int64]
+    low: FloatArray
+    high: FloatArray
+    weights: IntArray
 
     @classmethod
     def of(cls, leaves: Sequence[Leaf], stretches: Stretches) -> LeafNumbers:
@@ -58,9 +57,9 @@ class LeafNumbers:
         return cls(low, high, weights)
 
     @property
-    def middle(self) -> NDArray[np.float64]:
+    def middle(self) -> FloatArray:
         """The mean of what each leaf stands for."""
-        middle: NDArray[np.float64] = self.low + (self.high - self.low) / 2
+        middle: FloatArray = self.low + (self.high - self.low) / 2
         return np.where(self.low == self.high, self.low, middle)
 
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from sfumato.demo.sections import (
     anonymize,
     attack,
-    collect,
     graphs,
+    itemsets,
     learn,
-    paths,
+    local,
     publish,
     questions,
     risk,
-    sets,
     synthesize,
+    trajectories,
 )
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ SECTIONS: tuple[Callable[[Town], list[Block]], ...] = (
     publish.section,
     synthesize.section,
     learn.section,
-    sets.section,
+    itemsets.section,
     graphs.section,
-    paths.section,
+    trajectories.section,
     attack.section,
-    collect.section,
+    local.section,
 )

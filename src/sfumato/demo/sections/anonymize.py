@@ -6,21 +6,21 @@ from contextlib import closing
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
-from sfumato.report import charts, numerals
+from sfumato.anonymize.pipeline import anonymize
+from sfumato.anonymize.problem_setup import CriteriaRequest
+from sfumato.data.schema.column import Role
+from sfumato.release.open_table import read
+from sfumato.report import charts, numbers
 from sfumato.report.blocks import Heading, KeyFigures, Note, PageTable, Paragraph
 from sfumato.report.charts import Point
-from sfumato.schema.column import Role
-from sfumato.steward.anonymize import anonymize
-from sfumato.steward.problem import CriteriaRequest
-from sfumato.steward.table import read
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sfumato.anonymize.result import Anonymized
     from sfumato.demo.town import Town
+    from sfumato.release.open_table import Table as People
     from sfumato.report.blocks import Block
-    from sfumato.steward.anonymized import Anonymized
-    from sfumato.steward.table import Table as People
 
 K, L = 5, 3
 _SUPPRESS = "0.05"
@@ -126,7 +126,7 @@ def _costs(wide: Anonymized) -> PageTable:
         "What it cost, by several measures; of each, less is better",
         ("Cost", "Before", "After"),
         [
-            (what, numerals.show(wide.before[name]), numerals.show(cost[name] or 0.0))
+            (what, numbers.show(wide.before[name]), numbers.show(cost[name] or 0.0))
             for name, what in _SHOWN_COSTS.items()
         ],
     )
@@ -137,5 +137,5 @@ def _diversity(wide: Anonymized, diverse: Anonymized) -> Paragraph:
     return Paragraph(
         f"If all {K} who look alike have the same illness, the crowd hides nothing. Asking that "
         f"illnesses be as mixed in every class as {L} equally common ones (entropy {L}-diversity) "
-        f"takes the loss from {numerals.share(loss)} to {numerals.share(more)}."
+        f"takes the loss from {numbers.share(loss)} to {numbers.share(more)}."
     )

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.anonymize.pipeline import anonymize
+from sfumato.anonymize.problem_setup import CriteriaRequest
 from sfumato.attack.case import AttackOptions
 from sfumato.attack.finding import Finding, percent
+from sfumato.attack.page import attacks_picture
+from sfumato.attack.runner import attack
 from sfumato.demo.sections.anonymize import K
-from sfumato.report.attacks import attacks_picture
+from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, Note, Paragraph
-from sfumato.steward.anonymize import anonymize
-from sfumato.steward.attack import attack
-from sfumato.steward.problem import CriteriaRequest
-from sfumato.steward.table import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,19 +10,19 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.attack.finding import Finding, percent
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.row_forms import Edges
+from sfumato.data.schema.schema import Schema
 from sfumato.demo.draws import uniform
+from sfumato.release.open_table import read
 from sfumato.report import charts
 from sfumato.report.blocks import Heading, Note, Paragraph
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.forms import Edges
-from sfumato.schema.schema import Schema
-from sfumato.steward.table import read
 from sfumato.vault.protection import protect
 
 if TYPE_CHECKING:
     from sfumato.demo.town import Town
+    from sfumato.release.open_table import Table
     from sfumato.report.blocks import Block
-    from sfumato.steward.table import Table
 
 _PEOPLE = 300
 _EPSILON = 2

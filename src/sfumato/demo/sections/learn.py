@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.schema import Schema
+from sfumato.release.open_table import read
 from sfumato.report import charts
 from sfumato.report.blocks import Heading, Note, Paragraph
-from sfumato.schema.column import Column, Kind
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.schema import Schema
-from sfumato.steward.table import read
 from sfumato.vault.protection import protect
 
 if TYPE_CHECKING:

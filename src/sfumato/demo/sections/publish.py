@@ -13,11 +13,11 @@ import pyarrow as pa
 from sfumato.demo.draws import below
 from sfumato.demo.registers import HOMES, MAP_SIDE, homes_table
 from sfumato.demo.town import MAX_VISITS
-from sfumato.estimation.boxes import box_sums
+from sfumato.privacy.estimation.boxes import box_sums
+from sfumato.release.open_table import read
 from sfumato.report import charts
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
 from sfumato.report.heat import mosaic
-from sfumato.steward.table import read
 from sfumato.vault.protection import protect
 
 if TYPE_CHECKING:
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.arrays import FloatArray
     from sfumato.demo.town import Town
+    from sfumato.release.open_table import Table as Opened
     from sfumato.report.blocks import Block
     from sfumato.report.picture import Picture
-    from sfumato.steward.table import Table as Opened
 
 EPSILONS = ("1", "0.1", "0.01", "0.001")
 _ON_THE_MAP = {
@@ -93,7 +94,7 @@ def _homes(people: int) -> list[Block]:
         ]
 
 
-def homes(people: int) -> tuple[pa.Table, NDArray[np.float64]]:
+def homes(people: int) -> tuple[pa.Table, FloatArray]:
     """Where people live, and how many in each cell of the map."""
     table = homes_table(people)
     truth = np.zeros((MAP_SIDE, MAP_SIDE))
@@ -128,9 +129,7 @@ def _days(visits: pa.Table) -> list[Block]:
         ]
 
 
-def homes_map(
-    opened: Opened, truth: NDArray[np.float64], epsilons: Sequence[str] = EPSILONS
-) -> Picture:
+def homes_map(opened: Opened, truth: FloatArray, epsilons: Sequence[str] = EPSILONS) -> Picture:
     """The truth beside noisy counts of every cell."""
     tiles = [("the truth", truth.T)]
     rows = []
@@ -151,7 +150,7 @@ def _errors(
     columns: Sequence[str],
     methods: Mapping[str, str],
     queries: NDArray[np.generic],
-    exact: NDArray[np.float64],
+    exact: FloatArray,
     what: str,
 ) -> Picture:
     """The typical error of queries by every method at every price."""

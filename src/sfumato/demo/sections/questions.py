@@ -22,9 +22,9 @@ from pyarrow import parquet
 
 from sfumato.demo.draws import bits
 from sfumato.errors import BudgetError
-from sfumato.report import charts, numerals
+from sfumato.release.open_table import read
+from sfumato.report import charts, numbers
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
-from sfumato.steward.table import read
 from sfumato.vault.protection import protect
 from sfumato.vault.registration import Registration, add_public, create
 from sfumato.vault.vault import open_vault
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.arrays import BoolArray
     from sfumato.demo.town import Town
     from sfumato.report.blocks import Block
     from sfumato.vault.private import Private
@@ -62,7 +63,7 @@ def recovered(people: pa.Table, epsilons: Sequence[float]) -> tuple[float, list[
     ]
 
 
-def _chosen(people: pa.Table) -> NDArray[np.bool_]:
+def _chosen(people: pa.Table) -> BoolArray:
     """As many ill as healthy people, so that a blind guess is right half of the time."""
     ill = pc.not_equal(people["disease"], "none").to_numpy()
     each = min(_EACH, int(ill.sum()), int((~ill).sum()))
@@ -70,13 +71,13 @@ def _chosen(people: pa.Table) -> NDArray[np.bool_]:
     return np.asarray(ill[np.sort(rows)])
 
 
-def _share_found(inside: NDArray[np.bool_], counts: NDArray[Any], ill: NDArray[np.bool_]) -> float:
+def _share_found(inside: BoolArray, counts: NDArray[Any], ill: BoolArray) -> float:
     found = np.linalg.lstsq(inside.astype(float), counts.astype(float), rcond=None)[0]
     return float(((found >= 0.5) == ill).mean())
 
 
 def _private_counts(
-    home: Path, ill: NDArray[np.bool_], inside: NDArray[np.bool_], epsilons: Sequence[float]
+    home: Path, ill: BoolArray, inside: BoolArray, epsilons: Sequence[float]
 ) -> list[NDArray[Any]]:
     """The same counts from a vault that holds the people; who is in which half is public."""
     person = _WHOLE.format("person", len(ill) - 1)
@@ -194,7 +195,7 @@ def _until_spent(private: Private, visits: pa.Table) -> list[Block]:
         near = bound[0] if isinstance(bound, list) else bound
         value, left = answer.table["n"][0].as_py(), answer.remaining["epsilon"]
         rows.append(
-            (words, numerals.show(value), f"± {near:,.3g}", numerals.show(truth), f"{left:.2g}")
+            (words, numbers.show(value), f"± {near:,.3g}", numbers.show(truth), f"{left:.2g}")
         )
     return [
         Heading("Until the budget is spent", level=3),
@@ -221,7 +222,7 @@ def _attack(people: pa.Table) -> list[Block]:
         Paragraph(
             f"An attacker asks how many are ill in {HALVES} random halves of 300 people, of whom "
             "150 are. No count names anybody. Yet there is hardly more than one way to be ill that "
-            f"fits them all: from exact counts the illness of {numerals.share(exact)} of the "
+            f"fits them all: from exact counts the illness of {numbers.share(exact)} of the "
             "people is found. A blind guess is right for half of them."
         ),
         charts.line(

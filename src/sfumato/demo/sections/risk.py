@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.inspection.uniqueness import LARGEST, SMALL
-from sfumato.report import charts, numerals
+from sfumato.data.inspection.uniqueness import LARGEST, SMALL
+from sfumato.report import charts, numbers
 from sfumato.report.blocks import Heading, Headline, KeyFigures, Note, PageTable, Paragraph
-from sfumato.report.crowd import crowd
+from sfumato.report.people_grid import crowd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.data.inspection.uniqueness import SetRisk
     from sfumato.demo.town import Town
-    from sfumato.inspection.uniqueness import SetRisk
     from sfumato.report.blocks import Block
 
 KNOWN = ("birth_date", "sex", "zip")
@@ -68,11 +68,11 @@ def _attackers(town: Town) -> list[Block]:
         KeyFigures(
             [
                 (
-                    numerals.share(everything.unique_share),
+                    numbers.share(everything.unique_share),
                     f"are alone by all {count} columns that others may know",
                 ),
                 (
-                    numerals.share(everything.small_share),
+                    numbers.share(everything.small_share),
                     f"are alone or share all {count} with fewer than {SMALL - 1} others",
                 ),
             ]
@@ -81,7 +81,7 @@ def _attackers(town: Town) -> list[Block]:
             f"How often an attacker who knows those {count} columns picks the right row",
             ("Attacker", "What they do", "On average", "At worst"),
             [
-                (name, what, numerals.share(one.average), numerals.share(one.highest))
+                (name, what, numbers.share(one.average), numbers.share(one.highest))
                 for name, what, one in attackers
             ],
         ),
@@ -102,9 +102,9 @@ def _columns(sets: Sequence[SetRisk]) -> list[Block]:
     return [
         Heading("Which columns give people away", level=3),
         Paragraph(
-            f"Sex alone points at {numerals.share(alone['sex'])} of the people, the ZIP code at "
-            f"{numerals.share(alone['zip'])}, the date of birth at "
-            f"{numerals.share(alone['birth_date'])}. None is enough alone; together they draw an "
+            f"Sex alone points at {numbers.share(alone['sex'])} of the people, the ZIP code at "
+            f"{numbers.share(alone['zip'])}, the date of birth at "
+            f"{numbers.share(alone['birth_date'])}. None is enough alone; together they draw an "
             "outline around each person. Every bar is one set of columns, and its height the share "
             "of people who are alone with their values."
         ),
@@ -147,8 +147,8 @@ def _linking(town: Town) -> list[Block]:
         KeyFigures(
             [
                 (f"{linked.num_rows:,}", "rows of the clinic match exactly one voter"),
-                (numerals.share(linked.num_rows / rows), "of all its rows now carry a name"),
-                (numerals.share(chance), "of these names are right"),
+                (numbers.share(linked.num_rows / rows), "of all its rows now carry a name"),
+                (numbers.share(chance), "of these names are right"),
             ]
         ),
         _examples(right),

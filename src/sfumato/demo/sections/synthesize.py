@@ -10,17 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.attack.evaluation.page import association_maps, column_picture, said
+from sfumato.attack.evaluation.runner import compare_tables
+from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, KeyFigures, Listing, Note, PageTable, Paragraph
-from sfumato.report.evaluation import association_maps, column_picture, said
 from sfumato.report.heat import mosaic
-from sfumato.report.numerals import share
-from sfumato.steward.evaluate import compare_tables
-from sfumato.steward.table import read
+from sfumato.report.numbers import share
 from sfumato.vault.protection import protect
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from sfumato.arrays import FloatArray
     from sfumato.demo.town import Town
     from sfumato.report.blocks import Block
     from sfumato.report.picture import Picture
@@ -113,7 +112,7 @@ def _by_decade(town: Town) -> Picture:
 
 def _counted(
     years: pa.ChunkedArray, diseases: pa.ChunkedArray, names: list[str], ends: tuple[int, int]
-) -> NDArray[np.float64]:
+) -> FloatArray:
     cells = np.zeros((len(names), ends[1] - ends[0] + 1))
     place = pc.index_in(diseases, value_set=pa.array(names))
     known = pc.and_(pc.is_valid(place), pc.is_valid(years))

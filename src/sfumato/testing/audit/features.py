@@ -15,6 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
+
 Keys = Callable[["NDArray[Any]"], "NDArray[np.uint64]"]
 
 _BINS = 64
@@ -46,7 +48,7 @@ def features(outputs: NDArray[Any]) -> list[Feature]:
     return found
 
 
-def lowest_bit(outputs: NDArray[Any]) -> NDArray[np.int64]:
+def lowest_bit(outputs: NDArray[Any]) -> IntArray:
     """Give the power of two of the lowest set bit of each float (Haney et al. 2022).
 
     Adding floating-point noise to a large value clears low bits that noise on a small value has.
@@ -58,15 +60,15 @@ def lowest_bit(outputs: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(digits == 0, 4096, lowest + exponent - 53).astype(np.int64)
 
 
-def on_grid(outputs: NDArray[np.float64], granule: float) -> NDArray[np.bool_]:
+def on_grid(outputs: FloatArray, granule: float) -> BoolArray:
     """Say which floats are exact multiples of a power-of-two granule."""
     # Dividing by a power of two is exact, so fmod sees every bit below the grid.
     return np.asarray(np.fmod(outputs / granule, 1.0) == 0.0)
 
 
 def reachable(
-    forward: Callable[[NDArray[Any]], NDArray[np.float64]],
-    inverse: Callable[[NDArray[np.float64]], NDArray[Any]],
+    forward: Callable[[NDArray[Any]], FloatArray],
+    inverse: Callable[[FloatArray], NDArray[Any]],
     *,
     spread: int = 3,
 ) -> Feature:

@@ -12,7 +12,7 @@ from sfumato.testing.audit.special import special
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from sfumato.arrays import FloatArray, IntArray
 
 _LEAST_EXPECTED = 20.0
 
@@ -26,9 +26,7 @@ class Fit:
     p_value: float
 
 
-def fit(
-    outputs: NDArray[np.int64], mass: Callable[[NDArray[np.int64]], NDArray[np.float64]]
-) -> Fit:
+def fit(outputs: IntArray, mass: Callable[[IntArray], FloatArray]) -> Fit:
     """Compare outputs with a law given by its mass at each integer.
 
     Integers whose expected count is below 20 are pooled, with all that was never seen, into one.
@@ -49,7 +47,7 @@ def fit(
     )
 
 
-def fit_uniform(outputs: NDArray[np.int64], size: int) -> Fit:
+def fit_uniform(outputs: IntArray, size: int) -> Fit:
     """Compare outputs with the uniform law on 0, ..., size - 1."""
     return _pearson(
         np.bincount(outputs, minlength=size).astype(np.float64),
@@ -57,7 +55,7 @@ def fit_uniform(outputs: NDArray[np.int64], size: int) -> Fit:
     )
 
 
-def _pearson(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> Fit:
+def _pearson(observed: FloatArray, expected: FloatArray) -> Fit:
     gammaincc = special("gammaincc")
     statistic = float(np.sum((observed - expected) ** 2 / expected))
     freedom = len(expected) - 1

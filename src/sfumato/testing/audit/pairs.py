@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.privacy.units import Neighbours
+from sfumato.data.schema.unit import Neighbours
 from sfumato.testing.audit.verdict import Audit, Claim, Mechanism, audit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
-    from sfumato.noise.entropy import Entropy
+    from sfumato.arrays import IntArray
+    from sfumato.privacy.noise.entropy import Entropy
 
 Row = int | float | str | None | tuple[Any, ...]
 Table = tuple[Row, ...]
 Pair = tuple[Table, Table]
 
 
-def patterns(size: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def patterns(size: int) -> list[tuple[IntArray, IntArray]]:
     """Give the answers of `size` queries of sensitivity 1 on neighbours (Ding et al. 2018)."""
     zero, one = np.zeros(size, dtype=np.int64), np.ones(size, dtype=np.int64)
     first = zero.copy()

@@ -22,19 +22,20 @@ from unittest.mock import patch
 
 import numpy as np
 
-from sfumato.mechanisms import quantile
-from sfumato.mechanisms.laplace import Geometric
-from sfumato.mechanisms.quantile import Quantile
-from sfumato.mechanisms.selection import Exponential
-from sfumato.mechanisms.sparse_vector import ABOVE, BELOW, STOPPED, Judgement, SparseVector
-from sfumato.noise import selection
-from sfumato.publish.spatial import kdtree
-from sfumato.publish.spatial.kdtree import Medians
+from sfumato.methods.publish.spatial import kdtree
+from sfumato.methods.publish.spatial.kdtree import Medians
+from sfumato.privacy.mechanisms import quantile
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.quantile import Quantile
+from sfumato.privacy.mechanisms.selection import Exponential
+from sfumato.privacy.mechanisms.sparse_vector import ABOVE, BELOW, STOPPED, Judgement, SparseVector
+from sfumato.privacy.noise import selection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.publish.spatial.growth import Division
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.methods.publish.spatial.growth import Division
 
 Method = Callable[[Any], object]
 """Runs a method on a table; what it gives does not matter."""
@@ -168,14 +169,14 @@ def _prescribed(prompter: _Prompter) -> Iterator[None]:
         )
         return np.array(answers, dtype=np.int64).reshape(array.shape)
 
-    def choice(self: Exponential, values: Any, entropy: Any) -> NDArray[np.int64]:
+    def choice(self: Exponential, values: Any, entropy: Any) -> IntArray:
         answers = prompter.answer(lambda: _laws(lambda: exponential(self, values, entropy).ravel()))
         return np.array(answers).reshape(np.asarray(values).shape[:-1])
 
-    def point(self: Quantile, values: Any, entropy: Any) -> NDArray[np.int64]:
+    def point(self: Quantile, values: Any, entropy: Any) -> IntArray:
         return np.array(prompter.answer(lambda: _laws(lambda: ranked(self, values, entropy))))
 
-    def cuts(self: Medians, division: Division, axis: int, entropy: Any) -> NDArray[np.int64]:
+    def cuts(self: Medians, division: Division, axis: int, entropy: Any) -> IntArray:
         wide = division.sizes(axis) > 1
         found = division.highs[:, axis].copy()
         if wide.any():
@@ -201,7 +202,7 @@ def _prescribed(prompter: _Prompter) -> Iterator[None]:
         yield
 
 
-def _laws(sample: Callable[[], NDArray[np.int64]]) -> list[_Chances]:
+def _laws(sample: Callable[[], IntArray]) -> list[_Chances]:
     """The law of each choice of one sample, found by taking every place and every point in it."""
     walk = _Walk()
     with ExitStack() as patches:
@@ -227,8 +228,8 @@ class _Walk:
     place: int = 0
     point: int = 0
     done: bool = False
-    _places: list[NDArray[np.float64]] = field(default_factory=list)
-    _limits: NDArray[np.int64] | None = None
+    _places: list[FloatArray] = field(default_factory=list)
+    _limits: IntArray | None = None
 
     def choose(
         self,
@@ -238,7 +239,7 @@ class _Walk:
         rate: Any,
         weights: NDArray[Any] | None = None,
         entropy: object,
-    ) -> NDArray[np.int64]:
+    ) -> IntArray:
         assert entropy is None
         heights = float(rate) * scores.astype(np.float64)
         if weights is not None:
@@ -250,7 +251,7 @@ class _Walk:
         last = np.array([len(run) for run in self._places]) - 1
         return np.asarray(starts + np.minimum(self.place, last), dtype=np.int64)
 
-    def within(self, limits: NDArray[Any], entropy: object) -> NDArray[np.int64]:
+    def within(self, limits: NDArray[Any], entropy: object) -> IntArray:
         assert entropy is None
         self._limits = limits.astype(np.int64)
         return np.minimum(self.point, self._limits - 1)
@@ -282,7 +283,7 @@ class _Judging:
         self._weights = np.exp(-np.abs(self._lines - threshold) / scale)
         self._weights /= self._weights.sum()
 
-    def ask(self, values: NDArray[np.int64]) -> Judgement:
+    def ask(self, values: IntArray) -> Judgement:
         """Judge one query; once enough were above, nothing more is asked of the data."""
         if self._positives == self._mechanism.cutoff:
             return Judgement(np.array([STOPPED]), None)
@@ -297,7 +298,7 @@ class _Judging:
         return Judgement(np.array([verdict]), None)
 
 
-def _tail(steps: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
+def _tail(steps: IntArray, scale: float) -> FloatArray:
     """The chance that two-sided geometric noise is at least so many steps."""
     ratio = math.exp(-1 / scale)
     far = np.power(ratio, np.abs(steps))

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.privacy.losses import Approx, Pure
+from sfumato.privacy.accounting.losses import Approx, Pure
 from sfumato.testing.audit.features import Feature, features
 from sfumato.testing.audit.special import special
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.privacy.noise.entropy import Entropy
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Curve:
 
 def epsilon_bound(
     hits: ArrayLike, others: ArrayLike, trials: int, *, delta: float, alpha: float
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Bound epsilon from below when an event struck `hits` and `others` times in `trials` each.
 
     Clopper-Pearson at alpha / 2 on either side, so that P[bound > epsilon] <= alpha whatever the
@@ -48,9 +49,7 @@ def epsilon_bound(
     return bound
 
 
-def mu_bound(
-    hits: ArrayLike, others: ArrayLike, trials: int, *, alpha: float
-) -> NDArray[np.float64]:
+def mu_bound(hits: ArrayLike, others: ArrayLike, trials: int, *, alpha: float) -> FloatArray:
     """Bound the mu of a trade-off curve from below, as `epsilon_bound` does epsilon."""
     ndtri = special("ndtri")
     true_positive = ndtri(_lower(hits, trials, alpha / 2))
@@ -61,13 +60,13 @@ def mu_bound(
     return bound
 
 
-def _lower(hits: ArrayLike, trials: int, alpha: float) -> NDArray[np.float64]:
+def _lower(hits: ArrayLike, trials: int, alpha: float) -> FloatArray:
     betaincinv = special("betaincinv")
     count = np.asarray(hits, dtype=np.float64)
     return np.where(count > 0, betaincinv(np.maximum(count, 1), trials - count + 1, alpha), 0.0)
 
 
-def _upper(hits: ArrayLike, trials: int, alpha: float) -> NDArray[np.float64]:
+def _upper(hits: ArrayLike, trials: int, alpha: float) -> FloatArray:
     betainccinv = special("betainccinv")
     count = np.asarray(hits, dtype=np.float64)
     rest = np.maximum(trials - count, 1)
@@ -213,22 +212,20 @@ def _thresholds(
     return found
 
 
-def _cumulative(
-    seen: NDArray[np.uint64], place: NDArray[np.int64], keys: NDArray[np.uint64]
-) -> NDArray[np.int64]:
+def _cumulative(seen: NDArray[np.uint64], place: IntArray, keys: NDArray[np.uint64]) -> IntArray:
     """Count the keys in each prefix of the ranking; keys never seen before fall in none."""
     rank = _rank(seen, keys)
     counts = np.bincount(place[rank[rank >= 0]], minlength=len(seen))
     return np.concatenate(([0], np.cumsum(counts)))
 
 
-def _rank(seen: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _rank(seen: NDArray[np.uint64], keys: NDArray[np.uint64]) -> IntArray:
     """Find each key in the sorted list; -1 where it is absent."""
     index = np.minimum(np.searchsorted(seen, keys), len(seen) - 1)
     return np.where(seen[index] == keys, index, -1)
 
 
-def _bound(claim: Claim, hits: Any, others: Any, trials: int, alpha: float) -> NDArray[np.float64]:
+def _bound(claim: Claim, hits: Any, others: Any, trials: int, alpha: float) -> FloatArray:
     if isinstance(claim, Curve):
         return mu_bound(hits, others, trials, alpha=alpha)
     delta = float(claim.delta) if isinstance(claim, Approx) else 0.0

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from sqlalchemy.exc import DBAPIError
 
 from sfumato.errors import LedgerError, RolledBackError, SfumatoError
-from sfumato.ledger.book import ORIGIN, Position, canonical, first_entry, link
-from sfumato.ledger.receipt import this_process
+from sfumato.privacy.ledger.chain import ORIGIN, Position, canonical, first_entry, link
+from sfumato.privacy.ledger.receipt import this_process
 from sfumato.vault.consent import tables
-from sfumato.vault.consent.said import ConsentStanding, Recorded, now
+from sfumato.vault.consent.consent_record import ConsentStanding, Recorded, now
 from sfumato.vault.consent.tables import arriving, entries, metadata
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    from sfumato.ledger.commit import OutsideHead
-    from sfumato.ledger.sql.store import Dialect
-    from sfumato.vault.consent.said import Said
+    from sfumato.privacy.ledger.commit import OutsideHead
+    from sfumato.privacy.ledger.sql.store import Dialect
+    from sfumato.vault.consent.consent_record import Said
 
 P = ParamSpec("P")
 R = TypeVar("R")

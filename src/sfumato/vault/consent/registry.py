@@ -14,24 +14,24 @@ from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from sfumato import given
-from sfumato.ledger.rules import check_name
-from sfumato.release.in_use import CONSENT, consent_head, vault_files
+from sfumato import arguments
+from sfumato.privacy.ledger.rules import check_name
+from sfumato.release.files_in_use import CONSENT, consent_head, vault_files
 from sfumato.vault.config import PrivateSet, load
-from sfumato.vault.consent.anyone import AnyRegistry, no_registry
-from sfumato.vault.consent.importing import ANSWERS, COLUMNS
-from sfumato.vault.consent.lending import Register
-from sfumato.vault.consent.people import check_person_kinds, person_kinds, written
+from sfumato.vault.consent.consent_filter import Register
+from sfumato.vault.consent.import_file import ANSWERS, COLUMNS
+from sfumato.vault.consent.person_ids import check_person_kinds, person_kinds, written
+from sfumato.vault.consent.registry_api import AnyRegistry, no_registry
 from sfumato.vault.folder import note_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from sfumato.schema.column import Kind
+    from sfumato.data.schema.column import Kind
     from sfumato.vault.config import Config
+    from sfumato.vault.consent.consent_record import Said
     from sfumato.vault.consent.log import ConsentLog
-    from sfumato.vault.consent.said import Said
 
 
 class Consents:
@@ -63,7 +63,7 @@ class Consents:
     def registry(self, name: str | None = None) -> ConsentRegistry:
         """The registry of a population, or of a data set's; the only one where none is named."""
         known = purposes_of(self.config)
-        wanted = given.maybe_text(name, "name")
+        wanted = arguments.maybe_text(name, "name")
         held = self.config.datasets.get(wanted) if wanted is not None else None
         if isinstance(held, PrivateSet) and held.purposes:
             wanted = held.population
@@ -76,7 +76,7 @@ class Consents:
 
     def acknowledge(self, *, operator: str) -> int | None:
         """Accept a log that lost changes: every yes is void. None where nothing was lost."""
-        check_name(given.text(operator, "operator"), "operator")
+        check_name(arguments.text(operator, "operator"), "operator")
         return self.log.acknowledge(operator=operator)
 
     def verify(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class ConsentRegistry(AnyRegistry):
         )
         return stream.getvalue()
 
-    @given.in_python
+    @arguments.in_python
     def show(self, person: str | int | None = None) -> dict[str, Any]:
         """How many agree to each purpose; or how one person stands, and all that they said."""
         told: dict[str, Any] = {"population": self.population, "version": self.version}
@@ -148,7 +148,7 @@ class ConsentRegistry(AnyRegistry):
         return vault_files(self._consents.config.folder)
 
     def _record(self, said: Sequence[Said], operator: str) -> dict[str, Any]:
-        check_name(given.text(operator, "operator"), "operator")
+        check_name(arguments.text(operator, "operator"), "operator")
         found = self._log.record(self.population, said, operator=operator)
         return {
             "population": self.population,
@@ -170,19 +170,19 @@ def purposes_of(config: Config) -> dict[str, tuple[str, ...]]:
 
 def open_log(config: Config) -> ConsentLog:
     """The log of a vault: beside a ledger in a file in a file, else in the ledger's database."""
-    from sfumato.ledger.commit import OutsideHead
-    from sfumato.ledger.failure import closed_on_failure
+    from sfumato.privacy.ledger.commit import OutsideHead
+    from sfumato.privacy.ledger.failure import closed_on_failure
     from sfumato.vault.consent.log import ConsentLog  # it needs a database at hand
 
     tell = partial(note_ledger, config.folder)
     head = consent_head(config.head)
     with closed_on_failure(tell):
         if config.database.startswith(("postgresql://", "postgres://")):
-            from sfumato.ledger.sql.postgres import PostgresDialect, postgres_engine
+            from sfumato.privacy.ledger.sql.postgres import PostgresDialect, postgres_engine
 
             engine, dialect = postgres_engine(config.database), PostgresDialect()
             return ConsentLog(engine, dialect, OutsideHead(head), tell_operator=tell)
-        from sfumato.ledger.sql.sqlite import SqliteDialect, sqlite_engine
+        from sfumato.privacy.ledger.sql.sqlite import SqliteDialect, sqlite_engine
 
         # One that is gone or was never finished is begun anew: nobody has agreed in it.
         lite = sqlite_engine(config.folder / CONSENT, create=True)

@@ -8,9 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from sfumato.cards import Card, CardTable, Shown
-from sfumato.privacy.price import amounts_in_words
-from sfumato.stream.top import USUAL_TOP
+from sfumato.methods.stream.top_cells import USUAL_TOP
+from sfumato.privacy.accounting.price import amounts_in_words
+from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.feeds.periods import Period, periods
 
 if TYPE_CHECKING:

@@ -12,29 +12,29 @@ from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sfumato import given
-from sfumato.cards import Card, CardTable, Shown
+from sfumato import arguments
+from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError
-from sfumato.ledger.records import Amendment
-from sfumato.privacy.events import Repeated
-from sfumato.schema.names import quoted, suggestion
-from sfumato.stream.catalogue import AUTO
+from sfumato.methods.stream.catalogue import AUTO
+from sfumato.privacy.accounting.events import Repeated
+from sfumato.privacy.ledger.records import Amendment
+from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.config import asking
 from sfumato.vault.config import check_name as check_written
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.feeds.answering import Answering
 from sfumato.vault.feeds.feed import CONTINUAL, NEVER, Feed, FeedItem
+from sfumato.vault.feeds.period_answers import Answering
 from sfumato.vault.feeds.workers import FeedWorker
 from sfumato.vault.folder import note_request
-from sfumato.vault.jobs.asking import asked_plainly
-from sfumato.vault.jobs.values import plain_values
+from sfumato.vault.jobs.job_json import plain_values
+from sfumato.vault.jobs.job_request import asked_plainly
 from sfumato.vault.principals import the_public
 from sfumato.vault.releases import PUBLIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sfumato.ledger.records import BookState
+    from sfumato.privacy.ledger.records import BookState
     from sfumato.vault.principals import Principal
     from sfumato.vault.vault import Vault
 
@@ -49,7 +49,7 @@ class Feeds(Shown):
     def __init__(self, vault: Vault) -> None:
         self._vault, self._answering = vault, Answering(vault)
 
-    @given.in_python
+    @arguments.in_python
     def plan(
         self,
         name: str,
@@ -79,14 +79,14 @@ class Feeds(Shown):
         it is over and `delay` days have passed. `epsilon` or `rho` is the price of each period, of
         a continual one that of all. `to` are principals who may read it, or "public".
         """
-        check_written(given.text(name, "name"), "A feed")
+        check_written(arguments.text(name, "name"), "A feed")
         kind, plain = _asked(sql, family, dataset, asked)
         draft = Feed(
             name=name,
             family=kind,
-            dataset=given.maybe_text(dataset, "dataset") or "",
-            column=given.text(column, "column"),
-            every=given.text(every, "every"),
+            dataset=arguments.maybe_text(dataset, "dataset") or "",
+            column=arguments.text(column, "column"),
+            every=arguments.text(every, "every"),
             begins=date.min,
             ends=date.max,
             is_unending=_never(ends, kind),
@@ -94,14 +94,14 @@ class Feeds(Shown):
             asked=plain,
             cost={},
             principal=asking(principal),
-            purpose=given.maybe_text(purpose, "purpose"),
+            purpose=arguments.maybe_text(purpose, "purpose"),
             to=self._readers(to),
         )
         placed = self._answering.placed(draft, _day(begins, "begins"), _day(ends, "ends"))
         prepared = self._answering.prepared(placed)
         return self._answering.priced(replace(placed, cost=prepared.parameters["cost"]), prepared)
 
-    @given.in_python
+    @arguments.in_python
     def add(
         self,
         name: str,
@@ -129,12 +129,12 @@ class Feeds(Shown):
                 )
             return Amendment(records={(TOPIC, feed.name): feed.to_json()})
 
-        self._vault.ledger.amend(decide, operator=given.text(operator, "operator"))
+        self._vault.ledger.amend(decide, operator=arguments.text(operator, "operator"))
         if "_worker" in self.__dict__:
             self._worker.wake()
         return feed
 
-    @given.in_python
+    @arguments.in_python
     def list(self, *, principal: str | None = None) -> Sequence[Feed]:
         """The feeds that a principal may read, by name; all for the owner."""
         person = self._vault.people.admitted(asking(principal))
@@ -142,7 +142,7 @@ class Feeds(Shown):
         feeds = [Feed.from_json(found[name]) for name in sorted(found)]
         return [one for one in feeds if _may(one, person)]
 
-    @given.in_python
+    @arguments.in_python
     def get(self, name: str, *, principal: str | None = None) -> Feed:
         """A feed by its name; one that somebody may not read is not there."""
         found = self.look_up(name, principal=principal)
@@ -157,16 +157,16 @@ class Feeds(Shown):
     def look_up(self, name: str, *, principal: str | None = None) -> Feed | None:
         """A feed by its name, or None where there is none for this principal."""
         person = self._vault.people.admitted(asking(principal))
-        told = self._vault.ledger.records(TOPIC).get(given.text(name, "name"))
+        told = self._vault.ledger.records(TOPIC).get(arguments.text(name, "name"))
         found = None if told is None else Feed.from_json(told)
         return found if found is not None and _may(found, person) else None
 
-    @given.in_python
+    @arguments.in_python
     def read(
         self, name: str, *, principal: str | None = None, limit: int | None = None
     ) -> Sequence[FeedItem]:
         """What a feed told of each period, in order; the newest `limit` of them."""
-        most = None if limit is None else given.whole(limit, "limit")
+        most = None if limit is None else arguments.whole(limit, "limit")
         if most is not None and most < 1:
             raise ParameterError("limit_wrong", f"limit must be at least 1, not {most}.")
         return self._answering.read(self.get(name, principal=principal), most)
@@ -192,14 +192,14 @@ class Feeds(Shown):
                 told.pop(hidden)
         return told
 
-    @given.in_python
+    @arguments.in_python
     def stop(self, name: str, *, operator: str) -> Feed:
         """Answer no period that ends from now on; what was told stays told."""
         return self._changed(
             name, operator, lambda feed, now: replace(feed, stopped=feed.stopped or now)
         )
 
-    @given.in_python
+    @arguments.in_python
     def open_to(self, name: str, to: Sequence[str] | str, *, operator: str) -> Feed:
         """Let others read a feed from now on: principals by name, or "public"; nobody else."""
         readers = self._readers(to)
@@ -240,13 +240,13 @@ class Feeds(Shown):
             feed = change(Feed.from_json(now.of(TOPIC)[name]), now.time.replace(microsecond=0))
             return Amendment(records={(TOPIC, name): feed.to_json()})
 
-        written = self._vault.ledger.amend(decide, operator=given.text(operator, "operator"))
+        written = self._vault.ledger.amend(decide, operator=arguments.text(operator, "operator"))
         told: Any = written.records[TOPIC, name]
         return Feed.from_json(told)
 
     def _readers(self, to: Sequence[str] | str) -> tuple[str, ...]:
         names = sorted(
-            set(given.names(to.split(",") if isinstance(to, str) else to, "to") if to else ())
+            set(arguments.names(to.split(",") if isinstance(to, str) else to, "to") if to else ())
         )
         known = [PUBLIC, *(one.name for one in self._vault.people.list())]
         for name in names:
@@ -287,8 +287,8 @@ def _asked(
         )
     if family is None:
         _check_question(asked)
-        return "query", plain_values({"asked": given.text(sql, "sql"), **asked}, ())
-    if given.text(family, "family") == CONTINUAL:
+        return "query", plain_values({"asked": arguments.text(sql, "sql"), **asked}, ())
+    if arguments.text(family, "family") == CONTINUAL:
         return CONTINUAL, {"method": AUTO, **plain_values(asked, ())}
     return family, asked_plainly(family, asked)
 
@@ -307,7 +307,7 @@ def _check_question(asked: Mapping[str, object]) -> None:
 
 
 def _delay(days: object) -> int:
-    found = given.whole(days, "delay")
+    found = arguments.whole(days, "delay")
     if not 0 <= found <= 3660:
         raise ParameterError(
             "feed_delay_wrong", f"--delay must be from 0 to 3660 days, not {found}."
@@ -332,7 +332,7 @@ def _day(said: date | str | None, name: str) -> date | None:
     if type(said) is date:
         return said
     try:
-        return date.fromisoformat(given.text(said, name))
+        return date.fromisoformat(arguments.text(said, name))
     except ValueError:
         raise ParameterError(
             "feed_day_unreadable",

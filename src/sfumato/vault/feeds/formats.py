@@ -10,11 +10,11 @@ from xml.etree import ElementTree as ET
 
 import pyarrow as pa
 
-from sfumato.engines.files.output import format_of, guarded_names
+from sfumato.data.files.writers import format_of, guarded_names
+from sfumato.data.schema.layout import USUAL
+from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError
-from sfumato.schema.layout import USUAL
-from sfumato.schema.names import quoted, suggestion
-from sfumato.texts import dumps
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

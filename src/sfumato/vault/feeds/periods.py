@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sfumato.counting.days import between
+from sfumato.data.counting.date_ranges import between
+from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError
-from sfumato.schema.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sqlglot import exp
 
-    from sfumato.method import Dataset
+    from sfumato.methods.method import Dataset
 
 MOST_PERIODS = 10_000
 _DAYS = re.compile(r"([1-9]\d{0,3})d", re.ASCII)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cards import Card, Shown
+from sfumato.report.display import Card, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

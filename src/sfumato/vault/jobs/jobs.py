@@ -13,17 +13,17 @@ from functools import cached_property, partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from sfumato import given
-from sfumato.cards import Card, CardTable, Shown
+from sfumato import arguments
+from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError, PolicyError, SfumatoError
-from sfumato.release.in_use import JOBS
-from sfumato.schema.names import quoted
+from sfumato.release.files_in_use import JOBS
+from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.answer import paid_under
 from sfumato.vault.config import PrivateSet, asking
 from sfumato.vault.folder import note_request
-from sfumato.vault.jobs.anonymizing import ANONYMIZE, anonymize_dataset, check_wishes
-from sfumato.vault.jobs.asking import asked_plainly, check_request, families, family_named
+from sfumato.vault.jobs.anonymize_job import ANONYMIZE, anonymize_dataset, check_wishes
 from sfumato.vault.jobs.job import COMPARE, Job, JobState
+from sfumato.vault.jobs.job_request import asked_plainly, check_request, families, family_named
 from sfumato.vault.jobs.store import JobStore
 from sfumato.vault.jobs.workers import LEASE_SECONDS, JobWorkers
 from sfumato.vault.plans import check_plan, plan_digest
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
-    from sfumato.method import Prepared
+    from sfumato.methods.method import Prepared
     from sfumato.vault.config import Config
     from sfumato.vault.datastore import DataStore
     from sfumato.vault.private import Private
@@ -52,10 +52,10 @@ def open_store(config: Config) -> JobStore:
     """The jobs beside a vault's ledger: a file in its folder, or tables in its PostgreSQL."""
     tell = partial(note_request, config.folder, "store of jobs")
     if in_postgres(config):
-        from sfumato.ledger.sql.postgres import PostgresDialect, postgres_engine
+        from sfumato.privacy.ledger.sql.postgres import PostgresDialect, postgres_engine
 
         return JobStore(postgres_engine(config.database), PostgresDialect(), tell)
-    from sfumato.ledger.sql.sqlite import SqliteDialect, sqlite_engine
+    from sfumato.privacy.ledger.sql.sqlite import SqliteDialect, sqlite_engine
 
     return JobStore(sqlite_engine(config.folder / JOBS, create=True), SqliteDialect(), tell)
 
@@ -89,7 +89,7 @@ class Jobs(Shown):
         config = self._vault.config
         return in_postgres(config) or (config.folder / JOBS).exists()
 
-    @given.in_python
+    @arguments.in_python
     def submit(
         self,
         family: str,
@@ -110,13 +110,13 @@ class Jobs(Shown):
         With a `plan`, the digest of one, anything else than that plan is refused.
         Somebody must work: `start`, `work`, a server, or 'sfumato job run'.
         """
-        who, name = asking(principal), given.text(dataset, "dataset")
-        given.maybe_text(purpose, "purpose")
+        who, name = asking(principal), arguments.text(dataset, "dataset")
+        arguments.maybe_text(purpose, "purpose")
         made = token_hex(8)
         asked_under = taken(request_id)
         key = made if asked_under is None else asked_under
         check_request(key)
-        given.text(family, "family")
+        arguments.text(family, "family")
         job, prepared = self._planned(Job(made, family, name, who, asked, key, purpose), plan)
         self._data.check_purpose((name,), purpose)
         if self._store.under(who, key) is None:  # what was kept before may be paid for already
@@ -125,10 +125,10 @@ class Jobs(Shown):
         self._workers.wake()
         return kept
 
-    @given.in_python
+    @arguments.in_python
     def get(self, job: str | Job, *, principal: str | None = None) -> Job:
         """A job as it is now; one of somebody else is not there."""
-        name = job.id if isinstance(job, Job) else given.text(job, "job")
+        name = job.id if isinstance(job, Job) else arguments.text(job, "job")
         found = self.look_up(name, principal=principal)
         if found is None:
             raise ParameterError(
@@ -139,13 +139,13 @@ class Jobs(Shown):
 
     def look_up(self, job: str, *, principal: str | None = None) -> Job | None:
         """A job as it is now, or None."""
-        whose, name = self._whose(principal), given.text(job, "job")
+        whose, name = self._whose(principal), arguments.text(job, "job")
         return self._store.get(name, whose) if self._begun else None
 
-    @given.in_python
+    @arguments.in_python
     def list(self, *, principal: str | None = None, limit: int = 100) -> Sequence[Job]:
         """The newest jobs of a principal, all for the owner, the last first."""
-        number = given.whole(limit, "limit")
+        number = arguments.whole(limit, "limit")
         if not 1 <= number <= _MOST_LISTED:
             raise ParameterError(
                 "limit_wrong", f"limit must be from 1 to {_MOST_LISTED}, not {number}."
@@ -162,7 +162,7 @@ class Jobs(Shown):
         done = [JobState.DONE]
         return self._store.list(principal, limit=limit, states=done) if self._begun else []
 
-    @given.in_python
+    @arguments.in_python
     def cancel(self, job: str | Job, *, principal: str | None = None) -> Job:
         """End a job, whatever it is at. What was charged for it stays spent.
 
@@ -173,14 +173,14 @@ class Jobs(Shown):
         self._workers.look()
         return self.get(found, principal=principal)
 
-    @given.in_python
+    @arguments.in_python
     def wait(
         self, job: str | Job, *, principal: str | None = None, seconds: float | None = None
     ) -> Job:
         """Wait until a job has ended, at most so long, and give it as it is then."""
         end = None
         if seconds is not None:
-            end = time.monotonic() + given.seconds(seconds, "seconds")
+            end = time.monotonic() + arguments.seconds(seconds, "seconds")
         while True:
             found = self.get(job, principal=principal)
             if found.is_over or (end is not None and time.monotonic() >= end):
@@ -189,11 +189,11 @@ class Jobs(Shown):
 
     def start(self, workers: int = 1) -> None:
         """Begin to work on jobs, in so many threads of this process."""
-        self._workers.start(given.whole(workers, "workers"))
+        self._workers.start(arguments.whole(workers, "workers"))
 
     def stop(self, seconds: float = 30) -> bool:
         """Take up no more jobs, and wait so long for those that run; whether all of them ended."""
-        patience = given.seconds(seconds, "seconds")
+        patience = arguments.seconds(seconds, "seconds")
         return self._workers.stop(patience) if "_workers" in self.__dict__ else True
 
     def work(self) -> int:
@@ -284,6 +284,6 @@ class Jobs(Shown):
 
 def _comparing() -> ModuleType:
     """What compares releases: most who have jobs done wait for no attacks to be loaded."""
-    from sfumato.vault.jobs import comparing
+    from sfumato.vault.jobs import compare_job
 
-    return comparing
+    return compare_job

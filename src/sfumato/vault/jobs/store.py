@@ -30,8 +30,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from sfumato.errors import CallerError, InternalError, LedgerError, PolicyError, SfumatoError
-from sfumato.ledger.failure import pass_by
-from sfumato.texts import dumps, without_passwords, without_places
+from sfumato.privacy.ledger.failure import pass_by
+from sfumato.text import dumps, without_passwords, without_places
 from sfumato.vault.jobs.job import LAST, MOST_ATTEMPTS, PREPARING, Job, JobState, moment
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine, Row
 
-    from sfumato.ledger.sql.store import Dialect
+    from sfumato.privacy.ledger.sql.store import Dialect
 
 MOST_WAITING = 100
 """So many jobs of one principal may be unfinished at a time."""

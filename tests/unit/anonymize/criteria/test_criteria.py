@@ -24,8 +24,8 @@ from sfumato.anonymize.criteria import (
 )
 from sfumato.anonymize.criteria.base import factors, sign
 from sfumato.anonymize.criteria.closeness import distances, farthest
+from sfumato.data.schema.hierarchy.base import Taxonomy
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.schema.hierarchy.base import Taxonomy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,10 +14,10 @@ from sfumato.anonymize.partition.groups import Partition
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.search.refine import refine
-from sfumato.counting.frequencies import Frequencies, count
-from sfumato.engines.sources import open_source
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.hierarchy.tree import read_tree
+from sfumato.data.counting.frequencies import Frequencies, count
+from sfumato.data.engines.sources import open_source
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.hierarchy.tree import read_tree
 
 ADULT = Path(__file__).parents[4] / "../shared/data/adult"
 QUASI = [

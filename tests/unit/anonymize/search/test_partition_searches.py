@@ -14,16 +14,16 @@ from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import aggarwal, k_optimize, run
 from sfumato.anonymize.search.refine import refine
 from sfumato.anonymize.taxonomy import grow
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.hierarchy.tree import Tree
 from sfumato.errors import CriterionError, ParameterError
 from sfumato.release.recoding import ByColumn
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.hierarchy.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sfumato.anonymize.criteria import Criterion
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.data.counting.frequencies import Frequencies
 
     Counted = Callable[[Sequence[str], Sequence[Sequence[object]]], Frequencies]
 

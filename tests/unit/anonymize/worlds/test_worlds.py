@@ -11,17 +11,17 @@ import pytest
 
 from sfumato.anonymize.worlds import AnswerBounds, answer, answer_buckets
 from sfumato.anonymize.worlds.workload import workload
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.hierarchy.rules import Widths
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.spelling import NumberSpelling
 from sfumato.errors import ParameterError, QueryError, SchemaError
-from sfumato.schema.column import Column, Kind, Role
-from sfumato.schema.domain import Bounds, Values
-from sfumato.schema.hierarchy.rules import Widths
-from sfumato.schema.schema import Schema
-from sfumato.schema.spelling import NumberSpelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sfumato.counting.frequencies import Frequencies
+    from sfumato.data.counting.frequencies import Frequencies
 
     Counted = Callable[[Sequence[str], Sequence[Sequence[object]]], Frequencies]
 

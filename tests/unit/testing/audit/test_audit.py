@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.privacy.losses import Approx, Pure
-from sfumato.privacy.units import Neighbours
+from sfumato.data.schema.unit import Neighbours
+from sfumato.privacy.accounting.losses import Approx, Pure
 from sfumato.testing.audit import (
     Curve,
     audit,
@@ -32,7 +32,7 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.noise.entropy import Entropy
+    from sfumato.privacy.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))
 

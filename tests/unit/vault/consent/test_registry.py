@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.cli.main import run
-from sfumato.testing.ledgers import code_of
 from sfumato.vault.consent.registry import opened_consents
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from xml.etree import ElementTree as ET
 
 import pyarrow as pa
 import pytest
+from tests.fixtures.ledgers import code_of
 
-from sfumato.ledger.base import Ledger
+from sfumato.privacy.ledger.base import Ledger
 from sfumato.release.codec import from_bytes
-from sfumato.testing.ledgers import code_of
-from sfumato.vault.feeds import answering
+from sfumato.vault.feeds import period_answers
 from sfumato.vault.feeds.feed import FeedItem
 from sfumato.vault.feeds.formats import written
 
@@ -145,12 +145,12 @@ def test_of_hosts_that_share_a_ledger_one_works_on_a_feed_at_a_time(
     vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(vault, every="year")
-    monkeypatch.setattr(answering, "in_postgres", lambda _config: True)
+    monkeypatch.setattr(period_answers, "in_postgres", lambda _config: True)
     monkeypatch.setattr("socket.gethostname", lambda: "first")
     assert vault.feeds._answering._holds(vault.feeds.get("cities"))
     monkeypatch.setattr("socket.gethostname", lambda: "second")
     assert vault.feeds.work() == 0
-    monkeypatch.setattr(answering, "_LEASE", timedelta(0))
+    monkeypatch.setattr(period_answers, "_LEASE", timedelta(0))
     monkeypatch.setattr("socket.gethostname", lambda: "first")
     assert vault.feeds._answering._holds(vault.feeds.get("cities"))
     monkeypatch.setattr("socket.gethostname", lambda: "second")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import sfumato as sf
+from sfumato.data.schema.column import Kind
 from sfumato.errors import ParameterError
-from sfumato.schema.column import Kind
 
 
 def add(vault: sf.Vault, method: str, **said: Any) -> Any:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import LedgerError, SourceError
-from sfumato.testing.ledgers import code_of
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.jobs import workers
 from sfumato.vault.jobs.job import JobState
+from sfumato.vault.jobs.job_json import plain_values
 from sfumato.vault.jobs.jobs import Jobs
 from sfumato.vault.jobs.store import JobStore
-from sfumato.vault.jobs.values import plain_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,178 @@
+"""Every column of an original beside the released one, from counts in the engine.
+
+A label stands for all values that it covers, so its rows are spread evenly over them. All of it
+tells of the original, and is for its holder. Decision 0299.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.anonymize.labels import numeric, ordered, positions
+from sfumato.anonymize.taxonomy import grow, read_labels
+from sfumato.attack.evaluation.cells import coded
+from sfumato.attack.evaluation.coding import coding_of
+from sfumato.data.counting.frequencies import count_held
+from sfumato.data.schema.hierarchy.base import spell
+from sfumato.errors import CallerError
+from sfumato.report.column_pairs import Distribution, SideBySide
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.anonymize.result import Anonymized
+    from sfumato.anonymize.taxonomy import Covers
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.attack.evaluation.cells import CodedTable
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.hierarchy.base import Taxonomy
+
+
+ORIGINAL, RELEASED = "Original", "Released"
+_POINTS, _BINS = 128, 50
+"""So many numbers or days lie each at a place of its own; more are put into equal bins."""
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+def distributions(decided: Anonymized) -> list[SideBySide]:
+    """The columns that a release has changed, in the order of the schema.
+
+    What is released as it is, with no row left out, is as it was. A column of which labels or
+    values cannot be told apart here has no picture.
+    """
+    made = {column.name: one for column in decided.labelled if (one := _spread(decided, column))}
+    made |= {one.column: one for one in _counted(decided)}
+    names = [column.name for column in decided.table.schema.columns]
+    return [made[name] for name in names if name in made]
+
+
+def _spread(decided: Anonymized, column: Column) -> SideBySide | None:
+    """A generalized column, its rows spread over the values that their labels cover."""
+    engine, labels = decided.table.engine, decided.measured.labels(column.name)
+    try:
+        found = count_held(engine, engine.table, [column.name])
+        values = found.axes[0].decode(found.codes[0]).to_pylist()
+        taxonomy = grow(column, values)
+        covers = read_labels(column, taxonomy, list(labels))
+    except CallerError:
+        return None
+    places = taxonomy.places(values)
+    known = places >= 0
+    leaves = len(taxonomy.leaves)
+    before = np.bincount(places[known], found.counts[known], leaves).astype(np.float64)
+    after = _evenly(covers, np.array([*labels.values()], dtype=np.float64), leaves)
+    return _placed(column, taxonomy, (before, after))
+
+
+def _evenly(covers: Covers, rows: FloatArray, leaves: int) -> FloatArray:
+    """The rows of labels over the leaves that they cover, as much on each."""
+    each = rows / covers.leaves
+    weights = np.repeat(each, np.diff(covers.starts, append=len(covers.first)))
+    steps = np.zeros(leaves + 1)
+    np.add.at(steps, covers.first, weights)
+    np.add.at(steps, covers.last + 1, -weights)
+    return np.cumsum(steps[:-1]).clip(min=0.0)
+
+
+def _placed(
+    column: Column, taxonomy: Taxonomy, sides: tuple[FloatArray, FloatArray]
+) -> SideBySide | None:
+    """The leaves as places of a picture: values by name, numbers and days along a scale."""
+    if not taxonomy.leaves:
+        return None
+    if not numeric(taxonomy):
+        labels = ["missing" if leaf is None else spell(leaf) for leaf in taxonomy.leaves]
+        return SideBySide(column.name, labels, _shares(sides))
+    inside = np.array([ordered(leaf) for leaf in taxonomy.leaves])
+    line, dates = positions(taxonomy)[inside], isinstance(taxonomy.leaves[0], date)
+    if dates:
+        line = line - _EPOCH
+    if not np.isfinite(line).all() or line[0] == line[-1]:
+        return None
+    place, starts = _along(line)
+    many = len(starts) - 1
+    shown = [leaf for leaf in taxonomy.leaves if ordered(leaf)]
+    labels = [_named([spell(shown[one]) for one in (first, last)])  # type: ignore[arg-type]
+              for first, last in _ends(place, many)]  # fmt: skip
+    added = [
+        np.append(np.bincount(place, side[inside], minlength=many), side[~inside].sum())
+        for side in sides
+    ]
+    return SideBySide(
+        column.name, [*labels, "missing or no number"], _shares(added), starts.tolist(), dates
+    )
+
+
+def _along(line: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The place of each value on a scale, and where places begin: midway, or equally wide."""
+    if len(line) <= _POINTS:
+        middles = (line[1:] + line[:-1]) / 2
+        first, last = line[0] - (middles[0] - line[0]), line[-1] + (line[-1] - middles[-1])
+        return np.arange(len(line)), np.array([first, *middles, last])
+    half = (line[-1] - line[0]) / (len(line) - 1) / 2
+    starts = np.linspace(line[0] - half, line[-1] + half, _BINS + 1)
+    place = np.clip(np.searchsorted(starts, line, side="right") - 1, 0, _BINS - 1)
+    return place, starts
+
+
+def _ends(place: IntArray, many: int) -> list[tuple[int, int]]:
+    """The first and the last value at each place; of one without any, those around it."""
+    first = np.searchsorted(place, np.arange(many), side="left")
+    last = np.searchsorted(place, np.arange(many), side="right") - 1
+    top = len(place) - 1
+    return list(zip(np.minimum(first, top).tolist(), np.maximum(last, 0).tolist(), strict=True))
+
+
+def _named(ends: Sequence[str]) -> str:
+    low, high = ends
+    return low if low == high else f"{low} to {high}"
+
+
+def _shares(sides: Sequence[FloatArray]) -> list[Distribution]:
+    return [
+        Distribution(name, side / max(float(side.sum()), 1.0))
+        for name, side in zip((ORIGINAL, RELEASED), sides, strict=True)
+    ]
+
+
+def _counted(decided: Anonymized) -> list[SideBySide]:
+    """Columns that are not generalized, where their values or their rows are others than before."""
+    labelled = {column.name for column in decided.labelled}
+    whole = not decided.figures["suppressed"]
+    names = [
+        column.name
+        for column in decided.table.schema.columns
+        if column.name in decided.columns and column.name not in labelled
+        if not (whole and column.name in decided.unchanged)
+    ]
+    if not names:
+        return []
+    engine = decided.table.engine
+    codings = [coding_of(decided.table.schema.column(name), engine) for name in names]
+    with decided.spelled_recoding().released(engine, engine.table) as rows:
+        rows.set("order", None)
+        with (
+            engine.view(rows) as released,
+            coded(engine, engine.table, codings) as before,
+            coded(engine, released, codings) as after,
+        ):
+            return [
+                SideBySide(
+                    coding.name,
+                    [coding.label(code) for code in range(coding.size)],
+                    _shares([_coded(one, place) for one in (before, after)]),
+                    coding.starts,
+                    coding.dates,
+                    coding.told,
+                )
+                for place, coding in enumerate(codings)
+            ]
+
+
+def _coded(table: CodedTable, place: int) -> FloatArray:
+    found = table.counted([place])
+    size = table.codings[place].size
+    return np.bincount(found.codes[0], found.counts, minlength=size).astype(np.float64)

@@ -1,0 +1,141 @@
+"""Anonymizing a table of items: baskets of groups in which m known items find k, or none.
+
+Decision 0396.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato import arguments
+from sfumato.anonymize.taxonomy import grow
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.row_forms import Items
+from sfumato.errors import ParameterError, SchemaError
+from sfumato.exact_numbers import probability
+from sfumato.methods.itemsets.baskets import Baskets
+from sfumato.methods.itemsets.km_anonymity import ItemTree, global_recoding, local_recoding
+from sfumato.privacy.noise.entropy import SystemEntropy
+from sfumato.privacy.noise.selection import permutation
+from sfumato.release.release import Guarantee, Provenance, Release, today
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.exact_numbers import Number
+    from sfumato.methods.itemsets.km_anonymity import Recoded
+    from sfumato.release.open_table import Table
+
+_SEARCHES = {"apriori": global_recoding, "local": local_recoding}
+MOST_KNOWN = 8
+"""The most items that somebody is supposed to know: sets of more are too many to count."""
+
+
+def anonymize_items(
+    table: Table,
+    *,
+    k: int | None,
+    m: int,
+    algorithm: str = "apriori",
+    suppress: Number = 0,
+    by: str | None = None,
+    ignored: Mapping[str, object] | None = None,
+) -> Release:
+    """Release the baskets of a table of items so that m known items of one fit k of them, or none.
+
+    A basket becomes the groups of its items in the hierarchy of their column, under a number of its
+    own; nothing else of a row is released. `suppress` is the share of items in baskets that may be
+    left out. What was `ignored` must not have been given.
+    """
+    form = table.schema.form
+    if not isinstance(form, Items):
+        raise ParameterError(
+            "form_wrong",
+            f"--m is asked of a table of items, and the schema of {quoted(table.schema.table)} "
+            'says of none. Add form = { items = { of = "basket", item = "product" } }.',
+        )
+    if k is None:
+        raise ParameterError("k_missing", "--m needs --k: how many baskets must fit. Add --k 5.")
+    _check(algorithm, ignored or {})
+    people, known = arguments.whole(k, "k"), arguments.whole(m, "m")
+    for name, value, most in (("k", people, 1 << 30), ("m", known, MOST_KNOWN)):
+        if not 1 <= value <= most:
+            raise ParameterError(
+                "parameter_out_of_range", f"{name} must be from 1 to {most:,}, not {value:,}."
+            )
+    share = probability(suppress, "suppress")
+    baskets, tree = _read(table, form)
+    allowed = int(Fraction(share) * len(baskets.owners))
+    found = _SEARCHES[algorithm](baskets, tree, people, known, suppress=allowed)
+    return _release(table, form, found, tree, k=people, m=known, algorithm=algorithm, by=by)
+
+
+def _check(algorithm: str, ignored: Mapping[str, object]) -> None:
+    if algorithm not in _SEARCHES:
+        raise ParameterError(
+            "algorithm_unknown",
+            f"Algorithm {quoted(algorithm)} is not known for items; take apriori or local.",
+        )
+    for name, value in ignored.items():
+        if value not in (None, False, (), [], ""):
+            raise ParameterError(
+                "option_not_of_algorithm",
+                f"A release of items does not take --{name.replace('_', '-')}; it takes --k, --m, "
+                "--algorithm and --suppress. Drop it.",
+            )
+
+
+def _read(table: Table, form: Items) -> tuple[Baskets, ItemTree]:
+    """Every pair of a basket and an item, once, and the groups of the items."""
+    columns = [exp.column(name, quoted=True) for name in (form.owner, form.item)]
+    there = [column.copy().is_(exp.Null()).not_() for column in columns]
+    query = exp.select(*columns).distinct().from_(table.engine.table.copy()).where(*there)
+    rows = table.engine.run(query)
+    owners, items = (column.combine_chunks().dictionary_encode() for column in rows.columns)
+    values = items.dictionary.to_pylist()
+    column = table.schema.column(form.item)
+    if column.hierarchy is None:
+        raise SchemaError(
+            "hierarchy_missing",
+            f"Items in {quoted(form.item)} have no groups to stand for them. Add to the column "
+            'hierarchy = { file = "items.csv" }, one row per item, from the item up to *.',
+        )
+    taxonomy = grow(column, values)
+    places = taxonomy.locate(values).astype(np.int64)
+    codes = places[items.indices.to_numpy()] if values else np.zeros(0, dtype=np.int64)
+    numbers = owners.indices.to_numpy().astype(np.int64)
+    leaves = len(taxonomy.leaves)
+    return Baskets.of(numbers, codes, len(owners.dictionary), leaves), ItemTree.of(taxonomy)
+
+
+def _release(table: Table, form: Items, found: Recoded, tree: ItemTree, **told: Any) -> Release:
+    """The baskets in an order of chance, so that their numbers tell nothing."""
+    k, m, algorithm, by = (told[name] for name in ("k", "m", "algorithm", "by"))
+    baskets = found.baskets
+    numbers = 1 + permutation(baskets.count, SystemEntropy())
+    owners = numbers[baskets.owners]
+    filled = np.bincount(owners, minlength=baskets.count + 1) > 0
+    pairs = np.sort(np.cumsum(filled)[owners] * np.int64(tree.groups) + baskets.items)
+    labels = pa.array(tree.labels).take(pa.array(pairs % tree.groups))
+    rows = pa.table({form.owner: pa.array(pairs // tree.groups), form.item: labels})
+    statement = (
+        f"Whoever knows up to {m} items of a basket finds none that fits, or at least {k}: every "
+        f"set of at most {m} of the released groups is in no basket or in at least {k}. Nothing is "
+        "promised to who knows that an item is not in a basket."
+    )
+    facts = {"k": k, "m": m, "algorithm": algorithm, "baskets": int(filled.sum()),
+              "rows": len(rows), "groups": len(np.unique(baskets.items))}  # fmt: skip
+    holder = {"loss": found.loss, "left_out": found.left_out, "parts": len(found.cuts),
+              "baskets_before": baskets.count}  # fmt: skip
+    return Release(
+        {table.schema.table: rows},
+        Guarantee.syntactic(statement, {"criteria": [f"{k}^{m}-anonymity"], **facts}),
+        Provenance(algorithm, {"k": k, "m": m}, fingerprint="", made=today(), by=by),
+        holder=holder,
+        kept=table.files,
+    )

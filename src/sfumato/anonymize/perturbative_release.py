@@ -1,0 +1,296 @@
+"""Perturbative releases: sensitive values set apart, shuffled or blurred, all else as it is.
+
+Decisions 0086, 0188, 0191.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from sfumato.anonymize.buckets import GROUP, alike, anatomize, permute
+from sfumato.anonymize.column_summary import kept
+from sfumato.anonymize.criteria import DistinctDiversity, EntropyDiversity, FolkDiversity
+from sfumato.anonymize.perturb import moments, perturb, strays
+from sfumato.anonymize.problem_setup import counted_whole, person_of, pose
+from sfumato.anonymize.recount import shared_by_all
+from sfumato.anonymize.result import Anonymized
+from sfumato.anonymize.search import people_unknown, run
+from sfumato.anonymize.summary import (
+    costs_of_untouched,
+    figures_of_classes,
+    figures_of_outcome,
+    in_plain_words,
+    risk_before,
+)
+from sfumato.data.counting.memory_limit import SizeCounts
+from sfumato.data.schema.column import Kind, Role
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.hierarchy.base import stands_for_itself
+from sfumato.data.schema.names import count as values
+from sfumato.data.schema.names import quoted
+from sfumato.errors import ParameterError, SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sfumato.anonymize.criteria import Criterion
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.column import Column
+    from sfumato.release.open_table import Table
+
+_GROUPS = "mondrian"
+"""The search that forms the groups inside which values are shuffled."""
+_BLUR = 20
+"""Noise has a standard deviation of the declared range over this."""
+
+
+class PerturbativeOptions(NamedTuple):
+    """What a rearrangement may be asked beside its criteria."""
+
+    sensitive: tuple[str, ...] = ()
+    limit_seconds: float | None = None
+    progress: Callable[[float, float], None] | None = None
+
+
+class PerturbativeMethod(NamedTuple):
+    """A way to rearrange values, and the options it takes."""
+
+    make: Callable[[Table, Sequence[Criterion], PerturbativeOptions], Anonymized]
+    takes: frozenset[str]
+
+
+def _anatomy(
+    table: Table, criteria: Sequence[Criterion], wanted: PerturbativeOptions
+) -> Anonymized:
+    """Two tables: rows with their group, and how often each group has which value."""
+    asked = _one_diversity(criteria, wanted.sensitive)
+    _require_rows_as_units(table, "anatomy", asked)
+    quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
+    others = tuple(column.name for column in table.schema.by_role(Role.OTHER))
+    hidden = table.schema.column(asked.of)
+    left_out = [c.name for c in table.schema.by_role(Role.SENSITIVE) if c is not hidden]
+    others = tuple(name for name in others if name != asked.of)
+    counted = counted_whole(table, [*quasi, asked.of])
+    made = anatomize(counted, asked.of, l=asked.l, unchanged=others)
+    sizes = counted.marginal(quasi).counts
+    members = np.bincount(made.sensitive[GROUP].to_numpy(), made.sensitive["count"].to_numpy())[1:]
+    kinds = {name: table.schema.column(name).kind for name in quasi}
+    _refuse_labels(table, counted, quasi)
+    # No group has a value twice: only a group of one row has a single value.
+    alone = int((members == 1).sum())
+    return Anonymized(
+        table=table,
+        figures=figures_of_classes("anatomy", [str(asked)], members.astype(np.int64)),
+        statement=f"Every group of released rows satisfies {asked}.",
+        recoding=made.quasi,
+        recoded={**kinds, GROUP: Kind.INTEGER},
+        unchanged=others,
+        parameters={"l": asked.l, "of": asked.of},
+        before={"classes": len(sizes), **costs_of_untouched(SizeCounts.of(sizes))},
+        protected=(asked.of,),
+        **in_plain_words([asked], None),
+        risk=risk_before(counted, quasi, None),
+        values=made.sensitive,
+        words={
+            **{name: kept(table.schema.column(name)) for name in quasi},
+            GROUP: "added: the group of the row",
+            asked.of: f"in a table of its own, counted in groups of at least {asked.l}",
+        },
+        findings=(shared_by_all(asked.of, alone, len(members), alone),) if alone else (),
+        notes=(
+            "Quasi-identifiers are released as they are, so k-anonymity does not apply.",
+            *(f"Column {name} is sensitive too and was left out." for name in left_out),
+        ),
+    )
+
+
+def _one_diversity(criteria: Sequence[Criterion], sensitive: tuple[str, ...]) -> FolkDiversity:
+    """The one thing that anatomy can promise; buckets without repetition give all three kinds."""
+    kinds = (DistinctDiversity, EntropyDiversity, FolkDiversity)
+    asked = [
+        one for one in criteria if isinstance(one, kinds) and (not sensitive or one.of in sensitive)
+    ]
+    if len(asked) != 1 or len(asked) != len(criteria):
+        raise ParameterError(
+            "anatomy_needs_one_l",
+            "Anatomy takes distinct, entropy or folk l-diversity of one sensitive column and "
+            f"nothing else, but {' and '.join(map(str, criteria)) or 'nothing'} was asked. Give "
+            "--l alone, and name one column with --sensitive.",
+        )
+    return FolkDiversity(asked[0].l, asked[0].of)
+
+
+def _require_rows_as_units(table: Table, algorithm: str, *criteria: Criterion) -> None:
+    """Refuse to promise anything of people where rows are dealt out one by one."""
+    person = person_of(table.schema)
+    if person is not None:
+        asked = " and ".join(map(str, criteria))
+        raise people_unknown(f"Algorithm {algorithm!r}", asked, person)
+
+
+def _permute(
+    table: Table, criteria: Sequence[Criterion], wanted: PerturbativeOptions
+) -> Anonymized:
+    """Quasi-identifiers as they are, sensitive values shuffled inside groups."""
+    _require_rows_as_units(table, "permute", *criteria)
+    sensitive = [column.name for column in _sensitive(table, criteria, wanted.sensitive)]
+    problem, counted = pose(table, criteria, suppress=0, further=sensitive, rolls_up=False)
+    outcome = run(problem, _GROUPS, limit_seconds=wanted.limit_seconds, progress=wanted.progress)
+    others = tuple(c.name for c in table.schema.by_role(Role.OTHER) if c.name not in sensitive)
+    left_out = [c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name not in sensitive]
+    quasi = [column.name for column in problem.quasi]
+    sizes = counted.marginal(quasi).counts
+    _refuse_labels(table, counted, quasi)
+    exposed = {name: alike(counted, outcome, name) for name in sensitive}
+    groups = outcome.classes
+    kinds = {name: table.schema.column(name).kind for name in counted.columns}
+    return Anonymized(
+        table=table,
+        figures={**figures_of_outcome(outcome), "algorithm": "permute"},
+        statement=f"Sensitive values were shuffled inside groups, each of which satisfies "
+        f"{problem.asked()}.",
+        recoding=permute(counted, outcome, sensitive, unchanged=others),
+        recoded=kinds,
+        unchanged=others,
+        parameters={"groups": _GROUPS, "shuffled": sensitive},
+        before={"classes": len(sizes), **costs_of_untouched(SizeCounts.of(sizes), k=problem.k)},
+        protected=tuple(sensitive),
+        remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
+        findings=tuple(
+            shared_by_all(name, number, groups, rows)
+            for name, (number, rows) in exposed.items()
+            if number
+        ),
+        words={name: kept(table.schema.column(name)) for name in quasi}
+        | dict.fromkeys(sensitive, "shuffled among the rows of each group"),
+        risk=risk_before(counted, quasi, None),
+        **in_plain_words(criteria, None),
+        notes=(
+            "Quasi-identifiers are released as they are; costs are those of the groups.",
+            *(f"Column {name} is sensitive too and was left out." for name in left_out),
+        ),
+    )
+
+
+def _perturb(
+    table: Table, criteria: Sequence[Criterion], wanted: PerturbativeOptions
+) -> Anonymized:
+    """Sensitive numbers moved by noise, everything else as it is."""
+    named = wanted.sensitive
+    if criteria:
+        raise ParameterError(
+            "perturb_promises_nothing",
+            f"Perturbing values satisfies no criterion, but {' and '.join(map(str, criteria))} was "
+            "asked. Drop the criteria, or take another algorithm.",
+        )
+    columns = [c for c in _sensitive(table, (), named) if named or isinstance(c.domain, Bounds)]
+    if not columns:
+        raise SchemaError(
+            "perturb_nothing",
+            "No sensitive column has declared bounds, so none can be perturbed. Add to the section "
+            "of one in the schema: bounds = [0, 100000]",
+        )
+    stddev = {column.name: _spread(column) for column in columns}
+    counted = counted_whole(table, [column.name for column in columns])
+    roles = (Role.QUASI, Role.SENSITIVE, Role.OTHER)
+    unchanged = [c.name for c in table.schema.columns if c.role in roles and c not in columns]
+    quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
+    known = counted_whole(table, quasi)
+    _refuse_labels(table, known, quasi)
+    sizes = known.counts
+    return Anonymized(
+        table=table,
+        figures=figures_of_classes("perturb", [], sizes),
+        statement="No guarantee: sensitive numbers were blurred by noise.",
+        recoding=perturb(counted, columns, stddev=stddev, unchanged=unchanged),
+        recoded={column.name: column.kind for column in columns},
+        unchanged=tuple(unchanged),
+        parameters={"stddev": stddev},
+        before={"classes": len(sizes), **costs_of_untouched(SizeCounts.of(sizes))},
+        protected=tuple(stddev),
+        watched=tuple(c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name in unchanged),
+        findings=tuple(told for column in columns if (told := _strayed(counted, column))),
+        notes=tuple(_blurred(column, stddev[column.name]) for column in columns),
+        words={
+            name: f"blurred by noise of standard deviation {one}" for name, one in stddev.items()
+        },
+        risk=risk_before(known, quasi, None),
+    )
+
+
+def _refuse_labels(table: Table, counted: Frequencies, names: Sequence[str]) -> None:
+    """Refuse texts that read like labels, where no label is written that they could hide behind."""
+    for name in names:
+        if table.schema.column(name).kind is not Kind.TEXT:
+            continue
+        codes = np.unique(counted.codes[counted.columns.index(name)])
+        texts = counted.axis(name).decode(codes).to_pylist()
+        alike = sum(text is not None and not stands_for_itself(text) for text in texts)
+        if alike:
+            raise SchemaError(
+                "value_like_label",
+                f"Column {quoted(name)} holds {values(alike, 'value')} that would be read as a "
+                "label: '*', or one that begins with '{' or '\"'. This algorithm releases "
+                "quasi-identifiers as they are. Rename them, or take one that generalizes.",
+            )
+
+
+def _spread(column: Column) -> str:
+    """The standard deviation of the noise: a share of the declared range, in days for dates.
+
+    It is at least the step: less would leave most values as they are.
+    """
+    if not isinstance(column.domain, Bounds):
+        return "1"  # refused with what to declare, where the noise is made
+    return str(max(Decimal(column.domain.span) / _BLUR, Decimal(column.domain.grid_step or 0)))
+
+
+def _blurred(column: Column, stddev: str) -> str:
+    """What the noise does to a column, in a sentence: its true moments, from declarations alone."""
+    middle = moments(column, stddev, at_bound=False)
+    bound = moments(column, stddev, at_bound=True)
+    return (
+        f"{column.name}: standard deviation {middle.stddev:.4g} between the bounds; at a bound, "
+        f"where noise is reflected, {bound.stddev:.4g} around a shift of {bound.shift:.4g} inward."
+    )
+
+
+def _strayed(counted: Frequencies, column: Column) -> str | None:
+    """What the declared grid did to a column before any noise; None where it did nothing."""
+    found = strays(counted, column)
+    moved = []
+    if found.outside:
+        moved.append(f"{values(found.outside, 'row')} outside the declared bounds to the nearest")
+    if found.between:
+        moved.append(f"{values(found.between, 'row')} between steps to the nearest step")
+    if not moved:
+        return None
+    return (
+        f"Column {column.name}: before any noise, values went to the declared grid: "
+        f"{' and '.join(moved)}. The stated deviation does not count that. Correct the bounds or "
+        "the step in the schema."
+    )
+
+
+def _sensitive(table: Table, criteria: Sequence[Criterion], named: tuple[str, ...]) -> list[Column]:
+    """The columns to rearrange: those named, else those asked about, else all sensitive ones."""
+    asked = dict.fromkeys(one.column for one in criteria if one.column is not None)
+    names = named or tuple(asked)
+    columns = [table.schema.column(name) for name in names]
+    found = columns or list(table.schema.by_role(Role.SENSITIVE))
+    if not found:
+        raise SchemaError(
+            "sensitive_none",
+            'No column is sensitive: there is nothing to rearrange. Give one role = "sensitive".',
+        )
+    return found
+
+
+PERTURBATIVE: dict[str, PerturbativeMethod] = {
+    "anatomy": PerturbativeMethod(_anatomy, frozenset({"sensitive"})),
+    "permute": PerturbativeMethod(_permute, frozenset({"sensitive", "limit_seconds"})),
+    "perturb": PerturbativeMethod(_perturb, frozenset({"sensitive"})),
+}

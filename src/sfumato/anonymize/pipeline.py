@@ -1,0 +1,355 @@
+"""Anonymizing a table where it lives: count, search, and hand over what was decided.
+
+Decisions 0187, 0189.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, replace
+from datetime import date
+from fractions import Fraction
+from sys import float_info
+from typing import TYPE_CHECKING, Any
+
+from sfumato.anonymize.advice import TOO_LARGE, advise, too_large
+from sfumato.anonymize.criteria import BetaLikeness, DeltaDisclosure, KAnonymity, KMap, TCloseness
+from sfumato.anonymize.mondrian_in_engine import CutTree, cells_to_cut, cut_in_engine
+from sfumato.anonymize.outcome import Generalization
+from sfumato.anonymize.perturbative_release import PERTURBATIVE, PerturbativeOptions
+from sfumato.anonymize.problem_setup import person_of, pose
+from sfumato.anonymize.recount import regroup, told_apart
+from sfumato.anonymize.result import Anonymized
+from sfumato.anonymize.search import SEARCHES, SearchProgress, all_needed, people_unknown, run
+from sfumato.anonymize.search.mondrian import NAME as MONDRIAN
+from sfumato.anonymize.search.refine import refine as refine_suppressed
+from sfumato.anonymize.source_check import mark_before
+from sfumato.anonymize.summary import (
+    costs_of_untouched,
+    figures_of_outcome,
+    in_plain_words,
+    risk_before,
+)
+from sfumato.data.counting.memory_limit import (
+    SizeCounts,
+    TooManyCombinationsError,
+    cells_of,
+    smallest_crowds,
+)
+from sfumato.data.inspection.reidentification import attacker
+from sfumato.data.schema.column import Kind, Role
+from sfumato.errors import ParameterError
+from sfumato.exact_numbers import decimal_of, not_negative, probability
+from sfumato.release.recoding import ByCuts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sfumato.anonymize.criteria import Criterion
+    from sfumato.anonymize.outcome import Outcome
+    from sfumato.anonymize.problem import Problem
+    from sfumato.anonymize.recount import ReleasedClasses
+    from sfumato.anonymize.result import Suppressed
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.exact_numbers import Number
+    from sfumato.release.open_table import Table
+
+
+def check_options(
+    algorithm: str, given: Mapping[str, object], criteria: Sequence[Criterion]
+) -> None:
+    """Refuse an unknown algorithm, and options that it would ignore; None was not given."""
+    takes = {name: one.takes for name, one in SEARCHES.items()}
+    takes |= {name: one.takes for name, one in PERTURBATIVE.items()}
+    if algorithm not in takes:
+        raise ParameterError(
+            "algorithm_unknown",
+            f"Algorithm {algorithm!r} is not known; take one of {', '.join(takes)}.",
+        )
+    ignored = [
+        name for name, value in given.items() if value is not None and name not in takes[algorithm]
+    ]
+    if ignored:
+        others = [name for name, one in takes.items() if one.issuperset(ignored)]
+        raise ParameterError(
+            "option_not_of_algorithm",
+            f"Algorithm {algorithm!r} does not take {' and '.join(map(_spelled, ignored))}; it "
+            f"takes {', '.join(map(_spelled, sorted(takes[algorithm]))) or 'none'}. Drop it, or "
+            f"take {', '.join(others) or 'another algorithm'}.",
+        )
+    _require_known(given.get("suppressed"))
+    compares = any(criterion.compares_population for criterion in criteria)
+    if given.get("population") is not None and not compares:
+        raise ParameterError(
+            "option_not_of_algorithm",
+            "A population is given, but no criterion looks at it. Drop it, or ask with --k for "
+            "k-map or with --presence for delta-presence.",
+        )
+
+
+def _spelled(option: str) -> str:
+    """An option as the command line spells it, which is near enough to Python's name."""
+    return option if option in _PYTHON_ONLY else f"--{option.replace('_', '-')}"
+
+
+_PYTHON_ONLY = {"weights"}
+_COMPARE_ORIGINAL = (TCloseness, DeltaDisclosure, BetaLikeness)
+
+
+def anonymize(
+    table: Table,
+    criteria: Sequence[Criterion],
+    *,
+    algorithm: str = "optimal",
+    cost: str | None = None,
+    suppress: Number = 0,
+    suppressed: Suppressed = "drop",
+    sensitive: Sequence[str] = (),
+    population: Table | None = None,
+    weights: Mapping[str, float] | None = None,
+    refine: bool = False,
+    limit_seconds: Number | None = None,
+    progress: Callable[[float, float], None] | None = None,
+    advice: bool = False,
+    by: str | None = None,
+) -> Anonymized:
+    """Decide on a release of a table that satisfies the criteria.
+
+    `sensitive` names the columns that anatomy, permute and perturb rearrange, by default those of
+    the criteria or all that are declared sensitive. With `refine`, rows that a full-domain search
+    suppressed are searched again; with `advice`, the holder learns what would have cost less. An
+    algorithm refuses the options that it would ignore. A search that runs out of `limit_seconds`,
+    or is interrupted, ends with the best it has found. `by` is who says to have made it.
+    """
+    limit = seconds_of(limit_seconds)
+    given = {
+        "cost": cost,
+        "suppress": suppress if probability(suppress, "suppress") else None,
+        "suppressed": suppressed if suppressed != "drop" else None,
+        "sensitive": sensitive or None,
+        "population": population,
+        "weights": weights,
+        "refine": refine or None,
+        "limit_seconds": limit,
+    }
+    check_options(algorithm, given, criteria)
+    told: dict[str, Any] = {"by": by, "mark": mark_before(table)}
+    if algorithm in PERTURBATIVE:
+        wishes = PerturbativeOptions(tuple(sensitive), limit, progress)
+        return replace(_perturbed(algorithm, table, criteria, wishes), **told)
+    member = SEARCHES[algorithm]
+    problem, counted = _posed(table, criteria, algorithm, suppress, population)
+    watch = SearchProgress(progress, limit)
+    outcome = _found(table, problem, counted, algorithm, cost, weights, watch)
+    if refine:
+        outcome = _refined(outcome, cost or member.cost, weights, watch)
+    used = {
+        "cost": cost or member.cost,
+        "suppress": decimal_of(probability(suppress, "suppress")),
+        "suppressed": suppressed,
+        "weights": None if weights is None else dict(weights),
+        "refine": refine,
+        "limit_seconds": limit,
+    }
+    parameters = {name: value for name, value in used.items() if name in member.takes}
+    decided = replace(_generalized(table, counted, problem, outcome, parameters), **told)
+    if problem.floor is None and suppressed == "drop":
+        decided = replace(decided, classes=_classes(decided, counted))
+    return _advised(decided, problem, outcome, weights, watch, given) if advice else decided
+
+
+def _posed(
+    table: Table,
+    criteria: Sequence[Criterion],
+    algorithm: str,
+    suppress: Number,
+    population: Table | None,
+) -> tuple[Problem, Frequencies]:
+    """The problem as an algorithm needs it, where not all combinations fit in memory."""
+    cuts = algorithm == MONDRIAN
+    able = SEARCHES[algorithm].rolls_up or cuts
+    with (
+        nullcontext()
+        if SEARCHES[algorithm].rolls_up
+        else _naming_others(algorithm, table, criteria)
+    ):
+        return pose(
+            table,
+            criteria,
+            suppress=suppress,
+            population=population,
+            rolls_up=able,
+            to_roots=cuts,
+            shared=told_apart(table.engine, _watched(table)),
+        )
+
+
+def _found(
+    table: Table,
+    problem: Problem,
+    counted: Frequencies,
+    algorithm: str,
+    cost: str | None,
+    weights: Mapping[str, float] | None,
+    watch: SearchProgress,
+) -> Outcome:
+    """What an algorithm decides; cutting a table that does not fit happens where it lies."""
+    if algorithm == MONDRIAN and problem.floor is not None:
+        with _naming_others(algorithm, table, problem.criteria):
+            return cut_in_engine(table, problem, counted, watch, weights)
+    limit, progress = watch.limit_seconds, watch.progress
+    return run(
+        problem, algorithm, cost=cost, weights=weights, limit_seconds=limit, progress=progress
+    )
+
+
+def _perturbed(
+    algorithm: str, table: Table, criteria: Sequence[Criterion], wishes: PerturbativeOptions
+) -> Anonymized:
+    with _naming_others(algorithm, table, criteria):
+        return PERTURBATIVE[algorithm].make(table, criteria, wishes)
+
+
+@contextmanager
+def _naming_others(algorithm: str, table: Table, criteria: Sequence[Criterion]) -> Iterator[None]:
+    """Say what an algorithm must hold that does not fit, and which ones can do with less."""
+    try:
+        yield
+    except TooManyCombinationsError as error:
+        if algorithm == MONDRIAN:
+            cells = cells_to_cut(table, criteria)
+        else:
+            cells = cells_of(table.engine, table.engine.table, error.columns)
+        raise all_needed(algorithm, cells) from None
+
+
+def _advised(
+    decided: Anonymized,
+    problem: Problem,
+    outcome: Outcome,
+    weights: Mapping[str, float] | None,
+    watch: SearchProgress,
+    given: Mapping[str, object],
+) -> Anonymized:
+    """The same with what else would have cost less, where there is time to look for it."""
+    if outcome.ended is not None:
+        return decided
+    if too_large(problem) or isinstance(outcome, CutTree):
+        return replace(decided, remarks=(*decided.remarks, TOO_LARGE))
+    said = [name for name, value in given.items() if value is not None]
+    tried = advise(problem, outcome, weights, watch, said)
+    return replace(decided, advice=tuple(tried))
+
+
+def _require_known(suppressed: object) -> None:
+    if suppressed not in (None, "drop", "star"):
+        raise ParameterError(
+            "suppressed_unknown", f"Suppressed rows are 'drop' or 'star', not {suppressed!r}."
+        )
+
+
+def seconds_of(limit: Number | None) -> float | None:
+    """A time limit that a clock can keep, and JSON can hold."""
+    if limit is None:
+        return None
+    seconds = not_negative(limit, "limit_seconds")
+    if seconds > Fraction(float_info.max):
+        raise ParameterError(
+            "parameter_not_finite", "limit_seconds must be a number of ordinary size."
+        )
+    return float(seconds)
+
+
+def _refined(
+    outcome: Outcome, cost: str, weights: Mapping[str, float] | None, watch: SearchProgress
+) -> Outcome:
+    """Search the suppressed rows again, and note what that gained."""
+    assert isinstance(outcome, Generalization)  # refining is an option of those that choose levels
+    people = outcome.node.problem.people
+    if people is not None:
+        raise people_unknown("Refining", " and ".join(outcome.criteria), people.column)
+    found = refine_suppressed(outcome, cost=cost, weights=weights, limit_seconds=watch.left)
+    note = (
+        f"Suppressed rows were searched again, {found.rounds} times: "
+        f"{outcome.suppressed - found.outcome.suppressed:,} of them are released after all, and "
+        f"{cost} fell by {found.gain:.6g}."
+    )
+    return replace(found.outcome, notes=(*outcome.notes, note))
+
+
+def _generalized(
+    table: Table,
+    counted: Frequencies,
+    problem: Problem,
+    outcome: Outcome,
+    parameters: Mapping[str, Any],
+) -> Anonymized:
+    """What a search decided, with labels in place of quasi-identifiers."""
+    quasi = [column.name for column in problem.quasi]
+    kept = (Role.SENSITIVE, Role.OTHER)
+    unchanged = tuple(column.name for column in table.schema.columns if column.role in kept)
+    person = person_of(table.schema)
+    floor = problem.floor
+    sizes = SizeCounts.of(counted.marginal(quasi).counts) if floor is None else floor.sizes
+    looked_at = dict.fromkeys(one.column for one in problem.criteria if one.column is not None)
+    return Anonymized(
+        table=table,
+        figures={**figures_of_outcome(outcome), "k": _k(problem.criteria)},
+        statement=f"Every class of released rows satisfies {problem.asked()}.",
+        recoding=outcome.recoding(unchanged),
+        recoded=dict.fromkeys(quasi, Kind.TEXT),
+        unchanged=unchanged,
+        parameters=parameters,
+        before={"classes": len(sizes), **costs_of_untouched(sizes, k=problem.k)},
+        lost=outcome.ncp,
+        reference={
+            one.column: _distribution(counted, one.column, person)
+            for one in problem.criteria
+            if isinstance(one, _COMPARE_ORIGINAL)
+        },
+        protected=tuple(looked_at),
+        remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
+        watched=tuple(_watched(table)),
+        suppressed=parameters.get("suppressed", "drop"),
+        risk=_risk(table, counted, quasi, sizes, rolled_up=floor is not None),
+        **in_plain_words(problem.criteria, person),
+    )
+
+
+def _watched(table: Table) -> dict[str, Kind]:
+    """The columns of which everyone in a class may share a value."""
+    return {column.name: column.kind for column in table.schema.by_role(Role.SENSITIVE)}
+
+
+def _classes(decided: Anonymized, counted: Frequencies) -> ReleasedClasses | None:
+    """The classes of a release of which all combinations were counted, unless rows are dealt."""
+    recoding = decided.spelled_recoding()
+    if isinstance(recoding, ByCuts) or not recoding.by_value:
+        return None
+    return regroup(counted, recoding, labelled=[*decided.recoded], sensitive=decided.watched)
+
+
+def _risk(
+    table: Table, counted: Frequencies, quasi: Sequence[str], sizes: SizeCounts, *, rolled_up: bool
+) -> dict[str, float]:
+    """How likely a right guess is in the table as it was."""
+    person = person_of(table.schema)
+    if not rolled_up:
+        return risk_before(counted, quasi, person)
+    if person is not None and person not in quasi:
+        crowds = smallest_crowds(table.engine, table.engine.table, quasi, person)
+        return asdict(attacker(crowds.classes, crowds.sizes))
+    return asdict(attacker(sizes.rows, sizes.sizes))
+
+
+def _k(criteria: Sequence[Criterion]) -> int:
+    """How many rows or people each is among, 1 where that is not asked."""
+    return max((one.k for one in criteria if isinstance(one, KAnonymity | KMap)), default=1)
+
+
+def _distribution(counted: Frequencies, column: str, person: str | None) -> list[list[Any]]:
+    """How often each value of a sensitive column occurs: what classes were compared with."""
+    marginal = counted.marginal([column]) if person is None else counted.people([column], person)
+    values = marginal.axes[0].decode(marginal.codes[0]).to_pylist()
+    spelled = [value.isoformat() if isinstance(value, date) else value for value in values]
+    return [list(pair) for pair in zip(spelled, marginal.counts.tolist(), strict=True)]

@@ -1,0 +1,391 @@
+"""What anonymizing decided, made into a release: on demand, or as files of any size.
+
+Decisions 0190, 0246.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlglot import exp
+
+from sfumato.anonymize.column_summary import REMOVED, in_words, kept
+from sfumato.anonymize.label_spelling import spelled_label
+from sfumato.anonymize.pages import write_pages
+from sfumato.anonymize.recount import NO_CLASSES, remeasure
+from sfumato.anonymize.released_tables import DecidedTables
+from sfumato.anonymize.source_check import Promised, changed, mark
+from sfumato.anonymize.summary import risk_of
+from sfumato.attack.attack_results import NOT_TRIED, TriedAttacks
+from sfumato.data.engines.kinds import kinds_of, stored_schema
+from sfumato.data.files.column_spelling import Marked, keys_in, marked
+from sfumato.data.files.formats import PARQUET, ends_in
+from sfumato.data.files.sheet_labels import labelled
+from sfumato.data.schema.column import Kind, Role
+from sfumato.data.schema.hierarchy.base import ROOT
+from sfumato.release.engine_writer import EngineRows
+from sfumato.release.order import total_order
+from sfumato.release.paths import Output
+from sfumato.release.recoding import blank_rows, relabelled
+from sfumato.release.release import SAMPLE, Guarantee, Provenance, Release, first_rows, today
+from sfumato.release.writer import check_outputs, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from sfumato.anonymize.advice import Advice
+    from sfumato.anonymize.recount import ReleasedClasses
+    from sfumato.anonymize.summary import ReleaseFigures
+    from sfumato.data.files.writers import Batches
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.spelling import Spelling
+    from sfumato.release.open_table import Table
+    from sfumato.release.recoding import Recoding
+    from sfumato.release.writer import ReleaseWriter
+
+Suppressed = Literal["drop", "star"]
+_QUASI, _SENSITIVE = "quasi", "sensitive"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anonymized:
+    """A release that was decided on and can be made where the data lives.
+
+    `recoded` are the columns that the recoding releases, with what they hold there; `unchanged`
+    those that stay as they are. `values` is the table of sensitive values where it is one of its
+    own. `protected` are the columns that a criterion looks at, `notes` what anyone may read.
+
+    What tells of rows that are not released stays with the holder: `before` has the costs of the
+    table as it was, `reference` the distribution of each sensitive column that classes were
+    compared with, `remarks` what the search said. `watched` are the sensitive columns of which
+    everyone in a class may share a value; `findings` has that where it was seen before. `risk` is
+    that of the table as it was, `advice` what else would have cost less.
+
+    `words` has what became of columns whose labels do not tell it, `promises` and `limits` what the
+    criteria mean to a person and what they leave open; `by` is who says to have made it. `mark` is
+    the fingerprint of the table before anything was counted, where its engine would not notice that
+    it changes. `classes` are those of the release, where counts tell them, `attacks` what it met.
+    """
+
+    table: Table
+    figures: ReleaseFigures
+    statement: str
+    recoding: Recoding
+    recoded: Mapping[str, Kind]
+    unchanged: tuple[str, ...]
+    parameters: Mapping[str, Any]
+    before: Mapping[str, Any]
+    lost: Mapping[str, float] = field(default_factory=dict)
+    reference: Mapping[str, Any] = field(default_factory=dict)
+    protected: tuple[str, ...] = ()
+    values: pa.Table | None = None
+    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    watched: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    suppressed: Suppressed = "drop"
+    risk: Mapping[str, Any] = field(default_factory=dict)
+    advice: tuple[Advice, ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
+    promises: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    by: str | None = None
+    mark: str | None = None
+    classes: ReleasedClasses | None = None
+    attacks: TriedAttacks = NOT_TRIED
+
+    @property
+    def unprotected(self) -> tuple[str, ...]:
+        """The columns that are released as they are and that no criterion looks at."""
+        roles = (Role.OTHER, Role.SENSITIVE)
+        free = (c for c in self.table.schema.columns if c.name in self.unchanged)
+        return tuple(c.name for c in free if c.role in roles and c.name not in self.protected)
+
+    @property
+    def columns(self) -> dict[str, Kind]:
+        """What is released, in the order of the schema, and what was added behind it."""
+        schema = self.table.schema
+        kept = {name: schema.column(name).kind for name in self.unchanged}
+        kinds = kept | dict(self.recoded)
+        order = [column.name for column in schema.columns if column.name in kinds]
+        return {name: kinds[name] for name in dict.fromkeys([*order, *kinds])}
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The names of the released tables, first that of the rows."""
+        return (self.table.schema.table,) if self.values is None else (_QUASI, _SENSITIVE)
+
+    @property
+    def further(self) -> dict[str, pa.Table]:
+        """The released tables that were made with the decision."""
+        if self.values is None:
+            return {}
+        return {_SENSITIVE: self.values.cast(self._marked(self.values.schema))}
+
+    @property
+    def released(self) -> int:
+        """How many rows the release has, starred ones too."""
+        starred = self.figures["suppressed"] if self.suppressed == "star" else 0
+        return self.figures["released"] + starred
+
+    def made(self, *, limit: int | None = None, star: str | None = None) -> pa.Table:
+        """The released rows, all or the first, brought here."""
+        with self._query(star=star) as query:
+            made = self.table.engine.run(query if limit is None else query.limit(limit))
+        self._check_source()
+        if self._promised is not None and limit is None:
+            self._promised.check_rows(made)
+        return made.cast(self._marked(made.schema))
+
+    @contextmanager
+    def streamed(self, *, star: str | None = None) -> Iterator[Batches]:
+        """The released rows, batch by batch; a source that changed meanwhile is refused."""
+        with self._query(star=star) as query:
+            rows = self.table.engine.stream(query)
+            passed = rows if self._promised is None else self._promised.watched(rows)
+            yield Marked(passed, self._marked(rows.schema))
+        self._check_source()
+
+    def release(self) -> Release:
+        """Make the release, whose rows are made when they are asked for."""
+        described, table = self._described(), self.table
+        tables = DecidedTables(self)
+        return replace(described, tables=tables, kept=table.files, layout=table.layout)
+
+    @contextmanager
+    def by_engine(self) -> Iterator[EngineRows]:
+        """The released rows, for their engine to write; one that changed meanwhile is refused."""
+        spelled = keys_in(self._marked(stored_schema(self.columns)))
+        with self._query(star=None) as query:
+            yield EngineRows(self.table.engine, query, self.columns, spelled, self._promised)
+        self._check_source()
+
+    def write(
+        self,
+        path: Output | Path,
+        *,
+        report: Path | None = None,
+        public_report: Path | None = None,
+        overwrite: bool = False,
+    ) -> Release:
+        """Make the release as files with side-cars, and pages for people, all or nothing.
+
+        What is told of it is returned, without its tables, which may not fit in memory.
+        """
+        several, kept = self.values is not None, self.table.files
+        output = path if isinstance(path, Output) else Output(path)
+        pages = (report, public_report)
+        check_outputs(output, *pages, several=several, overwrite=overwrite, kept=kept)
+        with writing(output, several=several, replace=True, overwrite=overwrite) as writer:
+            release = self._described()
+            self._write_tables(output, writer)
+            if pages != (None, None):
+                write_pages(self, release, writer, self._sample(output), pages)
+            writer.tell(release)
+        return release
+
+    def _sample(self, output: Output) -> dict[str, pa.Table]:
+        """The first rows of each table, as they are written."""
+        rows = self.made(limit=SAMPLE, star=self._star(output))
+        tables = {self.table_names[0]: rows, **self.further}
+        return {name: first_rows(table) for name, table in tables.items()}
+
+    def _star(self, output: Output) -> str | None:
+        """What text is written as in a suppressed row; in Parquet it is missing like all else."""
+        typed = output.by_engine or ends_in(output.path.name, PARQUET)
+        return ROOT if self.values is not None or not typed else None
+
+    def _write_tables(self, output: Output, writer: ReleaseWriter) -> None:
+        """Write the tables; into a file what is in the engine comes through here, row by row."""
+        layout, main = self.table.layout, self.table_names[0]
+        if output.by_engine and self.values is None:
+            with self.by_engine() as made:
+                writer.rows(main, made)
+            return
+        file = output.path.name if self.values is None else f"{main}.csv"
+        with self.streamed(star=self._star(output)) as rows:
+            writer.table(main, file, rows, self.columns, layout)
+        for name, table in self.further.items():
+            writer.table(name, f"{name}.csv", table.to_reader(), kinds_of(table.schema), layout)
+
+    @cached_property
+    def measured(self) -> ReleasedClasses:
+        """The classes of the rows that are released; what is not known is counted in the engine."""
+        if self.classes is not None:
+            return self.classes
+        quasi = [c.name for c in self.table.schema.by_role(Role.QUASI) if c.name in self.columns]
+        labelled = [column.name for column in self.labelled]
+        if not quasi or not (labelled or self.watched):
+            return NO_CLASSES
+        return remeasure(
+            self.table.engine,
+            self.spelled_recoding(),
+            self.columns,
+            quasi=quasi,
+            labelled=labelled,
+            sensitive=self.watched,
+        )
+
+    @property
+    def labelled(self) -> list[Column]:
+        """The columns that are released under labels."""
+        quasi = self.table.schema.by_role(Role.QUASI)
+        return [c for c in quasi if c.name in self.recoded and c.name not in self.words]
+
+    def _in_words(self, classes: ReleasedClasses) -> dict[str, str]:
+        """What became of each column, of which anyone can convince themselves in the release."""
+        labelled = {column.name for column in self.labelled}
+        told = {}
+        for column in self.table.schema.columns:
+            name = column.name
+            if name in labelled:
+                told[name] = in_words(column, classes.labels(name))
+            elif name not in self.columns and column.role is Role.IDENTIFIER:
+                told[name] = f"{REMOVED} (identifier)"
+            elif name not in self.columns:
+                told[name] = self.words.get(name, "left out")
+            else:
+                told[name] = self.words.get(name, kept(column)) + self._caveat(column)
+        return told | {name: text for name, text in self.words.items() if name not in told}
+
+    def _caveat(self, column: Column) -> str:
+        """What to bear in mind about a column that is not generalized."""
+        if column.role is Role.QUASI:
+            return ", people can be found by it"
+        unprotected = ", not protected" if column.name in self.unprotected else ""
+        return f"{', sensitive' if column.role is Role.SENSITIVE else ''}{unprotected}"
+
+    def _described(self) -> Release:
+        """The release but for its tables."""
+        classes = self.measured
+        if self.suppressed == "star":
+            classes.refuse_blank()
+        kept = {
+            "figures": dict(self.figures),
+            "reference": dict(self.reference),
+            "findings": [*self.findings, *classes.findings()],
+            "remarks": list(self.remarks),
+            "risk": dict(self.risk),
+            "advice": [one.json() for one in self.advice],
+            **self.attacks.kept,
+        }
+        seen = {
+            "table": self.table.schema.table,
+            "columns": self._in_words(classes),
+            "risk": self._risk_after(classes),
+            **self.attacks.travels,
+        }
+        promised = self.guarantee
+        told = replace(promised, parameters={**promised.parameters, **seen})
+        return Release({}, told, self.provenance(), self.error, holder=kept)
+
+    def _risk_after(self, classes: ReleasedClasses) -> dict[str, Any] | None:
+        """How likely a right guess is who a released row is of; None where that is as before."""
+        if not self.labelled:
+            return None
+        if self.table.schema.unit.by_person and self.figures["people"] is not None:
+            # Whose rows they are is not released: only what was promised can be told.
+            return {"highest": 1 / k} if (k := self.figures["k"]) else None
+        return risk_of(classes.sizes())
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the release promises: a function of what was asked, is public and is released."""
+        statement, figures, unit = self.statement, self.figures, self.table.schema.unit
+        if self.reference:
+            statement += (
+                f" Shares of {', '.join(self.reference)} are compared with those in the original, "
+                "which its holder keeps."
+            )
+        people: dict[str, Any] = {"counted": "rows"}
+        if unit.by_person and figures["people"] is not None:
+            people = {"counted": "people", "person": unit.column}
+        parameters = {
+            **people,
+            "criteria": figures["criteria"],
+            "k": figures["k"],
+            "released": figures["released"],
+            "classes": figures["classes"],
+            "unprotected": list(self.unprotected),
+            "compared_with_original": list(self.reference),
+            "promises": list(self.promises),
+            "limits": list(self.limits),
+            "notes": [*self.notes, *self.attacks.notes],
+        }
+        return Guarantee.syntactic(statement, parameters)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """What was lost: every cost, the same before, and the loss of each column."""
+        return {**self.figures["cost"], "ncp": dict(self.lost), "before": dict(self.before)}
+
+    def provenance(self) -> Provenance:
+        """Where the release comes from."""
+        source = self.mark or mark(self.table)
+        return Provenance(
+            self.figures["algorithm"], self.parameters, source, made=today(), by=self.by
+        )
+
+    def _check_source(self) -> None:
+        """Refuse rows of a table that is not what it was when it was counted."""
+        if self.mark is not None and mark(self.table) != self.mark:
+            raise changed(self.table.schema.table)
+
+    @property
+    def _promised(self) -> Promised | None:
+        """What rows are held to; None where the engine keeps watch itself."""
+        if self.mark is None:
+            return None
+        figures, schema = self.figures, self.table.schema
+        name, starred = schema.table, self.released - figures["released"]
+        if not self.labelled:
+            return Promised(name, self.released, starred)
+        quasi = tuple(c.name for c in schema.by_role(Role.QUASI) if c.name in self.columns)
+        k = None if figures["people"] is not None else figures["k"]
+        return Promised(name, self.released, starred, quasi, figures["classes"], k)
+
+    @contextmanager
+    def _query(self, *, star: str | None) -> Iterator[exp.Query]:
+        """The released rows in order; starred ones among them, which say nothing."""
+        engine, starred = self.table.engine, self.suppressed == "star"
+        names = [exp.column(name, quoted=True) for name in self.columns]
+        with ExitStack() as lent:
+            rows = lent.enter_context(self.spelled_recoding().released(engine, engine.table))
+            rows.set("order", None)
+            rows = exp.select(*names).from_(rows.subquery("sf_recoded"))
+            if starred and self.figures["suppressed"]:
+                starring = blank_rows(self.columns, self.figures["suppressed"], star)
+                blank = lent.enter_context(engine.lend(starring))
+                blanks = exp.select(*(name.copy() for name in names)).from_(blank)
+                rows = exp.union(rows, blanks, distinct=False)
+            reals = [name for name, kind in self.columns.items() if kind is Kind.REAL]
+            ordered = exp.select(*(name.copy() for name in names)).from_(rows.subquery("sf_all"))
+            yield ordered.order_by(*total_order([*self.columns], reals))
+
+    @property
+    def _spellings(self) -> dict[str, Spelling]:
+        """How released columns are written that the schema has a spelling for."""
+        columns = self.table.schema.columns
+        return {column.name: column.spelling for column in columns if column.spelling is not None}
+
+    def _marked(self, schema: pa.Schema) -> pa.Schema:
+        """Released fields that carry how they are written, or whose labels they hold."""
+        return labelled(marked(schema, self._spellings), self.table.schema.columns)
+
+    def spelled_recoding(self) -> Recoding:
+        """What is released, with labels of spelled columns as people write them."""
+        labelled = [name for name, kind in self.recoded.items() if kind is Kind.TEXT]
+        return relabelled(
+            self.recoding,
+            {
+                name: partial(spelled_label, self.table.schema.column(name))
+                for name in labelled
+                if name in self._spellings
+            },
+        )

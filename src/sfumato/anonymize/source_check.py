@@ -1,0 +1,137 @@
+"""What is handed out is what was decided: a source that is not the same at each look is refused.
+
+DuckDB watches its files. Other engines would not say that a table changed, nor that a frame gives
+other rows to another query. So there the source is compared with what it was, and the very rows
+that are handed out, or that lie where they were written, are counted once more.
+
+Decision 0246.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import parquet
+from sqlglot import exp
+
+from sfumato.data.engines.base import column
+from sfumato.data.schema.hierarchy.base import ROOT
+from sfumato.data.schema.names import quoted
+from sfumato.errors import SourceError
+from sfumato.release.fingerprint import fingerprint
+from sfumato.release.fingerprint_key import holder_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from sfumato.data.engines.base import Engine
+    from sfumato.release.open_table import Table
+
+_ROWS = "count_all"
+_WAITING = 64
+"""So many counts are united at a time."""
+
+
+@dataclass(frozen=True)
+class Promised:
+    """What rows must be like to be handed out.
+
+    There are so many `rows`, `starred` ones among them. Where the `quasi` columns hold labels,
+    there are so many `classes`, none smaller than `k`; None where nothing is said of that.
+    """
+
+    table: str
+    rows: int
+    starred: int
+    quasi: tuple[str, ...] = ()
+    classes: int | None = None
+    k: int | None = None
+
+    def check_rows(self, rows: pa.Table) -> None:
+        """Refuse rows that are about to be handed out."""
+        self._check(self._united([self._counted(rows)]))
+
+    def check_parts(self, paths: Iterable[Path]) -> None:
+        """Refuse files that were written."""
+        found: list[pa.Table] = []
+        for path in paths:
+            with parquet.ParquetFile(path) as file:
+                for batch in file.iter_batches(columns=[*self.quasi] or None):
+                    self._count(batch, found)
+        self._check(self._united(found))
+
+    def check_table(self, engine: Engine, table: exp.Table) -> None:
+        """Refuse a table that was written in an engine."""
+        keys = [column(name) for name in self.quasi]
+        counted = exp.cast(exp.Count(this=exp.Star()), "BIGINT").as_(_ROWS)
+        query = exp.select(*keys, counted).from_(table.copy())
+        self._check(engine.run(query.group_by(*(key.copy() for key in keys))))
+
+    def watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows on their way, refused when the last of them has passed."""
+        found: list[pa.Table] = []
+        for batch in batches:
+            self._count(batch, found)
+            yield batch
+        self._check(self._united(found))
+
+    def _count(self, batch: pa.RecordBatch, found: list[pa.Table]) -> None:
+        found.append(self._counted(pa.Table.from_batches([batch])))
+        if len(found) == _WAITING:
+            found[:] = [self._united(found)]
+
+    def _counted(self, rows: pa.Table) -> pa.Table:
+        """How many rows of each class there are."""
+        return rows.group_by([*self.quasi]).aggregate([([], _ROWS)])
+
+    def _united(self, found: list[pa.Table]) -> pa.Table:
+        if not found:
+            return pa.table({name: pa.nulls(0) for name in (*self.quasi, _ROWS)})
+        counted = pa.concat_tables(found).group_by([*self.quasi])
+        return counted.aggregate([(_ROWS, "sum")]).rename_columns([*self.quasi, _ROWS])
+
+    def _check(self, found: pa.Table) -> None:
+        sizes: list[int] = found[_ROWS].to_pylist()
+        agreed = sum(sizes) == self.rows
+        if agreed and self.classes is not None:
+            sizes = list(self._without_starred(found, sizes))
+            agreed = len(sizes) == self.classes and min(sizes, default=0) >= (self.k or 0)
+        if not agreed:
+            raise changed(self.table)
+
+    def _without_starred(self, found: pa.Table, sizes: list[int]) -> Iterator[int]:
+        """The sizes of classes; the rows that say nothing count for none of them."""
+        starred = self.starred
+        if not starred:
+            yield from sizes
+            return
+        labels = zip(*(found[name].to_pylist() for name in self.quasi), strict=True)
+        for size, worn in zip(sizes, labels, strict=True):
+            taken = min(size, starred) if set(worn) <= {None, ROOT} else 0
+            starred -= taken
+            if size > taken:
+                yield size - taken
+
+
+def mark_before(table: Table) -> str | None:
+    """The fingerprint of a table about to be counted; None where its engine keeps watch itself."""
+    return None if table.engine.traits.keeps_source else mark(table)
+
+
+def mark(table: Table) -> str:
+    """The fingerprint of a table as it is now."""
+    names = [one.name for one in table.schema.columns]
+    return fingerprint(table.engine, table.engine.table, names, secret=holder_secret())
+
+
+def changed(table: str) -> SourceError:
+    """The refusal of rows that are not those that were decided on."""
+    return SourceError(
+        "source_changed",
+        f"The rows of table {quoted(table)} are not those that this release was decided on, so "
+        "that they may not satisfy the criteria: they changed, or differ at each look. Anonymize "
+        "them again, from a table or from Parquet files that nothing writes to.",
+    )

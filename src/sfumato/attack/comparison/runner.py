@@ -1,0 +1,393 @@
+"""Candidates for a release beside each other, whoever made them: tables are opened here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato import arguments
+from sfumato.anonymize.measured_table import is_anatomy, measure
+from sfumato.attack.case import AttackOptions, Case, HeldRelease
+from sfumato.attack.catalogue import ATTACKS, ON_ANSWERS, ON_COUNTS, run_all
+from sfumato.attack.comparison.bins import bins_of
+from sfumato.attack.comparison.published import published_counts
+from sfumato.attack.comparison.result import Candidate, Comparison
+from sfumato.attack.comparison.spread import CountedRows
+from sfumato.attack.comparison.utility import Yardstick
+from sfumato.attack.finding import Findings
+from sfumato.attack.join import NAME as JOIN
+from sfumato.attack.minimality import NAME as MINIMALITY
+from sfumato.attack.minimality import asked_of
+from sfumato.attack.published_release import PUBLISHED, price, published_tables
+from sfumato.attack.runner import held_people, held_release, throw_away, unread_sidecar
+from sfumato.data.schema.column import Role
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema_file import load
+from sfumato.errors import CallerError, ParameterError, SchemaError
+from sfumato.filesystem import Scratch, temporary_folder
+from sfumato.release.files_in_use import source_files
+from sfumato.release.open_table import Table
+from sfumato.release.release import Release
+from sfumato.release.sidecar import read_sidecar
+from sfumato.release.table_actions import source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sfumato.attack.case import HeldTable
+    from sfumato.attack.comparison.bins import ColumnBins
+    from sfumato.attack.comparison.spread import Countable
+    from sfumato.attack.published import PublishedTable
+    from sfumato.data.engines.sources import Source
+
+    Progress = Callable[[float, float], None]
+    Candidates = Sequence[Source | Table | Release] | Mapping[str, Source | Table | Release]
+
+COMPARED = tuple(one for one in ATTACKS if one not in {*ON_ANSWERS, "composition", JOIN})
+"""The attacks on one release; others are on answers, or on two tables at once."""
+_PRIVATE = "differential privacy"
+_NO_L = "no side-car says that l-diversity was asked for."
+_NO_ROWS = "the release has counts and no rows that could be looked up."
+_MEASURED = ("loss", "precision", "discernability", "suppressed")
+"""Costs that are told of rows with labels, beside what is told of all."""
+
+
+@arguments.in_python
+def compare(
+    candidates: Candidates,
+    original: Source | Table,
+    schema: str | Path | Schema | None = None,
+    *,
+    known: Source | Table | None = None,
+    control: Source | Table | None = None,
+    synthetic: Sequence[str] | str = (),
+    progress: Progress | None = None,
+) -> Comparison:
+    """Set candidates for a release beside each other: what attackers get, what they are good for.
+
+    Each is a path, a table or a release in memory; a mapping gives them names. Where the original
+    is an open table, its schema is known. `known` is an attacker's list of people, with which each
+    is also joined; `control` has people like those of the original who are not in it; `synthetic`
+    names candidates whose rows are nobody's, where no side-car says so. Nothing is charged; what is
+    found is computed from the original, and for the owner.
+    """
+    declared = _declared(original, schema)
+    people = source_of(original)
+    if people is None:
+        raise ParameterError(
+            "type_wrong", "original must be a table or a path, not None. Give the original."
+        )
+    beside = {"known": source_of(known), "control": source_of(control)}
+    made_up = arguments.names(synthetic, "synthetic", "candidates") if synthetic else ()
+    return compare_releases(
+        candidates, people, declared, **beside, synthetic=made_up, progress=progress
+    )
+
+
+def compare_releases(
+    candidates: Candidates,
+    original: Source,
+    declared: Schema | Path,
+    *,
+    known: Source | None = None,
+    control: Source | None = None,
+    synthetic: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Comparison:
+    """The same for a command, which has a schema or its file."""
+    schema = load(declared) if isinstance(declared, Path) else declared
+    with ExitStack() as opened:
+        people = opened.enter_context(held_people(original, schema))
+        listed, others = (
+            None if one is None else opened.enter_context(held_people(one, schema))
+            for one in (known, control)
+        )
+        joined = None if known is None else opened.enter_context(held_release(known, schema))
+        asked = ComparedOriginal(schema, people, listed, others, original, joined)
+        return compare_held(candidates, asked, progress, synthetic)
+
+
+def compare_held(
+    candidates: Candidates,
+    original: ComparedOriginal,
+    progress: Progress | None = None,
+    synthetic: Sequence[str] = (),
+) -> Comparison:
+    """The same where the original is open."""
+    named, schema, people = _named(candidates), original.schema, original.people
+    made_up = _made_up(named, synthetic)
+    if people.empty:
+        raise ParameterError(
+            "attack_cannot_run",
+            "The original has no rows, so nothing can be compared with it. Give --original a table "
+            "with rows.",
+        )
+    with ExitStack() as opened:
+        scratch = opened.enter_context(Scratch(temporary_folder(), "sfumato-"))
+        entries = [
+            opened.enter_context(_entered(name, one, schema, scratch, synthetic=name in made_up))
+            for name, one in named
+        ]
+        columns, remarks = _bins(schema, people, entries)
+        yardstick = Yardstick(CountedRows(HeldRelease(people)), columns)
+        found = []
+        for place, entry in enumerate(entries):
+            told = None if progress is None else partial(_part, progress, place, len(entries))
+            found.append(original.candidate(entry, yardstick, told))
+        rows = people.counted([columns[0].column.name]).total
+        sources = [original.source, *(one.source for one in entries)]
+        files = [file for one in sources if one is not None for file in source_files(one)]
+    names = tuple(one.column.name for one in columns)
+    return Comparison(tuple(found), rows, names, tuple(remarks), tuple(files))
+
+
+def _part(progress: Progress, place: int, of: int, done: float, total: float) -> None:
+    progress(place + done / total, of)
+
+
+def _declared(original: Source | Table, schema: str | Path | Schema | None) -> Schema:
+    if isinstance(original, Table):
+        if schema is not None:
+            raise ParameterError(
+                "schema_twice",
+                "An open table has its schema; a second one is not taken. Leave --schema out.",
+            )
+        return original.declared or original.schema
+    if schema is None:
+        raise ParameterError(
+            "schema_missing",
+            "What the columns of the original are must be declared. Give schema='people.toml' or "
+            "an sf.Schema, or open the original with sf.read first.",
+        )
+    return schema if isinstance(schema, Schema) else load(arguments.path(schema, "schema"))
+
+
+def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
+    """Each candidate under a name of its own: as given, or as its file is called."""
+    if isinstance(candidates, Mapping):
+        pairs = [(arguments.text(name, "A name"), one) for name, one in candidates.items()]
+    elif isinstance(candidates, list | tuple):
+        pairs = [(_called(one, place), one) for place, one in enumerate(candidates, start=1)]
+    else:
+        raise ParameterError(
+            "type_wrong",
+            "candidates must be a list of releases, tables or paths, such as [a, b], not "
+            f"{arguments.shown(candidates)}.",
+        )
+    if not pairs:
+        raise ParameterError("candidates_none", "Nothing is compared. Name at least one release.")
+    names: list[str] = []
+    for name, _ in pairs:
+        taken = sum(one.partition(" (")[0] == name for one in names)
+        names.append(f"{name} ({taken + 1})" if name in names else name)
+    found = []
+    for name, (_, one) in zip(names, pairs, strict=True):
+        held = one if isinstance(one, Release) else source_of(one)
+        if held is None:
+            raise ParameterError(
+                "type_wrong", f"{name} must be a release, a table or a path, not None."
+            )
+        found.append((name, held))
+    return found
+
+
+def _made_up(named: Sequence[tuple[str, Source | Release]], synthetic: Sequence[str]) -> set[str]:
+    """The candidates whose rows are nobody's as their owner says, by name or by path."""
+    found = set()
+    for asked in synthetic:
+        mine = [name for name, one in named if asked in (name, str(one))]
+        if not mine:
+            raise ParameterError(
+                "attack_option",
+                f"--synthetic names {quoted(asked)}, which is none of the candidates; "
+                + suggestion(asked, [name for name, _ in named]),
+            )
+        found |= {*mine}
+    return found
+
+
+def _called(one: object, place: int) -> str:
+    source = one.source if isinstance(one, Table) else one
+    if isinstance(source, str | Path):
+        text = str(source)
+        return text.rpartition("#")[2] if "://" in text else Path(text).stem or text
+    return f"candidate {place}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Entry:
+    """A candidate that is open: rows to attack and to count, or counts alone."""
+
+    name: str
+    source: Source
+    told: Mapping[str, Any] | None
+    """Its side-car."""
+    counts: Countable
+    rows: HeldRelease | None
+    published: Sequence[PublishedTable] = ()
+
+    @property
+    def path(self) -> str:
+        return str(self.source) if isinstance(self.source, str | Path) else self.name
+
+    @property
+    def guarantee(self) -> Mapping[str, Any]:
+        return {} if self.told is None else self.told["guarantee"]
+
+    @property
+    def promised(self) -> tuple[float, float] | None:
+        """The epsilon and delta of its promise."""
+        return price(self.guarantee.get("parameters") or {})
+
+    @property
+    def is_private(self) -> bool:
+        """Whether rows are nobody's, or counts noisy."""
+        made_up = self.rows is not None and self.rows.rows_are == "nobody's"
+        return made_up or self.guarantee.get("kind") == _PRIVATE
+
+
+@contextmanager
+def _entered(
+    name: str, one: Source | Release, schema: Schema, scratch: Path, *, synthetic: bool
+) -> Iterator[_Entry]:
+    if isinstance(one, Release):
+        folder = scratch / str(len(list(scratch.iterdir())))
+        folder.mkdir()
+        *_, beside = one.save(folder / "release.parquet")
+        source: Source = beside.parent if len(one.tables) > 1 else folder / "release.parquet"
+    else:
+        source = one
+    told = _sidecar(source)
+    if told is not None and str(told["provenance"]["method"]).startswith(PUBLISHED):
+        release = Release.load(Path(str(source)))
+        tables = published_tables(release, schema)
+        yield _Entry(name, source, told, published_counts(release, schema), None, tables)
+        return
+    with held_release(source, schema, synthetic=synthetic) as held:
+        yield _Entry(name, source, told, CountedRows(held), held)
+
+
+def _sidecar(source: Source) -> dict[str, Any] | None:
+    if not isinstance(source, str | Path) or "://" in str(source):
+        return None
+    return read_sidecar(Path(source))
+
+
+def _bins(
+    schema: Schema, people: HeldTable, entries: Sequence[_Entry]
+) -> tuple[list[ColumnBins], list[str]]:
+    """The columns that are counted, each cut the same way for all; and those that cannot be."""
+    apart = schema.unit.column
+    wanted = [
+        one for one in people.columns if one.role is not Role.IDENTIFIER and one.name != apart
+    ]
+    found, remarks = [], []
+    for column in wanted:
+        labels = [label for entry in entries for label in entry.counts.labels(column.name)]
+        try:
+            found.append(bins_of(column, labels, people.counted([column.name])))
+        except SchemaError as error:
+            remarks.append(f"{column.name} is not counted: {error.message}")
+    if not found:
+        raise SchemaError(
+            "nothing_in_common",
+            "No column of the original can be counted in the candidates. "
+            + (remarks[0] if remarks else "All of them are identifiers; declare other roles."),
+        )
+    return found, remarks
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedOriginal:
+    """The original, and what else candidates are held against.
+
+    By its `source` it is measured against classes of rows; without it that is left out. `joined` is
+    the list of people once more, as a table that rows are joined with.
+    """
+
+    schema: Schema
+    people: HeldTable
+    known: HeldTable | None = None
+    control: HeldTable | None = None
+    source: Source | None = None
+    joined: HeldRelease | None = None
+
+    def candidate(
+        self, entry: _Entry, yardstick: Yardstick, progress: Progress | None
+    ) -> Candidate:
+        """All that is told of one."""
+        guarantee = entry.guarantee
+        epsilon, delta = entry.promised or (None, None)
+        reached = self._reached(entry)
+        reached["remarks"] = (*unread_sidecar(entry.source), *reached.get("remarks", ()))
+        return Candidate(
+            name=entry.name,
+            path=entry.path,
+            kind=_kind(entry),
+            guarantee=guarantee.get("statement"),
+            epsilon=epsilon,
+            delta=delta,
+            findings=self._attacked(entry, progress),
+            utility=yardstick.measure(entry.counts),
+            **reached,
+        )
+
+    def _attacked(self, entry: _Entry, progress: Progress | None) -> Findings:
+        held = entry.rows or HeldRelease(
+            self.people,
+            rows_are="counts",
+            published=entry.published,
+            promised=entry.promised,
+        )
+        case = Case(
+            self.schema,
+            held,
+            self.known,
+            self.people,
+            self.joined,
+            self.control,
+            AttackOptions(),
+            throw_away,
+        )
+        names = [*COMPARED, *([] if self.joined is None else [JOIN])]
+        if entry.rows is None:
+            found = run_all(case, progress, names=sorted(ON_COUNTS))
+            silent = dict.fromkeys([one for one in names if one not in ON_COUNTS], _NO_ROWS)
+            return Findings(found.findings, {**silent, **found.not_run})
+        if any(asked_of(entry.rows.told, one.name) for one in case.sensitive):
+            return run_all(case, progress, names=names)
+        found = run_all(case, progress, names=[one for one in names if one != MINIMALITY])
+        return Findings(found.findings, {MINIMALITY: _NO_L, **found.not_run})
+
+    def _reached(self, entry: _Entry) -> dict[str, Any]:
+        """What classes of rows reach; rows that are nobody's have none."""
+        if entry.rows is None or entry.is_private or self.source is None:
+            return {}
+        try:
+            found = measure(entry.source, self.schema, original=self.source)
+        except CallerError as error:
+            return {"remarks": (f"k, l and t are not known: {error.message}",)}
+        of_values = found.sensitive.values()
+        figures = {name: found.cost.get(name) for name in _MEASURED}
+        return {
+            "k": found.k,
+            "l": min((one["distinct"] for one in of_values), default=None),
+            "t": max((one["t_equal"] for one in of_values), default=None),
+            "figures": {
+                "rows": found.rows,
+                **{name: float(one) for name, one in figures.items() if one is not None},
+            },
+        }
+
+
+def _kind(entry: _Entry) -> str:
+    if entry.rows is None:
+        return "counts with noise"
+    if entry.is_private:
+        return "made-up rows"
+    return "two tables" if is_anatomy(entry.source) else "rows"

@@ -1,0 +1,107 @@
+"""What a release is good for, in a figure that means the same whatever kind of release it is.
+
+All are asked for the same counts as the original: by each column, and by two columns together.
+*Kept*: 1 minus the total variation, the share of rows that a table of counts has in another place
+than the original; the mean over all these tables. 1 is all counts as they were, 0 none. Its ends
+hold the mean of all such tables in 95 of 100 cases, those asked for being drawn from them.
+*Ranges*: how far off the share of rows in a box of two columns is; the mean over boxes.
+
+Decision 0294.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.attack.evaluation.subsets import subsets
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.arrays import FloatArray
+    from sfumato.attack.comparison.bins import ColumnBins
+    from sfumato.attack.comparison.spread import Countable
+
+
+MOST_PAIRS = 300
+"""So many pairs of columns are looked at, evenly spread over all of them."""
+_BOXES = 4
+_STEPS = np.array([2, 3, 5, 7]) ** 0.5 % 1
+"""The fractions of square roots of primes: their multiples fill the cube of four ends evenly."""
+
+
+@dataclass(frozen=True)
+class Utility:
+    """How much of the original's counts a release has, and how far off it is."""
+
+    kept: float
+    low: float
+    high: float
+    one_way: float
+    two_way: float | None
+    ranges: float | None
+    tables: int
+
+    def json(self) -> dict[str, Any]:
+        """All of it, ready to be written."""
+        return {
+            "kept": self.kept,
+            "interval": [self.low, self.high],
+            "one_way": self.one_way,
+            "two_way": self.two_way,
+            "ranges": self.ranges,
+            "tables": self.tables,
+        }
+
+
+class Yardstick:
+    """The counts of an original by its columns, which releases are held against."""
+
+    def __init__(self, original: Countable, columns: Sequence[ColumnBins]) -> None:
+        """Count the original once for all releases."""
+        self._columns = columns
+        places = subsets(len(columns), 2, MOST_PAIRS)
+        self._pairs = [(columns[one], columns[other]) for one, other in places]
+        self._ones = [original.single(one) for one in columns]
+        self._twos = [original.pair(*pair) for pair in self._pairs]
+
+    def measure(self, release: Countable) -> Utility:
+        """Ask a release for the same counts."""
+        ones = [
+            _apart(real, release.single(bins))
+            for real, bins in zip(self._ones, self._columns, strict=True)
+        ]
+        twos, ranges = [], []
+        for number, (real, pair) in enumerate(zip(self._twos, self._pairs, strict=True)):
+            found = release.pair(*pair)
+            twos.append(_apart(real, found))
+            ranges += [_off(real - found, _BOXES * number + box) for box in range(_BOXES)]
+        errors = np.array([*ones, *twos])
+        mean = float(errors.mean())
+        off = 1.96 * float(errors.std(ddof=1)) / len(errors) ** 0.5 if len(errors) > 1 else 0.0
+        return Utility(
+            kept=1 - mean,
+            low=max(1 - mean - off, 0.0),
+            high=min(1 - mean + off, 1.0),
+            one_way=float(np.mean(ones)),
+            two_way=float(np.mean(twos)) if twos else None,
+            ranges=float(np.mean(ranges)) if ranges else None,
+            tables=len(errors),
+        )
+
+
+def _apart(real: FloatArray, found: FloatArray) -> float:
+    """Total variation: the share of rows in another place."""
+    return float(min(np.abs(real - found).sum() / 2, 1.0))
+
+
+def _off(differences: FloatArray, number: int) -> float:
+    """How far off the count in a box of this number is."""
+    ends = np.sort(((number + 1) * _STEPS % 1).reshape(2, 2), axis=1)
+    # The last bins are of strange values, which no box has.
+    sizes = np.maximum(np.array(differences.shape) - 1, 1)
+    (low, high), (left, right) = (ends * sizes[:, None]).astype(np.int64).tolist()
+    return float(abs(differences[low : high + 1, left : right + 1].sum()))

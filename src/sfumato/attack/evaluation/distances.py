@@ -1,0 +1,130 @@
+"""How far two tables of counts are apart, and how far they would be if nothing were wrong.
+
+*Total variation*: half the sum over all cells of |share in the original - share in the other|: the
+share of rows that would have to move. *Floor*: the same that is expected of a table of as many rows
+drawn from the original itself; by de Moivre's formula for the mean deviation of a binomial, cell by
+cell. *Fabricated*: the share of synthetic rows in cells that the original does not have; *lost*:
+that of the original's rows in cells that the synthetic table does not have. *Unseen*: the share of
+rows of a fresh sample of the same people in cells that the original does not have, as Good and
+Turing estimate it by the cells of one row.
+
+*Propensity*: the squared error of the guess which table a row is from, for someone who sees the
+cell alone, in multiples of what it would be for rows drawn from the original itself: 1 is as good
+as that, and the larger, the easier the tables are told apart.
+
+*Reference*: Good 1953; Snoke, Raab, Nowok, Dibben and Slavkovic 2018, equation 1; Bergsma 2013.
+Decision 0265.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import exp, lgamma, log, log1p
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray
+    from sfumato.attack.evaluation.cells import Cells
+
+    Counts = NDArray[np.int64]
+
+
+@dataclass
+class ChanceFloor:
+    """The total variation expected of `drawn` rows drawn from a table of `rows`."""
+
+    rows: int
+    drawn: int
+    _known: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._known = np.full(self.rows + 1, np.nan)
+        self._known[[0, self.rows]] = 0.0
+
+    def of(self, counts: Counts) -> float:
+        """That of a table of counts."""
+        needed = np.unique(counts[np.isnan(self._known[counts])])
+        self._known[needed] = [self._deviation(one) for one in needed.tolist()]
+        return float(self._known[counts].sum()) / (2 * self.drawn)
+
+    def _deviation(self, count: int) -> float:
+        """The mean of |X - drawn p| for a binomial X, p = count / rows."""
+        trials, share = self.drawn, count / self.rows
+        above = trials * count // self.rows + 1
+        choose = lgamma(trials + 1) - lgamma(above) - lgamma(trials - above + 1)
+        return 2 * exp(choose + above * log(share) + (trials - above + 1) * log1p(-share))
+
+
+class Distance(NamedTuple):
+    """How far the tables are apart in some columns."""
+
+    tvd: float
+    floor: float
+    fabricated: float
+    lost: float
+    unseen: float
+
+
+def distance(found: Cells, floor: ChanceFloor) -> Distance:
+    """Compare the cells of some columns."""
+    real, synthetic = found.original, found.synthetic
+    shares, others = real / floor.rows, synthetic / floor.drawn
+    return Distance(
+        tvd=float(np.abs(shares - others).sum()) / 2,
+        floor=floor.of(real),
+        fabricated=float(others[real == 0].sum()),
+        lost=float(shares[synthetic == 0].sum()),
+        unseen=float((real == 1).sum()) / floor.rows,
+    )
+
+
+def propensity(found: Cells) -> float:
+    """The error of telling the tables apart by these cells, in multiples of the expected one."""
+    real, synthetic = found.original, found.synthetic
+    both, total = real + synthetic, int(real.sum() + synthetic.sum())
+    share = int(synthetic.sum()) / total
+    squared = float(((synthetic - share * both) ** 2 / both).sum()) / total
+    expected = (int((real > 0).sum()) - 1) * (1 - share) ** 2 * share / total
+    # Of one value alone nothing can differ by chance: all that differs is somebody's doing.
+    return squared / (expected or share * (1 - share) / total)
+
+
+def cramers_v(table: Counts) -> float:
+    """How strongly two columns hang together, from 0 to 1, corrected for chance; 0 of a constant.
+
+    *Reference*: Bergsma 2013.
+    """
+    table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
+    total = int(table.sum())
+    up, across = table.shape
+    if min(up, across) < 2 or total < 2:
+        return 0.0
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / total
+    squared = float((table**2 / expected).sum()) / total - 1
+    corrected = max(0.0, squared - (up - 1) * (across - 1) / (total - 1))
+    sides = [size - (size - 1) ** 2 / (total - 1) for size in (up, across)]
+    return float(min(1.0, (corrected / max(min(sides) - 1, 1e-12)) ** 0.5))
+
+
+def correlation(table: Counts) -> float | None:
+    """Pearson's correlation of the places of two ordered columns; None of a constant."""
+    total = table.sum()
+    up, across = (np.arange(size, dtype=np.float64) for size in table.shape)
+    by_row, by_column = table.sum(axis=1), table.sum(axis=0)
+    if not total:
+        return None
+    up -= (up @ by_row) / total
+    across -= (across @ by_column) / total
+    spread = float((up**2) @ by_row) * float((across**2) @ by_column)
+    return float(up @ table @ across) / spread**0.5 if spread > 0 else None
+
+
+def square(found: Cells, counts: Counts, sizes: tuple[int, int]) -> Counts:
+    """The cells of two columns as a table."""
+    table = np.zeros(sizes, dtype=np.int64)
+    table[found.codes] = counts
+    return table

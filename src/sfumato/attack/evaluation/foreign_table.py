@@ -1,0 +1,159 @@
+"""Somebody's synthetic table, opened as what it was meant to be: nothing about it is taken as sure.
+
+Columns may lack, be more, stand in another order or hold other kinds; numbers may be written in
+another way than the original's, whole ones with a fraction of zero. What can be read is read, what
+cannot is told, and no cell stops it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.data.engines.base import column as cell_of
+from sfumato.data.engines.duckdb import DuckDB
+from sfumato.data.engines.kind_fit import fitting_cells
+from sfumato.data.engines.sources import open_source
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.layout import USUAL
+from sfumato.data.schema.names import quoted
+from sfumato.errors import SchemaError, SourceError
+from sfumato.release.sidecar import told_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.engines.sources import Source
+    from sfumato.data.schema.schema import Schema
+
+_READABLE = {(Kind.REAL, Kind.INTEGER), (Kind.INTEGER, Kind.REAL), (Kind.INTEGER, Kind.TEXT)}
+"""Kinds that are read as others without a look at how they are written."""
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """An opened table, those of the wanted columns that it has, and what is to be said of it."""
+
+    engine: Engine
+    columns: tuple[Column, ...]
+    remarks: tuple[str, ...]
+    malformed: Mapping[str, int] = field(default_factory=dict)
+
+
+def open_stranger(source: Source, schema: Schema, wanted: Sequence[Column]) -> Stranger:
+    """Open a table as the columns that are wanted, as far as it has them."""
+    engine = _opened(source, schema)
+    try:
+        held = engine.columns(engine.table)
+        there = [column for column in wanted if column.name in held]
+        if not there:
+            raise SchemaError(
+                "nothing_in_common",
+                f"The synthetic table has {_listed([*held])}, and none of those that are to be "
+                f"compared: {_listed([one.name for one in wanted])}. Call its columns as the "
+                "schema does.",
+            )
+        remarks = _form(schema, wanted, list(held))
+        before = _known(engine, there)
+        kept, strange = _retyped(engine, there)
+        remarks += [
+            f"{column.name} holds {held[column.name]} where {column.kind} is declared, and is left "
+            "out."
+            for column in strange
+        ]
+        if not kept:
+            raise SchemaError(
+                "nothing_in_common",
+                "No column of the synthetic table can be read as what the schema declares: "
+                f"{quoted(there[0].name)} holds {held[there[0].name]}, not {there[0].kind}. "
+                "Write it with the kinds of the original.",
+            )
+        after = _known(engine, kept)
+    except BaseException:
+        engine.close()
+        raise
+    malformed = {name: before[name] - many for name, many in after.items()}
+    return Stranger(engine, tuple(kept), tuple(remarks), malformed)
+
+
+def _opened(source: Source, schema: Schema) -> Engine:
+    """By its own side-car's layout, the original's, or as most files are."""
+    names = [column.name for column in schema.columns]
+    path = Path(source) if isinstance(source, str | Path) and "://" not in str(source) else None
+    told = None if path is None else told_layout(path)
+    layouts = list(dict.fromkeys((told or schema.layout, USUAL)))
+    for layout in layouts[:-1]:
+        with suppress(SourceError):
+            engine = open_source(source, layout=layout, declared=names, strict=False)
+            if {*names} & {*engine.columns(engine.table)}:
+                return engine
+            engine.close()
+    return open_source(source, layout=layouts[-1], declared=names, strict=False)
+
+
+def _form(schema: Schema, wanted: Sequence[Column], held: Sequence[str]) -> list[str]:
+    """What differs in the columns themselves."""
+    names = [column.name for column in schema.columns]
+    lacking = [column.name for column in wanted if column.name not in held]
+    more = [name for name in held if name not in names]
+    told = []
+    if lacking:
+        told.append(f"It lacks {_listed(lacking)}, which cannot be compared.")
+    if more:
+        told.append(f"It has {_listed(more)}, which the schema does not declare.")
+    if [name for name in held if name in names] != [name for name in names if name in held]:
+        told.append("Its columns stand in another order than the schema's.")
+    return told
+
+
+def _listed(names: Sequence[str]) -> str:
+    what = "the column" if len(names) == 1 else f"{len(names):,} columns:"
+    return f"{what} {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"
+
+
+def _known(engine: Engine, columns: Sequence[Column]) -> dict[str, int]:
+    """How many cells of each column are not missing."""
+    counts = [
+        exp.Count(this=cell_of(column.name)).as_(f"sf_{place}")
+        for place, column in enumerate(columns)
+    ]
+    found = engine.run(exp.select(*counts).from_(engine.table.copy()))
+    numbers = (int(cells[0].as_py()) for cells in found.columns)
+    return {column.name: number for column, number in zip(columns, numbers, strict=True)}
+
+
+def _retyped(engine: Engine, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
+    """Read columns as their declared kinds where that can be; those that were, and the others."""
+    held = engine.columns(engine.table)
+    strange = [column for column in columns if not _readable(held[column.name], column, engine)]
+    kept = [column for column in columns if column not in strange]
+    if isinstance(engine, DuckDB):
+        readings = {
+            column.name: _reading(engine, column) if held[column.name] is Kind.TEXT else column
+            for column in kept
+        }
+        engine.retype(readings, strict=False)
+        # Whole numbers that were written with a fraction were read as reals.
+        engine.retype({column.name: column for column in kept}, strict=False)
+    return kept, strange
+
+
+def _readable(held: Kind, column: Column, engine: Engine) -> bool:
+    if held is column.kind:
+        return True
+    return isinstance(engine, DuckDB) and (held is Kind.TEXT or (held, column.kind) in _READABLE)
+
+
+def _reading(engine: DuckDB, column: Column) -> Column:
+    """As what most cells of a column of text can be read: as declared, or in the usual way."""
+    plain = replace(column, spelling=None)
+    readings = [column, plain]
+    if column.kind is Kind.INTEGER:
+        readings.append(Column(column.name, Kind.REAL))
+    return max(readings, key=partial(fitting_cells, engine))  # the first of equals

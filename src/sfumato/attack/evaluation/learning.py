@@ -1,0 +1,219 @@
+"""What can be learned from the synthetic table, tried on rows of the original: with scikit-learn.
+
+It is the one home of that library, an extra. Nothing here draws by chance: rows are taken in the
+order of a multiplicative permutation, and both models are fitted without any. Decision 0267.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.data.schema.names import quoted
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.attack.evaluation.cells import CodedCounts, CodedTable
+    from sfumato.attack.evaluation.coding import Coding
+
+    Codes = NDArray[np.integer]
+
+_MOST_TRAINED = 40_000
+_MOST_TESTED = 20_000
+_TESTED_SHARE = 0.3
+_MOST_TOLD = 20_000
+_ROUNDS = 60
+_MOST_CLASSES = 10
+_MOST_CATEGORIES = 255
+_GOLDEN = 0.6180339887498949
+
+
+@dataclass(frozen=True)
+class Learned:
+    """How often models guess a column right on rows of the original that they have not seen.
+
+    Each model has two figures: trained on other rows of the original, and on the synthetic table.
+    """
+
+    target: str
+    question: str
+    tested: int
+    baseline: float
+    """Whoever always says the commonest value is right so often."""
+    models: Mapping[str, tuple[float, float]]
+
+    @property
+    def best(self) -> str:
+        """The model that does best when trained on the original."""
+        return max(self.models, key=lambda name: self.models[name][0])
+
+    @property
+    def real(self) -> float:
+        """The best model's share of right guesses, trained on the original."""
+        return self.models[self.best][0]
+
+    @property
+    def synthetic(self) -> float:
+        """The same model's, trained on the synthetic table."""
+        return self.models[self.best][1]
+
+    def json(self) -> dict[str, Any]:
+        """All of it, ready to be written."""
+        return {
+            "target": self.target,
+            "real": self.real,
+            "synthetic": self.synthetic,
+            "baseline": self.baseline,
+            "question": self.question,
+            "rows_tested": self.tested,
+            "models": {
+                name: {"real": real, "synthetic": synthetic}
+                for name, (real, synthetic) in self.models.items()
+            },
+        }
+
+
+def installed() -> bool:
+    """Whether the extra is there."""
+    return find_spec("sklearn") is not None
+
+
+def require_installed() -> None:
+    """Refuse to learn without the extra, before anything is counted."""
+    if not installed():
+        raise ParameterError(
+            "learning_not_installed",
+            "Learning a target needs scikit-learn, which is not installed. Install it with: "
+            "pip install 'sfumato[learn]', or leave --target out.",
+        )
+
+
+def learn(original: CodedTable, synthetic: CodedTable, target: int) -> Learned:
+    """Train on either table, test on rows of the original that were held out."""
+    coding = original.codings[target]
+    real = _rows(original.sample(_MOST_TRAINED + _MOST_TESTED), _MOST_TRAINED + _MOST_TESTED)
+    made = _rows(synthetic.sample(_MOST_TRAINED), _MOST_TRAINED)
+    real, made = (one[one[:, target] != coding.missing] for one in (real, made))
+    classes, question = _classes(real[:, target], coding)
+    tested = min(int(len(real) * _TESTED_SHARE), _MOST_TESTED)
+    answers = classes[real[:, target]]
+    if not tested or not len(made) or len(np.unique(answers)) < 2:
+        raise ParameterError(
+            "target_constant",
+            f"Nothing can be learned about column {quoted(coding.name)}: one of the tables has "
+            "too few rows in which it is known, or only one value of it. Name another --target.",
+        )
+    features = [place for place in range(len(original.codings)) if place != target]
+    if not features:
+        raise ParameterError(
+            "target_alone",
+            f"Column {quoted(coding.name)} is the only one that is compared, so nothing could "
+            "tell it. Declare other columns, or leave --target out.",
+        )
+    codings = [original.codings[place] for place in features]
+    test, train = real[:tested], real[tested:]
+    asked, right = test[:, features], answers[:tested]
+    scores = {}
+    for name, model in _models(codings).items():
+        shares = [
+            _right(model, (rows[:, features], classes[rows[:, target]]), (asked, right))
+            for rows in (train, made[: len(train)])
+        ]
+        scores[name] = (shares[0], shares[1])
+    commonest = np.bincount(answers[tested:]).argmax()
+    baseline = float((answers[:tested] == commonest).mean())
+    return Learned(coding.name, question, tested, baseline, scores)
+
+
+def told_apart(original: CodedTable, synthetic: CodedTable) -> float:
+    """How often a trained eye tells the synthetic one of two rows: a half is no better than chance.
+
+    It is the area under the curve of gradient boosting, on rows that it was not trained on.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    sides = [_rows(one.sample(_MOST_TOLD // 2), _MOST_TOLD // 2) for one in (original, synthetic)]
+    each = min(map(len, sides))
+    if each < 4:
+        return 0.5
+    rows = np.stack([one[:each] for one in sides], axis=1).reshape(2 * each, -1)
+    labels = np.tile([0, 1], each)
+    half = each // 2 * 2
+    model = _boosting(original.codings)
+    with _quietly():
+        model.fit(rows[:half], labels[:half])
+        guessed = model.predict_proba(rows[half:])[:, 1]
+    return float(roc_auc_score(labels[half:], guessed))
+
+
+def _rows(counted: CodedCounts, most: int) -> Codes:
+    """Rows of a table of counts, mixed, at most so many: one for each place of a permutation."""
+    total = int(counted.counts.sum())
+    step = max(1, int(total * _GOLDEN))
+    while gcd(step, max(total, 1)) != 1:
+        step += 1
+    places = np.arange(min(total, most), dtype=np.int64) * step % max(total, 1)
+    which = np.searchsorted(np.cumsum(counted.counts), places, side="right")
+    return np.column_stack([codes[which] for codes in counted.codes]).astype(np.int64)
+
+
+def _classes(codes: Codes, coding: Coding) -> tuple[Codes, str]:
+    """What is to be guessed, as a class for each code, and in words."""
+    counts = np.bincount(codes, minlength=coding.size)
+    if coding.ordered and (counts > 0).sum() > _MOST_CLASSES:
+        middle = int(np.searchsorted(np.cumsum(counts), counts.sum() / 2))
+        above = (np.arange(coding.size) > middle).astype(np.int64)
+        return above, f"whether {coding.name} is above {coding.label(middle)}"
+    kept = np.argsort(-counts, kind="stable")[: _MOST_CLASSES - 1]
+    classes = np.full(coding.size, len(kept))
+    classes[kept] = np.arange(len(kept))
+    return classes, coding.name
+
+
+def _models(codings: Sequence[Coding]) -> dict[str, Any]:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    known = [np.arange(one.size) for one in codings]
+    logistic = make_pipeline(OneHotEncoder(categories=known), LogisticRegression(max_iter=200))
+    return {"logistic regression": logistic, "gradient boosting": _boosting(codings)}
+
+
+def _boosting(codings: Sequence[Coding]) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    categories = [not one.ordered and one.size <= _MOST_CATEGORIES for one in codings]
+    return HistGradientBoostingClassifier(
+        max_iter=_ROUNDS, early_stopping=False, categorical_features=categories
+    )
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Train on one core: threads that wait for each other take a hundred times as long on a busy
+    machine. A model that has not come to rest is a model still, and says nothing.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _right(model: Any, train: tuple[Codes, Codes], test: tuple[Codes, Codes]) -> float:
+    """How often a model that was trained on some rows is right on others."""
+    if len(np.unique(train[1])) == 1:
+        return float((test[1] == train[1][0]).mean())
+    with _quietly():
+        return float((model.fit(*train).predict(test[0]) == test[1]).mean())

@@ -1,0 +1,229 @@
+"""What an evaluation has found: figures for programs, a card for notebooks, a page for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato import arguments
+from sfumato.data.schema.names import count
+from sfumato.filesystem import check_target, whole
+from sfumato.report.display import Card, CardTable, Shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sfumato.attack.evaluation.coding import Coding
+    from sfumato.attack.evaluation.copies import Copies
+    from sfumato.attack.evaluation.distances import Distance
+    from sfumato.attack.evaluation.learning import Learned
+    from sfumato.attack.evaluation.paths import ComparedPaths
+    from sfumato.attack.evaluation.ranges import Range
+
+FOR_THE_OWNER = "for the owner: computed from the original"
+
+
+@dataclass(frozen=True)
+class ComparedColumn:
+    """One column: how often each of its codes occurs in either table, and what is wrong with it."""
+
+    coding: Coding
+    original: tuple[int, ...]
+    synthetic: tuple[int, ...]
+    distance: Distance
+    malformed: int = 0
+    """Cells of the synthetic table that are not of the column's kind."""
+
+    @property
+    def name(self) -> str:
+        """The column."""
+        return self.coding.name
+
+    @property
+    def outside(self) -> int:
+        """Synthetic rows with a value that the schema does not declare."""
+        return self.synthetic[self.coding.outside] if self.coding.declared else 0
+
+    @property
+    def gaps(self) -> int:
+        """Synthetic rows without a value where the schema allows none to be missing."""
+        missing = self.synthetic[self.coding.missing]
+        return 0 if self.coding.nullable else missing - self.malformed
+
+    def json(self) -> dict[str, Any]:
+        """All of it but the counts, ready to be written."""
+        return {
+            "name": self.name,
+            "tvd": self.distance.tvd,
+            "tvd_floor": self.distance.floor,
+            "outside": self.outside,
+            "missing_undeclared": self.gaps,
+            "malformed": self.malformed,
+            "coded": self.coding.told or "as it is",
+        }
+
+
+@dataclass(frozen=True)
+class ComparedPair:
+    """Two columns: how they hang together in either table, and where they differ most."""
+
+    columns: tuple[str, str]
+    distance: Distance
+    propensity: float
+    association: tuple[float, float]
+    """Cramér's V in the original and in the synthetic table."""
+    correlation: tuple[float | None, float | None] | None
+    """Pearson's, of two ordered columns."""
+    furthest: Range
+    """The cell in which the shares are furthest apart."""
+    fabricated: Range | None
+    """The largest cell that the original does not have."""
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Sets of so many columns: how many were looked at, of how many, and their mean."""
+
+    looked_at: int
+    of: int
+    mean: Distance
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation(Shown):
+    """A synthetic table beside its original: how near it is, and what it gives away.
+
+    It is computed from the original without any noise, so it is for the owner alone.
+    """
+
+    rows: tuple[int, int]
+    columns: tuple[ComparedColumn, ...]
+    sets: Mapping[int, Sets]
+    pairs: tuple[ComparedPair, ...]
+    ranges: tuple[Range, ...]
+    copies: Copies
+    told_apart: float | None
+    learned: Learned | None
+    remarks: tuple[str, ...]
+    """What differs in form: columns that lack, kinds that are others, values not declared."""
+    files: tuple[Path, ...] = ()
+    """What it was made from, which no report may replace."""
+    paths: ComparedPaths | None = None
+    """What was found of paths, where rows are points of them."""
+
+    @property
+    def propensity(self) -> float | None:
+        """The mean over pairs of columns; 1 is as good as rows drawn from the original."""
+        return _mean([one.propensity for one in self.pairs])
+
+    @property
+    def association_error(self) -> float | None:
+        """How far Cramér's V of a pair is off on average."""
+        return _mean([abs(one.association[0] - one.association[1]) for one in self.pairs])
+
+    @property
+    def worst_pairs(self) -> list[ComparedPair]:
+        """The pairs, that which is furthest from what is expected first."""
+        return sorted(self.pairs, key=lambda one: one.distance.floor - one.distance.tvd)
+
+    def tvd(self, columns: int) -> float | None:
+        """The mean total variation over sets of so many columns."""
+        found = self.sets.get(columns)
+        return None if found is None else found.mean.tvd
+
+    def json(self) -> dict[str, Any]:
+        """All of it, ready to be written."""
+        sizes = (1, 2, 3)
+        return {
+            "tvd": {str(size): self.tvd(size) for size in sizes},
+            "propensity": self.propensity,
+            "copies": self.copies.json(),
+            "learn": None if self.learned is None else self.learned.json(),
+            "for": FOR_THE_OWNER,
+            "rows": {"original": self.rows[0], "synthetic": self.rows[1]},
+            "tvd_floor": {
+                str(size): self.sets[size].mean.floor if size in self.sets else None
+                for size in sizes
+            },
+            "combinations": {
+                str(size): {
+                    "fabricated": found.mean.fabricated,
+                    "lost": found.mean.lost,
+                    "expected": found.mean.unseen,
+                    "sets": found.looked_at,
+                    "sets_in_all": found.of,
+                }
+                for size, found in self.sets.items()
+            },
+            "associations": {
+                "mean_difference": self.association_error,
+                "pairs": [_pair(one) for one in self.pairs],
+            },
+            "ranges": {
+                "questions": len(self.ranges),
+                "error": _mean([one.error for one in self.ranges]),
+                "largest": max((one.error for one in self.ranges), default=None),
+            },
+            "told_apart": self.told_apart,
+            "columns": [one.json() for one in self.columns],
+            "remarks": list(self.remarks),
+            **({} if self.paths is None else {"paths": self.paths.json()}),
+        }
+
+    @arguments.in_python
+    def report(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write it as a page for people; it is for the owner, and only the owner may read it."""
+        from sfumato.attack.evaluation.page import page
+
+        target = arguments.path(path, "path")
+        check_target(target, overwrite=overwrite, kept=self.files)
+        with whole(target, overwrite=overwrite, private=True) as temporary:
+            temporary.write_text(page(self), encoding="utf-8")
+
+    def _card(self) -> Card:
+        facts: dict[str, Any] = {}
+        if self.paths is not None:
+            facts |= {f"paths, {name}": f"{one:.3f}" for name, one in self.paths.figures.items()}
+        facts |= {
+            f"total variation of {size}": f"{found.mean.tvd:.4f}, of a fresh sample "
+            f"{found.mean.floor:.4f}"
+            for size, found in self.sets.items()
+        }
+        facts["propensity"] = self.propensity
+        facts["copies"] = f"{self.copies.exact:,}, expected {self.copies.expected:,.0f}"
+        if self.told_apart is not None:
+            facts["told apart"] = self.told_apart
+        if self.learned is not None:
+            learned = self.learned
+            facts[f"learning {learned.target}"] = (
+                f"{learned.synthetic:.1%} right, from the original {learned.real:.1%}"
+            )
+        rows = [
+            (one.name, one.distance.tvd, one.distance.floor, one.outside + one.malformed)
+            for one in self.columns
+        ]
+        titles = ("Column", "Total variation", "Of a fresh sample", "Not declared")
+        line = (
+            f"{count(self.rows[1], 'synthetic row')} against {self.rows[0]:,} of the original, "
+            f"{count(len(self.columns), 'column')}"
+        )
+        return Card(line, facts, CardTable(titles, rows), [f"{FOR_THE_OWNER}.", *self.remarks])
+
+
+def _mean(numbers: list[float]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+def _pair(one: ComparedPair) -> dict[str, Any]:
+    original, synthetic = one.association
+    told: dict[str, Any] = {
+        "columns": list(one.columns),
+        "tvd": one.distance.tvd,
+        "propensity": one.propensity,
+        "original": original,
+        "synthetic": synthetic,
+    }
+    if one.correlation is not None:
+        told["correlation"] = dict(zip(("original", "synthetic"), one.correlation, strict=True))
+    return told

@@ -1,0 +1,201 @@
+"""What an owner requires of attacks before a release may leave: `link<0.05`.
+
+Compared is the finding's success, a share of those tried. Behind a dot stands another figure of it:
+`link.high` is the upper end of the interval, `link.risk` and `link.excess` what goes beyond a
+control group or a guess. Of an attack on sensitive columns the largest figure of any column counts.
+An attack that did not run has shown nothing, and fails.
+
+Decisions 0292, 0305.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sfumato import arguments
+from sfumato.arguments import shown
+from sfumato.attack.catalogue import (
+    ATTACKS,
+    NEED_MORE,
+    NEED_NAMES,
+    NEED_ROLES,
+    NEED_TWO,
+    ON_NOBODYS,
+)
+from sfumato.attack.finding import percent
+from sfumato.attack.roles import PERSON
+from sfumato.data.schema.column import Role
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError, PolicyError
+from sfumato.exact_numbers import probability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from fractions import Fraction
+
+    from sfumato.attack.finding import ColumnRates, Findings
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.schema import Schema
+
+_WRITTEN = re.compile(r"\s*([\w-]+)(?:\.(\w+))?\s*(<=?)\s*([\d.]+(?:[eE]-?\d+)?\s*%?)\s*")
+_FIGURES: dict[str, Callable[[ColumnRates], float]] = {
+    "success": lambda rates: rates.success.value,
+    "high": lambda rates: rates.success.high,
+    "risk": lambda rates: rates.risk,
+    "excess": lambda rates: rates.excess,
+}
+
+
+_CALLED = {Role.QUASI: "a quasi-identifier", Role.SENSITIVE: "a sensitive column"}
+_DROP = "Drop it here, and try the release with sfumato attack."
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A figure of an attack, and what it must be below, or `at_most`."""
+
+    text: str
+    attack: str
+    figure: str
+    limit: Fraction
+    at_most: bool
+
+    def failure(self, findings: Findings) -> str | None:
+        """In words why it is not met; None where it is."""
+        found = next((one for one in findings.findings if one.attack == self.attack), None)
+        if found is None:
+            reason = findings.not_run.get(self.attack, "it was not tried.")
+            return f"{shown(self.text)} is not shown, since {self.attack} did not run: {reason}"
+        figure = _FIGURES[self.figure]
+        worst = max(found.by_column, key=figure)
+        value = figure(worst)
+        if value < self.limit or (self.at_most and value == self.limit):
+            return None
+        named = self.attack if self.figure == "success" else f"{self.attack}.{self.figure}"
+        named += f" of {worst.column}" if worst.column else ""
+        told = f"{percent(value)} ({value:.6g})"
+        return f"{shown(self.text)} does not hold, since {named} is {told}."
+
+
+def read_requirements(written: Sequence[str] | str) -> tuple[Requirement, ...]:
+    """Requirements as they are written; those that cannot be met by any release are refused."""
+    found = tuple(map(_read, arguments.names(written, "require", "requirements")))
+    for one in found:
+        if one.attack in NEED_MORE:
+            raise _not_shown(one, f"needs {NEED_MORE[one.attack]}. Nothing was done. {_DROP}")
+    return found
+
+
+def attacks_wanted(
+    attacks: bool | None, required: Sequence[Requirement], *, publish: bool, off: str
+) -> bool:
+    """Whether a release is to be attacked; refused where it must not and must, `off` says how."""
+    if attacks is False and (required or publish):
+        flag = "--require" if required else "--publish-findings"
+        raise ParameterError(
+            "option_without_other",
+            f"{flag} means nothing where no attack is tried. Drop {off}, or {flag}.",
+        )
+    return bool(attacks) or bool(required) or publish
+
+
+def check_fitting(requirements: Iterable[Requirement], schema: Schema) -> None:
+    """Refuse, before a search, what needs columns that a table with classes does not have."""
+    held = {one.name for one in (*schema.by_role(Role.QUASI), *schema.by_role(Role.SENSITIVE))}
+    if schema.unit.column in held:
+        held.add(PERSON)
+    for one in requirements:
+        ways = NEED_NAMES.get(one.attack)
+        if ways is not None and not any(held.issuperset(names) for names in ways):
+            wanted = "; or ".join(", ".join(names) for names in ways)
+            raise _not_shown(
+                one,
+                f"needs released columns with the names {wanted}. Nothing was done. {_DROP}",
+            )
+
+
+def check_paid(requirements: Iterable[Requirement], columns: Sequence[Column] | None) -> None:
+    """Refuse, before a charge, what cannot be shown of such columns in rows that are nobody's.
+
+    Without columns nothing is released that could be read as rows.
+    """
+    for one in requirements:
+        reason = _impossible(one.attack, columns)
+        if reason is not None:
+            raise _not_shown(one, f"{reason} Nothing was charged.")
+
+
+def _impossible(attack: str, columns: Sequence[Column] | None) -> str | None:
+    """Why an attack cannot run on rows that are nobody's, and what to write instead."""
+    if attack not in ON_NOBODYS:
+        return (
+            "takes released rows for people's, and these are nobody's. Drop it, or require "
+            f"something of {', '.join(ON_NOBODYS)}."
+        )
+    if columns is None:
+        return (
+            "looks at rows, and this publication has no counts of single combinations of values "
+            "that could be read as rows. Drop it, or publish a histogram or marginals."
+        )
+    names = ", ".join(quoted(one.name) for one in columns)
+    lacking = [
+        _CALLED[role]
+        for role in NEED_ROLES.get(attack, ())
+        if not any(one.role is role for one in columns)
+    ]
+    if attack in NEED_TWO and len(columns) == 1:
+        lacking.append("a second column")
+    if not lacking:
+        return None
+    return f"needs {lacking[0]} besides {names}. Drop it, or name one in --columns."
+
+
+def _not_shown(requirement: Requirement, reason: str) -> PolicyError:
+    return PolicyError(
+        "requirement_failed",
+        f"{shown(requirement.text)} cannot be shown before a release: the attack "
+        f"{requirement.attack!r} {reason}",
+    )
+
+
+def _read(text: str) -> Requirement:
+    matched = _WRITTEN.fullmatch(text)
+    if matched is None:
+        raise _unreadable(text)
+    attack, figure, sign, limit = matched.groups()
+    if attack not in ATTACKS:
+        raise ParameterError(
+            "requirement_unknown",
+            f"There is no attack {shown(attack)}, of which {shown(text)} could be required; "
+            + suggestion(attack, ATTACKS),
+        )
+    if figure is not None and figure not in _FIGURES:
+        raise ParameterError(
+            "requirement_unknown",
+            f"A finding has no figure {shown(figure)}, of which {shown(text)} could be required; "
+            + suggestion(figure, _FIGURES),
+        )
+    try:
+        share = probability(limit.replace(" ", ""), "require")
+    except ParameterError:
+        raise _unreadable(text) from None
+    return Requirement(text.strip(), attack, figure or "success", share, sign == "<=")
+
+
+def _unreadable(text: str) -> ParameterError:
+    return ParameterError(
+        "requirement_unreadable",
+        f"Cannot read the requirement {shown(text)}. Write an attack, < or <=, and a share from 0 "
+        "to below 1, such as 'link<0.05', 'homogeneity<=0' or 'link.high<5%'.",
+    )
+
+
+def check(requirements: Iterable[Requirement], findings: Findings, *, mend: str) -> None:
+    """Refuse a release that does not meet them all; `mend` says what to change."""
+    failed = [one for one in (r.failure(findings) for r in requirements) if one is not None]
+    if failed:
+        raise PolicyError(
+            "requirement_failed", f"Not released: {' '.join(failed)} Nothing was written. {mend}"
+        )

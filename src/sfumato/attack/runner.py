@@ -1,0 +1,316 @@
+"""An owner attacks a release, whoever made it: tables are opened here, attacks get them as held."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato import arguments
+from sfumato.anonymize.buckets import COUNT, GROUP
+from sfumato.anonymize.measured_table import is_anatomy, part_of, table_of
+from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable, cannot_run
+from sfumato.attack.catalogue import (
+    ALL,
+    ATTACKS,
+    ON_ANSWERS,
+    WITH_LISTS,
+    WITH_MOMENTS,
+    run,
+    run_all,
+)
+from sfumato.attack.classes import forget_labels
+from sfumato.attack.finding import Findings
+from sfumato.attack.published_release import price, published_tables
+from sfumato.data.engines.duckdb import DuckDB
+from sfumato.data.engines.sources import open_source
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema_file import load
+from sfumato.errors import ParameterError, SchemaError, SourceError
+from sfumato.release.open_table import check_columns, read
+from sfumato.release.release import Release
+from sfumato.release.released_table import described, open_labels, released_rows
+from sfumato.release.sidecar import read_sidecar, release_of, sidecar_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from fractions import Fraction
+
+    import pyarrow as pa
+
+    from sfumato.attack.case import RowsAre
+    from sfumato.attack.finding import Finding
+    from sfumato.data.engines.sources import Source
+
+    Progress = Callable[[float, float], None]
+
+
+def attack(
+    name: str,
+    release: Source,
+    schema: str | Path | Schema | None = None,
+    *,
+    known: Source | None = None,
+    original: Source | None = None,
+    other: Source | None = None,
+    other_original: Source | None = None,
+    control: Source | None = None,
+    synthetic: bool = False,
+    options: AttackOptions | None = None,
+    progress: Progress | None = None,
+) -> Finding | Findings:
+    """Run one attack on a release, or `all` that fit.
+
+    Without a schema, roles are guessed from the release, or from its original where that is given.
+    That rows are nobody's is said by its side-car, or by `synthetic`.
+    """
+    arguments.text(name, "name")
+    if name in ON_ANSWERS and original is None:
+        original = release  # nothing was released yet: the table itself is asked
+    declared = _declared(schema, release if original is None else original)
+    asked = options or AttackOptions()
+    if name in WITH_LISTS and known is not None:
+        declared = _with_list(declared, known)
+    tables = {"known": known, "original": original, "other": other, "control": control}
+    tables["other_original"] = other_original
+    if name in WITH_MOMENTS:
+        try:
+            moments = _with_moments(declared, asked)
+            return _attacked(name, release, moments, tables, synthetic, asked, progress)
+        except SourceError as error:
+            if error.code != "kind_mismatch":  # days are held as days: there is no time of day
+                raise
+    return _attacked(name, release, declared, tables, synthetic, asked, progress)
+
+
+def _attacked(
+    name: str,
+    release: Source,
+    schema: Schema,
+    tables: Mapping[str, Source | None],
+    synthetic: bool,
+    options: AttackOptions,
+    progress: Progress | None,
+) -> Finding | Findings:
+    if _rows_are(release) == "counts" and tables["original"] is None:
+        reason = "the release is published counts, not rows. Give what was counted with --original."
+        if name != ALL:
+            raise cannot_run(name, reason)
+        return Findings((), dict.fromkeys(ATTACKS, reason))
+    with ExitStack() as opened:
+        other = tables["other"]
+        case = Case(
+            schema,
+            _opened(opened, release, schema, tables["original"], synthetic),
+            _maybe(opened, tables["known"], schema),
+            _maybe(opened, tables["original"], schema),
+            None if other is None else opened.enter_context(held_release(other, schema)),
+            _maybe(opened, tables["control"], schema),
+            options,
+            throw_away,
+            _maybe(opened, tables["other_original"], schema),
+        )
+        found = run_all(case, progress) if name == ALL else run(name, case)
+    unread = unread_sidecar(release)
+    if isinstance(found, Findings):
+        return Findings(tuple(_remarked(one, unread) for one in found), found.not_run)
+    return _remarked(found, unread)
+
+
+def _remarked(found: Finding, more: Sequence[str]) -> Finding:
+    return replace(found, remarks=[*found.remarks, *more]) if more else found
+
+
+@contextmanager
+def throw_away(
+    rows: pa.Table, schema: Schema, epsilon: Fraction
+) -> Iterator[Callable[[str, Fraction], pa.Table]]:
+    """Put a table under a budget in memory, to be asked as any analyst asks."""
+    from sfumato.vault.protection import (
+        protect,  # the door stands above us, and is opened when asked
+    )
+
+    with read(rows, schema) as table:
+        private = protect(table, epsilon=epsilon)
+        yield lambda sql, price: private.query(sql, epsilon=price).table
+
+
+def _declared(schema: str | Path | Schema | None, source: Source) -> Schema:
+    if isinstance(schema, Schema):
+        return schema
+    if schema is not None:
+        return load(arguments.path(schema, "schema"))
+    with read(source) as table:
+        return table.declared or table.schema
+
+
+def _with_list(schema: Schema, known: Source) -> Schema:
+    """The same with the columns of a list that the release need not have."""
+    names = {column.name for column in schema.columns}
+    with read(known) as table:
+        more = [column for column in table.schema.columns if column.name not in names]
+    return Schema(
+        schema.table, (*schema.columns, *more), schema.unit, schema.layout, form=schema.form
+    )
+
+
+def _with_moments(schema: Schema, options: AttackOptions) -> Schema:
+    """The same with times as they are written: of a date, the time of day is lost."""
+    name = options.columns.get("time", "time")
+    columns = [Column(c.name, Kind.TEXT) if c.name == name else c for c in schema.columns]
+    return Schema(schema.table, tuple(columns), schema.unit, schema.layout, form=schema.form)
+
+
+def _opened(
+    opened: ExitStack, release: Source, schema: Schema, original: Source | None, synthetic: bool
+) -> HeldRelease:
+    """A release; of published counts what was counted, which questions can still be asked about."""
+    if _rows_are(release) == "counts" and original is not None:
+        return HeldRelease(
+            opened.enter_context(held_people(original, schema)),
+            rows_are="counts",
+            published=published_tables(Release.load(release_of(Path(str(release)))), schema),
+            promised=_promised(release),
+        )
+    return opened.enter_context(held_release(release, schema, synthetic=synthetic))
+
+
+def _maybe(opened: ExitStack, source: Source | None, schema: Schema) -> HeldTable | None:
+    return None if source is None else opened.enter_context(held_people(source, schema))
+
+
+@contextmanager
+def held_people(source: Source, schema: Schema) -> Iterator[HeldTable]:
+    """A table of people as they are, with those of the declared columns that it has."""
+    names = [column.name for column in schema.columns]
+    engine = open_source(source, layout=schema.layout, declared=names)
+    try:
+        held = engine.columns(engine.table)
+        there = tuple(column for column in schema.columns if column.name in held)
+        if not there:
+            raise SchemaError(
+                "nothing_in_common",
+                "The table has none of the columns that the schema declares; the first of them is "
+                f"{names[0]!r}. Name its columns as the schema does.",
+            )
+        if isinstance(engine, DuckDB):
+            engine.retype({column.name: column for column in there})
+        check_columns(engine, Schema(schema.table, there, layout=schema.layout))
+        yield HeldTable(engine, engine.table, there)
+    finally:
+        engine.close()
+
+
+@contextmanager
+def held_release(
+    source: Source, schema: Schema, *, synthetic: bool = False
+) -> Iterator[HeldRelease]:
+    """A release as attacks and counts have it: one table, or two of an anatomy."""
+    told = _told(source)
+    if synthetic or _rows_are(source) == "nobody's":
+        with _labels(_only_table(source), schema, starred=False) as table:
+            yield HeldRelease(table, told=told, rows_are="nobody's", promised=_promised(source))
+        return
+    if not is_anatomy(source):
+        with _labels(table_of(source), schema, _may_be_starred(source, schema)) as table:
+            yield HeldRelease(table, told=told)
+        return
+    group = Column(GROUP, Kind.INTEGER)
+    quasi = (*schema.by_role(Role.QUASI), *schema.by_role(Role.OTHER), group)
+    values = (*schema.by_role(Role.SENSITIVE), group, Column(COUNT, Kind.INTEGER))
+    with (
+        _labels(part_of(source, "quasi"), Schema(schema.table, quasi), starred=False) as rows,
+        _labels(part_of(source, "sensitive"), Schema(schema.table, values), starred=False) as cells,
+    ):
+        yield HeldRelease(rows, cells, told)
+
+
+@contextmanager
+def _labels(source: Source, schema: Schema, starred: bool) -> Iterator[HeldTable]:
+    """A released table: labels are read as labels, suppressed rows are left out."""
+    engine, seen = open_labels(source, schema)
+    try:
+        held = engine.columns(engine.table)
+        check_columns(engine, Schema(seen.table, _there(seen, held), layout=seen.layout))
+        columns = _there(schema, held)
+        if not starred:
+            yield HeldTable(engine, engine.table, columns)
+            return
+        with engine.view(released_rows(engine)) as table:
+            yield HeldTable(engine, table, columns)
+    finally:
+        engine.close()
+        forget_labels()
+
+
+def _there(schema: Schema, held: Mapping[str, Kind]) -> tuple[Column, ...]:
+    there = tuple(column for column in schema.columns if column.name in held)
+    if not there:
+        raise SchemaError(
+            "nothing_in_common",
+            "The release has none of the columns that the schema declares; the first of them is "
+            f"{schema.columns[0].name!r}. Name the schema of its original.",
+        )
+    return there
+
+
+def _may_be_starred(source: Source, schema: Schema) -> bool:
+    """Whether rows that say nothing are suppressed ones; they can be, where nothing is said."""
+    release = described(source)
+    return bool(schema.by_role(Role.SENSITIVE)) if release is None else release.starred
+
+
+def _sidecar(source: Source) -> Mapping[str, Any]:
+    """What lies beside a release; nothing where there is no side-car."""
+    if not isinstance(source, str | Path) or "://" in str(source):
+        return {}
+    return read_sidecar(release_of(Path(source))) or {}
+
+
+def unread_sidecar(source: Source) -> tuple[str, ...]:
+    """What is to be said of a file in the place of a side-car that is none, or was damaged."""
+    if not isinstance(source, str | Path) or "://" in str(source) or _sidecar(source):
+        return ()
+    beside = sidecar_file(release_of(Path(source)))
+    if not beside.is_file():
+        return ()
+    return (
+        f"{quoted(str(beside))} is no side-car that can be read: how it was made is not known.",
+    )
+
+
+def _rows_are(source: Source) -> RowsAre:
+    """What the rows of a release stand for, as far as its side-car says how it was made."""
+    method = str(_sidecar(source).get("provenance", {}).get("method", ""))
+    if method == "synthesize":
+        return "nobody's"
+    return "counts" if method.split(" ")[0] in ("publish", "query") else "people's"
+
+
+def _promised(source: Source) -> tuple[float, float] | None:
+    return price(_sidecar(source).get("guarantee", {}).get("parameters") or {})
+
+
+def _only_table(source: Source) -> Source:
+    """The table of a synthetic release, which may lie in a folder; of several, one is named."""
+    path = Path(str(source)) if isinstance(source, str | Path) else None
+    if path is None or not path.is_dir() or not _sidecar(source):
+        return source
+    tables = [one for one in _sidecar(source)["tables"] if one.get("file")]
+    if len(tables) == 1:
+        return path if tables[0].get("parts") else path / Path(tables[0]["file"]).name
+    raise ParameterError(
+        "attack_cannot_run",
+        f"An attack is on one table, and the release {quoted(str(source))} has {len(tables)}. "
+        f"Name one of them, such as {quoted(str(path / Path(tables[0]['file']).name))}.",
+    )
+
+
+def _told(source: Source) -> Mapping[str, Any]:
+    """What the side-car says of how a release was made."""
+    told = _sidecar(source)
+    parts = (told.get(part, {}).get("parameters") or {} for part in ("provenance", "guarantee"))
+    return {name: value for one in parts for name, value in one.items()}

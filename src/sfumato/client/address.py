@@ -1,0 +1,109 @@
+"""Where a server is: an address to which a token may be sent."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPSConnection
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from sfumato import arguments
+from sfumato.errors import ParameterError
+
+_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
+_TOKEN = re.compile(r"sfu_[A-Za-z0-9_-]{8,200}")
+
+
+@dataclass(frozen=True)
+class Address:
+    """A server by its host and port, whether it is encrypted, and what its paths begin with."""
+
+    host: str
+    port: int
+    encrypted: bool
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        scheme = "https" if self.encrypted else "http"
+        port = "" if self.port == _PORTS[scheme] else f":{self.port}"
+        return f"{scheme}://{host}{port}{self.prefix}"
+
+    def opened(self, seconds: float, trust: ssl.SSLContext | None) -> HTTPConnection:
+        """A connection to it, whose certificate is verified; nothing is sent yet."""
+        if not self.encrypted:
+            return HTTPConnection(self.host, self.port, timeout=seconds)
+        return HTTPSConnection(self.host, self.port, timeout=seconds, context=trust)
+
+
+def read_address(url: object) -> Address:
+    """Read an address; refused where a token that is sent there could be read on its way."""
+    text = arguments.text(url, "url").strip()
+    try:
+        found = urlsplit(text)
+        host, port = found.hostname or "", found.port
+    except ValueError:
+        raise _wrong("it cannot be read") from None
+    if found.scheme not in _PORTS or not _HOST.fullmatch(host):
+        raise _wrong("it must begin with https:// and name a host")
+    if found.username is not None or found.password is not None:
+        raise _wrong("it must have no name and password: the token says who asks")
+    if found.query or found.fragment:
+        raise _wrong("it must end with the host, or with the path of the service")
+    if found.scheme == "http" and not _is_loopback(host):
+        raise ParameterError(
+            "url_not_encrypted",
+            f"Cannot send a token to {host!r} by http://: whoever is on the way could read it. Use "
+            "https://, or a tunnel to 127.0.0.1.",
+        )
+    prefix = found.path.rstrip("/").removesuffix("/v1")
+    return Address(
+        host, _PORTS[found.scheme] if port is None else port, found.scheme == "https", prefix
+    )
+
+
+def read_token(token: object) -> str:
+    """Read a token; never shown again, in whatever is said of it."""
+    text = token.strip() if isinstance(token, str) else ""
+    if not _TOKEN.fullmatch(text):
+        raise ParameterError(
+            "token_wrong",
+            "A token is a text that begins with sfu_, as 'sfumato token new' or the vault's owner "
+            "gave it.",
+        )
+    return text
+
+
+def read_trust(certificates: object) -> ssl.SSLContext | None:
+    """Whose signatures are trusted: those in a file, or the system's where none is named."""
+    if certificates is None:
+        return None
+    file = arguments.path(certificates, "certificates")
+    try:
+        return ssl.create_default_context(cafile=file)
+    except OSError as error:
+        raise ParameterError(
+            "certificates_unreadable",
+            f"Cannot read certificates from '{file}': {error.strerror or 'they are none'}. Give a "
+            "PEM file of those whose signatures are to be trusted.",
+        ) from None
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _wrong(why: str) -> ParameterError:
+    return ParameterError(
+        "url_wrong",
+        f"Cannot connect to this address: {why}. Give it as 'sfumato serve' printed it, such as "
+        "http://127.0.0.1:8321.",
+    )

@@ -1,0 +1,198 @@
+"""Requests to a server: kept connections, retries that are safe, refusals as exceptions.
+
+Whatever is sent may be sent again: what charges has an Idempotency-Key, under which a server gives
+the answer that it has. So a connection that breaks in the middle costs nobody anything. Decision
+0368.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import ssl
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from http.client import HTTPConnection, HTTPException
+from socket import gaierror
+from typing import TYPE_CHECKING, Any
+
+from sfumato.client.error_reader import refusal
+from sfumato.client.response_reader import JSON, Received, TimelyResponse, received_of
+from sfumato.errors import InternalError, ParameterError, SfumatoError
+from sfumato.server.idempotency_key import key_of
+from sfumato.server.request_body import LARGEST
+from sfumato.text import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.client.address import Address
+
+_PAUSES = (0.0, 0.2, 0.6, 1.5, 3.0, 6.0, 10.0)
+"""Seconds before each further attempt; a kept connection may be stale, so the first is at once.
+
+A server that was there before may be starting again; one that never was is looked for less long.
+"""
+_FIRST_PAUSES = (0.2, 0.6)
+
+
+@dataclass(eq=False)
+class Connection:
+    """Connections to one server, as many as are asked at a time, kept while they last."""
+
+    address: Address
+    token: str = field(repr=False)
+    seconds: float
+    """How long one request may take, attempts and all."""
+    trust: ssl.SSLContext | None = None
+    """Whose signatures are trusted; the system's where nothing is said."""
+    _reached: bool = field(default=False, init=False, repr=False)
+    _process: int = field(default_factory=os.getpid, init=False, repr=False)
+    _idle: deque[HTTPConnection] = field(default_factory=deque, init=False, repr=False)
+    is_closed: bool = field(default=False, init=False, repr=False)
+
+    def get(self, path: str, *, accept: str = JSON) -> Received:
+        """What is at a path."""
+        return self.send("GET", path, accept=accept)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        told: Mapping[str, Any] | None = None,
+        *,
+        accept: str = JSON,
+        key: str | None = None,
+    ) -> Received:
+        """Send a request, again where it got lost on its way; what is refused is raised.
+
+        `key` names for good what is asked: a server answers it once, however often it is sent.
+        """
+        self._check_open()
+        headers = {"Authorization": f"Bearer {self.token}", "Accept": accept}
+        headers |= {} if key is None else {"Idempotency-Key": key_of(key)}
+        headers |= {} if told is None else {"Content-Type": JSON}
+        body = None if told is None else _written(told)
+        deadline = time.monotonic() + self.seconds
+        for pause in (*(_PAUSES if self._reached else _FIRST_PAUSES), None):
+            try:
+                received = self._once(method, path, body, headers, deadline)
+            except ssl.SSLCertVerificationError as error:
+                raise self._not_trusted(error) from None
+            except (OSError, HTTPException) as error:
+                lost: SfumatoError = self._lost(error, asked=method == "POST")
+                if isinstance(error, gaierror):
+                    raise lost from None
+                wait = pause
+            else:
+                self._reached = True
+                if received.retry_after is None or received.retry_after > _PAUSES[-1]:
+                    return _accepted(received)
+                lost = refusal(received)
+                wait = None if pause is None else max(pause, received.retry_after)
+            if wait is None or time.monotonic() + 1.5 * wait >= deadline:
+                raise lost
+            # Clients that were sent away together are not to come back together.
+            time.sleep(wait * (0.5 + secrets.randbelow(1000) / 1000))
+        raise AssertionError("the last pause is none")
+
+    def close(self) -> None:
+        """Let go of every connection; those that are in use end with what they are used for."""
+        self.is_closed = True
+        self._let_go()
+
+    def _once(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        deadline: float,
+    ) -> Received:
+        connection = self._connection(max(0.1, deadline - time.monotonic()))
+        try:
+            connection.request(method, f"{self.address.prefix}/v1/{path}", body, dict(headers))
+            connection.response_class = partial(TimelyResponse, deadline)  # type: ignore[assignment]
+            received = received_of(connection.getresponse())
+        except BaseException:
+            # Also where somebody interrupts: half a request or half an answer is left in it.
+            connection.close()
+            self._let_go()  # where one broke off the others may have, too
+            raise
+        self._idle.append(connection)
+        if self.is_closed:
+            self._let_go()
+        return received
+
+    def _let_go(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    def _connection(self, seconds: float) -> HTTPConnection:
+        if self._process != os.getpid():
+            # A process that was forked shares sockets with its parent, whose answers it would take.
+            self._process, self._idle = os.getpid(), deque()
+        try:
+            found = self._idle.pop()
+        except IndexError:
+            found = self.address.opened(seconds, self.trust)
+        found.timeout = seconds
+        if found.sock is not None:
+            found.sock.settimeout(seconds)
+        return found
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise ParameterError(
+                "vault_closed", "A vault that was closed answers nothing. Connect to it again."
+            )
+
+    def _lost(self, error: Exception, *, asked: bool) -> InternalError:
+        """What is said where no answer came, though one may have been made."""
+        slow = isinstance(error, TimeoutError)
+        why = f"no answer within {self.seconds:g} seconds" if slow else _reason(error)
+        then = (
+            " What was asked may have been charged: ask the very same again, which is answered "
+            "from store then."
+            if asked
+            else ""
+        )
+        return InternalError(
+            "server_unreachable",
+            f"Cannot reach {self.address}: {why}. Look whether 'sfumato serve' is running there"
+            f"{', or give a longer timeout' if slow else ''}.{then}",
+        )
+
+    def _not_trusted(self, error: ssl.SSLCertVerificationError) -> InternalError:
+        return InternalError(
+            "server_not_trusted",
+            f"Cannot trust {self.address}: {error.verify_message or 'its certificate is wrong'}. "
+            "Give the certificate of whoever signs there with certificates='ca.pem'.",
+        )
+
+
+def _written(told: Mapping[str, Any]) -> bytes:
+    """What is told as it is sent; what a server would hang up on is refused here, in words."""
+    body = dumps(told).encode()
+    if len(body) > LARGEST:
+        raise ParameterError(
+            "body_too_large",
+            f"What is asked has {len(body):,} bytes, and a server takes {LARGEST:,}. Ask about "
+            "fewer ranges or sets of columns at a time.",
+        )
+    return body
+
+
+def _accepted(received: Received) -> Received:
+    if 200 <= received.status < 300:
+        return received
+    raise refusal(received)
+
+
+def _reason(error: Exception) -> str:
+    words = getattr(error, "strerror", None)
+    return str(words).lower() if words else "the connection broke off"

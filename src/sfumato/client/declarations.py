@@ -1,0 +1,155 @@
+"""What a server declares of its data sets, fetched when it is first needed and kept for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from sfumato.client.error_reader import unexpected
+from sfumato.data.schema.json_form import schema_from_json
+from sfumato.data.schema.names import quoted
+from sfumato.errors import BudgetError, SfumatoError
+from sfumato.methods.query.sql.tables import PrivateRows, PublicRows
+from sfumato.vault.datastore import check_together
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.client.connection import Connection
+
+FRESH_SECONDS = 60.0
+"""So long what was declared is taken to be so still; a server refuses plans by what is no more."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A data set: what is declared of it, where it lies, and what questions about it cost."""
+
+    entry: PrivateRows | PublicRows
+    place: int
+    """Data sets of one place can be brought together."""
+    usual: Fraction | None
+    maximum: Fraction | None
+    purposes: tuple[str, ...] = ()
+    """What its people are asked for, where they are: every question names one of these."""
+
+
+class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
+    """The data sets that a token may see, as planning knows them."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._seen: tuple[float, str, dict[str, str]] | None = None
+        self._known: dict[str, tuple[float, Declared]] = {}
+
+    @property
+    def listed(self) -> dict[str, str]:
+        """The names of the data sets, each with what it hides."""
+        return self._fetched()[2]
+
+    @property
+    def principal(self) -> str:
+        """Who holds the token."""
+        return self._fetched()[1]
+
+    def _fetched(self) -> tuple[float, str, dict[str, str]]:
+        if self._seen is None or self._is_old(self._seen[0]):
+            told = self._connection.get("datasets").json()
+            try:
+                found = {str(one["name"]): str(one["hides"]) for one in told["datasets"]}
+                self._seen = time.monotonic(), str(told["principal"]), found
+            except (KeyError, TypeError) as error:
+                raise unexpected("data sets that cannot be read") from error
+        return self._seen
+
+    def declared(self, name: str) -> Declared:
+        """All that is known of a data set."""
+        if name not in self._known or self._is_old(self._known[name][0]):
+            self._known[name] = time.monotonic(), _read(self._told(name))
+        return self._known[name][1]
+
+    def left(self, name: str) -> tuple[Mapping[str, float], str]:
+        """What one more question about a data set may cost, for programs and for people."""
+        told = self._told(name)
+        try:
+            amounts, words = told["remaining"], told["balance"]
+        except KeyError as error:
+            raise unexpected("a budget that cannot be read") from error
+        if amounts is None:
+            raise no_budget(name)
+        return amounts, str(words)
+
+    def _told(self, name: str) -> dict[str, Any]:
+        """What a server says of a data set now."""
+        return self._connection.get(f"datasets/{quote(name, safe='')}").json()
+
+    def _is_old(self, fetched: float) -> bool:
+        """Whether to fetch something anew; of a vault that was closed nothing new is known."""
+        return time.monotonic() - fetched > FRESH_SECONDS and not self._connection.is_closed
+
+    def forget(self) -> None:
+        """Fetch everything anew when it is next needed."""
+        self._seen, self._known = None, {}
+
+    def asked_for_consent(self, name: str) -> str | None:
+        """The population of a data set whose people are asked for consent; None for others."""
+        entry = self.get(name)
+        if not isinstance(entry, PrivateRows) or not self.declared(name).purposes:
+            return None
+        return entry.population
+
+    def check(self, names: tuple[str, ...]) -> None:
+        """Refuse private data sets that cannot be brought together."""
+        check_together({name: self.declared(name).place for name in names})
+
+    def __getitem__(self, name: str) -> PrivateRows | PublicRows:
+        if name not in self.listed:
+            raise KeyError(name)
+        return self.declared(name).entry
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.listed)
+
+    def __len__(self) -> int:
+        return len(self.listed)
+
+
+def no_budget(name: str) -> BudgetError:
+    """What is said to who may see a data set and pay for nothing about it."""
+    return BudgetError(
+        "budget_missing", f"You have no budget for {quoted(name)}. Ask its owner for one."
+    )
+
+
+def _amount(told: str | None) -> Fraction | None:
+    return None if told is None else Fraction(told)
+
+
+def _read(told: Mapping[str, Any]) -> Declared:
+    try:
+        schema = schema_from_json(told["schema"])
+        entry: PrivateRows | PublicRows
+        if told["public"]:
+            entry = PublicRows(schema, {tuple(one["columns"]): one["rows"] for one in told["keys"]})
+        else:
+            entry = PrivateRows(schema, schema.unit, told["population"])
+        return Declared(
+            entry,
+            told["place"],
+            _amount(told["usual_epsilon"]),
+            _amount(told["largest_epsilon"]),
+            tuple(map(str, told.get("purposes", ()))),
+        )
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        SfumatoError,
+    ) as error:
+        raise unexpected("declarations that cannot be read") from error

@@ -1,0 +1,57 @@
+"""Refusals of a server as the exceptions that they were there."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from sfumato import errors
+from sfumato.errors import InternalError, SfumatoError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.client.response_reader import Received
+
+
+_CODE = re.compile(r"[a-z0-9_]{1,80}")
+_LONGEST = 4000
+"""Characters of the longest refusal that is shown."""
+
+
+def refusal(received: Received) -> SfumatoError:
+    """What a server refused a request by."""
+    try:
+        told = json.loads(received.body)
+        return refused({"message": told["detail"], **told})
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return unexpected(f"status {received.status} and no reason")
+
+
+def refused(told: Mapping[str, Any]) -> SfumatoError:
+    """A refusal in the class that it has at hand, by its code and in its words."""
+    kind = getattr(errors, str(told.get("kind")), None)
+    if not (isinstance(kind, type) and issubclass(kind, SfumatoError)):
+        kind = InternalError
+    code, message = told.get("code"), told.get("message")
+    if not (isinstance(code, str) and _CODE.fullmatch(code) and isinstance(message, str)):
+        return unexpected("a failure without a reason")
+    return kind(code, _cleaned(message))
+
+
+def _cleaned(message: str) -> str:
+    """What a server says, as a terminal may show it: a server may be none of ours."""
+    shown = "".join(
+        one if one.isprintable() or one == "\n" else " " for one in message[: _LONGEST + 1]
+    )
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."
+
+
+def unexpected(what: str) -> InternalError:
+    """What is said where a server is none of ours, or of a version that is not understood."""
+    return InternalError(
+        "server_unexpected",
+        f"The server answered with {what}, which no Sfumato of this version sends. Look whether "
+        "the address is that of 'sfumato serve', and whether a proxy stands before it.",
+    )

@@ -1,0 +1,190 @@
+"""A session with a server: methods are prepared here from what it declares, and answered there.
+
+Preparing needs public facts alone, so that a plan made here is the plan made there: its digest goes
+with what is asked. Decision 0367.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field, replace
+from http.client import ACCEPTED
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
+
+from sfumato import arguments
+from sfumato.client.declarations import no_budget
+from sfumato.client.error_reader import unexpected
+from sfumato.client.jobs import waited
+from sfumato.client.response_reader import JSON
+from sfumato.client.wire import answer_of, told_of
+from sfumato.errors import ParameterError, PolicyError
+from sfumato.exact_numbers import EPSILON_MAXIMUM
+from sfumato.server.responses import ANSWER
+from sfumato.vault.jobs.job_request import check_request
+from sfumato.vault.plans import foreign_plan, plan_digest
+from sfumato.vault.session import Facts, prepared_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from fractions import Fraction
+
+    from sfumato.client.connection import Connection
+    from sfumato.client.declarations import RemoteCatalogue
+    from sfumato.client.response_reader import Received
+    from sfumato.methods.method import Dataset, Prepared
+    from sfumato.methods.programs.forecast import ProgramForecast
+    from sfumato.methods.programs.request import ProgramRun
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.vault.answer import Answer
+    from sfumato.vault.family import Family
+    from sfumato.vault.release_attacks import ReleaseGate
+    from sfumato.vault.session import AskerOf
+
+
+_MADE = "made-"
+"""How the names of requests begin that nobody gave a name to."""
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """Of a plan that was made here: its family, and what was asked, as it is sent."""
+
+    family: Family
+    told: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RemoteSession:
+    """Knows what a server declares, and asks it."""
+
+    connection: Connection
+    catalogue: RemoteCatalogue
+    _told: dict[int, _Planned] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was asked, as it is sent, of each plan that was made here and is still there."""
+
+    def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
+        """What may be known by whoever asks; whether they may is for the server to say."""
+        known = self.catalogue
+        named = (dataset,) if dataset in known else known
+        told = (known.declared(name).maximum for name in named)
+        maximum = next((one for one in told if one is not None), EPSILON_MAXIMUM)
+        return Facts(known, dataset, maximum, self._usual, known.check, asker_of)
+
+    def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
+        """Make a method of what was asked, from public facts alone."""
+        prepared = prepared_of(family, values, facts)
+        facts.admit(prepared.datasets)
+        told = told_of(family, values, facts)
+        if family.of_dataset:
+            told["dataset"] = facts.dataset
+        self._told[id(prepared)] = _Planned(family, told)
+        finalize(prepared, self._told.pop, id(prepared), None).atexit = False
+        return prepared
+
+    def run(
+        self,
+        family: Family,
+        prepared: Prepared,
+        asker_of: AskerOf,
+        *,
+        request_id: str | None = None,
+        gate: ReleaseGate | None = None,
+    ) -> Answer:
+        """Have what was prepared here charged and answered there."""
+        arguments.maybe_text(request_id, "request_id")
+        if request_id is not None:
+            check_request(request_id)
+        if gate is not None:
+            raise _rows_elsewhere("What attacks find is computed from the original rows")
+        key = f"{_MADE}{secrets.token_hex(16)}" if request_id is None else request_id
+        received = self._asked(family.command, prepared, asker_of, key)
+        if received.status == ACCEPTED:
+            received = waited(self.connection, received.json())
+        return family.read(answer_of(received, made=request_id is None), prepared)
+
+    def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+        """What one more question may cost whoever asks, for programs and for people."""
+        asker_of(datasets)
+        [name] = datasets
+        return self.catalogue.left(name)
+
+    def left_after(self, prepared: Prepared, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+        """What would be left once this was charged, for programs and for people."""
+        told = self._explained(prepared, asker_of)
+        try:
+            return told["remaining_after"], told["balance_after"]
+        except KeyError:
+            raise unexpected("a forecast that cannot be read") from None
+
+    def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
+        """Have the server say whether it means the same, and tells it to whoever asks."""
+        self._explained(prepared, asker_of)
+
+    def dry_run(self, prepared: ProgramRun, asker_of: AskerOf) -> ProgramForecast:
+        """Have the server try a program on made-up rows, in its sandbox; free."""
+        told = self._explained(prepared, asker_of)
+        try:
+            return replace(
+                prepared.forecast(()), seconds=float(told["seconds"]), notes=tuple(told["notes"])
+            )
+        except (KeyError, TypeError, ValueError):
+            raise unexpected("a forecast that cannot be read") from None
+
+    def _explained(self, prepared: Prepared, asker_of: AskerOf) -> dict[str, Any]:
+        """What the server says of a plan; free."""
+        family = self._planned(prepared).family
+        path = f"explain/{family.command}" if family.of_dataset else "explain"
+        return self._asked(path, prepared, asker_of).json()
+
+    def check_all(
+        self,
+        wanted: Sequence[Prepared],  # noqa: ARG002
+        asker_of: AskerOf,  # noqa: ARG002
+    ) -> Event | None:
+        """Refused: what several candidates cost is for who compares them, by the rows."""
+        raise _rows_elsewhere("Candidates are compared by the original rows")
+
+    def owners_rows(
+        self,
+        dataset: str,  # noqa: ARG002
+        asker_of: AskerOf,  # noqa: ARG002
+    ) -> AbstractContextManager[Dataset]:
+        """Refused: no rows leave the vault."""
+        raise _rows_elsewhere("This looks at the original rows")
+
+    def _usual(self, datasets: tuple[str, ...]) -> Fraction:
+        """What questions about these data sets cost when nobody says how much."""
+        usual = {name: self.catalogue.declared(name).usual for name in datasets}
+        for name, one in usual.items():
+            if one is None:
+                raise no_budget(name)
+        return min(one for one in usual.values() if one is not None)
+
+    def _planned(self, prepared: Prepared) -> _Planned:
+        found = self._told.get(id(prepared))
+        if found is None:
+            raise foreign_plan()
+        return found
+
+    def _asked(
+        self, path: str, prepared: Prepared, asker_of: AskerOf, key: str | None = None
+    ) -> Received:
+        """Send what was asked, what for, and the plan that is expected of it."""
+        purpose = asker_of(prepared.datasets).purpose
+        why = {} if purpose is None else {"purpose": purpose}
+        body = {**self._planned(prepared).told, **why, "plan": plan_digest(prepared)}
+        try:
+            return self.connection.send("POST", path, body, accept=f"{ANSWER}, {JSON}", key=key)
+        except ParameterError as error:
+            if error.code == "plan_changed":
+                self.catalogue.forget()
+            raise
+
+
+def _rows_elsewhere(why: str) -> PolicyError:
+    return PolicyError(
+        "rows_elsewhere",
+        f"{why}, which do not leave the vault. Do this where it is, with sf.open or the command.",
+    )

@@ -1,0 +1,261 @@
+"""`sf.connect`: a vault behind a server, asked as one at hand is."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sfumato import arguments
+from sfumato.client.address import read_address, read_token, read_trust
+from sfumato.client.admin import Office, reading
+from sfumato.client.connection import Connection
+from sfumato.client.consent import RemoteRegistry, registries, registry_of
+from sfumato.client.declarations import RemoteCatalogue
+from sfumato.client.error_reader import unexpected
+from sfumato.client.feeds import RemoteFeeds
+from sfumato.client.principals import RemotePeople, RemoteTokens
+from sfumato.client.programs import RemotePrograms
+from sfumato.client.session import RemoteSession
+from sfumato.client.stored_releases import RemoteJobs, RemoteReleases, RemoteShelf
+from sfumato.client.vault_admin import add_there, export_there, limit_there, raise_there
+from sfumato.data.schema.names import quoted
+from sfumato.errors import ParameterError, PolicyError, SfumatoError
+from sfumato.report.display import Card, CardTable
+from sfumato.vault.asker import Asker
+from sfumato.vault.config import OWNER
+from sfumato.vault.vault_api import AnyVault
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.unit import Unit
+    from sfumato.exact_numbers import Number
+    from sfumato.release.open_table import Table
+    from sfumato.vault.session import AskerOf
+
+
+class RemoteVault(AnyVault):
+    """A vault behind a server. Safe for any number of threads."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._catalogue = RemoteCatalogue(connection)
+        self._session = RemoteSession(connection, self._catalogue)
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The names of the data sets that the token may see."""
+        return tuple(self._catalogue)
+
+    @property
+    def kept(self) -> tuple[Path, ...]:
+        """The files in use, which no answer may be saved over: none of this machine."""
+        return ()
+
+    def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
+        """A principal's accounts: each budget, what was spent, what one more question may cost."""
+        holder = self._catalogue.principal
+        who = holder if principal is None else arguments.text(principal, "principal")
+        is_other = who != holder
+        if is_other:
+            self._office.get("principals")  # which only owners may see
+        found = self._connection.get("ledger").json().get("accounts")
+        if not isinstance(found, list):
+            raise unexpected("accounts that cannot be read")
+        with reading("accounts"):
+            return [one for one in found if not is_other or one["account"].partition("/")[2] == who]
+
+    def purposes(self, name: str) -> tuple[str, ...]:
+        """The purposes of which questions about a data set must name one; none where any goes."""
+        return self._catalogue.declared(arguments.text(name, "name")).purposes
+
+    @arguments.in_python
+    def add(
+        self,
+        name: str,
+        source: str | Path | Table,
+        schema: str | Path | Schema | None = None,
+        *,
+        unit: Unit | str | None = None,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
+        epsilon: Number | None = None,
+        delta: Number = 0,
+        population: str | None = None,
+        consent: str | None = None,
+        purposes: Sequence[str] | None = None,
+        public: bool = False,
+        unique: Sequence[str | Sequence[str]] = (),
+    ) -> None:
+        """Add a data set, as `Vault.add` does; for owners.
+
+        The schema is an `sf.Schema` or a file of this machine. The source is a file of the server,
+        below the folder that 'sfumato serve --data' was given.
+        """
+        add_there(
+            self._office,
+            name,
+            source,
+            schema,
+            unit=unit,
+            max_rows=max_rows,
+            max_groups=max_groups,
+            epsilon=epsilon,
+            delta=delta,
+            population=population,
+            consent=consent,
+            purposes=purposes,
+            public=public,
+            unique=unique,
+        )
+        self._catalogue.forget()
+
+    @arguments.in_python
+    def limit(
+        self, account: str, *, epsilon: Number, delta: Number = 0, operator: str = OWNER
+    ) -> None:
+        """Give an account another budget; for owners."""
+        self._office.check(operator)
+        limit_there(self._office, account, epsilon, delta)
+        self._catalogue.forget()
+
+    @property
+    def snapshot(self) -> int:
+        """Within which a stored answer is given again; for owners."""
+        with reading("a snapshot"):
+            return int(self._office.get("snapshot")["snapshot"])
+
+    @arguments.in_python
+    def raise_snapshot(self, to: int | None = None) -> int:
+        """Answer nothing from store of what was asked before: there is new data. Say its number."""
+        return raise_there(self._office, to)
+
+    def verify(self) -> dict[str, Any]:
+        """Have the server walk every entry of the ledger; raises where it is not whole."""
+        return self._office.get("verify")
+
+    @arguments.in_python
+    def export(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write every entry of the ledger as JSONL, for somebody who trusts nobody; for owners."""
+        export_there(self._office, path, overwrite=overwrite)
+
+    @cached_property
+    def people(self) -> RemotePeople:
+        """Who may ask, with which budgets; for owners."""
+        return RemotePeople(self._office)
+
+    @cached_property
+    def tokens(self) -> RemoteTokens:
+        """The tokens by which the server knows who asks; for owners."""
+        return RemoteTokens(self._office)
+
+    @cached_property
+    def programs(self) -> RemotePrograms:
+        """The programs that others than the owner may run; for owners."""
+        return RemotePrograms(self._office)
+
+    @property
+    def consents(self) -> tuple[str, ...]:
+        """The populations whose people are asked for consent; for owners."""
+        return tuple(str(one["population"]) for one in registries(self._office))
+
+    @arguments.in_python
+    def consent(self, population: str | None = None) -> RemoteRegistry:
+        """Who of a population agreed to what; it may be left out where only one is asked."""
+        return registry_of(self._office, population, self._catalogue.asked_for_consent)
+
+    @cached_property
+    def jobs(self) -> RemoteJobs:
+        """Long work that was asked for: how far it is, and what has become of it."""
+        return RemoteJobs(self._kept)
+
+    @cached_property
+    def releases(self) -> RemoteReleases:
+        """What can be had again: own releases, and those that were opened to who asks."""
+        return RemoteReleases(self._kept)
+
+    @cached_property
+    def feeds(self) -> RemoteFeeds:
+        """Standing questions, answered for every period."""
+        return RemoteFeeds(self._connection, self._office)
+
+    @property
+    def _office(self) -> Office:
+        return Office(self._connection, lambda: self._catalogue.principal)
+
+    @property
+    def _kept(self) -> RemoteShelf:
+        return RemoteShelf(self._connection, self._check_holder, self.private, self._office)
+
+    def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:
+        """Who asks is the holder of the token; who pays, the server knows."""
+        asker = Asker(
+            self._check_holder(principal), (), purpose=arguments.maybe_text(purpose, "purpose")
+        )
+        return lambda _datasets: asker
+
+    def _check_holder(self, principal: str | None) -> str:
+        holder = self._catalogue.principal
+        if principal is not None and arguments.text(principal, "principal") != holder:
+            raise PolicyError(
+                "principal_of_token",
+                f"The token is that of {quoted(holder)}, who asks here, not {quoted(principal)}. "
+                "Leave out principal, or connect with the other token.",
+            )
+        return holder
+
+    def _card(self) -> Card:
+        where = str(self._connection.address)
+        try:
+            listed = self._catalogue.listed
+        except SfumatoError:  # a repr is asked for of a server that is gone, too
+            return Card(f"{where}, which does not answer", {})
+        table = CardTable(("Data set", "What it hides"), list(listed.items()))
+        return Card(
+            f"{where}: {', '.join(listed) or 'nothing to see'}", {}, table if listed else None
+        )
+
+    def close(self) -> None:
+        """Let go of the connections; what was asked of the server goes on there."""
+        self._connection.close()
+
+    def __enter__(self) -> RemoteVault:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def connect(
+    url: str,
+    token: str,
+    *,
+    timeout: float = 300,
+    certificates: str | Path | None = None,
+) -> RemoteVault:
+    """Ask a vault behind a server: the same methods and objects as `open` gives.
+
+    `url` is what 'sfumato serve' prints, `token` what 'sfumato token new' or the vault's owner
+    gave. One request may take `timeout` seconds; one that got lost on its way is sent again, and
+    charged once. `certificates` is a file with those whose signatures are trusted, where the
+    system's are not the ones.
+    """
+    address = read_address(url)
+    arguments.require(timeout, "timeout", (int, float), "a number of seconds")
+    if not 0 < timeout < _LONGEST:
+        raise ParameterError(
+            "timeout_wrong", f"timeout must be from 0 to {_LONGEST} seconds, not {timeout:g}."
+        )
+    trust = read_trust(certificates)
+    vault = RemoteVault(Connection(address, read_token(token), float(timeout), trust))
+    try:
+        _ = vault.datasets  # what is wrong with the address or the token is told at once
+    except BaseException:
+        vault.close()
+        raise
+    return vault
+
+
+_LONGEST = 86_400

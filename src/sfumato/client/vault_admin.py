@@ -1,0 +1,76 @@
+"""What an owner does to a vault behind a server itself: its data sets, budgets and ledger."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from sfumato import arguments
+from sfumato.client.admin import amount, reading
+from sfumato.client.wire import jsonable
+from sfumato.data.schema.json_form import schema_to_json
+from sfumato.filesystem import check_target, whole
+from sfumato.vault.add_dataset import declared_of, loaded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sfumato.client.admin import Office
+
+LINES = "application/jsonl"
+
+
+def add_there(office: Office, name: str, source: object, schema: object, **asked: Any) -> None:
+    """Have a data set added; the schema is what is declared here, the source lies there."""
+    place, declared, unit = declared_of(name, source, schema, asked.pop("unit"))
+    amounts = {one: amount(asked.pop(one), one) for one in ("epsilon", "delta")}
+    told = {
+        "name": name,
+        "source": place,
+        "schema": schema_to_json(loaded(declared)),
+        "unit": unit,
+        **amounts,
+        **{one: jsonable(value, one) for one, value in asked.items()},
+    }
+    for one in ("delta", "public", "unique"):  # which are nothing unless they are said
+        if not told[one]:
+            del told[one]
+    with reading("what was added"):
+        for line in office.once("datasets", told)["warnings"]:
+            warnings.warn(str(line), stacklevel=4)
+
+
+def limit_there(office: Office, account: str, epsilon: object, delta: object) -> None:
+    """Give an account another budget."""
+    told = {
+        "account": arguments.text(account, "account"),
+        "epsilon": amount(epsilon, "epsilon"),
+        "delta": amount(delta, "delta"),
+    }
+    office.send("limit", told)
+
+
+def raise_there(office: Office, to: int | None) -> int:
+    """Raise the snapshot by one, however often that is sent, or to a number."""
+    with reading("a snapshot"):
+        now = int(office.get("snapshot")["snapshot"])
+        number = now + 1 if to is None else arguments.whole(to, "to")
+        return int(office.send("snapshot", {"to": number})["snapshot"])
+
+
+def export_there(office: Office, path: str | Path, *, overwrite: bool) -> None:
+    """Write every entry of the ledger as JSONL, fetched page by page."""
+    target = arguments.path(path, "path")
+    check_target(target, overwrite=arguments.flag(overwrite, "overwrite"), kept=())
+    with whole(target, overwrite=overwrite) as new, new.open("wb") as stream:
+        after: int | None = 0
+        while after is not None:
+            page = office.file(f"ledger?after={after}", LINES)
+            stream.write(page)
+            with reading("a ledger"):
+                last = json.loads(page.splitlines()[-1])
+                found = None if "head" in last else int(last["seq"])
+                if found is not None and found <= after:
+                    raise ValueError(found)  # else it would go on for ever
+                after = found

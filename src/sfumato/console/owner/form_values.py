@@ -1,0 +1,59 @@
+"""Forms that were sent: what was said where it is right, and what is wrong beside its field."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from sfumato.errors import SourceError
+from sfumato.server.problem_json import status_of, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sfumato.errors import SfumatoError
+
+_FIELD_OF = {
+    **dict.fromkeys(("principal_exists", "vault_name", "dataset_exists", "name_invalid"), "name"),
+    **dict.fromkeys(("reader_unknown", "principal_unknown_here", "move_to_self"), "to"),
+    **dict.fromkeys(
+        (
+            *("budget_missing", "budget_changed", "budget_not_higher", "budget_not_lower"),
+            *("budget_not_held", "child_above_parent", "limit_below_spent", "move_too_much"),
+        ),
+        "epsilon",
+    ),
+    "expiry_unreadable": "expires",
+    "principal_kind_unknown": "kind",
+    "consent_purpose_unknown": "purpose",
+    "unit_column_idle": "unit",
+    "bounds_missing": "schema",
+    "dataset_attached": "population",
+}
+"""The field that a refusal is about, where its code does not begin as the field is called."""
+
+
+class Filled(dict[str, str]):
+    """Fields by name; one that is not there is empty."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
+def wrong(error: SfumatoError, fields: Iterable[str]) -> dict[str, str]:
+    """What a refusal says, under the field that it is about, or under none.
+
+    What is not for who sent the form to mend is raised again.
+    """
+    if status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, SourceError):
+        raise error
+    names = sorted(fields, key=len, reverse=True)
+    found = _FIELD_OF.get(error.code)
+    if found not in names:
+        found = next((one for one in names if error.code.startswith(f"{one}_")), "")
+    return {found or "": told(error)["detail"]}
+
+
+def words(text: str) -> list[str]:
+    """What stands in a field between commas or on lines."""
+    return [one.strip() for one in text.replace("\n", ",").split(",") if one.strip()]

@@ -1,0 +1,300 @@
+"""Bounding what one person contributes, in SQL, before anything is counted.
+
+*By drawing rows* (`bound`). A person's rows are first reduced to (person, key, arguments, count),
+rows that agree in every column that is used being one. Where `max_groups` is below `max_rows`, only
+that many keys are kept, those whose keyed hash comes first. Of the rows that remain at most
+`max_rows` are kept, by systematic sampling along the hashed order: with N rows, C the running count
+and r an offset in [0, N) from the same hash, a combination keeps
+
+    floor((C m + r) / N) - floor((C' m + r) / N)        C' the running count before it
+
+rows: m in all, never more than it has, and each row with probability m/N. Rows of a person beyond
+the first 2^31 in that order count as none, so that C m + r < 2^62 whatever a person has: m is at
+most 2^30. Only persons above a bound are grouped and hashed; the rows of all others pass.
+
+*By weights* (`weigh_rows`), for counts and sums. A person with N rows where m are allowed has every
+row counted as m / N of a row; so no row has to be drawn, and what is summed is what drawing m of
+them would give on average. Weights are whole numbers of 2^-17 rows, rounded down, so that a
+person's weights never add up to more than m rows. Where only g groups are allowed (`keep_groups`),
+a person keeps the g whose keyed hash comes first, and N is what they hold. Sorting every group of
+everybody would be the whole cost of a question, so the range of the hash is cut into 62 buckets:
+one pass finds which buckets each person uses, as the bits of one number, and a second drops the
+rows beyond the person's g first ones. Only what is left, little more than is kept, is sorted.
+
+What is kept of a person is a function of that person's own rows and of the salt alone: not of other
+people, and not of the order in which rows lie in a file. The salt is secret and drawn anew for each
+release, so nobody can craft keys that survive. Rows without a person (NULL) are left out: no bound
+would hold for them.
+
+Decision 0004. Decision 0093. Decision 0120.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.data.counting.hashing import Keyed
+from sfumato.data.schema.unit import MOST_ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.data.counting.hashing import Native
+    from sfumato.data.schema.unit import Unit
+
+PERSON, COUNT = "sf_person", "sf_count"
+
+
+def bound(
+    rows: exp.Query,
+    unit: Unit,
+    keys: Sequence[str],
+    salt: str,
+    arguments: Sequence[str] = (),
+    native: Native | None = None,
+) -> exp.Query:
+    """Turn rows of (PERSON, *keys, *arguments) into (*keys, *arguments, COUNT), bounded.
+
+    COUNT says for how many rows a row stands, and is at least 1. The hash is the same on every
+    engine unless an engine's own is given.
+    """
+    used = (*keys, *arguments)
+    limits_groups = unit.groups < unit.max_rows
+    within = (
+        exp.select(*(exp.column(name, table="sf_rows") for name in used))
+        .select(exp.alias_(_integer(exp.convert(1)), COUNT), copy=False)
+        .from_("sf_rows", copy=False)
+        .join("sf_excessive", on=_same_person(), join_type="left", copy=False)
+        .where(exp.column(PERSON, table="sf_excessive").is_(exp.Null()), copy=False)
+    )
+    drawn = exp.select(*map(exp.column, used), exp.alias_(_kept(unit.max_rows), COUNT)).from_(
+        "sf_chosen", copy=False
+    )
+    # A combination that keeps no row is dropped. With a count of 0 its key would still take part in
+    # a threshold or a selection, so that a person with a million texts had a million chances.
+    sampled = (
+        exp.select(*map(exp.column, (*used, COUNT)))
+        .from_(drawn.subquery("sf_drawn", copy=False), copy=False)
+        .where(exp.column(COUNT) > exp.convert(0), copy=False)
+    )
+    query = (
+        exp.union(within, sampled, distinct=False, copy=False)
+        .with_("sf_rows", as_=_owned(rows), copy=False)
+        .with_("sf_excessive", as_=_excessive(unit, keys if limits_groups else None), copy=False)
+        .with_("sf_grouped", as_=_grouped(used), copy=False)
+        .with_("sf_hashed", as_=_hashed(keys, used, Keyed(salt, native)), copy=False)
+    )
+    if limits_groups:
+        query = query.with_("sf_placed", as_=_placed(keys, unit.groups), copy=False)
+    return query.with_(
+        "sf_chosen", as_=_chosen(used, "sf_placed" if limits_groups else "sf_hashed")
+    )
+
+
+def _owned(rows: exp.Query) -> exp.Query:
+    """The rows that belong to somebody."""
+    owned = exp.column(PERSON).is_(exp.Null()).not_()
+    return (
+        exp.select(exp.Star())
+        .from_(rows.subquery("sf_all", copy=False), copy=False)
+        .where(owned, copy=False)
+    )
+
+
+def _excessive(unit: Unit, keys: Sequence[str] | None) -> exp.Query:
+    """The persons with more rows or, where keys are given, more groups than the unit allows."""
+    counted, rows = exp.Count(this=exp.Star()), exp.convert(unit.max_rows)
+    if keys is None:
+        return (
+            exp.select(PERSON)
+            .from_("sf_rows", copy=False)
+            .group_by(PERSON, copy=False)
+            .having(counted > rows, copy=False)
+        )
+    by_group = (
+        exp.select(PERSON, exp.alias_(_integer(counted), COUNT))
+        .from_("sf_rows", copy=False)
+        .group_by(PERSON, *(exp.column(key) for key in keys), copy=False)
+    )
+    too_many_rows = exp.Sum(this=exp.column(COUNT)) > rows
+    too_many_groups = counted > exp.convert(unit.groups)
+    return (
+        exp.select(PERSON)
+        .from_(by_group.subquery("sf_by_group", copy=False), copy=False)
+        .group_by(PERSON, copy=False)
+        .having(exp.or_(too_many_rows, too_many_groups, copy=False), copy=False)
+    )
+
+
+def _grouped(used: Sequence[str]) -> exp.Query:
+    """(person, key, arguments, count) of the excessive persons."""
+    columns = [exp.column(name, table="sf_rows") for name in (PERSON, *used)]
+    return (
+        exp.select(*columns, exp.alias_(_integer(exp.Count(this=exp.Star())), COUNT))
+        .from_("sf_rows", copy=False)
+        .join("sf_excessive", on=_same_person(), copy=False)
+        .group_by(*(column.copy() for column in columns), copy=False)
+    )
+
+
+def _hashed(keys: Sequence[str], used: Sequence[str], keyed: Keyed) -> exp.Query:
+    """Each combination with its keyed hash, its key's and its person's."""
+    return exp.select(
+        *(exp.column(name) for name in (PERSON, *used, COUNT)),
+        exp.alias_(keyed.order([PERSON, *used]), "sf_hash"),
+        exp.alias_(keyed.order([PERSON, *keys]), "sf_key_hash"),
+        exp.alias_(keyed.number([PERSON]), "sf_digits"),
+    ).from_("sf_grouped", copy=False)
+
+
+def _placed(keys: Sequence[str], groups: int) -> exp.Query:
+    """The combinations of each person's first groups by hash; the keys themselves break ties."""
+    return _first(exp.to_table("sf_hashed"), _order("sf_key_hash", *keys), groups)
+
+
+def _first(rows: exp.Expr, order: exp.Order, groups: int) -> exp.Select:
+    """The rows of everybody's first groups, in an order that tells groups apart."""
+    place = exp.Window(this=exp.DenseRank(), partition_by=[exp.column(PERSON)], order=order)
+    placed = exp.select(exp.Star(), exp.alias_(place, "sf_place", copy=False)).from_(
+        rows, copy=False
+    )
+    return (
+        exp.select(exp.Star())
+        .from_(placed.subquery("sf_ranked", copy=False), copy=False)
+        .where(exp.column("sf_place") <= exp.convert(groups), copy=False)
+    )
+
+
+def _chosen(used: Sequence[str], table: str) -> exp.Query:
+    """Combinations with running and total counts of their person, and the person's offset.
+
+    All counts stop at twice `MOST_ROWS`, above every bound; what lies wholly behind keeps nothing.
+    """
+    person, count = exp.column(PERSON), exp.column(COUNT)
+    total = exp.Window(this=exp.Sum(this=count), partition_by=[person])
+    running = exp.Window(
+        this=exp.Sum(this=count.copy()),
+        partition_by=[person.copy()],
+        order=_order("sf_hash", *used),
+    )
+    before = exp.Paren(this=_integer(running) - count.copy())
+    return exp.select(
+        *(exp.column(name) for name in (*used, COUNT, "sf_digits")),
+        exp.alias_(_counted(_integer(total)), "sf_total"),
+        exp.alias_(_counted(_integer(running.copy())), "sf_running"),
+        exp.alias_(_counted(before), "sf_before"),
+    ).from_(table, copy=False)
+
+
+def _counted(rows: exp.Expr) -> exp.Expr:
+    """A number of a person's rows, cut off where products with a bound still fit 64 bits."""
+    most = _integer(exp.convert(2 * MOST_ROWS))
+    return exp.Least(this=rows, expressions=[most], ignore_nulls=True)
+
+
+def _kept(max_rows: int) -> exp.Expr:
+    """How many rows a chosen combination keeps."""
+    total, running, before, count = (
+        exp.column(name) for name in ("sf_total", "sf_running", "sf_before", COUNT)
+    )
+    offset = exp.Mod(this=exp.column("sf_digits"), expression=total)
+
+    def rows_up_to(position: exp.Expr) -> exp.Expr:
+        along = exp.Paren(this=position) * exp.convert(max_rows) + exp.Paren(this=offset.copy())
+        return _integer(exp.IntDiv(this=exp.Paren(this=along), expression=total.copy()))
+
+    sampled = rows_up_to(running) - rows_up_to(before)
+    return exp.case().when(total <= exp.convert(max_rows), count).else_(sampled)
+
+
+def _order(*values: str | exp.Expr) -> exp.Order:
+    trees = [exp.column(one) if isinstance(one, str) else one for one in values]
+    return exp.Order(expressions=[exp.Ordered(this=one, nulls_first=False) for one in trees])
+
+
+def _same_person() -> exp.Expr:
+    return exp.column(PERSON, table="sf_rows").eq(exp.column(PERSON, table="sf_excessive"))
+
+
+WEIGHT = "sf_weight"
+WHOLE_BITS = 17
+WHOLE = 1 << WHOLE_BITS
+"""The weight of a row of a person who is within the bounds."""
+
+_BUCKETS = 62
+"""As many bits of a signed 64-bit integer can be set without coming near its sign."""
+
+_BIT, _USED = "sf_bit", "sf_used"
+
+
+def weigh_rows(rows: exp.Query, unit: Unit) -> exp.Select:
+    """Give every row of somebody its weight; only people with too many rows are looked up."""
+    size = _integer(exp.Count(this=exp.Star()))
+    allowed = exp.cast(exp.convert(unit.max_rows * WHOLE), "BIGINT")
+    share = _integer(exp.IntDiv(this=allowed, expression=size))
+    heavy = (
+        exp.select(exp.column(PERSON), exp.alias_(share, WEIGHT, copy=False))
+        .from_(rows.subquery("sf_counted"), copy=False)
+        .group_by(exp.column(PERSON), copy=False)
+        .having(size.copy() > exp.convert(unit.max_rows), copy=False)
+    )
+    weight = exp.Coalesce(
+        this=exp.column(WEIGHT, table="sf_found"), expressions=[exp.convert(WHOLE)]
+    )
+    return _with_person(rows, heavy).select(exp.alias_(weight, WEIGHT, copy=False), copy=False)
+
+
+def keep_groups(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed) -> exp.Query:
+    """Keep the rows of the first so many groups of everybody."""
+    early = _early(rows, groups, keys, keyed)
+    order = _order(keyed.order([PERSON, *keys]), *keys)
+    return _first(early.subquery("sf_early", copy=False), order, groups)
+
+
+def _early(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed) -> exp.Query:
+    """The rows of somebody but those whose group is surely not among that person's first ones."""
+    one = exp.cast(exp.convert(1), "BIGINT")
+    bit = exp.BitwiseLeftShift(this=one, expression=exp.cast(_bucket(keys, keyed), "INT"))
+    marked = exp.select(exp.Star(), exp.alias_(bit, _BIT, copy=False)).from_(
+        rows.subquery("sf_all", copy=False), copy=False
+    )
+    used = exp.BitwiseOrAgg(this=exp.column(_BIT))
+    many = exp.BitwiseCount(this=used.copy()) > exp.convert(groups)
+    crowded = (
+        exp.select(exp.column(PERSON), exp.alias_(used, _USED, copy=False))
+        .from_(marked.subquery("sf_marked"), copy=False)
+        .group_by(exp.column(PERSON), copy=False)
+        .having(many, copy=False)
+    )
+    buckets = exp.column(_USED, table="sf_found")
+    below = exp.Paren(this=exp.column(_BIT, table="sf_rows") - exp.convert(1))
+    earlier = exp.BitwiseCount(this=exp.BitwiseAnd(this=buckets, expression=below))
+    early = exp.or_(buckets.copy().is_(exp.Null()), earlier < exp.convert(groups), copy=False)
+    return _with_person(marked, crowded).where(early, copy=False)
+
+
+def _bucket(keys: Sequence[str], keyed: Keyed) -> exp.Expr:
+    """The bucket of a row's group, from 0; the last one is larger than the others."""
+    return exp.Least(this=keyed.top([PERSON, *keys], 6), expressions=[exp.convert(_BUCKETS - 1)])
+
+
+def _with_person(rows: exp.Query, people: exp.Query) -> exp.Select:
+    """The rows of somebody, as `sf_rows`, beside what was found of that person, if anything."""
+    mine = exp.column(PERSON, table="sf_rows")
+    return (
+        exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier("sf_rows")))
+        .from_(rows.subquery("sf_rows", copy=False), copy=False)
+        .join(
+            people.subquery("sf_found", copy=False),
+            on=mine.eq(exp.column(PERSON, table="sf_found")),
+            join_type="left",
+            copy=False,
+        )
+        .where(mine.copy().is_(exp.Null()).not_(), copy=False)
+    )
+
+
+def _integer(value: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=value, to=exp.DataType.build("BIGINT"))

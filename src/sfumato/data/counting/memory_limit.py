@@ -1,0 +1,173 @@
+"""How much of a table our process may hold, and figures of combinations that it cannot.
+
+What is held of a table are cells: combinations that occur, times their columns. Where they are too
+many, the engine says how many there are and how large, without bringing them here.
+
+Decision 0248.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.errors import ParameterError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sfumato.arrays import IntArray
+    from sfumato.data.engines.base import Engine
+
+SETTING = "SFUMATO_MOST_CELLS"
+_MOST_CELLS = 50_000_000
+"""About 2 GiB: a search keeps some forty bytes of each cell."""
+
+CELLS_PER_VALUE = 25
+"""A value of a hierarchy is held with its labels, which is so much more than a code."""
+
+_CLASS, _SIZE, _CROWD, _PERSON, _MANY = "sf_class", "sf_size", "sf_crowd", "sf_person", "sf_many"
+
+
+def most_cells() -> int:
+    """How many cells our process may hold: the setting of the environment, or the usual."""
+    given = os.environ.get(SETTING, str(_MOST_CELLS)).replace("_", "")
+    if not given.isdecimal() or not int(given):
+        raise ParameterError(
+            "most_cells_malformed",
+            f"The environment sets {SETTING} to {given!r}; it must be a whole number above 0, such "
+            f"as {_MOST_CELLS}. Correct it, or unset it.",
+        )
+    return int(given)
+
+
+def most_combinations(columns: int) -> int:
+    """How many combinations of so many columns our process may hold."""
+    return most_cells() // max(columns, 1)
+
+
+def most_values() -> int:
+    """How many values of one hierarchy our process may hold."""
+    return most_cells() // CELLS_PER_VALUE
+
+
+class TooManyCombinationsError(SourceError):
+    """More combinations than our process may hold."""
+
+    columns: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, columns: Sequence[str], cells: int | None = None) -> TooManyCombinationsError:
+        """The error of these columns; `cells` is what it takes to hold them, where it is known."""
+        higher = "a higher number" if cells is None else f"{cells} or more"
+        error = cls(
+            "too_many_combinations",
+            f"The columns {', '.join(columns)} have more than {most_combinations(len(columns)):,} "
+            "combinations of values, which is what memory is kept for. Take fewer or coarser "
+            f"columns, or set {SETTING} to {higher} in the environment if there is memory for it.",
+        )
+        error.columns = tuple(columns)
+        return error
+
+
+def bounded(
+    reader: pa.RecordBatchReader, columns: Sequence[str], most: int
+) -> pa.RecordBatchReader:
+    """The batches of a result, refused once they have more rows than may be held."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        read = 0
+        for batch in reader:
+            read += batch.num_rows
+            if read > most:
+                raise TooManyCombinationsError.of(columns)
+            yield batch
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
+@dataclass(frozen=True, eq=False)
+class SizeCounts:
+    """How many classes there are of each size that occurs, sizes rising."""
+
+    sizes: IntArray
+    classes: IntArray
+
+    @classmethod
+    def of(cls, sizes: IntArray) -> SizeCounts:
+        """Count classes by their sizes."""
+        return cls(*np.unique(sizes, return_counts=True))
+
+    @property
+    def rows(self) -> IntArray:
+        """How many rows are in classes of each size."""
+        return self.sizes * self.classes
+
+    def __len__(self) -> int:
+        return int(self.classes.sum())
+
+    @property
+    def squares(self) -> int:
+        """The sum of the squares of all sizes."""
+        return sum(int(one) * int(many) for one, many in zip(self.sizes, self.rows, strict=True))
+
+
+def combinations(engine: Engine, table: exp.Table | exp.Subquery, columns: Sequence[str]) -> int:
+    """How many combinations of some columns occur, counted where the data lies."""
+    grouped = _grouped(table, columns).select(exp.alias_(exp.convert(1), _CLASS))
+    counted = exp.select(exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), _MANY))
+    return int(engine.run(counted.from_(grouped.subquery("sf_classes")))[_MANY][0].as_py())
+
+
+def cells_of(engine: Engine, table: exp.Table | exp.Subquery, columns: Sequence[str]) -> int:
+    """How many cells it takes to hold the combinations of some columns."""
+    return combinations(engine, table, columns) * len(columns)
+
+
+def class_sizes(engine: Engine, table: exp.Table, columns: Sequence[str]) -> SizeCounts:
+    """How many rows the classes of some columns have, counted where the data lies."""
+    sizes = _grouped(table, columns).select(_counted(exp.Star(), _SIZE))
+    return _size_counts(engine, sizes, _SIZE)
+
+
+def smallest_crowds(
+    engine: Engine, table: exp.Table, columns: Sequence[str], person: str
+) -> SizeCounts:
+    """How many people have which number of people in the smallest of their classes."""
+    keys = [exp.alias_(exp.column(name, quoted=True), _key(i)) for i, name in enumerate(columns)]
+    who = exp.alias_(exp.column(person, quoted=True), _PERSON)
+    pairs = exp.select(*keys, who).distinct().from_(table.copy())
+    names = [exp.column(_key(place)) for place in range(len(columns))]
+    window = exp.Window(this=exp.Count(this=exp.Star()), partition_by=names)
+    crowds = exp.select(_PERSON, exp.alias_(window, _CROWD)).from_(pairs.subquery("sf_pairs"))
+    least = exp.select(
+        _PERSON, exp.alias_(exp.cast(exp.Min(this=exp.column(_CROWD)), "BIGINT"), _SIZE)
+    )
+    least = least.from_(crowds.subquery("sf_crowds")).group_by(_PERSON)
+    return _size_counts(engine, least, _SIZE)
+
+
+def _grouped(table: exp.Table | exp.Subquery, columns: Sequence[str]) -> exp.Select:
+    named = [exp.column(name, quoted=True) for name in columns]
+    rows = exp.Select().from_(table.copy())
+    return rows.group_by(*named) if named else rows
+
+
+def _counted(what: exp.Expr, name: str) -> exp.Expr:
+    return exp.alias_(exp.cast(exp.Count(this=what), "BIGINT"), name)
+
+
+def _size_counts(engine: Engine, sizes: exp.Select, name: str) -> SizeCounts:
+    counted = exp.select(name, _counted(exp.Star(), _MANY)).from_(sizes.subquery("sf_sized"))
+    found = engine.run(counted.group_by(name).order_by(name))
+    arrays = [found[column].to_numpy().astype(np.int64) for column in (name, _MANY)]
+    return SizeCounts(*arrays)
+
+
+def _key(place: int) -> str:
+    return f"sf_key_{place}"

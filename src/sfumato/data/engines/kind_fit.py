@@ -1,0 +1,39 @@
+"""Which kinds the text of a source could be read as, cell by cell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from sfumato.data.engines.base import column
+from sfumato.data.files.cell_text import fitting, lenient
+from sfumato.data.schema.column import Kind
+
+if TYPE_CHECKING:
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.schema.column import Column
+
+
+def fitting_kinds(engine: Engine) -> dict[str, set[Kind]]:
+    """Say, for each text column of the source, which kinds all its cells fit."""
+    names = [name for name, kind in engine.columns(engine.table).items() if kind is Kind.TEXT]
+    if not names:
+        return {}
+    return fitting(engine.stream(exp.select(*map(column, names)).from_(engine.table)), names)
+
+
+def fitting_cells(engine: Engine, asked: Column) -> int:
+    """How many cells of a text column of the source can be read as a column that is asked."""
+    cell, rows = column(asked.name), exp.Count(this=exp.Star())
+    counted = (
+        exp.select(exp.alias_(cell, "sf_value"), exp.alias_(rows, "sf_count"))
+        .from_(engine.table)
+        .group_by(cell.copy())
+    )
+    return sum(
+        pc.sum(pc.if_else(cells.is_valid(), batch.column(1), 0)).as_py() or 0
+        for batch in engine.stream(counted)
+        for cells in [lenient(batch.column(0), asked)]
+    )

@@ -1,0 +1,190 @@
+"""Which Arrow types hold which kinds of values, and which fit without a look at the values.
+
+Dates are those that Python knows: engines and Parquet files can hold far earlier and later ones.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+import pyarrow.types as types
+from sqlglot import exp
+
+from sfumato.data.engines.base import column
+from sfumato.data.engines.malformed_cells import as_stored, sound
+from sfumato.data.schema.column import Column, Kind
+from sfumato.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from sfumato.data.engines.base import Engine
+
+STORED: Mapping[Kind, pa.DataType] = {
+    Kind.INTEGER: pa.int64(),
+    Kind.REAL: pa.float64(),
+    Kind.TEXT: pa.string(),
+    Kind.DATE: pa.date32(),
+    Kind.BOOLEAN: pa.bool_(),
+}
+"""The one Arrow type in which each kind is stored."""
+
+Asked: TypeAlias = Kind | Column
+"""What a column is to be read as: a kind, or a column that also says how it is spelled."""
+
+
+def kind_asked(asked: Asked) -> Kind:
+    """The kind to read a column as."""
+    return asked.kind if isinstance(asked, Column) else asked
+
+
+def stored_schema(columns: Mapping[str, Asked]) -> pa.Schema:
+    """The Arrow schema in which columns are stored."""
+    return pa.schema([(name, STORED[kind_asked(asked)]) for name, asked in columns.items()])
+
+
+_SMALL_INTEGERS = {pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()}
+"""Integers that a float64 holds exactly."""
+
+DIGITS_OF_INTEGER = 18
+"""Decimals of at most so many digits fit an int64."""
+
+DIGITS_OF_REAL = 15
+"""Decimals of at most so many digits survive a float64."""
+
+
+def plain(data_type: pa.DataType) -> pa.DataType:
+    """The type of values that may be coded by a dictionary."""
+    return data_type.value_type if types.is_dictionary(data_type) else data_type
+
+
+def is_text(data_type: pa.DataType) -> bool:
+    """Whether a type holds text, plain or coded by a dictionary."""
+    return plain(data_type) in {pa.string(), pa.large_string(), pa.string_view()}
+
+
+def kind_of(data_type: pa.DataType) -> Kind | None:
+    """Say what a type holds; None when Sfumato has no kind for it.
+
+    A timestamp without a zone counts as a date: conversion refuses times of day.
+    """
+    data_type = plain(data_type)
+    if is_text(data_type) or types.is_null(data_type):
+        return Kind.TEXT
+    if types.is_boolean(data_type):
+        return Kind.BOOLEAN
+    if types.is_integer(data_type):
+        return Kind.INTEGER
+    if types.is_floating(data_type):
+        return Kind.REAL
+    if types.is_date(data_type) or (types.is_timestamp(data_type) and data_type.tz is None):
+        return Kind.DATE
+    if types.is_decimal(data_type):
+        if data_type.scale == 0 and data_type.precision <= DIGITS_OF_INTEGER:
+            return Kind.INTEGER
+        return Kind.REAL if data_type.precision <= DIGITS_OF_REAL else None
+    return None
+
+
+def fits(data_type: pa.DataType, kind: Kind) -> bool:
+    """Whether every value of a type becomes a value of a kind exactly, whatever it is."""
+    if types.is_null(data_type):
+        return True
+    match kind:
+        case Kind.TEXT:
+            return is_text(data_type) or kind_of(data_type) is Kind.INTEGER
+        case Kind.REAL:
+            return kind_of(data_type) is Kind.REAL or data_type in _SMALL_INTEGERS
+        case Kind.INTEGER:
+            return kind_of(data_type) is Kind.INTEGER and data_type != pa.uint64()
+        case Kind.DATE:
+            return bool(data_type == pa.date32())
+        case Kind.BOOLEAN:
+            return bool(data_type == pa.bool_())
+
+
+def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
+    """Say what each column holds, or refuse the columns that hold something else."""
+    kinds = {field.name: kind_of(field.type) for field in schema}
+    strange = [field for field in schema if kinds[field.name] is None]
+    if strange:
+        named = ", ".join(f"{field.name!r} ({_called(field.type)})" for field in strange[:5])
+        more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
+        raise SourceError(
+            "column_type_unsupported",
+            f"Cannot use the type of column {named}{more}. Allowed are integers up to 64 bits, "
+            f"reals, decimals of at most {DIGITS_OF_REAL} digits, text, dates, timestamps "
+            "without a zone at midnight, and booleans; convert the others, in a database by a view "
+            "with CAST(... AS DOUBLE PRECISION), say, or leave them out.",
+        )
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def _called(data_type: pa.DataType) -> str:
+    """A type as people know it: one that only its database has by its name there."""
+    if isinstance(data_type, pa.OpaqueType):
+        return f"{data_type.type_name} of {data_type.vendor_name}"
+    return str(data_type)
+
+
+def chosen_kinds(held: Mapping[str, Kind], asked: Mapping[str, Asked]) -> dict[str, Asked]:
+    """Take what is asked of each column, and what it holds where nothing is asked."""
+    for name in asked:
+        if name not in held:
+            raise SourceError(
+                "column_missing",
+                f"The table has no column {name!r}. It has {', '.join(map(repr, held))}.",
+            )
+    return {name: asked.get(name, kind) for name, kind in held.items()}
+
+
+_EPOCH = date(1970, 1, 1)
+_FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
+
+
+def check_cells(engine: Engine, kinds: Mapping[str, Kind]) -> None:
+    """Refuse columns of the engine's table with malformed cells, or dates that Python lacks."""
+    _check_sound(engine, kinds)
+    _check_dates(engine, [name for name, kind in kinds.items() if kind is Kind.DATE])
+
+
+def _check_dates(engine: Engine, names: Sequence[str]) -> None:
+    """Refuse dates outside the years 1 to 9999."""
+    if not names:
+        return
+    ends = [end(this=column(name)) for name in names for end in (exp.Min, exp.Max)]
+    aliased = (exp.alias_(end, f"sf_end_{place}") for place, end in enumerate(ends))
+    found = engine.run(exp.select(*aliased).from_(engine.table.copy()))
+    days = [cells.cast(pa.date32()).cast(pa.int32())[0].as_py() for cells in found.columns]
+    for place, day in enumerate(days):
+        if day is not None and not _FIRST <= day <= _LAST:
+            raise SourceError(
+                "date_out_of_range",
+                f"Column {names[place // 2]!r} holds dates outside the years 1 to 9999, which "
+                "cannot be worked with. Correct them in the source, or make them missing.",
+            )
+
+
+def _check_sound(engine: Engine, names: Collection[str]) -> None:
+    """Refuse malformed cells of a database, as conversion does those of a file."""
+    stored, doubts = as_stored(engine.table)
+    asked = {name: doubt for name, doubt in doubts.items() if doubt and name in names}
+    if not asked:
+        return
+    # A malformed cell is counted as it is stored, but not as it is seen.
+    lost = (
+        exp.cast(exp.Count(this=column(name)) - exp.Count(this=sound(name, doubt)), "BIGINT").as_(
+            f"sf_lost_{place}"
+        )
+        for place, (name, doubt) in enumerate(asked.items())
+    )
+    (found,) = engine.run(exp.select(*lost).from_(stored)).to_pylist()
+    for (name, doubt), cells in zip(asked.items(), found.values(), strict=True):
+        if cells:
+            raise SourceError(
+                "cell_not_of_kind",
+                f"Column {name!r} has {cells:,} cells that {doubt}. Mend or convert the column in "
+                "a view, and name the view.",
+            )

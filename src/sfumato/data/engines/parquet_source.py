@@ -1,0 +1,111 @@
+"""Parquet files as the source of DuckDB: looked at where they are, or copied where that would fail.
+
+What one cell holds must not decide whether a question is answered. DuckDB refuses every query of a
+column in which one cell is not UTF-8, so where others ask, text is looked through once when files
+are opened; only files with such a cell are copied, the cell as NULL. Decision 0254.
+
+Nor may the length of a text: DuckDB holds 2,048 cells of a column at once, so that cells of
+megabytes fill its memory before any query can cut them. Files with texts that are longer than is
+declared are copied too, the texts cut. Decision 0501.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.data.engines.base import column, everything
+from sfumato.data.engines.kinds import chosen_kinds, is_text, kinds_of
+from sfumato.data.files.cell_text import conform, longest
+from sfumato.data.files.formats import is_pattern, parquet_paths, partition_columns
+from sfumato.data.files.parquet import parquet_files, rows_of, schema_told
+from sfumato.data.schema.names import quoted
+from sfumato.errors import EngineError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.data.engines.duckdb import DuckDB
+    from sfumato.data.engines.kinds import Asked
+    from sfumato.data.files.file_identity import RegularFile
+
+
+_FEW = 1024
+"""So many rows of files that are copied for their texts are held at a time."""
+
+
+def view_parquet(
+    engine: DuckDB,
+    paths: Sequence[str | Path],
+    kinds: Mapping[str, Asked],
+    *,
+    strict: bool,
+    short_texts: bool = False,
+) -> None:
+    """Look at Parquet files where they are."""
+    if not paths:
+        raise SourceError(
+            "source_missing", "The list of Parquet files is empty. Name at least one."
+        )
+    for path in map(Path, paths):
+        if parquet_paths(path) == [path] and is_pattern(path):
+            raise SourceError(
+                "source_missing",
+                f"No file matches the pattern {str(path)!r}. Name one that Parquet files match.",
+            )
+    files = parquet_files([one for path in paths for one in parquet_paths(Path(path))])
+    check_partitions(files)
+    engine.watch(files)
+    literals = [exp.Literal.string(file.pattern) for file in files]
+    # Otherwise a directory named like 'year=2024' would add or replace a column.
+    plain = exp.Kwarg(this=exp.Var(this="hive_partitioning"), expression=exp.false())
+    reading = [exp.Array(expressions=literals), plain]
+    relation = exp.Table(this=exp.Anonymous(this="read_parquet", expressions=reading))
+    longest_texts = {name: longest(asked) for name, asked in kinds.items()} if short_texts else {}
+    if strict or _is_readable(engine, relation, longest_texts):
+        engine.adopt(relation, kinds, rows=rows_of(files), strict=strict)
+        return
+    chosen = chosen_kinds(kinds_of(schema_told(files[0])), kinds)
+    rows = rows_of(files, batch_rows=_FEW)
+    engine.load(conform(rows, chosen, strict=False, short_texts=short_texts), chosen)
+
+
+def check_partitions(files: Sequence[RegularFile]) -> None:
+    """Refuse files of which the names of their folders tell a column that they lack."""
+    apart = partition_columns(file.path for file in files)
+    if apart and apart[0] not in schema_told(files[0]).names:
+        raise SourceError(
+            "source_partitioned",
+            f"Cannot read these Parquet files as one table: {quoted(apart[0])} stands in the names "
+            "of their folders and not in the files. Read the folder through Spark, as "
+            "spark+parquet:///folder/, or write the column into the files.",
+        )
+
+
+def _is_readable(engine: DuckDB, relation: exp.Expr, longest_texts: Mapping[str, int]) -> bool:
+    """Whether all text can be read in place: it is UTF-8 and, where that is told, not too long.
+
+    At a cell that is not UTF-8 every query of its column fails. Columns of which nothing is told
+    may be as long as they like: no query reads them.
+    """
+    schema = engine.run(everything(relation).limit(0)).schema
+    texts = [field.name for field in schema if is_text(field.type)]
+    if not texts:
+        return True
+    lengths = (
+        exp.Max(this=exp.Length(this=column(name))).as_(f"sf_{at}") for at, name in enumerate(texts)
+    )
+    try:
+        found = engine.run(exp.select(*lengths).from_(relation.copy()))
+    except (SourceError, EngineError) as error:
+        too_long = bool(longest_texts) and error.code == "engine_out_of_memory"
+        if error.code != "not_utf8" and not too_long:
+            raise
+        return False
+    return all(
+        (length.as_py() or 0) <= longest_texts[name]
+        for name, (length,) in zip(texts, found.columns, strict=True)
+        if name in longest_texts
+    )

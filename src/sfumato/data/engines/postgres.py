@@ -1,0 +1,367 @@
+"""PostgreSQL: one session, so that lent tables can be temporary and leave nothing behind."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from threading import RLock, current_thread, get_ident, main_thread
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.data.engines.base import (
+    FolderTarget,
+    TableTarget,
+    Traits,
+    created,
+    dropped,
+    engine_failed,
+    everything,
+    named,
+    render,
+    source_table,
+    stream_translating_errors,
+    table_missing,
+    translating_errors,
+)
+from sfumato.data.engines.kinds import kinds_of
+from sfumato.data.engines.malformed_cells import Doubt, doubted, doubts_of
+from sfumato.data.engines.postgres_catalogue import (
+    check_encoding,
+    identity_of,
+    reads,
+    resolved,
+    there,
+)
+from sfumato.data.engines.postgres_dialect import DIALECT, from_hex, hashed, once, rendered
+from sfumato.data.files.parquet_folder import check_local, write_folder
+from sfumato.data.files.writers import (
+    RELEASE,
+    table_exists,
+    table_in_use,
+    table_not_a_release,
+    table_unresolved,
+    write_file,
+)
+from sfumato.errors import EngineError, OutputError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sfumato.data.engines.base import Target
+    from sfumato.data.engines.source_identity import Identity
+    from sfumato.data.schema.column import Kind
+
+_CANCELLED = "57014"
+_UNDEFINED_TABLE = "42P01"
+_DUPLICATE_TABLE = "42P07"
+_NEEDED = {"42809", "2BP01"}
+"""What is to be replaced is no table, or others are made from it."""
+_FORBIDDEN = {"42501", "3F000"}
+"""No right, no schema."""
+
+_LONGEST_BYTES = 63
+
+
+def _check_name(target: TableTarget) -> None:
+    """Refuse what the server would cut, lose with the session, or keep for itself."""
+    schema = target.schema or ""
+    if len(target.name.encode()) > _LONGEST_BYTES:
+        reason = f"PostgreSQL takes names of at most {_LONGEST_BYTES} bytes"
+    elif schema.startswith("pg_") or schema == "information_schema":
+        reason = f"the schema {schema!r} is the server's own"
+    else:
+        return
+    raise OutputError(
+        "output_unwritable",
+        f"Cannot create the table {str(target)!r}: {reason}. Choose another name.",
+    )
+
+
+def _translate(error: Exception) -> BaseException:
+    """Turn what the driver raises into what we raise."""
+    detail = f"{type(error).__name__}: {error}"
+    if getattr(error, "sqlstate", None) == _CANCELLED and _is_asked_for(error):
+        return KeyboardInterrupt()
+    if getattr(error, "sqlstate", None) == _UNDEFINED_TABLE:
+        return table_missing("PostgreSQL", detail)
+    if getattr(getattr(error, "status_code", None), "name", None) == "UNAUTHORIZED":
+        return SourceError(
+            "engine_forbidden",
+            "PostgreSQL does not let this user do what is needed: read the table, and make "
+            "temporary ones. Let its owner run: GRANT SELECT ON table TO user; GRANT TEMP ON "
+            "DATABASE database TO user.",
+            detail=detail,
+        )
+    return engine_failed("PostgreSQL", detail)
+
+
+def _is_asked_for(error: Exception) -> bool:
+    """Whether a statement was stopped by Ctrl-C: the driver takes it, and then tells no more.
+
+    A time-out of the server has the same number, and is a failure; so is what a vault stops, which
+    runs in a thread of its own.
+    """
+    return "user request" in str(error) and current_thread() is main_thread()
+
+
+class Postgres:
+    """A PostgreSQL database, read through Arrow."""
+
+    dialect: ClassVar[str] = DIALECT
+    traits: ClassVar[Traits] = Traits(
+        creates_tables=True, hashed=hashed, from_hex=from_hex, once=once
+    )
+
+    @translating_errors(_translate)
+    def __init__(self, address: str, table: exp.Table) -> None:
+        try:
+            from adbc_driver_postgresql import dbapi
+        except ImportError:
+            raise SourceError(
+                "engine_not_installed",
+                "PostgreSQL needs packages that are not installed. "
+                "Install them with: pip install 'sfumato[postgres]'.",
+            ) from None
+        try:
+            self._connection = dbapi.connect(address, autocommit=True)
+        except dbapi.Error as error:
+            raise EngineError(
+                "engine_unreachable",
+                "Cannot connect to PostgreSQL. Check the address, the user and the password.",
+                detail=str(error),
+            ) from None
+        self._lock = RLock()
+        self._running: int | None = None
+        self._table = table
+        self._doubts: dict[str, Doubt] = {}
+        try:
+            self._execute("SET client_encoding TO 'UTF8'")  # else it is the database's
+            [told] = self._fetch(
+                "SELECT current_setting('server_encoding') AS encoding"
+            ).to_pylist()
+            check_encoding(told["encoding"])
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def open(cls, url: str) -> Postgres:
+        """Open postgresql://user@host/database#schema.table."""
+        address, table = source_table(url, cls.dialect)
+        return cls(address, table)
+
+    @translating_errors(_translate)
+    def look(self) -> pa.Schema:
+        """See which columns its table has now, and which of them may hold malformed cells."""
+        schema = self.run(everything(self._table).limit(0)).schema
+        self._doubts = doubts_of(schema)
+        return schema
+
+    @property
+    def table(self) -> exp.Table:
+        """The table the engine was opened on, malformed cells as NULL."""
+        return doubted(self._table, self._doubts)
+
+    @translating_errors(_translate)
+    def identity(self) -> Identity:
+        """Ask the catalogue what the table is: the server's and the database's own numbers, then
+        names and numbers of all relations it reads, whatever address, search path or view led here.
+        """
+        name = render(exp.Literal.string(rendered(self._table)), self.dialect)
+        rows = self._fetch(reads(name)).to_pylist()
+        if not rows:
+            raise table_missing("PostgreSQL", f"{name} is not in the catalogue")
+        return identity_of(rows)
+
+    @translating_errors(_translate)
+    def columns(self, table: exp.Table) -> dict[str, Kind]:
+        """Name the columns of a table, in order, and what they hold."""
+        if table == self._table:
+            return kinds_of(self.look())
+        return kinds_of(self.run(everything(table).limit(0)).schema)
+
+    @translating_errors(_translate)
+    def run(self, query: exp.Query) -> pa.Table:
+        """Run a query and bring its whole result here."""
+        return self._fetch(rendered(query))
+
+    @translating_errors(_translate)
+    def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
+        """Run a query and bring its result here batch by batch.
+
+        A held cursor keeps the result on the server, so that other queries can run meanwhile.
+        """
+        name = render(exp.to_identifier(f"stream_{token_hex(8)}", quoted=True), self.dialect)
+        self._execute(f"DECLARE {name} NO SCROLL CURSOR WITH HOLD FOR {rendered(query)}")
+
+        def fetch(rows: int) -> pa.RecordBatch:
+            table = self._fetch(f"FETCH FORWARD {rows} FROM {name}", whole=False)
+            return table.combine_chunks().to_batches()[0] if table.num_rows else None
+
+        def close() -> None:
+            self._execute(f"CLOSE {name}")
+
+        schema = self._fetch(f"FETCH FORWARD 0 FROM {name}", whole=False).schema
+        return stream_translating_errors(schema, lambda: fetch(batch_rows), _translate, close)
+
+    @contextmanager
+    def lend(self, table: pa.Table) -> Iterator[exp.Table]:
+        """Let queries see a small table of ours, under a name of its own, for a while."""
+        name = f"lent_{token_hex(8)}"
+        self._ingest(name, table)
+        with self._until_dropped("TABLE", name) as lent:
+            yield lent
+
+    @contextmanager
+    def view(self, query: exp.Query) -> Iterator[exp.Table]:
+        """Let queries see a query's result as it is at their time, under a name, for a while."""
+        name = f"view_{token_hex(8)}"
+        temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
+        statement = created("VIEW", name, query)
+        statement.set("properties", temporary)
+        self._statement(rendered(statement))
+        with self._until_dropped("VIEW", name) as view:
+            yield view
+
+    @contextmanager
+    def _until_dropped(self, kind: str, name: str) -> Iterator[exp.Table]:
+        statement = render(dropped(kind, named(name)), self.dialect)
+        try:
+            yield named(name)
+        except BaseException:
+            with suppress(Exception):  # it ends with the session, and must not hide why
+                self._execute(statement)
+            raise
+        self._statement(statement)
+
+    @translating_errors(_translate)
+    def write(self, query: exp.Query, target: Target, *, overwrite: bool = False) -> None:
+        """Write a query's result to a file, a folder or a table, whole or not at all."""
+        if isinstance(target, Path):
+            write_file(lambda: self.stream(query), target, overwrite=overwrite)
+        elif isinstance(target, FolderTarget):
+            write_folder("PostgreSQL", lambda: self.stream(query), target, overwrite=overwrite)
+        else:
+            with self.draft(query, target, overwrite=overwrite):
+                pass
+
+    @contextmanager
+    def draft(
+        self, query: exp.Query, target: TableTarget, *, overwrite: bool = False
+    ) -> Iterator[exp.Table]:
+        """Write a query's result to a table that gets its name in the end, for a look until then.
+
+        All in one transaction: a server ends a single statement even if nobody is there any more.
+        """
+        self.check(target, overwrite=overwrite)
+        drafted = target.beside(f"draft_{token_hex(8)}")
+        with self._transaction():
+            self._make(target, f"{rendered(created('TABLE', drafted, query))}")
+            self._make(target, f"COMMENT ON TABLE {rendered(drafted)} IS '{RELEASE}'")
+            yield drafted.copy()
+            if overwrite:
+                self.check(target, overwrite=True)  # what has come since would be lost
+                self._make(target, f"DROP TABLE IF EXISTS {rendered(target.table)}")
+            name = rendered(exp.to_identifier(target.name, quoted=True))
+            self._make(target, f"ALTER TABLE {rendered(drafted)} RENAME TO {name}")
+
+    @translating_errors(_translate)
+    def check(self, target: Target, *, overwrite: bool = False) -> None:
+        """Refuse early a table that is there, or that the table it was opened on reads."""
+        if not isinstance(target, TableTarget):
+            check_local("PostgreSQL", target, overwrite=overwrite)
+            return
+        _check_name(target)
+        source, name = (
+            render(exp.Literal.string(rendered(one)), self.dialect)
+            for one in (self._table, target.table)
+        )
+        listed = self._fetch(reads(source)).to_pylist() if overwrite else []
+        if not resolved(listed):
+            raise table_unresolved(target)
+        found = self._fetch(there(name)).to_pylist()
+        if found and not overwrite:
+            raise table_exists(target)
+        for one in found:
+            if one["kind"] != "r" or one["oid"] in {row["oid"] for row in listed}:
+                raise table_in_use(target)
+            if one["mark"] != RELEASE:
+                raise table_not_a_release(target)
+
+    @translating_errors(_translate)
+    def _make(self, target: TableTarget, statement: str) -> None:
+        """Do one step towards a table, or say what is in its way."""
+        try:
+            self._execute(statement)
+        except Exception as error:
+            state = getattr(error, "sqlstate", None)
+            if state == _DUPLICATE_TABLE:  # it has come since
+                raise table_exists(target) from None
+            if state in _NEEDED:
+                raise table_in_use(target) from None
+            if state in _FORBIDDEN:
+                raise OutputError(
+                    "output_unwritable",
+                    f"Cannot create the table {str(target)!r}: there is no such schema, or this "
+                    "user may not create tables in it. Name another, or ask for the right.",
+                ) from None
+            raise
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Have all that is done in between stand at the end, or nothing of it."""
+        session = self._connection.adbc_connection
+        translating_errors(_translate)(session.set_autocommit)(False)
+        try:
+            yield
+            translating_errors(_translate)(session.commit)()
+        except BaseException:
+            with suppress(Exception):  # of a lost session nothing stands, and it must not hide why
+                session.rollback()
+            raise
+        finally:
+            with suppress(Exception):  # whoever comes next is told that the session is lost
+                session.set_autocommit(True)
+
+    @translating_errors(_translate)
+    def cancel(self, thread: int) -> None:
+        """Stop the statement that a thread of this process is running."""
+        if self._running == thread:
+            self._connection.adbc_cancel()
+
+    @translating_errors(_translate)
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._connection.close()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Have the one session to oneself."""
+        with self._lock:
+            before, self._running = self._running, get_ident()
+            try:
+                yield
+            finally:
+                self._running = before
+
+    @translating_errors(_translate)
+    def _ingest(self, name: str, table: pa.Table) -> None:
+        with self._turn(), self._connection.cursor() as cursor:
+            cursor.adbc_ingest(name, table, mode="create", temporary=True)
+
+    def _execute(self, statement: str) -> None:
+        with self._turn(), self._connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    _statement = translating_errors(_translate)(_execute)
+
+    def _fetch(self, statement: str, *, whole: bool = True) -> pa.Table:
+        """Fetch a result; parts of a held cursor cannot come by COPY, whole results can."""
+        with self._turn(), self._connection.cursor() as cursor:
+            cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": str(whole).lower()})
+            cursor.execute(statement)
+            table: pa.Table = cursor.fetch_arrow_table()
+        return table.cast(pa.schema([field.remove_metadata() for field in table.schema]))

@@ -1,0 +1,188 @@
+"""What a source is, however it is spelled: the files behind a path, the tables behind a name.
+
+The catalogue of a DuckDB file tells which tables a name stands for, through views of any depth.
+
+Decision 0170.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from sfumato.data.engines.base import table_missing
+from sfumato.data.files.file_identity import RegularFile, regular_file
+from sfumato.data.files.formats import files_beneath, is_parquet, parquet_paths
+from sfumato.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from sfumato.data.engines.duckdb import DuckDB
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a source reads, as those who keep it know it.
+
+    `names` last: they stay when a file or a table is replaced. `also` are names of what it reads
+    through them or is read through: a folder's files, a partition's parent. `nodes` hold wherever
+    the files are moved, but only as long as they exist: a file system gives them again to others.
+    `version` tells one state of the files from another, and is None where a server keeps the rows.
+    """
+
+    names: frozenset[str]
+    also: frozenset[str] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    version: str | None = None
+
+    def same(self, other: Identity) -> bool:
+        """Whether both read some of the same rows. What merely contains both proves nothing."""
+        return bool(
+            self.names & (other.names | other.also)
+            or self.also & other.names
+            or self.nodes & other.nodes
+        )
+
+
+@runtime_checkable
+class Resolving(Protocol):
+    """An engine on a server, which asks the server's catalogue what a name stands for."""
+
+    def identity(self) -> Identity:
+        """Say what the table that it was opened on is, however it was spelled."""
+        ...
+
+
+def of_path(path: Path) -> Identity:
+    """A file by its real path and its node; a folder by its own and those of its Parquet files.
+
+    A pattern is the files that match it now. Any folder above may be registered, and these be some
+    of its files.
+    """
+    if not is_parquet(path):
+        file = regular_file(path)
+        return _identity([file.path], [], [file])
+    files = [regular_file(one) for one in parquet_paths(path) if not one.is_dir()]
+    paths = [file.path for file in files]
+    if not path.is_dir():
+        return _identity(paths, {above for one in paths for above in one.parents}, files)
+    real = path.resolve()
+    strange = [one for one in paths if real not in one.parents]
+    return _identity([real, *strange], {*paths, *real.parents}.difference(strange), files)
+
+
+def of_folder(folder: Path) -> Identity:
+    """A folder that a server reads, with everything in it, however deep."""
+    files = files_within(folder)
+    return _identity([folder.resolve()], [file.path for file in files], files)
+
+
+def files_within(folder: Path) -> list[RegularFile]:
+    """The files that a server reads of a folder, however deep: names with . or _ are its own."""
+    found = (one for one in files_beneath(folder) if one.name[0] not in "._")
+    return [regular_file(one) for one in sorted(found)]
+
+
+def of_tables(file: RegularFile, tables: Iterable[str]) -> Identity:
+    """Tables of a DuckDB file, by the names of its catalogue."""
+    listed = list(tables)
+    return Identity(
+        frozenset(f"duckdb://{file.path}#{table}" for table in listed),
+        nodes=frozenset(f"{_node(file)}#{table}" for table in listed),
+        version=_version([file]),
+    )
+
+
+def unresolved(reason: str) -> SourceError:
+    """The refusal of a source of which nobody can tell what it reads."""
+    return SourceError(
+        "source_unresolved",
+        f"Cannot tell which rows this source reads: {reason}. Add the tables that it reads, or "
+        "copy its rows into a table of its own.",
+    )
+
+
+def _identity(
+    names: Iterable[Path], also: Iterable[Path], files: Iterable[RegularFile]
+) -> Identity:
+    return Identity(
+        frozenset(map(str, names)),
+        frozenset(map(str, also)),
+        frozenset(map(_node, files)),
+        _version(files),
+    )
+
+
+def _node(file: RegularFile) -> str:
+    return f"{file.version.device}:{file.version.node}"
+
+
+def _version(files: Iterable[RegularFile]) -> str:
+    return repr(sorted((str(file.path), repr(file.version)) for file in files))
+
+
+QualifiedName = tuple[str, str]
+"""Schema and name, in small letters: DuckDB does not tell case apart."""
+
+_RELATIONS = """
+SELECT LOWER(schema_name) AS home, LOWER(table_name) AS name, NULL AS words
+FROM duckdb_tables() WHERE database_name = '{catalogue}'
+UNION ALL
+SELECT LOWER(schema_name), LOWER(view_name), sql
+FROM duckdb_views() WHERE database_name = '{catalogue}' AND NOT internal
+"""
+_MACROS = """
+SELECT COUNT(*) AS n FROM duckdb_functions() WHERE database_name = '{catalogue}' AND NOT internal
+"""
+
+
+def tables_read(engine: DuckDB, table: exp.Table) -> set[str]:
+    """Name the table, and all that it reads if it is a view, as the catalogue knows them."""
+    relations = _rows(engine, _RELATIONS, table.catalog)
+    words = {(row["home"], row["name"]): row["words"] for row in relations}
+    start = (table.db.lower(), table.name.lower())
+    if start not in words:
+        raise table_missing("DuckDB", f"{start} is not in the catalogue")
+    if words[start] is not None and _rows(engine, _MACROS, table.catalog)[0]["n"]:
+        raise unresolved("it is a view in a file with macros, which may read any table")
+    found: set[QualifiedName] = set()
+    waiting = [start]
+    while waiting:
+        here = waiting.pop()
+        if here not in found:
+            found.add(here)
+            waiting += _named_in(words[here], here[0], words) if words[here] else ()
+    return {f"{home}.{name}" for home, name in found}
+
+
+def _rows(engine: DuckDB, words: str, catalogue: str) -> list[dict[str, str]]:
+    query = parse_one(words.format(catalogue=catalogue), dialect="duckdb")
+    assert isinstance(query, exp.Query)
+    found: list[dict[str, str]] = engine.run(query).to_pylist()
+    return found
+
+
+def _named_in(view: str, home: str, known: dict[QualifiedName, str]) -> set[QualifiedName]:
+    """The relations that a view's words may mean; a name found in two schemas means both."""
+    try:
+        tree = parse_one(view, dialect="duckdb")
+    except SqlglotError:
+        raise unresolved("it is a view in words that are not understood") from None
+    within = {one.alias.lower() for one in tree.find_all(exp.CTE)}
+    found: set[QualifiedName] = set()
+    query = tree.expression
+    if query is None:
+        raise unresolved("it is a view in words that are not understood")
+    for table in query.find_all(exp.Table):
+        name, homes = table.name.lower(), [table.db.lower()] if table.db else [home, "main"]
+        meant = {(one, name) for one in homes} & known.keys()
+        plain = isinstance(table.this, exp.Identifier)
+        if not plain or (not meant and (table.db or name not in within)):
+            raise unresolved("it is a view that reads something outside its file")
+        found |= meant
+    return found

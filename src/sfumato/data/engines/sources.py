@@ -1,0 +1,382 @@
+"""From what a person names, a path, a URL or a table in memory, to an engine opened on it.
+
+What a source tells without its rows, which files it is and which columns they have, is public:
+nothing of that depends on any row, so it may be looked at before a charge.
+
+Decision 0178.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from os.path import isfile, lexists
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeGuard
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from sfumato.data.engines.base import SPARK, everything, translating_errors
+from sfumato.data.engines.data_frames import Frame, arrow_table, is_spark
+from sfumato.data.engines.duckdb import MEMORY_LIMIT, DuckDB, translate
+from sfumato.data.engines.kinds import chosen_kinds, kinds_of
+from sfumato.data.engines.malformed_cells import looked
+from sfumato.data.engines.parquet_source import check_partitions, view_parquet
+from sfumato.data.engines.source_identity import (
+    Identity,
+    Resolving,
+    of_path,
+    of_tables,
+    tables_read,
+)
+from sfumato.data.files.cell_text import check_names, conform, shortened
+from sfumato.data.files.csv import CsvFile, encoding_of
+from sfumato.data.files.file_identity import RegularFile, regular_file
+from sfumato.data.files.formats import (
+    EXCEL,
+    READ,
+    STATISTICS,
+    TEXT,
+    ends_in,
+    is_parquet,
+    parquet_paths,
+)
+from sfumato.data.files.parquet import check_alike, schema_told
+from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    import pyarrow as pa
+
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.engines.kinds import Asked
+    from sfumato.data.schema.column import Kind
+
+
+Source = str | Path | Sequence[str | Path] | Frame
+
+
+class TableFile(Protocol):
+    """A file that is copied into an engine: opened, its header read; close it in the end."""
+
+    names: list[str]
+    layout: FileLayout
+
+    @property
+    def held(self) -> dict[str, Kind]:
+        """What its columns hold where nothing else is asked."""
+        ...
+
+    def read(self, kinds: Mapping[str, Asked], *, strict: bool = True) -> Iterator[pa.RecordBatch]:
+        """Read all rows, once, as the given kinds."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+
+POSTGRES = ("postgresql", "postgres")
+"""How addresses of PostgreSQL's begin, before '://'."""
+
+_ATTACHED = "attached"
+"""What the catalogue of a DuckDB file is called in the engine that reads it."""
+
+
+def open_source(
+    source: Source,
+    *,
+    kinds: Mapping[str, Asked] | None = None,
+    layout: FileLayout = USUAL,
+    declared: Collection[str] = (),
+    memory_limit: str = MEMORY_LIMIT,
+    ours: bool = False,
+    strict: bool = True,
+    short_texts: bool = False,
+) -> Engine:
+    """Open an engine on a source: a file, several Parquet files, a URL or a table in memory.
+
+    Columns are converted to the asked kinds; without one they are what they hold, in a CSV text.
+    A cell that is not of the asked kind is refused or, unless `strict`, read as NULL. With
+    `short_texts`, a copy holds no more of a text than private methods read. A file that
+    is `ours` is read as we write them. Where columns are `declared`, or kinds asked, a file is
+    read by its layout and its header alone; else its rows are looked at to find out.
+    """
+    if isinstance(source, str):
+        scheme = source.partition("://")[0]
+        if scheme in POSTGRES:
+            from sfumato.data.engines.postgres import Postgres
+
+            return looked(Postgres.open(source))
+        if scheme in SPARK:
+            from sfumato.data.engines.spark.sources import open_spark
+
+            return looked(open_spark(source))
+        _check_scheme(source)
+    if is_spark(source):
+        from sfumato.data.engines.spark.sources import open_frame
+
+        return looked(open_frame(source))
+    return open_duckdb(
+        source,
+        kinds=kinds,
+        layout=layout,
+        declared=declared,
+        memory_limit=memory_limit,
+        ours=ours,
+        strict=strict,
+        short_texts=short_texts,
+    )
+
+
+def _check_scheme(source: str) -> None:
+    """Say what an address needs that is none; it may hold a password, so it is not shown."""
+    found = re.match(r"\s*([a-z][a-z0-9+.-]+):/", source, re.IGNORECASE)  # C:/ is a disk
+    if found is None or source.startswith("duckdb://") or lexists(source):
+        return
+    scheme = found[1].lower()
+    if scheme in {*POSTGRES, *SPARK, "duckdb"}:
+        needed = f"Write {scheme}:// at its very beginning, in small letters and with two slashes"
+    else:
+        needed = (
+            f"Files of another machine are not read, and {scheme}:// is no database known here. "
+            "Fetch the file and name its path, or let Spark read it as spark+parquet://host/folder/"
+        )
+    raise SourceError("source_url_malformed", f"Cannot read this address. {needed}.")
+
+
+def identify(source: str, engine: Engine | None = None) -> Identity:
+    """Find out what a path or a URL stands for, in an engine that is open on it, or in a new one.
+
+    A path needs none: its files are asked for what they are, and nothing in them is read.
+    """
+    if "://" not in source:
+        return of_path(Path(source))
+    if engine is None:
+        opening = _open_catalogue if source.startswith("duckdb://") else open_source
+        with closing(opening(source)) as opened:
+            return identify(source, opened)
+    if isinstance(engine, DuckDB):
+        file, table = duckdb_file(source)
+        return of_tables(file, tables_read(engine, table))
+    assert isinstance(engine, Resolving)
+    return engine.identity()
+
+
+@translating_errors(translate)
+def _open_catalogue(url: str) -> Engine:
+    """Open DuckDB on the catalogue of a file alone: a view that fails to run is listed there."""
+    engine = DuckDB()
+    try:
+        attached(engine, url)
+        engine.lock()
+    except BaseException:
+        engine.close()
+        raise
+    return engine
+
+
+@translating_errors(translate)
+def open_duckdb(
+    source: Source,
+    *,
+    kinds: Mapping[str, Asked] | None = None,
+    layout: FileLayout = USUAL,
+    declared: Collection[str] = (),
+    memory_limit: str = MEMORY_LIMIT,
+    ours: bool = False,
+    strict: bool = True,
+    short_texts: bool = False,
+) -> DuckDB:
+    """Open DuckDB on a file, several Parquet files, a duckdb:/// URL or a table in memory."""
+    asked = kinds or {}
+    engine = DuckDB(memory_limit=memory_limit)
+    try:
+        if isinstance(source, str) and source.startswith("duckdb://"):
+            engine.adopt(attached(engine, source), asked, strict=strict)
+        elif isinstance(source, str | Path):
+            known = declared or asked.keys()
+            reading = _Reading(
+                Path(source), layout, known, ours=ours, strict=strict, short_texts=short_texts
+            )
+            reading.into(engine, asked)
+        elif _names_files(source):
+            view_parquet(engine, source, asked, strict=strict, short_texts=short_texts)
+        else:
+            _copy_table(engine, source, asked, strict=strict, short_texts=short_texts)
+        engine.lock()
+    except BaseException:
+        engine.close()
+        raise
+    return engine
+
+
+def _names_files(source: Source) -> TypeGuard[Sequence[str | Path]]:
+    return isinstance(source, Sequence) and all(isinstance(one, str | Path) for one in source)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A path to be read by the end of its name, and what is known of the file before."""
+
+    path: Path
+    layout: FileLayout
+    declared: Collection[str]
+    ours: bool = field(default=False, kw_only=True)
+    strict: bool = field(default=True, kw_only=True)
+    short_texts: bool = field(default=False, kw_only=True)
+
+    def into(self, engine: DuckDB, kinds: Mapping[str, Asked]) -> None:
+        """Make the file the source of an engine; a folder or a pattern is its Parquet files."""
+        if is_parquet(self.path):
+            view_parquet(
+                engine, [self.path], kinds, strict=self.strict, short_texts=self.short_texts
+            )
+        else:
+            try:
+                self._copy(engine, kinds)
+            except SourceError as error:
+                if error.code != "not_utf8" or self.declared or self.layout.encoding:
+                    raise
+                found = replace(self.layout, encoding=encoding_of(self.path))
+                replace(self, layout=found)._copy(engine, kinds)  # noqa: SLF001  one of us
+
+    def _copy(self, engine: DuckDB, kinds: Mapping[str, Asked]) -> None:
+        with closing(self.opened()) as file:
+            chosen = chosen_kinds(file.held, kinds)
+            rows = file.read(chosen, strict=self.strict)
+            engine.load(shortened(rows, chosen) if self.short_texts else rows, chosen)
+            engine.layout = file.layout
+
+    def opened(self) -> TableFile:
+        """Open a file that is no Parquet file."""
+        name = self.path.name
+        if ends_in(name, TEXT):
+            return CsvFile(
+                self.path, self.layout, declared=self.declared, ours=self.ours, strict=self.strict
+            )
+        if ends_in(name, EXCEL):
+            from sfumato.data.files.excel import ExcelFile
+
+            return ExcelFile(self.path, self.layout, declared=self.declared, strict=self.strict)
+        if ends_in(name, STATISTICS):
+            from sfumato.data.files.statistics import StatisticsFile
+
+            return StatisticsFile(self.path, self.layout, declared=self.declared)
+        regular_file(self.path)
+        raise SourceError(
+            "source_format_unknown",
+            f"Cannot tell the format of {str(self.path)!r}. Its name must end in "
+            f"{', '.join(READ)}; a spreadsheet of another kind is to be saved as .xlsx, and a "
+            "table of a DuckDB file is named duckdb:///file.duckdb#table.",
+        )
+
+
+def open_file(
+    path: Path, layout: FileLayout, *, declared: Collection[str], ours: bool = False
+) -> TableFile:
+    """Open a file that is no Parquet file, to be read into memory."""
+    return _Reading(path, layout, declared, ours=ours).opened()
+
+
+def duckdb_parts(url: str) -> tuple[str, str]:
+    """The path and the table's name of a duckdb:// URL; a name has a '#' in quotes alone."""
+    found = re.fullmatch(r'duckdb://(.*)#((?:[^#"]|"[^"]*")*)', url, re.DOTALL)
+    return ("", "") if found is None else (found[1], found[2])
+
+
+def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:
+    """The file and the table that a URL names; duckdb:///a/b is /a/b or, failing that, a/b."""
+    location, name = duckdb_parts(url)
+    try:
+        table = exp.to_table(name, dialect="duckdb")
+    except ParseError:
+        table = None
+    if not location.startswith("/") or table is None or not isinstance(table.this, exp.Identifier):
+        raise SourceError(
+            "source_url_malformed",
+            f"Cannot read {url!r} as a table of a DuckDB file. Write duckdb:///file.duckdb#table.",
+        )
+    try:
+        file = regular_file(location)
+    except SourceError:
+        file = regular_file(location.lstrip("/"))
+    table.set("db", table.args.get("db") or exp.to_identifier("main", quoted=True))
+    table.set("catalog", exp.to_identifier(_ATTACHED, quoted=True))
+    return file, table
+
+
+def attached(engine: DuckDB, url: str) -> exp.Table:
+    """Let an engine look at one table of a DuckDB file."""
+    file, table = duckdb_file(url)
+    with file.open() as stream:
+        if stream.read(12)[8:] != b"DUCK":
+            raise SourceError("not_duckdb", f"{file.given!r} is not a DuckDB file. Name another.")
+    engine.watch([file])
+    engine.attach(file, _ATTACHED)
+    return table
+
+
+def _copy_table(
+    engine: DuckDB,
+    source: Source,
+    kinds: Mapping[str, Asked],
+    *,
+    strict: bool,
+    short_texts: bool,
+) -> None:
+    """Copy a table in memory into the engine."""
+    table = arrow_table(source)
+    check_names(table.schema.names)
+    chosen = chosen_kinds(kinds_of(table.schema), kinds)
+    rows = conform(table.to_batches(), chosen, strict=strict, short_texts=short_texts)
+    engine.load(rows, chosen)
+
+
+def files_of(source: str) -> tuple[RegularFile, ...]:
+    """The files that a source is made of, as they are now."""
+    if source.startswith("duckdb://"):
+        return (duckdb_file(source)[0],)
+    if isfile(source):  # noqa: PTH113  a name that no file can have is none
+        return (regular_file(source),)
+    return tuple(map(regular_file, parquet_paths(Path(source))))
+
+
+def missing_columns(
+    source: str,
+    declared: Collection[str],
+    layout: FileLayout = USUAL,
+    known: Collection[RegularFile] = (),
+) -> list[str]:
+    """Declared columns that the files of a source do not have.
+
+    Of several files all must agree; those `known` as they are did so the last time.
+    """
+    path = Path(source)
+    if source.startswith("duckdb://"):
+        names = _columns_of_table(source)
+    elif is_parquet(path):
+        files = files_of(source)
+        check_partitions(files)
+        # One that is known stands for all of them.
+        looked_at = [*[one for one in files if one in known][:1], *set(files).difference(known)]
+        check_alike(looked_at)
+        names = schema_told(looked_at[0]).names
+    else:
+        with closing(_Reading(path, layout, declared, strict=False).opened()) as file:
+            names = file.names
+    return [name for name in declared if name not in names]
+
+
+def _columns_of_table(url: str) -> list[str]:
+    engine = DuckDB()
+    try:
+        names: list[str] = engine.run(everything(attached(engine, url)).limit(0)).schema.names
+    finally:
+        engine.close()
+    return names

@@ -1,0 +1,246 @@
+"""Spark: a session on this machine or on a cluster; results come back through Arrow."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, ClassVar
+from weakref import finalize
+
+from sqlglot import exp
+
+from sfumato.data.engines.base import (
+    FolderTarget,
+    TableTarget,
+    Traits,
+    everything,
+    named,
+    render,
+    stream_translating_errors,
+    translating_errors,
+)
+from sfumato.data.engines.kinds import kinds_of
+from sfumato.data.engines.malformed_cells import Doubt, doubted, doubts_of
+from sfumato.data.engines.spark.folders import check_folder, write_folder
+from sfumato.data.engines.spark.identity import identity_of
+from sfumato.data.engines.spark.jobs import SparkJobs, apart, cancel_jobs
+from sfumato.data.engines.spark.log_silence import hush
+from sfumato.data.engines.spark.results import arrow_schema, batches_of
+from sfumato.data.engines.spark.session import check_running, translate
+from sfumato.data.engines.spark.tables import check_table, drafted
+from sfumato.data.files.writers import write_file
+from sfumato.data.schema.names import check_names
+from sfumato.filesystem import check_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sfumato.data.engines.base import Target
+    from sfumato.data.engines.source_identity import Identity
+    from sfumato.data.schema.column import Kind
+
+
+def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
+    """Spark feeds the hash of each value into that of the next."""
+    signed = exp.Anonymous(this="XXHASH64", expressions=[exp.convert(salt), *values])
+    return exp.Paren(this=exp.BitwiseAnd(this=signed, expression=exp.convert(2**63 - 1)))
+
+
+def _from_hex(digits: exp.Expr) -> exp.Expr:
+    decimal = exp.Anonymous(this="CONV", expressions=[digits, exp.convert(16), exp.convert(10)])
+    return exp.cast(decimal, "BIGINT")
+
+
+def create_view(frame: DataFrame, name: str) -> None:
+    """Let queries see a frame under a new name.
+
+    To drop a view forgets whatever Spark keeps in memory for its plan, which may be somebody's own
+    frame. So the view has a plan that nobody else has; Spark takes nothing longer for it.
+    """
+    frame.where(f"'{name}' = '{name}'").createTempView(name)
+
+
+class Spark:
+    """A Spark session, ours or the caller's, and a table that it sees.
+
+    `done` lets go of what was opened with it; `identity` tells what the table is, where the
+    catalogue does not; `ready` refuses what can no longer be read as it was opened.
+    """
+
+    dialect: ClassVar[str] = "spark"
+    traits: ClassVar[Traits] = Traits(
+        creates_tables=True, hashed=_hashed, from_hex=_from_hex, sums_widely=False
+    )
+
+    def __init__(
+        self,
+        session: SparkSession,
+        table: exp.Table,
+        *,
+        done: Callable[[], None] | None = None,
+        identity: Callable[[], Identity] | None = None,
+        ready: Callable[[], None] | None = None,
+    ) -> None:
+        hush()
+        self._session = session
+        self._table = table
+        self._doubts: dict[str, Doubt] = {}
+        # Whoever protects a data frame has nothing to close: what was opened goes with the engine.
+        self._done = finalize(self, done) if done is not None else None
+        if self._done is not None:
+            self._done.atexit = False  # the end of the process ends it all
+        self._identity = identity or partial(identity_of, session, table)
+        self._ready = ready
+
+    @property
+    def table(self) -> exp.Table:
+        """The table the engine was opened on, malformed cells as NULL."""
+        return doubted(self._table, self._doubts)
+
+    @translating_errors(translate)
+    def identity(self) -> Identity:
+        """Say what the table that it was opened on is, however it was spelled."""
+        return apart(self._identity)
+
+    @translating_errors(translate)
+    def columns(self, table: exp.Table) -> dict[str, Kind]:
+        """Name the columns of a table, in order, and what they hold.
+
+        Of its own table, only while it can be read as it was opened; Spark is to look for its files
+        again, which it else does not.
+        """
+
+        def look() -> pa.Schema:
+            check_running(self._session)
+            if table == self._table:
+                (self._ready or self._refresh)()
+                return self._look()
+            return self._told(table)
+
+        return kinds_of(apart(look))
+
+    @translating_errors(translate)
+    def look(self) -> pa.Schema:
+        """See which columns its table has now, and which of them may hold malformed cells."""
+        return apart(self._look)
+
+    def _look(self) -> pa.Schema:
+        schema = self._told(self._table)
+        self._doubts = doubts_of(schema, bytes_unchecked=True)
+        return schema
+
+    def _told(self, table: exp.Table) -> pa.Schema:
+        schema = arrow_schema(self._frame(everything(table)))
+        check_names(schema.names)  # Spark could not tell twins apart once it is asked
+        return schema
+
+    @translating_errors(translate)
+    def run(self, query: exp.Query) -> pa.Table:
+        """Run a query and bring its whole result here, in one job."""
+        return SparkJobs(self._session).run(lambda: self._frame(query).toArrow())
+
+    @translating_errors(translate)
+    def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
+        """Run a query and bring its result here batch by batch."""
+        jobs = SparkJobs(self._session)
+        frame, schema = jobs.run(lambda: (frame := self._frame(query), arrow_schema(frame)))
+        arriving = batches_of(frame, schema, jobs)
+        parts = (
+            batch.slice(start, batch_rows)
+            for batch in arriving
+            for start in range(0, batch.num_rows, batch_rows)
+        )
+        return stream_translating_errors(
+            schema, lambda: next(parts, None), translate, arriving.close
+        )
+
+    @contextmanager
+    def lend(self, table: pa.Table) -> Iterator[exp.Table]:
+        """Let queries see a small table of ours, under a name of its own, for a while."""
+
+        def frame() -> DataFrame:
+            from pyspark.sql.pandas.types import from_arrow_schema
+
+            # Spark Connect takes no types from a table without rows.
+            types = None if table.num_rows else from_arrow_schema(table.schema)
+            return self._session.createDataFrame(table, types)
+
+        with self._temporary(frame) as lent:
+            yield lent
+
+    @contextmanager
+    def view(self, query: exp.Query) -> Iterator[exp.Table]:
+        """Let queries see a query's result as it is at their time, under a name, for a while."""
+        with self._temporary(lambda: self._frame(query)) as view:
+            yield view
+
+    @translating_errors(translate)
+    def write(self, query: exp.Query, target: Target, *, overwrite: bool = False) -> None:
+        """Write a query's result, whole or not at all; only a file comes through here."""
+        if isinstance(target, Path):
+            write_file(lambda: self.stream(query), target, overwrite=overwrite)
+            return
+        if isinstance(target, TableTarget):
+            with self.draft(query, target, overwrite=overwrite):
+                return
+        self.check(target, overwrite=overwrite)
+        write_folder(self._session, self._words(query), target, overwrite=overwrite)
+
+    @translating_errors(translate)
+    def check(self, target: Target, *, overwrite: bool = False) -> None:
+        """Refuse early what is there, what it reads itself, and what it does not reach."""
+        if isinstance(target, TableTarget):
+            apart(lambda: check_table(self._session, target, self._table, overwrite=overwrite))
+        elif isinstance(target, FolderTarget):
+            apart(lambda: check_folder(self._session, target, self._table, overwrite=overwrite))
+        else:
+            check_target(target, overwrite=overwrite)
+
+    def draft(
+        self, query: exp.Query, target: TableTarget, *, overwrite: bool = False
+    ) -> AbstractContextManager[exp.Table]:
+        """Write a query's result to a table that gets its name in the end."""
+        self.check(target, overwrite=overwrite)
+        return drafted(self._session, self._words(query), target, overwrite=overwrite)
+
+    @translating_errors(translate)
+    def cancel(self, thread: int) -> None:
+        """Stop the jobs that a thread of this process has started."""
+        cancel_jobs(self._session, thread)
+
+    @translating_errors(translate)
+    def close(self) -> None:
+        """Let go of the session, and of what was opened with it."""
+        if self._done is not None:
+            apart(self._done)
+
+    def _refresh(self) -> None:
+        """Have Spark look for the files of its table again; what is no table may be a path."""
+        catalogue = self._session.catalog
+        try:
+            catalogue.refreshTable(render(self._table, self.dialect))
+        except Exception:  # noqa: BLE001  it fails in many ways; reading the table tells which
+            catalogue.refreshByPath(self._table.name)
+
+    def _frame(self, query: exp.Query) -> DataFrame:
+        """A query as Spark has read it; nothing is run."""
+        return self._session.sql(self._words(query))
+
+    def _words(self, query: exp.Query) -> str:
+        return render(query, self.dialect)
+
+    @contextmanager
+    def _temporary(self, frame: Callable[[], DataFrame]) -> Iterator[exp.Table]:
+        """A frame under a name of its own, for a while."""
+        name = f"view_{token_hex(8)}"
+        translating_errors(translate)(apart)(lambda: create_view(frame(), name))
+        try:
+            yield named(name)
+        finally:
+            apart(lambda: self._session.catalog.dropTempView(name))

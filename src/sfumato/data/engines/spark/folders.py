@@ -1,0 +1,176 @@
+"""Folders of Parquet files that Spark's executors write: whole or not at all.
+
+Executors write where they are. A folder of this machine is taken only if all their rows are seen
+in it from here; one that is reached by its address is renamed by Hadoop's own file system.
+Decision 0243.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from sfumato.data.engines.spark.jobs import SparkJobs, apart
+from sfumato.data.engines.spark.tables import reads
+from sfumato.data.files.formats import PARQUET, ends_in
+from sfumato.data.files.parquet_folder import check_local, part_name, parts_in, whole_folder
+from sfumato.errors import OutputError
+from sfumato.filesystem import MARK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+    from sqlglot import exp
+
+    from sfumato.data.engines.base import FolderTarget
+
+_NO_MARKER = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+
+
+def write_folder(
+    session: SparkSession, query: str, target: FolderTarget, *, overwrite: bool
+) -> None:
+    """Have executors write a query's result to a folder."""
+    if target.local is None:
+        write_remote(session, query, target.path, overwrite=overwrite)
+        return
+    known_as = str(target)
+    with whole_folder(target.local, overwrite=overwrite, known_as=known_as) as temporary:
+        rows = _written(session, query, temporary.as_uri(), known_as)
+        if not temporary.is_dir() or _rows_in(temporary) != rows:
+            raise _unseen(known_as)
+        for place, part in enumerate(parts_in(temporary)):
+            part.rename(temporary / part_name(place))
+        for one in temporary.iterdir():  # checksums of Hadoop's, and what a task left
+            if one.is_dir():
+                shutil.rmtree(one)
+            elif not ends_in(one.name, PARQUET) or one.name.startswith("."):
+                one.unlink()
+
+
+def write_remote(session: SparkSession, query: str, address: str, *, overwrite: bool) -> None:
+    """Have executors write to an address, and rename what they wrote when all of it is there."""
+    apart(lambda: check_remote(session, address, overwrite=overwrite))
+    files, final = _hadoop(session, address)
+    scratch = _child(session, final.getParent(), f".{final.getName()}.{token_hex(8)}{MARK}")
+    whole, old = (_child(session, scratch, name) for name in ("whole", "old"))
+    apart(lambda: _sweep(session, files, final))
+
+    def settle() -> None:
+        if files.exists(final):
+            files.rename(final, old)
+        if not files.rename(whole, final):
+            raise OutputError(
+                "output_unwritable",
+                f"Cannot write '{address}': the finished folder could not be renamed to its place. "
+                "Choose another name.",
+            )
+
+    def clear() -> None:
+        if files.exists(old) and not files.exists(final):
+            files.rename(old, final)
+        files.delete(scratch, True)
+
+    try:
+        rows = _written(session, query, whole.toString(), address)
+        there = session.read.parquet(whole.toString())
+        if SparkJobs(session).run(there.count) != rows:
+            raise _unseen(address)
+        apart(settle)
+    finally:
+        apart(clear)
+
+
+def check_folder(
+    session: SparkSession, target: FolderTarget, source: exp.Table, *, overwrite: bool
+) -> None:
+    """Refuse early a folder that is there, that is read, or that cannot be reached."""
+    place = target.path if target.local is None else target.local.resolve().as_uri()
+    within = re.compile(rf"{re.escape(place.rstrip('/').replace('file:///', 'file:/'))}/")
+    if any(within.match(one.replace("file:///", "file:/")) for one in reads(session, source)):
+        raise OutputError(
+            "output_in_use",
+            f"Cannot write '{target.path}': it is read, and would be lost or changed, which "
+            "--overwrite does not allow. Choose another name.",
+        )
+    if target.local is not None:
+        check_local("Spark", target, overwrite=overwrite)
+    else:
+        check_remote(session, target.path, overwrite=overwrite)
+
+
+def check_remote(session: SparkSession, address: str, *, overwrite: bool) -> None:
+    """Refuse an address that is taken by anything but a folder of Parquet files to replace."""
+    files, final = _hadoop(session, address)
+    if not files.exists(final):
+        return
+    inside = [one.getPath().getName() for one in files.listStatus(final)]
+    if not overwrite or not all(ends_in(name, PARQUET) for name in inside):
+        raise OutputError(
+            "output_exists",
+            f"Cannot write '{address}': it exists. Choose another name; --overwrite replaces a "
+            "folder of Parquet files alone.",
+        )
+
+
+def _written(session: SparkSession, query: str, address: str, said: str) -> int:
+    """Write to a new folder; the rows are counted on their way."""
+    from pyspark.sql import Observation, functions
+
+    def write() -> int:
+        seen = Observation()
+        rows = functions.count(functions.lit(1)).alias("rows")
+        session.sql(query).observe(seen, rows).write.options(**_NO_MARKER).parquet(address)
+        found: int = seen.get["rows"]
+        return found
+
+    try:
+        return SparkJobs(session).run(write)
+    except Exception as error:
+        if "Mkdirs failed to create" in str(error):  # on a machine without that folder
+            raise _unseen(said) from None
+        raise
+
+
+def _rows_in(folder: Path) -> int:
+    from pyarrow import parquet
+
+    return sum(parquet.read_metadata(part).num_rows for part in parts_in(folder))
+
+
+def _unseen(said: str) -> OutputError:
+    return OutputError(
+        "output_unreachable",
+        f"Cannot write '{said}': Spark's executors do not write to where this machine reads it. "
+        "Name an address that both reach, such as hdfs://host/folder/, or a table, table:NAME.",
+    )
+
+
+def _hadoop(session: SparkSession, address: str) -> tuple[Any, Any]:
+    """The file system of an address and the path in it."""
+    jvm = getattr(session, "_jvm", None)
+    if jvm is None:
+        raise OutputError(
+            "output_unreachable",
+            f"Cannot write '{address}': Spark Connect does not let a finished folder be renamed. "
+            "Name a table, table:NAME.",
+        )
+    path = jvm.org.apache.hadoop.fs.Path(address.rstrip("/"))
+    return path.getFileSystem(session._jsc.hadoopConfiguration()), path  # noqa: SLF001
+
+
+def _child(session: Any, parent: Any, name: str) -> Any:
+    return session._jvm.org.apache.hadoop.fs.Path(parent, name)  # noqa: SLF001
+
+
+def _sweep(session: Any, files: Any, final: Any) -> None:
+    """Remove what earlier writings to the same address left; one of them may have the old one."""
+    pattern = _child(session, final.getParent(), f".{final.getName()}.*{MARK}")
+    for found in files.globStatus(pattern):
+        old = _child(session, found.getPath(), "old")
+        if files.exists(old) and not files.exists(final):
+            files.rename(old, final)
+        files.delete(found.getPath(), True)

@@ -1,0 +1,102 @@
+"""What a table of Spark's catalogue is, however it is spelled: the analyzer sees through views."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from sfumato.data.engines.base import render
+from sfumato.data.engines.source_identity import Identity, of_folder, of_path, unresolved
+from sfumato.data.engines.spark.session import is_remote
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from sqlglot import exp
+
+
+def identity_of(session: SparkSession, named: exp.Table) -> Identity:
+    """Ask the analyzer which tables and which folders a name leads to, through all views."""
+    name = render(named, "spark")
+    described = session.catalog.getTable(name)
+    if described.isTemporary:
+        raise unresolved("it is a temporary view, which ends with its session")
+    home = f"spark {session.conf.get('spark.sql.warehouse.dir')}"
+    path = [described.catalog, *(described.namespace or ()), described.name]
+    names = {f"{home}#{'.'.join(part.lower() for part in path if part)}"}
+    also, nodes = set[str](), set[str]()
+    if is_remote(session):  # the analyzer is out of reach
+        read = [_told(session, name)]
+    else:
+        plan = session.table(name)._jdf.queryExecution().analyzed()  # noqa: SLF001
+        read = [_lies(leaf) for leaf in _leaves(plan)]
+    for table, folders in read:
+        names |= {f"{home}#{table.lower()}"} if table else set()
+        for found in map(of_location, folders):
+            names |= found.names
+            also |= found.also
+            nodes |= found.nodes
+    return Identity(frozenset(names), frozenset(also), frozenset(nodes))
+
+
+def _told(session: SparkSession, name: str) -> tuple[str | None, list[str]]:
+    """Where a table lies, as its description has it; of a view only its words are told."""
+    rows = session.sql(f"DESCRIBE EXTENDED {name}").toArrow().to_pylist()
+    marks = [place for place, row in enumerate(rows) if row["col_name"].startswith("# Detailed ")]
+    told = {row["col_name"]: row["data_type"] for row in rows[marks[-1] :]} if marks else {}
+    if told.get("Type") not in {"MANAGED", "EXTERNAL"} or not told.get("Location"):
+        raise unresolved(
+            "over Spark Connect only tables tell where they lie, and this is a view or lies in no "
+            "files"
+        )
+    return None, [unquote(told["Location"])]
+
+
+_OF_NOBODY = {"OneRowRelation", "LocalRelation", "Range"}
+"""What a view may read that is written in the view itself."""
+
+
+def _leaves(plan: Any) -> list[Any]:
+    """The relations that a plan reads, in its subqueries too, without what a view spells out."""
+    plans = [plan, *listed(plan.subqueriesAll())]
+    leaves = [leaf for one in plans for leaf in listed(one.collectLeaves())]
+    return [leaf for leaf in leaves if leaf.getClass().getSimpleName() not in _OF_NOBODY]
+
+
+def _lies(leaf: Any) -> tuple[str | None, list[str]]:
+    """What a relation is called in the catalogue, if it is, and the folders of its files."""
+    match leaf.getClass().getSimpleName():
+        case "LogicalRelation":
+            relation, table = leaf.relation(), leaf.catalogTable()
+            if relation.getClass().getSimpleName() == "HadoopFsRelation":
+                places = [str(one.toString()) for one in listed(relation.location().rootPaths())]
+                called = table.get().identifier().unquotedString() if table.isDefined() else None
+                return called, places
+        case "HiveTableRelation":
+            table = leaf.tableMeta()
+            return table.identifier().unquotedString(), [unquote(table.location().toString())]
+        case "DataSourceV2Relation":
+            return leaf.table().name(), []
+    raise unresolved("it reads rows that lie in no files of Spark's own catalogue")
+
+
+def of_location(location: str) -> Identity:
+    """A folder of this machine by its files, another one by its address."""
+    local = local_path(location)
+    if local is None:
+        return Identity(frozenset({location.rstrip("/")}))
+    if local.is_file():
+        return of_path(local)
+    return of_folder(local) if local.is_dir() else Identity(frozenset({str(local.resolve())}))
+
+
+def local_path(location: str) -> Path | None:
+    """The path of an address on this machine."""
+    if not location.startswith("file:"):
+        return None
+    return Path("/" + location.removeprefix("file:").lstrip("/"))
+
+
+def listed(sequence: Any) -> list[Any]:
+    """A sequence of Scala's as a list."""
+    return [sequence.apply(place) for place in range(sequence.size())]

@@ -1,0 +1,194 @@
+"""Tables of Spark's catalogue: written under another name, and renamed when all is there.
+
+Decision 0243.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager, suppress
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from sfumato.data.engines.base import render, translating_errors
+from sfumato.data.engines.spark.jobs import SparkJobs, apart
+from sfumato.data.engines.spark.session import forgets_tables, translate
+from sfumato.data.files.writers import RELEASE, table_exists, table_in_use, table_not_a_release
+from sfumato.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+    from sqlglot import exp
+
+    from sfumato.data.engines.base import TableTarget
+
+_DRAFT, _OLD = "sfumato_draft", "sfumato_old"
+"""How the names end of what is being written, and of what is replaced."""
+
+_OWN_CATALOGUE = "spark_catalog"
+"""What Spark calls its own catalogue; others may be added, and keep their tables elsewhere."""
+
+_MARK = "sfumato.release"
+"""The property that says of a table that it is a release."""
+
+
+@contextmanager
+def drafted(
+    session: SparkSession, query: str, target: TableTarget, *, overwrite: bool
+) -> Iterator[exp.Table]:
+    """Write a query's result to a table that gets its name in the end."""
+    draft = target.beside(f"{target.name}_{token_hex(8)}_{_DRAFT}")
+    try:
+        _make(session, query, draft)
+        yield draft.copy()
+        _finish(lambda: _settle(session, draft, target, overwrite=overwrite))
+    except BaseException:
+        _finish(lambda: _discard(session, draft, target))
+        raise
+
+
+@translating_errors(translate)
+def _make(session: SparkSession, query: str, draft: exp.Table) -> None:
+    def make() -> None:
+        session.sql(query).write.saveAsTable(_words(draft))
+        session.sql(f"ALTER TABLE {_words(draft)} SET TBLPROPERTIES ('{_MARK}' = '{RELEASE}')")
+
+    SparkJobs(session).run(make)
+
+
+@translating_errors(translate)
+def _finish(work: Callable[[], None]) -> None:
+    """Do all of what is done by names alone; Ctrl-C that comes meanwhile comes too late for it."""
+    done: list[bool] = []
+
+    def all_of_it() -> None:
+        work()
+        done.append(True)
+
+    try:
+        apart(all_of_it, lambda: None)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+
+
+def _settle(
+    session: SparkSession, draft: exp.Table, target: TableTarget, *, overwrite: bool
+) -> None:
+    """Give a table its name; what had it is kept until that is done."""
+    old = target.beside(f"{target.name}_{token_hex(8)}_{_OLD}")
+    replaced = overwrite and session.catalog.tableExists(_words(target.table))
+    if replaced:
+        _check_release(session, target)  # what has come since would be lost
+        _rename(session, target.table, old)
+    try:
+        _rename(session, draft, target.table)
+    except Exception as error:
+        if replaced:
+            _rename(session, old, target.table)
+        if "ALREADY_EXISTS" in str(error):  # it has come since
+            raise table_exists(target) from None
+        raise
+    if replaced:
+        _drop(session, old)
+
+
+def _discard(session: SparkSession, draft: exp.Table, target: TableTarget) -> None:
+    _drop(session, draft)
+    _remove_folders(session, target)
+
+
+def check_table(
+    session: SparkSession, target: TableTarget, source: exp.Table, *, overwrite: bool
+) -> None:
+    """Refuse a table that is there, or is read, or has no schema, or would be found by nobody."""
+    catalogue = target.catalog or session.catalog.currentCatalog()
+    if catalogue == _OWN_CATALOGUE and forgets_tables(session):
+        raise OutputError(
+            "output_unwritable",
+            f"Cannot create the table {str(target)!r}: this Spark ends with this process, and "
+            "so does its catalogue in memory. Write a folder (-o out/), or use a Spark whose "
+            "catalogue lasts: spark.sql.catalogImplementation hive, or Spark Connect (sc://...).",
+        )
+    if re.fullmatch(r"\w+", target.name, re.ASCII) is None:
+        raise OutputError(
+            "output_unwritable",
+            f"Cannot create the table {str(target)!r}: Spark takes only letters, digits and _ in "
+            "the name of a table. Choose another name.",
+        )
+    if target.schema and not session.catalog.databaseExists(_schema(target)):
+        raise OutputError(
+            "output_unwritable",
+            f"Cannot create the table {str(target)!r}: there is no such schema. Create it first.",
+        )
+    sweep_tables(session, target)
+    name = _words(target.table)
+    if not session.catalog.tableExists(name):
+        return
+    if not overwrite:
+        raise table_exists(target)
+    there = set(session.table(name).inputFiles())
+    if session.catalog.getTable(name).tableType != "MANAGED" or there & reads(session, source):
+        raise table_in_use(target)
+    _check_release(session, target)
+
+
+def _check_release(session: SparkSession, target: TableTarget) -> None:
+    """Refuse to replace a table that somebody else made."""
+    told = session.sql(f"SHOW TBLPROPERTIES {_words(target.table)}").toArrow().to_pylist()
+    if {"key": _MARK, "value": RELEASE} not in told:
+        raise table_not_a_release(target)
+
+
+def reads(session: SparkSession, source: exp.Table) -> set[str]:
+    """The files that a table or a view reads; none where there is no such table."""
+    with suppress(Exception):
+        return set(session.table(_words(source)).inputFiles())
+    return set()
+
+
+def sweep_tables(session: SparkSession, target: TableTarget) -> None:
+    """Drop what earlier writings of a table of that name left, and put back what was replaced."""
+    place = f" IN {_schema(target)}" if target.schema else ""
+    found = session.sql(f"SHOW TABLES{place} LIKE '{target.name}_*_sfumato_*'").toArrow()
+    for name in found["tableName"].to_pylist():
+        left = re.fullmatch(rf"(.+)_[0-9a-f]{{16}}_({_DRAFT}|{_OLD})", name)
+        if left is None or left[1].lower() != target.name.lower():
+            continue
+        missing = not session.catalog.tableExists(_words(target.table))
+        if left[2] == _OLD and missing:
+            _rename(session, target.beside(name), target.table)
+        else:
+            _drop(session, target.beside(name))
+    _remove_folders(session, target)
+
+
+def _remove_folders(session: Any, target: TableTarget) -> None:
+    """Remove folders of tables that never came to be, where this process reaches them."""
+    jvm = getattr(session, "_jvm", None)
+    if jvm is None or target.catalog:
+        return
+    schema = _schema(target) if target.schema else session.catalog.currentDatabase()
+    home = jvm.org.apache.hadoop.fs.Path(session.catalog.getDatabase(schema).locationUri)
+    files = home.getFileSystem(session._jsc.hadoopConfiguration())  # noqa: SLF001
+    pattern = f"{target.name.lower()}_{'[0-9a-f]' * 16}_{_DRAFT}"
+    for found in files.globStatus(jvm.org.apache.hadoop.fs.Path(home, pattern)) or ():
+        files.delete(found.getPath(), True)
+
+
+def _rename(session: SparkSession, table: exp.Table, to: exp.Table) -> None:
+    session.sql(f"ALTER TABLE {_words(table)} RENAME TO {_words(to)}")
+
+
+def _drop(session: SparkSession, table: exp.Table) -> None:
+    session.sql(f"DROP TABLE IF EXISTS {_words(table)}")
+
+
+def _schema(target: TableTarget) -> str:
+    return _words(target.beside("")).rstrip(".")
+
+
+def _words(table: exp.Table) -> str:
+    return render(table, "spark")

@@ -1,0 +1,159 @@
+"""Cells of text read and written by the spelling that their column declares, a batch at a time.
+
+On its way to a file a column's spelling travels with its Arrow field, so that whoever writes text
+writes it as people do, and Parquet keeps dates and numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.data.engines.kinds import STORED, kind_of
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.spelling import DateSpelling, NumberSpelling, spelling_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from sfumato.data.files.cell_text import CellArray
+    from sfumato.data.schema.spelling import Spelling
+
+_MARK = b"sfumato.spelling"
+
+
+def read_spelled(cells: CellArray, spelling: Spelling, kind: Kind) -> CellArray | None:
+    """Read text as it is spelled, equal cells once; None when some cell is not."""
+    coded = pc.dictionary_encode(pc.cast(cells, pa.large_string()))
+    values = _read(coded.dictionary, spelling, kind)
+    return None if values is None else values.take(coded.indices)
+
+
+def _read(cells: CellArray, spelling: Spelling, kind: Kind) -> CellArray | None:
+    found = pc.extract_regex(cells, f"^{spelling.pattern(kind)}$")
+    if found.null_count:
+        return None
+    parts = {field.name: pc.struct_field(found, field.name) for field in found.type}
+    if isinstance(spelling, DateSpelling):
+        plain = _iso(parts, spelling.pivot)
+    else:
+        plain = _number(parts, spelling, kind)
+    try:
+        values = pc.cast(plain, STORED[kind])
+    except pa.ArrowInvalid:
+        return None
+    if kind is Kind.REAL:
+        lost = pc.and_(pc.is_inf(values), pc.equal(parts["special"], ""))
+        return None if pc.any(lost).as_py() else values
+    return values
+
+
+def _iso(parts: Mapping[str, CellArray], pivot: int | None) -> CellArray:
+    year = parts["year"]
+    if pivot is not None:
+        after = pc.greater(pc.cast(year, pa.int8()), pivot)
+        year = _joined(pc.if_else(after, *_texts("19", "20")), year)
+    month, day = (pc.utf8_lpad(parts[name], 2, "0") for name in ("month", "day"))
+    return _joined(year, month, day, separator="-")
+
+
+def _number(parts: Mapping[str, CellArray], spelling: NumberSpelling, kind: Kind) -> CellArray:
+    sign, whole = parts["sign"], parts["whole"]
+    if "inner" in parts:
+        sign = _joined(sign, parts["inner"])
+    if spelling.thousands is not None:
+        whole = pc.replace_substring_regex(whole, "[^0-9]", "")
+    written = [pc.utf8_ltrim(sign, "+"), whole]
+    if kind is Kind.REAL:
+        written += [
+            pc.replace_substring(parts["decimals"], spelling.point, "."),
+            parts["special"],
+        ]
+    return _joined(*written)
+
+
+def _joined(*parts: CellArray, separator: str = "") -> CellArray:
+    return pc.binary_join_element_wise(*parts, *_texts(separator))
+
+
+def _texts(*texts: str) -> list[pa.Scalar[Any]]:
+    return [pa.scalar(text, pa.large_string()) for text in texts]
+
+
+_PLAIN = r"^(?P<sign>-?)(?P<whole>[0-9]+)(?P<decimals>\.[0-9]+)?$"
+
+
+def write_spelled(cells: CellArray, spelling: Spelling) -> CellArray:
+    """Write dates or numbers as they are spelled; equal ones are written once."""
+    coded = pc.dictionary_encode(cells)
+    written = None
+    if isinstance(spelling, NumberSpelling):
+        plain = pc.extract_regex(pc.cast(coded.dictionary, pa.large_string()), _PLAIN)
+        # An exponent, an infinity or NaN is so rare that all of its batch can take the slow way.
+        written = None if plain.null_count else _signed(plain, spelling)
+    if written is None:
+        values = (
+            Decimal(repr(value)) if isinstance(value, float) else value
+            for value in coded.dictionary.to_pylist()
+        )
+        written = pa.array([spelling.write(value) for value in values], pa.large_string())
+    return written.take(coded.indices)
+
+
+def _signed(plain: CellArray, spelling: NumberSpelling) -> CellArray:
+    sign, whole, decimals = (pc.struct_field(plain, name) for name in ("sign", "whole", "decimals"))
+    if spelling.thousands is not None:
+        while pc.any(pc.match_substring_regex(whole, "^[0-9]{4}")).as_py():
+            parted = f"\\1{spelling.thousands}\\2"
+            whole = pc.replace_substring_regex(whole, "^([0-9]+)([0-9]{3})", parted)
+    if spelling.places:
+        digits = pc.utf8_rpad(pc.utf8_ltrim(decimals, "."), spelling.places, "0")
+        decimals = _joined(*_texts("."), digits)
+    decimals = pc.replace_substring(decimals, ".", spelling.point)
+    before, behind = _texts(*spelling.around)
+    return _joined(sign, before, whole, decimals, behind)
+
+
+def marked(schema: pa.Schema, spellings: Mapping[str, Spelling]) -> pa.Schema:
+    """Let fields carry how they are spelled; a field of text is as it stands."""
+    return pa.schema(
+        [
+            field.with_metadata({_MARK: _packed(spellings[field.name])})
+            if field.name in spellings and kind_of(field.type) is not Kind.TEXT
+            else field
+            for field in schema
+        ]
+    )
+
+
+def _packed(spelling: Spelling) -> bytes:
+    return json.dumps(spelling.keys, allow_nan=False).encode()
+
+
+class Marked:
+    """Rows on their way under a schema whose fields carry what their own do not."""
+
+    def __init__(self, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+        self._rows = rows
+        self.schema = schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._rows:
+            yield pa.record_batch(batch.columns, schema=self.schema)
+
+
+def keys_in(schema: pa.Schema) -> dict[str, dict[str, Any]]:
+    """What a schema file would say of the spellings that fields carry."""
+    spellings = ((field.name, spelling_in(field)) for field in schema)
+    return {name: spelling.keys for name, spelling in spellings if spelling is not None}
+
+
+def spelling_in(field: pa.Field[Any]) -> Spelling | None:
+    """The spelling that a field carries."""
+    mark = (field.metadata or {}).get(_MARK)
+    kind = kind_of(field.type)
+    return None if mark is None or kind is None else spelling_of(kind, json.loads(mark))

@@ -1,0 +1,265 @@
+"""Separated text in: header, separator and shape checked by us, cells as text, all in one pass.
+
+Decision 0060. Decision 0214.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from codecs import BOM_UTF8
+from contextlib import closing
+from typing import TYPE_CHECKING, BinaryIO
+
+import pyarrow as pa
+
+from sfumato.data.engines.kinds import STORED
+from sfumato.data.files.cell_text import check_count, check_names, conform
+from sfumato.data.files.csv_shape import Records
+from sfumato.data.files.file_identity import regular_file
+from sfumato.data.files.formats import fixed_separator
+from sfumato.data.files.text_encoding import Decoded, Prefixed, guess_encoding, marked
+from sfumato.data.files.writers import unguarded
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.layout import USUAL, UTF8, FileLayout
+from sfumato.errors import InternalError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
+
+    from sfumato.data.engines.kinds import Asked
+    from sfumato.data.files.csv_shape import ByteStream
+    from sfumato.data.files.file_identity import RegularFile
+
+
+SEPARATORS = ",;\t|"
+"""Separators that are recognised; others are declared."""
+
+ROWS_COMPARED = 100
+"""How many rows the header's separator is compared with."""
+
+MOST_EXPANSION = 200
+"""A compressed file may grow by this factor; text about people compresses far less."""
+
+EXPANSION_FREE = 64 << 20
+"""Below this size no file is a bomb, whatever its factor."""
+
+LONGEST_MAGIC = 16
+
+_MAGIC = {
+    b"PK\x03\x04": ("a zip archive or a spreadsheet", "Save it as CSV, or name it .xlsx"),
+    b"\xd0\xcf\x11\xe0": ("an old or a locked spreadsheet (xls)", "Save it as CSV or .xlsx"),
+    b"%PDF": ("a PDF", "Ask for the table as CSV"),
+    b"PAR1": ("a Parquet file", "Name it .parquet"),
+    b"\x1f\x8b": ("a gzip file", "Name it .csv.gz"),
+    b"SQLite format 3": ("an SQLite database", "Export its table as CSV"),
+    b"$FL": ("an SPSS file", "Name it .sav or .zsav"),
+    b"<stata_dta>": ("a Stata file", "Name it .dta"),
+}
+
+
+class CsvFile:
+    """A file of separated text that was opened and whose header was read; close it in the end.
+
+    Its layout is what is given, and what its first bytes and its header tell. Where columns are
+    `declared`, the header alone decides on the separator, by their names: no row has a say. In a
+    file that is `ours` text is guarded against spreadsheets.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        layout: FileLayout = USUAL,
+        *,
+        declared: Collection[str] = (),
+        ours: bool = False,
+        strict: bool = True,
+    ) -> None:
+        self._ours = ours
+        self._file = regular_file(path)
+        self._stream: ByteStream = _opened(self._file)
+        try:
+            self._open(layout, declared, strict=strict)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+    def _open(self, layout: FileLayout, declared: Collection[str], *, strict: bool) -> None:
+        first = _read_fully(self._stream, LONGEST_MAGIC)
+        self._refuse_other_formats(first)
+        encoding = marked(first) or layout.encoding
+        codec = FileLayout(encoding).codec
+        if not strict:
+            FileLayout(encoding).check_private()
+        self._stream = Prefixed(first, self._stream)
+        if codec not in UTF8:
+            self._stream = Decoded(self._stream, codec, self._file, strict=strict)
+        self._records = Records(self._stream, decoded=codec not in UTF8, strict=strict)
+        if first.startswith(BOM_UTF8):
+            self._records.peek()
+            self._records.skip(len(BOM_UTF8))
+        header = self._records.header()
+        if not header.strip():
+            raise SourceError(
+                "no_header",
+                f"{self._file.given!r} has no header. The first line must name the columns.",
+            )
+        fixed = fixed_separator(self._file.given)
+        separator = fixed or layout.separator
+        if separator is None and declared:
+            separator = told_separator(header, declared)
+        self.separator = separator or detect_separator(header, self._records.peek())
+        check_count(header.count(self.separator.encode()) + 1)
+        self.names = split_row(header, self.separator)
+        check_names(self.names)
+        usual = self.separator in (",", fixed)
+        self.layout = FileLayout(encoding, None if usual else self.separator)
+
+    @property
+    def held(self) -> dict[str, Kind]:
+        """Text, all of it."""
+        return dict.fromkeys(self.names, Kind.TEXT)
+
+    def read(self, kinds: Mapping[str, Asked], *, strict: bool = True) -> Iterator[pa.RecordBatch]:
+        """Read all rows, once, as the given kinds; columns without a kind are text."""
+        every = {name: kinds.get(name, Kind.TEXT) for name in self.names}
+        texts = map(unguarded, self._texts()) if self._ours else self._texts()
+        yield from conform(texts, every, strict=strict)
+        self._file.check_unchanged()
+
+    def _texts(self) -> Iterator[pa.RecordBatch]:
+        """Parse block after block into text columns: nothing there is NULL, `""` is empty."""
+        from pyarrow import csv as arrow_csv
+
+        convert_options = arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(self.names, STORED[Kind.TEXT]),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            check_utf8=False,
+        )
+        rows = 0
+        for block in self._records.blocks(ord(self.separator), len(self.names)):
+            parse_options = arrow_csv.ParseOptions(
+                delimiter=self.separator,
+                newlines_in_values=b'"' in block,
+                ignore_empty_lines=len(self.names) > 1,
+            )
+            read_options = arrow_csv.ReadOptions(column_names=self.names, block_size=len(block) + 1)
+            table = arrow_csv.read_csv(
+                pa.py_buffer(block),
+                read_options=read_options,
+                parse_options=parse_options,
+                convert_options=convert_options,
+            )
+            rows += table.num_rows
+            yield from table.to_batches()
+        if rows != self._records.rows:
+            raise InternalError(
+                "rows_lost", f"Read {rows:,} rows of {self._records.rows:,}; nothing was kept."
+            )
+
+    def _refuse_other_formats(self, first: bytes) -> None:
+        for magic, (what, remedy) in _MAGIC.items():
+            if first.startswith(magic):
+                raise SourceError(
+                    "not_csv",
+                    f"{self._file.given!r} is named as a text file but is {what}. {remedy}.",
+                )
+
+
+class _Expanding:
+    """A gzip stream that refuses to be a bomb."""
+
+    def __init__(self, raw: BinaryIO, given: str) -> None:
+        self._raw = raw
+        self._given = given
+        self._expanded = 0
+        self._stream = gzip.GzipFile(fileobj=raw, mode="rb")
+
+    def read(self, size: int) -> bytes:
+        """Read exactly this many bytes, fewer only at the end."""
+        try:
+            data = self._stream.read(size)
+        except (EOFError, OSError, zlib.error):
+            raise SourceError(
+                "gzip_damaged",
+                f"{self._given!r} is not a whole gzip file. Compress or fetch it again.",
+            ) from None
+        self._expanded += len(data)
+        if self._expanded > max(EXPANSION_FREE, MOST_EXPANSION * self._raw.tell()):
+            raise SourceError(
+                "gzip_bomb",
+                f"{self._given!r} grows more than {MOST_EXPANSION} times when it is expanded. "
+                "Expand it yourself if you trust it.",
+            )
+        return data
+
+    def close(self) -> None:
+        """Close the stream and the file under it."""
+        self._stream.close()
+        self._raw.close()
+
+
+def _read_fully(stream: ByteStream, size: int) -> bytes:
+    first = stream.read(size)
+    while len(first) < size and (more := stream.read(size - len(first))):
+        first += more
+    return first
+
+
+def _opened(file: RegularFile) -> ByteStream:
+    raw = file.open()
+    if file.path.suffix.lower() == ".gz":
+        return _Expanding(raw, file.given)
+    return raw
+
+
+def encoding_of(path: Path | str) -> str:
+    """The encoding to take for a file that is not UTF-8, and about which nothing is declared."""
+    with closing(_opened(regular_file(path))) as stream:
+        return guess_encoding(stream)
+
+
+def split_row(row: bytes, separator: str) -> list[str]:
+    """Split the header into its names."""
+    try:
+        return next(csv.reader([row.decode("utf-8")], delimiter=separator, strict=True))
+    except csv.Error:
+        raise SourceError(
+            "header_malformed",
+            "Line 1, the header, has a quote in the middle of a name or a name beyond "
+            f"{csv.field_size_limit():,} letters. Quote whole names and double quotes inside them.",
+        ) from None
+
+
+def told_separator(header: bytes, declared: Collection[str]) -> str:
+    """Find the separator under which the header names the most declared columns."""
+
+    def told(separator: str) -> tuple[int, int]:
+        try:
+            names = split_row(header, separator)
+        except SourceError:  # a name in quotes ends where only its own separator follows
+            return (-1, 0)
+        return (len(set(declared).intersection(names)), len(names))
+
+    return max(SEPARATORS, key=told)
+
+
+def detect_separator(header: bytes, ahead: bytes) -> str:
+    """Find the separator that the header and the next rows agree on."""
+    whole_rows = ahead.split(b"\n", ROWS_COMPARED)[:-1]
+    unquoted = [b"".join(row.split(b'"')[0::2]) for row in (header, *whole_rows)]
+
+    def agreement(separator: str) -> tuple[float, int]:
+        counts = [row.count(separator.encode()) for row in unquoted]
+        same = sum(count == counts[0] for count in counts) / len(counts)
+        return (same if counts[0] else 0.0, counts[0])
+
+    return max(SEPARATORS, key=agreement)

@@ -1,0 +1,209 @@
+"""Excel in: one sheet with one header row, cells as they are typed there.
+
+Decision 0215.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sfumato.data.files.cell_text import check_names
+from sfumato.data.files.file_identity import regular_file
+from sfumato.data.files.typed_cells import as_text, natural_kind, read_cells, settled
+from sfumato.data.files.zip_check import check_package, damaged
+from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.data.schema.names import quoted
+from sfumato.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+    from python_calamine import CalamineSheet, CalamineWorkbook
+
+    from sfumato.data.engines.kinds import Asked
+    from sfumato.data.files.file_identity import RegularFile
+    from sfumato.data.files.typed_cells import Cell
+    from sfumato.data.schema.column import Kind
+
+_TITLE_ROWS = 50
+"""So many rows may stand above the header."""
+
+
+class ExcelFile:
+    """A sheet that was read; what is empty in it is missing.
+
+    Where columns are `declared`, its header is the row that the layout names or else the first that
+    is not empty. Where nothing is, it is the first row that names every column.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        layout: FileLayout = USUAL,
+        *,
+        declared: Collection[str] = (),
+        strict: bool = True,
+    ) -> None:
+        self._file = regular_file(path)
+        check_package(self._file)
+        sheet, several = _sheet(self._file, layout.sheet, titles=bool(declared))
+        rows: list[list[Any]] = sheet.to_python(skip_empty_area=False)
+        while rows and not any(cell != "" for cell in rows[-1]):
+            rows.pop()
+        self._what = f"Sheet {quoted(sheet.name)} of {self._file.given!r}"
+        first = next((n for n, row in enumerate(rows) if any(map(_says, row))), None)
+        if first is None:
+            raise SourceError("no_header", f"{self._what} is empty. Name another with file.sheet.")
+        at = first if layout.header_row is None else layout.header_row - 1
+        if layout.header_row is None and not declared:
+            at = _header(rows, first)
+        if at >= len(rows):
+            raise SourceError(
+                "no_header", f"{self._what} has no row {at + 1:,}, which file.header_row names."
+            )
+        self._first_row = at + 2
+        self._columns = self._named(rows[at], rows[at + 1 :], strict=strict)
+        if not declared:
+            self._columns = {name: settled(cells) for name, cells in self._columns.items()}
+        self.names = list(self._columns)
+        self.layout = FileLayout(
+            sheet=sheet.name if several else layout.sheet,
+            header_row=layout.header_row if at == first else at + 1,
+            found_sheet=sheet.name,
+        )
+        self._file.check_unchanged()
+
+    @property
+    def held(self) -> dict[str, Kind]:
+        """What each column holds, if it is one kind; else text."""
+        return {name: natural_kind(cells) for name, cells in self._columns.items()}
+
+    def read(self, kinds: Mapping[str, Asked], *, strict: bool = True) -> Iterator[pa.RecordBatch]:
+        """Read all rows as the given kinds."""
+        return read_cells(self._columns, kinds, strict=strict)
+
+    def close(self) -> None:
+        """Let go of what was read."""
+        self._columns = {}
+
+    def _named(
+        self, header: Sequence[Cell], rows: list[list[Any]], *, strict: bool
+    ) -> dict[str, Sequence[Cell]]:
+        """The columns by their names; cells that belong to none are refused, or left out."""
+        names = [" ".join((as_text(cell) or "").split()) for cell in header]
+        empty = [n for n, row in enumerate(rows) if not any(cell != "" for cell in row)]
+        if empty and strict:
+            raise SourceError(
+                "row_blank",
+                f"{self._what}: row {self._first_row + empty[0]:,} is empty but rows follow it. "
+                "Remove it, or keep the table that follows in a sheet of its own.",
+            )
+        gone = set(empty)
+        kept = [row for n, row in enumerate(rows) if n not in gone] if gone else rows
+        cells = list(zip(*kept, strict=True)) or [()] * len(names)
+        columns = {
+            place: [None if cell == "" else cell for cell in cells[place]]
+            for place in range(len(names))
+        }
+        nameless = [
+            p for p, name in enumerate(names) if not name and any(c is not None for c in columns[p])
+        ]
+        if nameless and strict:
+            raise SourceError(
+                "header_incomplete",
+                f"{self._what}: column {_letters(nameless[0])} has cells but no name in row "
+                f"{self._first_row - 1:,}, which is taken for the header. Name it there, or say "
+                "which row has all names: file.header_row = 2 in the schema.",
+            )
+        places = [place for place, name in enumerate(names) if name]
+        if not places:
+            raise SourceError(
+                "no_header",
+                f"{self._what} names no column in row {self._first_row - 1:,}, which is taken for "
+                "the header. Name them there, or say which row does: file.header_row = 2.",
+            )
+        check_names([names[place] for place in places])
+        return {names[place]: columns[place] for place in places}
+
+
+def _workbook(file: RegularFile) -> CalamineWorkbook:
+    try:
+        from python_calamine import CalamineWorkbook
+    except ImportError:
+        raise SourceError(
+            "extra_missing",
+            f"Cannot read {file.given!r}: Excel files need packages that are not installed. "
+            "Install them with: pip install 'sfumato[excel]', or save it as CSV.",
+        ) from None
+    return CalamineWorkbook.from_path(str(file.path))
+
+
+def _sheet(file: RegularFile, wanted: str | None, *, titles: bool) -> tuple[CalamineSheet, bool]:
+    """The sheet asked for, or the first that holds anything; and whether there are others.
+
+    Unless `titles` count too, one with several rows goes before one that has a title alone.
+    """
+    try:
+        return _found(file, _workbook(file), wanted, titles=titles)
+    except SourceError:
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # noqa: BLE001  what panics in Rust is no Exception, and may quote cells
+        failed = True
+    assert failed
+    raise damaged(file)
+
+
+def _found(
+    file: RegularFile, book: CalamineWorkbook, wanted: str | None, *, titles: bool
+) -> tuple[CalamineSheet, bool]:
+    from python_calamine import SheetTypeEnum, SheetVisibleEnum
+
+    sheets = [one for one in book.sheets_metadata if one.typ == SheetTypeEnum.WorkSheet]
+    names = [one.name for one in sheets]
+    if wanted is not None:
+        if wanted not in names:
+            raise SourceError(
+                "sheet_missing",
+                f"{file.given!r} has no sheet {quoted(wanted)}, which file.sheet names. It has "
+                f"{', '.join(map(quoted, names))}.",
+            )
+        return book.get_sheet_by_name(wanted), len(names) > 1
+    shown = [one.name for one in sheets if one.visible == SheetVisibleEnum.Visible]
+    title = None
+    for name in shown:
+        sheet = book.get_sheet_by_name(name)
+        if sheet.start is not None and sheet.end is not None:
+            if titles or sheet.end[0] > sheet.start[0]:
+                return sheet, len(names) > 1
+            title = title or sheet
+    if title is not None:
+        return title, len(names) > 1
+    raise SourceError("no_header", f"{file.given!r} has no sheet with anything in it.")
+
+
+def _header(rows: list[list[Any]], first: int) -> int:
+    """The first row that names every column, below a title or a row of groups; else the first."""
+    width = max((place for row in rows for place, cell in enumerate(row) if cell != ""), default=0)
+    for place in range(first, min(first + _TITLE_ROWS, len(rows))):
+        if all(cell != "" for cell in rows[place][: width + 1]):
+            return place if all(isinstance(c, str) for c in rows[place][: width + 1]) else first
+    return first
+
+
+def _says(cell: object) -> bool:
+    """Whether a cell holds more than spaces."""
+    return not isinstance(cell, str) or cell.strip() != ""
+
+
+def _letters(place: int) -> str:
+    """The letters of a column: 0 is A, 26 is AA."""
+    letters = ""
+    place += 1
+    while place:
+        place, digit = divmod(place - 1, 26)
+        letters = chr(ord("A") + digit) + letters
+    return letters

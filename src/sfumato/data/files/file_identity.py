@@ -1,0 +1,115 @@
+"""Is it a file, can it be read, and is it still the same one?"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from sfumato.errors import SourceError
+from sfumato.platform_support import BYTES_AS_THEY_ARE, NO_WAITING, NOT_INHERITED
+
+_STRANGE = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+@dataclass(frozen=True)
+class Version:
+    """What tells one state of a file from another without reading it."""
+
+    device: int
+    node: int
+    size: int
+    modified: int
+    changed: int
+    """When the file system last noted a change of it, which nobody can set back."""
+
+
+@dataclass(frozen=True)
+class RegularFile:
+    """A readable regular file behind any symbolic links, as it was when first seen."""
+
+    given: str
+    path: Path
+    version: Version
+
+    @property
+    def pattern(self) -> str:
+        """The path for readers that take patterns, with its letters standing for themselves.
+
+        In a pattern a backslash divides folders, and nothing else can stand for it.
+        """
+        if "\\" in str(self.path) and re.search(r"[*?\[]", str(self.path)):
+            raise SourceError(
+                "source_name_unreadable",
+                f"Cannot read {self.given!r}: its path has both a backslash and one of * ? [, "
+                "which DuckDB cannot be told apart from a pattern. Rename the file or its folder.",
+            )
+        return re.sub(r"([*?\[])", r"[\1]", str(self.path))
+
+    def open(self) -> BinaryIO:
+        """Open it for reading, if it is still there."""
+        return os.fdopen(_descriptor(self.given, self.path)[0], "rb")
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on with a file that changed or vanished."""
+        try:
+            now = _version(self.path.stat())
+        except OSError:
+            now = None
+        if now != self.version:
+            raise SourceError(
+                "source_changed",
+                f"{self.given!r} was changed or removed while it was being read. "
+                "Start again when nothing writes to it.",
+            )
+
+
+def regular_file(path: Path | str) -> RegularFile:
+    """Find the regular file behind a path, or say why there is none."""
+    given = str(path)
+    try:
+        real = Path(path).resolve()
+    except (OSError, RuntimeError, ValueError):
+        raise _refusal(given, "source_missing", "is not a usable path") from None
+    descriptor, version = _descriptor(given, real)
+    os.close(descriptor)
+    return RegularFile(given, real, version)
+
+
+def _descriptor(given: str, path: Path) -> tuple[int, Version]:
+    """Open without waiting for a writer, so that a named pipe cannot make us hang."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | NO_WAITING | NOT_INHERITED | BYTES_AS_THEY_ARE)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _refusal(given, "source_missing", "does not exist") from None
+    except PermissionError:
+        raise _refusal(given, "source_unreadable", "may not be read by this user") from None
+    except (OSError, ValueError):
+        raise _refusal(given, "source_unreadable", "cannot be opened") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        what = _STRANGE.get(stat.S_IFMT(status.st_mode), "not a regular file")
+        raise _refusal(given, "source_not_a_file", f"is {what}")
+    return descriptor, _version(status)
+
+
+def _refusal(given: str, code: str, reason: str) -> SourceError:
+    return SourceError(
+        code, f"Cannot read {given!r}: it {reason}. Name a CSV or Parquet file that can be read."
+    )
+
+
+def _version(status: os.stat_result) -> Version:
+    return Version(
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    )

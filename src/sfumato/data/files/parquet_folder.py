@@ -1,0 +1,144 @@
+"""A folder of Parquet files: whole or not at all, its rows in the order of the files' names.
+
+Whoever fills it writes into a scratch folder beside its place, which is then renamed.
+Decision 0242.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.data.engines.base import FolderTarget
+from sfumato.data.files.formats import PARQUET, ends_in
+from sfumato.errors import OutputError
+from sfumato.filesystem import Scratch, check_room, check_target, sweep, sync, unwritable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from sfumato.data.files.writers import Batches
+
+PART_BYTES = 128 << 20
+"""A part that has grown to so many bytes is closed, and the next one begun."""
+
+IN_FOLDER = "release.json"
+"""The side-car of a release in a folder, which is no part of it."""
+
+
+def part_name(place: int) -> str:
+    """The name of a part, by its place among all."""
+    return f"part-{place:05}.parquet"
+
+
+def parts_in(folder: Path) -> list[Path]:
+    """The parts of a folder, in the order of their rows."""
+    return sorted(folder.glob("part-*.parquet"))
+
+
+def write_folder(
+    engine: str, open_reader: Callable[[], Batches], target: FolderTarget, *, overwrite: bool
+) -> None:
+    """Write a query's result, as it arrives, to parts; the query starts after all checks."""
+    path = _reached(engine, target)
+    with whole_folder(path, overwrite=overwrite, known_as=str(target)) as temporary:
+        temporary.mkdir()
+        _write_parts(open_reader(), temporary)
+
+
+def check_local(engine: str, target: Path | FolderTarget, *, overwrite: bool) -> None:
+    """Refuse early a file or folder that cannot be written from here."""
+    if isinstance(target, FolderTarget):
+        path = _reached(engine, target)
+        _check_place(path, Path(os.path.realpath(path)), overwrite=overwrite)
+    else:
+        check_target(target, overwrite=overwrite)
+
+
+def _reached(engine: str, target: FolderTarget) -> Path:
+    """The folder of this machine, which is as far as engines reach that hand their rows to us."""
+    if target.local is None:
+        raise OutputError(
+            "output_unreachable",
+            f"Cannot write '{target}': {engine} hands its rows to this machine, which writes "
+            "to its own folders alone. Name one of them, such as OUT/.",
+        )
+    return target.local
+
+
+def _write_parts(rows: Batches, folder: Path) -> None:
+    from pyarrow import parquet
+
+    arriving = iter(rows)
+    batch: pa.RecordBatch | None = next(arriving, None)
+    for place in count():
+        with (
+            (folder / part_name(place)).open("wb") as stream,
+            parquet.ParquetWriter(stream, rows.schema, write_page_checksum=True) as writer,
+        ):
+            size = 0
+            while batch is not None and size < PART_BYTES:
+                writer.write_batch(batch)
+                batch, size = next(arriving, None), stream.tell()
+        if batch is None:
+            return
+
+
+@contextmanager
+def whole_folder(path: Path, *, overwrite: bool, known_as: str = "") -> Iterator[Path]:
+    """Give a name for a new folder; at the end it takes its place, synced to disk.
+
+    An error names the place by which people know it.
+
+    On any failure, an interruption included, nothing is left behind and an old folder stays whole.
+    """
+    final, known = Path(os.path.realpath(path)), Path(known_as or path)
+    try:
+        _check_place(known, final, overwrite=overwrite)
+        with Scratch(final.parent, f".{final.name}.") as scratch:
+            temporary, old = scratch / "whole", scratch / "old"
+            yield temporary
+            for one in (*temporary.iterdir(), temporary):
+                sync(one)
+            _check_place(known, final, overwrite=overwrite)  # what has come since would be lost
+            if final.exists():
+                final.rename(old)
+            try:
+                temporary.rename(final)
+            except BaseException:
+                if old.exists() and not final.exists():
+                    old.rename(final)
+                raise
+            sync(final.parent)
+    except OSError as error:
+        raise unwritable(known, error) from None
+
+
+def _check_place(path: Path, final: Path, *, overwrite: bool) -> None:
+    """A folder is made where there is none, or one of nothing but parts that may be replaced."""
+    if not final.parent.is_dir():
+        raise OutputError(
+            "output_unwritable",
+            f"Cannot write '{path}': there is no directory '{path.parent}'. Create it first.",
+        )
+    sweep(final.parent)
+    check_room(path, final.parent)
+    if not os.path.lexists(final):
+        return
+    inside = [one.name for one in final.iterdir()] if final.is_dir() else None
+    if inside is None or not all(ends_in(name, PARQUET) or name == IN_FOLDER for name in inside):
+        raise OutputError(
+            "output_not_a_release",
+            f"Cannot replace '{path}': it is something else than a folder of Parquet files. Choose "
+            "another name.",
+        )
+    if inside and not overwrite:
+        raise OutputError(
+            "output_exists",
+            f"Cannot write '{path}': it exists. Choose another name or pass --overwrite.",
+        )

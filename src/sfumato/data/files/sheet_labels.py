@@ -1,0 +1,114 @@
+"""Labels on their way into a sheet: a column in which each is a plain value becomes these values.
+
+A released column of labels is text, for one of them may be a range. Where none is, a program that
+counts with typed cells should find numbers, days and truth values, as it did in the input. What the
+labels are of travels with their Arrow field.
+
+Decision 0216.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.data.engines.kinds import STORED, is_text
+from sfumato.data.files.column_spelling import marked
+from sfumato.data.files.workbook import MOST_ROWS
+from sfumato.data.schema.column import Column, Kind, from_text
+from sfumato.data.schema.hierarchy.base import spell
+from sfumato.data.schema.spelling import spelling_of
+from sfumato.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sfumato.data.files.writers import Batches
+    from sfumato.data.schema.domain import Scalar
+
+_MARK = b"sfumato.labels"
+
+
+def labelled(schema: pa.Schema, columns: Iterable[Column]) -> pa.Schema:
+    """Let fields of text say which column's labels they hold."""
+    known = {column.name: column for column in columns if column.kind is not Kind.TEXT}
+    return pa.schema(
+        [
+            field.with_metadata({_MARK: _packed(known[field.name])})
+            if field.name in known and is_text(field.type)
+            else field
+            for field in schema
+        ]
+    )
+
+
+def _packed(column: Column) -> bytes:
+    keys = {} if column.spelling is None else column.spelling.keys
+    return json.dumps([column.kind, keys], allow_nan=False).encode()
+
+
+def _column(field: pa.Field[Any]) -> Column | None:
+    """The column whose labels a field holds."""
+    mark = (field.metadata or {}).get(_MARK)
+    if mark is None:
+        return None
+    kind, keys = json.loads(mark)
+    return Column(field.name, Kind(kind), spelling=spelling_of(Kind(kind), keys))
+
+
+def typed(rows: Batches) -> Batches:
+    """The same rows, with values for labels wherever a whole column of them is plain values."""
+    asked = [(place, _column(field)) for place, field in enumerate(rows.schema)]
+    if not any(column for _, column in asked):
+        return rows
+    table = pa.Table.from_batches(_fitting(rows), rows.schema)
+    for place, column in asked:
+        values = None if column is None else _values(table.column(place), column)
+        if column is None or values is None:
+            continue
+        spellings = {} if column.spelling is None else {column.name: column.spelling}
+        field = marked(pa.schema([(column.name, STORED[column.kind])]), spellings).field(0)
+        table = table.set_column(place, field, values)
+    whole: Batches = table.to_reader()
+    return whole
+
+
+def _fitting(rows: Batches) -> Iterator[pa.RecordBatch]:
+    """Batches until there are more rows than a sheet holds, which then refuses them."""
+    seen = 0
+    for batch in rows:
+        yield batch
+        seen += batch.num_rows
+        if seen > MOST_ROWS:
+            return
+
+
+def _values(labels: pa.ChunkedArray[Any], column: Column) -> pa.Array[Any] | None:
+    """What labels say, each looked at once; None where one says more or less than a value."""
+    coded = pc.dictionary_encode(labels.combine_chunks().cast(pa.large_string()))
+    values = [_value(label, column) for label in coded.dictionary.to_pylist()]
+    if any(value is None for value in values):
+        return None
+    plain = [float(value) if isinstance(value, Decimal) else value for value in values]
+    try:
+        return pa.array(plain, STORED[column.kind]).take(coded.indices)
+    except (pa.ArrowInvalid, OverflowError):  # a whole number that nothing stores
+        return None
+
+
+def _value(label: str, column: Column) -> Scalar | None:
+    """The value that a label says, where it is written as that value always is."""
+    spelling = column.spelling
+    try:
+        value = (
+            from_text(label, column.kind) if spelling is None else spelling.read(label, column.kind)
+        )
+    except SchemaError:
+        return None
+    if value is None or (isinstance(value, Decimal) and not value.is_finite()):
+        return None
+    return value if label == (spell(value) if spelling is None else spelling.write(value)) else None

@@ -1,0 +1,197 @@
+"""Files of SPSS, Stata and SAS in: codes or their labels, missing codes as missing, days as days.
+
+Decision 0215.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from contextlib import suppress
+from datetime import datetime, timedelta
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from sfumato.data.engines.kinds import kind_asked
+from sfumato.data.files import readstat_process
+from sfumato.data.files.cell_text import check_names
+from sfumato.data.files.file_identity import regular_file
+from sfumato.data.files.typed_cells import as_text, natural_kind, read_cells, settled
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from sfumato.data.engines.kinds import Asked
+    from sfumato.data.files.file_identity import RegularFile
+    from sfumato.data.files.typed_cells import Cell
+
+_READERS = {
+    ".sav": "read_sav",
+    ".zsav": "read_sav",
+    ".dta": "read_dta",
+    ".sas7bdat": "read_sas7bdat",
+    ".xpt": "read_xport",
+}
+
+MOST_EXPANSION = 200
+"""A file may grow by this factor; packed tables about people grow far less."""
+
+EXPANSION_FREE = 64 << 20
+"""Below this size no file is a bomb, whatever its factor."""
+
+_SPSS, _SINCE_1960 = datetime(1582, 10, 14), datetime(1960, 1, 1)  # noqa: DTZ001  days have no zone
+_DAY, _SECOND, _MILLISECOND = timedelta(days=1), timedelta(seconds=1), timedelta(milliseconds=1)
+
+_TIMES: dict[str, tuple[str, datetime, timedelta]] = {
+    ".sav": (r"([AEJS]?DATE|DATETIME|YMDHMS)[0-9.]*", _SPSS, _SECOND),
+    ".dta": (r"%-?t?d.*", _SINCE_1960, _DAY),
+    ".dta in milliseconds": (r"%-?t[cC].*", _SINCE_1960, _MILLISECOND),
+    ".xpt": (
+        r"([BEI]S?8601DA|(DDMMYY|MMDDYY|YYMMDD)[BCDNPS]?|(NL|WEEK|WORD)?DAT[EX]|JULIAN|MONYY)[0-9.]*",
+        _SINCE_1960,
+        _DAY,
+    ),
+    ".xpt in seconds": (
+        r"([EB]8601DT|IS8601DT|DATETIME|DATEAMPM|NLDATM)[0-9.]*",
+        _SINCE_1960,
+        _SECOND,
+    ),
+}
+"""How formats of days and times look in each program, since when they count, and in which unit."""
+
+_FAMILY = {".zsav": ".sav", ".sas7bdat": ".xpt"}
+
+
+class StatisticsFile:
+    """A file of a statistics program that was read; close it in the end.
+
+    A column with value labels is read as its labels where it is text, by what is declared or else
+    because every value in it has a label; where it is a number, as its codes.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        layout: FileLayout = USUAL,
+        *,
+        declared: Collection[str] = (),
+    ) -> None:
+        self._file = regular_file(path)
+        told = _read(self._file, layout)
+        ending = self._file.path.suffix.lower()
+        family = _FAMILY.get(ending, ending)
+        self._labels: Mapping[str, Mapping[Cell, str]] = {
+            name: dict(labels) for name, labels in told["labels"].items()
+        }
+        self._columns: dict[str, Sequence[Cell]] = {
+            name: _dated(
+                [None if cell == "" else cell for cell in column], told["formats"][name], family
+            )
+            for name, column in told["columns"].items()
+        }
+        if not declared:
+            self._columns = {name: settled(column) for name, column in self._columns.items()}
+        self.names = list(self._columns)
+        check_names(self.names)
+        self.layout = FileLayout(layout.encoding)
+        self._file.check_unchanged()
+
+    @property
+    def held(self) -> dict[str, Kind]:
+        """What each column holds; text where every value has a label."""
+        return {
+            name: Kind.TEXT if self._all_labelled(name) else natural_kind(cells)
+            for name, cells in self._columns.items()
+        }
+
+    def read(self, kinds: Mapping[str, Asked], *, strict: bool = True) -> Iterator[pa.RecordBatch]:
+        """Read all rows as the given kinds; labels where that is text."""
+        columns = {
+            name: self._labelled(name) if kind_asked(asked) is Kind.TEXT else self._columns[name]
+            for name, asked in kinds.items()
+        }
+        return read_cells(columns, kinds, strict=strict)
+
+    def close(self) -> None:
+        """Let go of what was read."""
+        self._columns = {}
+
+    def _all_labelled(self, name: str) -> bool:
+        values = {*self._columns[name]} - {None}
+        return bool(values) and values <= self._labels.get(name, {}).keys()
+
+    def _labelled(self, name: str) -> Sequence[Cell]:
+        labels = self._labels.get(name, {})
+        return [labels.get(cell) or as_text(cell) for cell in self._columns[name]]
+
+
+def _dated(cells: list[Cell], form: str, family: str) -> list[Cell]:
+    """Numbers that stand for days or times as such; one beyond the calendar stays a number."""
+    for key, (pattern, epoch, unit) in _TIMES.items():
+        if key.partition(" ")[0] == family and re.fullmatch(pattern, form):
+            return [_at(cell, epoch, unit) for cell in cells]
+    return cells
+
+
+def _at(cell: Cell, epoch: datetime, unit: timedelta) -> Cell:
+    if not isinstance(cell, int | float) or not math.isfinite(cell):
+        return cell
+    try:
+        at = epoch + unit * cell
+    except OverflowError:
+        return cell
+    return at.date() if unit is _DAY else at
+
+
+def _read(file: RegularFile, layout: FileLayout) -> dict[str, Any]:
+    """Have another process read the file, which a damaged one may end."""
+    if find_spec("pyreadstat") is None:
+        raise SourceError(
+            "extra_missing",
+            f"Cannot read {file.given!r}: files of SPSS, Stata and SAS need packages that are not "
+            "installed. Install them with: pip install 'sfumato[statistics]', or save it as CSV.",
+        )
+    task = {
+        "path": str(file.path),
+        "reader": _READERS[file.path.suffix.lower()],
+        "encoding": layout.encoding and layout.codec.upper(),  # as iconv spells it
+        "most_bytes": max(EXPANSION_FREE, MOST_EXPANSION * file.version.size),
+    }
+    # What it says when it fails may quote data.
+    done = subprocess.run(
+        [sys.executable, "-I", readstat_process.__file__, json.dumps(task, allow_nan=False)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    told: dict[str, Any] = {}
+    with suppress(ValueError, RecursionError):
+        told = json.loads(done.stdout) if done.returncode == 0 else {}
+    if told.get("too_large"):
+        raise _bomb(file)
+    if not told:
+        raise SourceError(
+            "statistics_damaged",
+            f"Cannot read {file.given!r}: it is no whole {file.path.suffix.lower()} file, or its "
+            "text is in another encoding. Save it again, or say what it is in the schema, e.g. "
+            'file.encoding = "windows-1252".',
+        )
+    return told
+
+
+def _bomb(file: RegularFile) -> SourceError:
+    return SourceError(
+        "statistics_bomb",
+        f"{file.given!r} grows more than {MOST_EXPANSION} times when it is expanded. Save it as "
+        "CSV if you trust it.",
+    )

@@ -1,0 +1,133 @@
+"""Cells that have a type of their own, as those of a spreadsheet have, read as kinds one by one.
+
+What becomes of a cell depends on itself and on what is declared alone, never on cells beside it.
+Decision 0215.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.data.engines.kinds import STORED, kind_asked, stored_schema
+from sfumato.data.files.cell_text import conform
+from sfumato.data.schema.column import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sfumato.data.engines.kinds import Asked
+
+Cell = str | float | int | bool | date | datetime | time | timedelta | None
+
+ROWS_AT_ONCE = 65_536
+
+_EXACT = 1 << 53
+"""Whole numbers up to this are exact in a float64, which is all that a sheet has."""
+
+
+def natural_kind(cells: Sequence[Cell]) -> Kind:
+    """What cells hold, if it is one kind; else text."""
+    types = {type(cell) for cell in cells} - {type(None)}
+    if types == {bool}:
+        return Kind.BOOLEAN
+    if types == {date}:
+        return Kind.DATE
+    if types and types <= {int, float}:
+        numbers = [cell for cell in cells if cell is not None]
+        return Kind.INTEGER if all(map(_is_whole, numbers)) else Kind.REAL
+    return Kind.TEXT
+
+
+def settled(cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Times of days that are all midnight as days; else all with a time, so that one format fits.
+
+    This is for a table about which nothing is declared: here cells beside a cell do matter.
+    """
+    if datetime not in {type(cell) for cell in cells}:
+        return cells
+    if any(not isinstance(cell, date | None) for cell in cells):
+        return cells
+    times = [
+        cell if cell is None or isinstance(cell, datetime) else datetime.combine(cell, time())
+        for cell in cells
+        if cell is None or isinstance(cell, date)
+    ]
+    if all(cell is None or cell.time() == time() for cell in times):
+        return [cell and cell.date() for cell in times]
+    return [as_text(cell) for cell in times]
+
+
+def as_text(cell: Cell) -> str | None:
+    """A cell as it is written: numbers plain, dates by ISO."""
+    match cell:
+        case None | str():
+            return cell
+        case bool():
+            return str(cell).lower()
+        case float() if _is_whole(cell):
+            return str(int(cell))
+        case datetime():
+            return cell.isoformat(sep=" ")
+        case date() | time():
+            return cell.isoformat()
+        case _:
+            return str(cell)
+
+
+def read_cells(
+    columns: Mapping[str, Sequence[Cell]], asked: Mapping[str, Asked], *, strict: bool
+) -> Iterator[pa.RecordBatch]:
+    """Read columns of cells as kinds: what has the type as it is, all else as if it were text."""
+    schema, kinds = stored_schema(asked), {name: kind_asked(one) for name, one in asked.items()}
+    texts = pa.schema([(name, pa.string()) for name in kinds])
+    rows = max(map(len, columns.values()), default=0)
+
+    def written() -> Iterator[pa.RecordBatch]:
+        for start in range(0, rows, ROWS_AT_ONCE):
+            parts = [_part(columns[name], start) for name in kinds]
+            spelled = [
+                pa.array(
+                    [None if _native(cell, kind) is not None else as_text(cell) for cell in part],
+                    pa.string(),
+                )
+                for part, kind in zip(parts, kinds.values(), strict=True)
+            ]
+            yield pa.record_batch(spelled, schema=texts)
+
+    for place, batch in enumerate(conform(written(), asked, strict=strict)):
+        merged = []
+        for name, read in zip(kinds, batch.columns, strict=True):
+            part, kind = _part(columns[name], place * ROWS_AT_ONCE), kinds[name]
+            native = pa.array([_native(cell, kind) for cell in part], STORED[kind])
+            merged.append(read if native.null_count == len(native) else pc.coalesce(native, read))
+        yield pa.record_batch(merged, schema=schema)
+
+
+def _part(cells: Sequence[Cell], start: int) -> Sequence[Cell]:
+    return cells[start : start + ROWS_AT_ONCE]
+
+
+def _native(cell: Cell, kind: Kind) -> Cell:
+    """A cell as a value of a kind, where its own type says so; None where it does not."""
+    match kind, cell:
+        case Kind.BOOLEAN, bool():
+            return cell
+        case Kind.INTEGER | Kind.REAL, bool():
+            return None
+        case Kind.INTEGER, int() | float() if _is_whole(cell):
+            return int(cell)
+        case Kind.REAL, int() | float():
+            return float(cell)
+        case Kind.DATE, datetime():
+            return cell.date()
+        case Kind.DATE, date():
+            return cell
+    return None
+
+
+def _is_whole(cell: object) -> bool:
+    return isinstance(cell, int | float) and abs(cell) <= _EXACT and cell == int(cell)

@@ -1,0 +1,313 @@
+"""Files out: whole or not at all, whatever happens on the way, and written as the input was.
+
+Lines of CSV are built column-wise: a missing cell is empty, empty text is "\"\"".
+Decision 0216.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from io import BytesIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.data.engines.kinds import is_text
+from sfumato.data.files.column_spelling import spelling_in, write_spelled
+from sfumato.data.files.formats import EXCEL, PARQUET, TEXT, WRITTEN, ends_in, fixed_separator
+from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.errors import OutputError
+from sfumato.filesystem import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from sfumato.data.engines.base import TableTarget
+    from sfumato.data.files.cell_text import CellArray
+    from sfumato.data.schema.spelling import Spelling
+
+    Writing = Callable[["Batches", BinaryIO, FileLayout], FileLayout]
+
+_SPECIAL = '"\r\n'
+_SEPARATORS = ",;|\t"
+"""Signs that are all quoted in a file with commas: a reader may take it for one with another."""
+
+_FORMULA = "^'*[=+\\-@\\t\\r]"
+"""Spreadsheets run a cell that starts so; a leading apostrophe makes it text.
+
+Cells that have apostrophes there already get one more, so that it can be taken away again.
+"""
+_GUARDED = "^'+[=+\\-@\\t\\r]"
+
+
+def header_line(names: Sequence[str], separator: str = ",") -> bytes:
+    """Write the header."""
+    quoted = _quoted(pa.array(names, pa.large_string()), separator)
+    return (separator.join(quoted.to_pylist()) + "\n").encode()
+
+
+def lines(batch: pa.RecordBatch, separator: str = ",") -> bytes:
+    """Write the rows of a batch."""
+    cells = (
+        _text(one, spelling_in(field), separator)
+        for one, field in zip(batch.columns, batch.schema, strict=True)
+    )
+    rows = _joined(*cells, separator=separator)
+    ended = _joined(rows, "\n")
+    # The strings of an Arrow array lie one after the other: together they are the file.
+    _, offsets, data = ended.buffers()
+    size = int(np.frombuffer(offsets, np.int64)[len(ended)]) if len(ended) else 0
+    return bytes(data.slice(0, size)) if size else b""
+
+
+def guarded_names(names: Sequence[str]) -> list[str]:
+    """Headers that no spreadsheet runs, for a file that is not read as a data set again."""
+    return [f"'{one}" if re.match(_FORMULA, one) else one for one in names]
+
+
+def unguarded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Text as it was before it was written: without the apostrophe that guards spreadsheets."""
+    columns = []
+    for cells in batch.columns:
+        guarded = pc.match_substring_regex(cells, _GUARDED)
+        bare = pc.utf8_slice_codeunits(cells, 1) if _any(guarded) else cells
+        columns.append(pc.if_else(guarded, bare, cells))
+    return pa.record_batch(columns, schema=batch.schema)
+
+
+def _text(cells: CellArray, spelling: Spelling | None, separator: str) -> CellArray:
+    """Turn a column into text as it stands in the file; only text can need quotes."""
+    if spelling is not None:
+        return _quoted(write_spelled(cells, spelling), separator)
+    text = pc.cast(cells, pa.large_string())
+    if not is_text(cells.type):
+        return text
+    risky = pc.match_substring_regex(text, _FORMULA)
+    guarded = pc.if_else(risky, _joined("'", text), text) if _any(risky) else text
+    return _quoted(guarded, separator)
+
+
+def _quoted(text: CellArray, separator: str) -> CellArray:
+    """Put quotes around the cells that need them."""
+    signs = _SPECIAL + (_SEPARATORS if separator == "," else separator)
+    special = "".join(f"\\x{ord(sign):02x}" for sign in signs)
+    needed = pc.match_substring_regex(text, f"[{special}]|^$")
+    if not _any(needed):
+        return text
+    quoted = _joined('"', pc.replace_substring(text, '"', '""'), '"')
+    return pc.if_else(needed, quoted, text)
+
+
+def _any(checks: CellArray) -> bool:
+    return pc.any(checks).as_py() is True
+
+
+def _joined(*parts: CellArray | str, separator: str = "") -> CellArray:
+    """Join text row by row; a missing part is empty."""
+    large = [
+        pa.scalar(part, pa.large_string()) if isinstance(part, str) else part
+        for part in (*parts, separator)
+    ]
+    return pc.binary_join_element_wise(*large, null_handling="replace", null_replacement="")
+
+
+class Batches(Protocol):
+    """Rows on their way, batch by batch, as an Arrow reader gives them."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What the batches hold."""
+        ...
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Each batch once."""
+        ...
+
+
+def write_file(
+    open_reader: Callable[[], Batches],
+    target: Path,
+    *,
+    overwrite: bool,
+    layout: FileLayout = USUAL,
+) -> None:
+    """Write a query's result in the format of the name; the query starts after all checks."""
+    write = format_of(target)
+    with whole(target, overwrite=overwrite) as temporary, temporary.open("wb") as stream:
+        write(open_reader(), stream, layout)
+
+
+def check_letters(file: str, name: str, texts: Sequence[str], layout: FileLayout) -> None:
+    """Refuse a file that could not hold a column of these texts, before any is made for it."""
+    if ends_in(file, TEXT):
+        column = pa.table({name: pa.array(texts, pa.string())})
+        _write_text(file, column.to_reader(), BytesIO(), layout)
+
+
+def layout_for(table: pa.Table, layout: FileLayout) -> FileLayout:
+    """The layout by which all letters of a table can be written: in UTF-8 where its own lacks one.
+
+    For what must not be lost, as it is paid for; whoever reads it is told the layout.
+    """
+    texts = [column for column in table.columns if is_text(column.type)]
+    held = (pc.unique(column).drop_null().to_pylist() for column in texts)
+    try:
+        for one in (table.column_names, *held):
+            "\n".join(one).encode(layout.codec)
+    except UnicodeEncodeError:
+        return replace(layout, encoding=None)
+    return layout
+
+
+def format_of(target: Path) -> Writing:
+    """Choose the format by the end of the name, or refuse a name that does not tell it.
+
+    What is returned writes text by a layout, and says what of that it kept.
+    """
+    name = target.name
+    if ends_in(name, TEXT):
+        return partial(_write_text, name)
+    if ends_in(name, PARQUET):
+        return _write_parquet
+    if ends_in(name, EXCEL):
+        if find_spec("xlsxwriter") is None:  # told before anything is charged or searched for
+            raise OutputError(
+                "extra_missing",
+                f"Cannot write {str(target)!r}: Excel files need packages that are not installed. "
+                "Install them with: pip install 'sfumato[excel]', or choose a name that ends in "
+                ".csv.",
+            )
+        return _write_excel
+    raise OutputError(
+        "output_format_unknown",
+        f"Cannot tell the format of {str(target)!r}. Its name must end in {', '.join(WRITTEN)}.",
+    )
+
+
+def _write_text(name: str, reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLayout:
+    fixed = fixed_separator(name)
+    separator = fixed or layout.separator or ","
+    with ExitStack() as stack:
+        if name.lower().endswith(".gz"):
+            # No name and no time inside, so that equal tables give equal files.
+            compressed = gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0)
+            stream = cast("BinaryIO", stack.enter_context(compressed))
+        encoded = _encoding(layout)
+        stream.write(encoded(header_line(reader.schema.names, separator), None))
+        for batch in reader:
+            text = lines(batch, separator)
+            if b"\0" in text:
+                raise _nul(batch)
+            stream.write(encoded(text, batch))
+    return FileLayout(layout.encoding, None if separator in (",", fixed) else separator)
+
+
+def _encoding(layout: FileLayout) -> Callable[[bytes, pa.RecordBatch | None], bytes]:
+    """Whoever turns UTF-8 into the encoding of a layout, block after block."""
+    codec = layout.codec
+    if codec == "utf-8":
+        return lambda text, _batch: text
+    encoder = codecs.getincrementalencoder(codec)()
+
+    def encoded(text: bytes, batch: pa.RecordBatch | None) -> bytes:
+        with suppress(UnicodeEncodeError):
+            return encoder.encode(text.decode("utf-8"))
+        raise _unencodable(batch, codec, layout)
+
+    return encoded
+
+
+def _unencodable(batch: pa.RecordBatch | None, codec: str, layout: FileLayout) -> OutputError:
+    """Some letter is not in the encoding of the input; only the name of the column is told."""
+    what = "The header"
+    for name, cells in zip(batch.schema.names, batch.columns, strict=True) if batch else ():
+        try:
+            lines(pa.record_batch([cells], [name])).decode("utf-8").encode(codec)
+        except UnicodeEncodeError:
+            what = f"Column {name!r}"
+            break
+    return OutputError(
+        "output_not_encodable",
+        f"{what} has letters that {layout.encoding}, the encoding of the input, does not have. "
+        "Save the input as UTF-8 and remove file.encoding from its schema, or choose a name that "
+        "ends in .parquet or .xlsx.",
+    )
+
+
+def _nul(batch: pa.RecordBatch) -> OutputError:
+    """No reader of CSV takes a NUL byte, ours neither; only the name of the column is told."""
+    first = next(
+        name
+        for name, cells in zip(batch.schema.names, batch.columns, strict=True)
+        if b"\0" in lines(pa.record_batch([cells], [name]))
+    )
+    return OutputError(
+        "output_nul_byte",
+        f"Column {first!r} holds text with a NUL byte, which no CSV file can hold. Choose a name "
+        "that ends in .parquet.",
+    )
+
+
+def _write_parquet(reader: Batches, stream: BinaryIO, _layout: FileLayout) -> FileLayout:
+    from pyarrow import parquet
+
+    with parquet.ParquetWriter(stream, reader.schema, write_page_checksum=True) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+    return USUAL
+
+
+def _write_excel(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLayout:
+    from sfumato.data.files.workbook import write_sheet
+
+    return write_sheet(reader, stream, layout)
+
+
+def table_exists(target: TableTarget) -> OutputError:
+    """Refuse to replace a table inside an engine."""
+    return OutputError(
+        "output_exists",
+        f"The table {str(target)!r} exists where the data lies. Choose another name or pass "
+        "--overwrite.",
+    )
+
+
+def table_in_use(target: TableTarget) -> OutputError:
+    """Refuse to replace a table that others need, the source itself above all."""
+    return OutputError(
+        "output_in_use",
+        f"Cannot replace the table {str(target)!r}: it is the source, is read by it, is no plain "
+        "table, or others are made from it. Choose another name.",
+    )
+
+
+RELEASE = "A release of Sfumato."
+"""What a table is marked with, where it lies: its comment, or a property of that name."""
+
+
+def table_not_a_release(target: TableTarget) -> OutputError:
+    """Refuse to replace a table that somebody else made."""
+    return OutputError(
+        "output_not_a_release",
+        f"Cannot replace the table {str(target)!r}: it is something else than a release. Choose "
+        "another name.",
+    )
+
+
+def table_unresolved(target: TableTarget) -> OutputError:
+    """Refuse to replace any table where nobody can tell which ones the source reads."""
+    return OutputError(
+        "output_in_use",
+        f"Cannot replace the table {str(target)!r}: the source is a view or a foreign table of "
+        "which nobody can tell what it reads, perhaps that table. Choose another name, and leave "
+        "--overwrite out.",
+    )

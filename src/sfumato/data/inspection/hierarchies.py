@@ -1,0 +1,108 @@
+"""Hierarchies proposed for quasi-identifiers from their measured columns."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from sfumato.data.inspection.profile import MOST_TOP
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.hierarchy.base import ROOT
+from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
+from sfumato.data.schema.hierarchy.tree import Tree
+
+if TYPE_CHECKING:
+    from sfumato.data.inspection.profile import ColumnProfile
+    from sfumato.data.schema.hierarchy.base import Hierarchy
+
+_CODE_LENGTHS = range(3, 33)
+_LETTERS = range(1, 81)
+"""Texts of several lengths go letter by letter if they are no longer than a line."""
+
+_DIGIT = re.compile(r"[0-9]")
+_MOST_PLACES = 12
+"""Beyond so many places before or after the point nobody declares a width."""
+
+_RARE, _RARER = 0.02, "rarer values"
+"""Values of less than this share of the rows are joined first, under this label."""
+
+_PARTS = 20
+"""Into about how many intervals the least width parts the range."""
+
+
+def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy:
+    """Propose how a column's values become coarser; where nothing fits, they are kept or removed.
+
+    So whatever is proposed can be released at once.
+    """
+    if kind is Kind.DATE:
+        return Calendar()
+    if kind in (Kind.INTEGER, Kind.REAL):
+        return _widths(profile, kind) or _flat(profile, kind) or Removal()
+    if profile.warnings:
+        return Removal()  # text like dates or numbers: no mask hides them, and a person decides
+    if kind is Kind.TEXT and profile.fixed_length in _CODE_LENGTHS:
+        texts = [str(value) for value, _ in profile.top]
+        if texts and all(_DIGIT.search(text) for text in texts):
+            return Mask()
+    found = _frequency_tree(profile, kind) or _flat(profile, kind)
+    lettered = kind is Kind.TEXT and profile.longest in _LETTERS
+    return found or (Mask() if lettered else Removal())
+
+
+def _frequency_tree(profile: ColumnProfile, kind: Kind) -> Tree | None:
+    """A tree of two steps: the rare values become one before everything does."""
+    flat = _flat(profile, kind)
+    rare = {value for value, rows in profile.top if rows < _RARE * profile.present}
+    if kind is not Kind.TEXT or flat is None or not 2 <= len(rare) < len(flat.leaves):
+        return None
+    common = [leaf for leaf in flat.leaves if leaf not in rare]
+    if {_RARER, ROOT} & {*flat.leaves}:
+        return None
+    leaves = (*common, *(leaf for leaf in flat.leaves if leaf in rare))
+    steps = [(_RARER if leaf in rare else str(leaf), ROOT) for leaf in leaves]
+    return Tree(leaves, tuple(steps), seen=True)
+
+
+def _widths(profile: ColumnProfile, kind: Kind) -> Widths | None:
+    """Three doublings of a round width: a range of 17 to 90 gives 5, 10, 20."""
+    low, high = finite(profile.minimum), finite(profile.maximum)
+    if low is None or high is None or low >= high:
+        return None
+    base = round_up((high - low) / _PARTS)
+    if kind is Kind.INTEGER:
+        base = max(base, Decimal(2))
+    elif not -_MOST_PLACES <= base.adjusted() < _MOST_PLACES:
+        return None
+    widths = [base * factor for factor in (1, 2, 4) if base * factor < high - low]
+    if not widths:
+        return None
+    if kind is Kind.INTEGER:
+        return Widths(tuple(int(width) for width in widths))
+    return Widths(tuple(widths))
+
+
+def finite(end: object) -> Decimal | None:
+    """A number exactly; None for what is none, or infinite."""
+    if isinstance(end, bool) or not isinstance(end, int | float | Decimal):
+        return None
+    number = Decimal(repr(end)) if isinstance(end, float) else Decimal(end)
+    return number if number.is_finite() else None
+
+
+def round_up(number: Decimal) -> Decimal:
+    """The next of 1, 2, 5, 10, 20, 50, ... and of their tenths."""
+    power = Decimal(1).scaleb(number.adjusted())
+    return next(power * digit for digit in (1, 2, 5, 10) if power * digit >= number)
+
+
+def _flat(profile: ColumnProfile, kind: Kind) -> Tree | None:
+    """A tree of one step, value > *, where the profile holds every value."""
+    values = [value for value, _ in profile.top]
+    if not values or len(values) < profile.distinct or profile.distinct > MOST_TOP:
+        return None
+    if any(type(value) is not kind.type for value in values):
+        return None
+    leaves = tuple(sorted(values))
+    return Tree(leaves, ((ROOT,),) * len(leaves), seen=True)  # type: ignore[arg-type]  # no floats here

@@ -1,0 +1,387 @@
+"""How the cells of a text column are written, found by their shapes: 24.12.1976 is 99.99.9999.
+
+A column is taken for dates or numbers only where every present cell fits one way of writing and
+no other way reads them differently. Whatever else looks like one is said, with the lines to
+choose from. What is said names no cell: it is shown on a day and a number of ours.
+
+Decision 0212.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.spelling import MOST_PLACES, DateSpelling, NumberSpelling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.schema.spelling import Spelling
+
+    Shapes = Sequence[tuple[str, int]]
+
+MOST_SHAPES = 500
+"""Dates and numbers have few shapes; of other texts the rarer ones need not be seen."""
+
+ENOUGH = 0.9
+"""From this share of the cells on, a column looks like what they are."""
+
+_PIVOT = 30
+"""The pivot that is shown as an example; it is never taken."""
+
+SPACES = " \u00a0\u2009\u202f"
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """What a text column can be read as, where that is certain; and what its owner must know."""
+
+    column: Column | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def shapes_of(engine: Engine, table: exp.Table, name: str) -> tuple[list[tuple[str, int]], int]:
+    """The shapes of a column's present cells and how many have each; and of how many cells in all.
+
+    Every digit is 9, but a zero alone before a point or comma is Z: 0,125 is no thousands.
+    """
+    cell = exp.column(name, quoted=True)
+    values = (
+        exp.select(exp.alias_(cell, "sf_value"), exp.alias_(exp.Count(this=exp.Star()), "sf_count"))
+        .from_(table.copy())
+        .where(cell.copy().is_(exp.Null()).not_())
+        .group_by(cell.copy())
+    )
+    words = map(exp.Literal.string, ("^([^0-9]*)0([.,])", "\\1Z\\2", "g"))
+    zero = exp.Anonymous(this="REGEXP_REPLACE", expressions=[exp.column("sf_value"), *words])
+    # Letter by letter: a second pattern would be the whole cost where all cells differ.
+    digits = map(exp.Literal.string, ("012345678", "999999999"))
+    shape = exp.Anonymous(this="TRANSLATE", expressions=[zero, *digits])
+    summed = exp.cast(exp.Sum(this=exp.column("sf_count")), "BIGINT")
+    query = (
+        exp.select(
+            exp.alias_(shape, "sf_shape"),
+            exp.alias_(summed, "sf_rows"),
+            exp.alias_(exp.cast(exp.Window(this=exp.Sum(this=summed.copy())), "BIGINT"), "sf_all"),
+        )
+        .from_(values.subquery("sf_values"))
+        .group_by("sf_shape")
+        .order_by(exp.Ordered(this=exp.column("sf_rows"), desc=True), exp.column("sf_shape"))
+        .limit(MOST_SHAPES)
+    )
+    found = engine.run(query)
+    pairs = zip(found["sf_shape"].to_pylist(), found["sf_rows"].to_pylist(), strict=True)
+    return list(pairs), found["sf_all"][0].as_py() if found.num_rows else 0
+
+
+def recognise(
+    name: str,
+    shapes: Shapes,
+    present: int,
+    fitting: Callable[[Column], int],
+    *,
+    numbers: bool = True,
+) -> Recognised:
+    """Find out how a text column is written; `fitting` counts the cells that a column reads.
+
+    Where its name says that digits in it are no `numbers`, only dates are looked for.
+    """
+    if present == 0:
+        return Recognised()
+    dates = _date_readings(shapes)
+    if sum(one.rows for one in dates) >= ENOUGH * present:
+        return _recognise_dates(name, dates, present, fitting)
+    if not numbers:
+        return Recognised()
+    found = _number_readings(shapes)
+    best = max((one.rows for one in found), default=0)
+    if best < ENOUGH * present or best == 0:
+        return Recognised()
+    ways = _different([one for one in found if one.rows == best])
+    columns = [Column(name, one.kind, spelling=one.spelling) for one in ways]
+    return _decided(columns, present, [fitting(column) for column in columns])
+
+
+def as_text(found: Recognised) -> Recognised:
+    """The same of a source that holds text by its own word, which is kept: it is only said."""
+    column = found.column
+    if column is None or column.kind in (Kind.INTEGER, Kind.TEXT):
+        return Recognised(None, found.warnings)
+    said = (
+        f"taken as the text that its source holds, though every cell is one of {words_of(column)}. "
+        f"To have it read so, write {lines_of(column)}."
+    )
+    return Recognised(None, (said,))
+
+
+def recognise_reals(name: str, shapes: Shapes, present: int) -> Recognised:
+    """How many decimals a column of plain reals has, where all cells have as many."""
+    said = _said_of_points(name, shapes, present)
+    readings = (one for one in _number_readings(shapes) if one.spelling is None)
+    places = _common({*next((one.decimals for one in readings if one.rows == present), ())})
+    if said or places is None:
+        return Recognised(None, said)
+    return Recognised(Column(name, Kind.REAL, spelling=NumberSpelling(places=places)))
+
+
+def _said_of_points(name: str, shapes: Shapes, present: int) -> tuple[str, ...]:
+    """What to say of a column of reals all of which could have a point between thousands."""
+    found = _number_readings(shapes)
+    best = max((one.rows for one in found), default=0)
+    ways = _different([one for one in found if one.rows == best])
+    if best < present or len(ways) < 2:
+        return ()
+    other = Column(name, ways[1].kind, spelling=ways[1].spelling)
+    said = (
+        "every cell could also be a whole number with a point between thousands, but 1.591 is read "
+        f"as a number between one and two. If they are thousands, write {lines_of(other)}."
+    )
+    return (said,)
+
+
+def date_rows(shapes: Shapes) -> int:
+    """How many cells have the shape of a date, in whatever ways."""
+    return sum(one.rows for one in _date_readings(shapes))
+
+
+def number_rows(shapes: Shapes) -> int:
+    """How many cells have the shape of a number that is written in the most frequent way."""
+    return max((one.rows for one in _number_readings(shapes)), default=0)
+
+
+def _decided(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Recognised:
+    """Take the one column that reads all cells, or say why none is taken."""
+    whole = [column for column, cells in zip(columns, fit, strict=True) if cells == present]
+    if len(whole) == 1:
+        return Recognised(whole[0])
+    if whole:
+        ways = " or ".join(f"{words_of(one)} ({lines_of(one)})" for one in whole)
+        return Recognised(
+            None, (f"taken as text, because its cells can be read in two ways: {ways}. Write one.",)
+        )
+    cells, column = max(zip(fit, columns, strict=True), key=lambda pair: pair[0])
+    if cells < ENOUGH * present:
+        return Recognised()
+    said = (
+        f"taken as text, though {cells:,} of {present:,} cells are {words_of(column)}; "
+        f"the other {present - cells:,} must be left empty before you write {lines_of(column)}."
+    )
+    return Recognised(None, (said,))
+
+
+def words_of(column: Column) -> str:
+    """How the cells of a column are written, for people."""
+    if column.spelling is not None:
+        return column.spelling.words(column.kind)
+    return {Kind.DATE: "dates written 1976-12-24", Kind.INTEGER: "whole numbers"}.get(
+        column.kind, "numbers written 1234.5"
+    )
+
+
+def lines_of(column: Column) -> str:
+    """The lines of a schema file that have a column read so."""
+    written = "" if column.spelling is None else f", {column.spelling.lines}"
+    return f'kind = "{column.kind}"{written}'
+
+
+_DATE = re.compile(
+    r"(?:(?P<year>9{4})(?P<sep>\. |[-/. ])(?P<one>9{1,2})(?P=sep)(?P<two>9{1,2})"
+    r"|(?P<first>9{1,2})(?P<mark>\. |[-/. ])(?P<second>9{1,2})(?P=mark)(?P<last>9{4}|99))"
+    r"(?P<time>(?P<lead>,? |T)9{1,2}:99(?P<seconds>:99(?P<comma>[.,]9{1,9})?)?"
+    r"(?P<half> ?[AaPp][Mm])?(?P<zone> ?(?:Z|[+-]99:?99))?)?"
+)
+
+
+@dataclass
+class _DateReading:
+    """Dates of one order and separator, in all the ways their times are written."""
+
+    year_first: bool
+    separator: str
+    two_digits: bool
+    rows: int = 0
+    unpadded: bool = False
+    times: Counter[str] = field(default_factory=Counter)
+
+    def columns(self, name: str) -> list[Column]:
+        """The columns that could read them: day or month first, unless the year is."""
+        day, month = ("%-d", "%-m") if self.unpadded else ("%d", "%m")
+        year = "%y" if self.two_digits else "%Y"
+        orders = (
+            [(year, month, day)] if self.year_first else [(day, month, year), (month, day, year)]
+        )
+        time = max(self.times, key=lambda time: (self.times[time], time), default="")
+        pivot = _PIVOT if self.two_digits else None
+        formats = [self.separator.join(order) + time for order in orders]
+        return [
+            Column(name, Kind.DATE)
+            if written == "%Y-%m-%d"
+            else Column(name, Kind.DATE, spelling=DateSpelling(written, pivot))
+            for written in formats
+        ]
+
+
+def _date_readings(shapes: Shapes) -> list[_DateReading]:
+    """The ways in which dates are written in a column, the most frequent first."""
+    found: dict[tuple[bool, str, bool], _DateReading] = {}
+    for shape, rows in shapes:
+        match = _DATE.fullmatch(shape)
+        if match is None:
+            continue
+        separator, two_digits = match["sep"] or match["mark"], match["last"] == "99"
+        key = (match["year"] is not None, separator, two_digits)
+        reading = found.setdefault(key, _DateReading(*key))
+        reading.rows += rows
+        reading.unpadded |= "9" in (match["one"], match["two"], match["first"], match["second"])
+        if match["time"]:
+            reading.times[_time_format(match)] += rows
+    return sorted(found.values(), key=lambda one: -one.rows)
+
+
+def _time_format(match: re.Match[str]) -> str:
+    seconds, comma, half, zone = match["seconds"], match["comma"], match["half"], match["zone"]
+    return "".join(
+        (
+            match["lead"],
+            "%I:%M" if half else "%H:%M",
+            ":%S" if seconds else "",
+            f"{comma[0]}%f" if comma else "",
+            f"{half[:-2]}%p" if half else "",
+            f"{' ' if zone.startswith(' ') else ''}%z" if zone else "",
+        )
+    )
+
+
+def _recognise_dates(
+    name: str, dates: Sequence[_DateReading], present: int, fitting: Callable[[Column], int]
+) -> Recognised:
+    columns = dates[0].columns(name)
+    fit = [fitting(column) for column in columns]
+    decided = _decided(columns, present, fit)
+    if not dates[0].two_digits or (decided.column is None and decided.warnings == ()):
+        return decided
+    ways = [column for column, cells in zip(columns, fit, strict=True) if cells == max(fit)]
+    lines = " or ".join(map(lines_of, ways))
+    said = (
+        f"taken as text, though {max(fit):,} of {present:,} cells look like dates with years of "
+        f"two digits. Say which century they mean and write {lines}, where the pivot is the last "
+        "year that is 20xx."
+    )
+    return Recognised(None, (said,))
+
+
+_NUMBER = re.compile(
+    rf"-?(?P<before>[^-+9Z.,'\u2019]*)-?(?P<core>[9Z](?:[9Z.,'\u2019{SPACES}]*[9Z])?)"
+    r"(?P<behind>[^9Z]*)"
+)
+_CODES = "EUR USD GBP CHF SEK NOK DKK PLN CZK HUF JPY CAD AUD kr zł Kč Ft Fr. Fr SFr. Euro R$"
+_CURRENCIES = frozenset(_CODES.split(" "))
+
+
+@dataclass(frozen=True)
+class _NumberReading:
+    """One way to read the numbers of a column: how many cells fit, with how many decimals."""
+
+    kind: Kind
+    spelling: Spelling | None
+    rows: int
+    decimals: tuple[int | None, ...]
+    """How many decimals each shape has, read so; None where it does not fit."""
+
+
+def _number_readings(shapes: Shapes) -> list[_NumberReading]:
+    """All ways of reading a column's numbers, those that declare least first."""
+    matches = [(_NUMBER.fullmatch(shape), rows) for shape, rows in shapes]
+    around: Counter[tuple[str, str]] = Counter()
+    for match, cells in matches:
+        if match is not None and _is_unit(match["before"], match["behind"]):
+            around[match["before"], match["behind"]] += cells
+    if not around:
+        return []
+    ((unit, _),) = around.most_common(1)
+    signs = {sign for match, _ in matches if match for sign in match["core"]}
+    points = [sign for sign in ".," if sign in signs] or ["."]
+    between = [sign for sign in (".", ",", "'", "\u2019", *SPACES) if sign in signs]
+    cores = [match["core"] if match and _same(match, unit) else None for match, _ in matches]
+    rows = [rows for _, rows in matches]
+    found = [
+        _number_reading(cores, rows, unit, point, thousands)
+        for point, thousands in product(points, [None, *between])
+        if point != thousands
+    ]
+    # A column of whole numbers with a point between thousands has no decimal sign at all.
+    found += [_number_reading(cores, rows, unit, None, thousands) for thousands in between]
+    return sorted(found, key=lambda one: 0 if one.spelling is None else len(one.spelling.keys))
+
+
+def _number_reading(
+    cores: Sequence[str | None],
+    rows: Sequence[int],
+    unit: tuple[str, str],
+    point: str | None,
+    thousands: str | None,
+) -> _NumberReading:
+    between = "" if thousands is None else f"|9{{1,3}}(?:{re.escape(thousands)}999)+"
+    decimals = "" if point is None else f"(?:{re.escape(point)}(?P<decimals>9+))?"
+    core = re.compile(f"(?:[9Z]|9+{between}){decimals}")
+    places: list[int | None] = []
+    for text in cores:
+        match = None if text is None else core.fullmatch(text)
+        places.append(None if match is None else len(match.groupdict().get("decimals") or ""))
+    held = {place for place in places if place is not None}
+    fit = sum(one for one, place in zip(rows, places, strict=True) if place is not None)
+    kind = Kind.REAL if held - {0} else Kind.INTEGER
+    sign = None if unit == ("", "") else f"{unit[0]}#{unit[1]}"
+    percent = sign is not None and "%" in sign
+    keys = {
+        "decimal": point if kind is Kind.REAL and point == "," else None,
+        "thousands": thousands,
+        "percent": sign if percent else None,
+        "currency": None if percent else sign,
+    }
+    spelling = None
+    if any(keys.values()):
+        spelling = NumberSpelling(**keys, places=_common(held))
+    return _NumberReading(kind, spelling, fit, tuple(places))
+
+
+def _common(decimals: Collection[int | None]) -> int | None:
+    """The number of decimals that all cells have, where they have some and can be told so."""
+    most = next(iter(decimals)) if len(decimals) == 1 else None
+    return most if most and most <= MOST_PLACES else None
+
+
+def _same(match: re.Match[str], unit: tuple[str, str]) -> bool:
+    return (match["before"].strip(SPACES), match["behind"].strip(SPACES)) == tuple(
+        sign.strip(SPACES) for sign in unit
+    )
+
+
+def _is_unit(before: str, behind: str) -> bool:
+    """Whether what stands around a number is nothing, a percent sign or a currency."""
+    signs = [sign for text in (before, behind) if (sign := text.strip(SPACES))]
+    if not signs:
+        return before == behind == ""
+    (sign, *more) = signs
+    return not more and (sign == "%" or sign in _CURRENCIES or _is_currency(sign))
+
+
+def _is_currency(sign: str) -> bool:
+    return len(sign) == 1 and unicodedata.category(sign) == "Sc"
+
+
+def _different(readings: Iterable[_NumberReading]) -> list[_NumberReading]:
+    """One way of reading, the one that declares least, for each that reads the cells otherwise."""
+    found: dict[tuple[int | None, ...], _NumberReading] = {}
+    for one in readings:
+        found.setdefault(one.decimals, one)
+    return list(found.values())

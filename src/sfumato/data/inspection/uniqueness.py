@@ -1,0 +1,223 @@
+"""Who is unique: the share of rows that stand alone, for every set of quasi-identifiers.
+
+Every set is rolled up from the frequencies of a larger one; the table is never read again. Sets
+with too many groups for that are measured from smaller ones to larger ones: whoever is alone by
+fewer columns is alone by more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.data.counting.frequencies import Frequencies
+from sfumato.data.counting.grouping import keys, runs, sums
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import IntArray
+
+SMALL = 5
+"""A group with fewer rows than this counts as small."""
+
+LARGEST = 4
+"""Sets of up to this many quasi-identifiers are examined, and the full set."""
+
+_KEPT_GROUPS = 1 << 23  # tables kept for rolling up further, in all: about 200 MB
+_KEPT_ROWS = 1 << 25  # places of combinations in company, in all: 128 MB
+
+
+@dataclass(frozen=True)
+class SetRisk:
+    """How well one set of columns tells people apart: rows, or people where they are counted.
+
+    A person with several rows counts once: as unique where alone in one of their groups.
+    """
+
+    columns: tuple[str, ...]
+    rows: int
+    groups: int
+    unique_rows: int
+    small_rows: int
+
+    def __add__(self, other: SetRisk) -> SetRisk:
+        """The risk of the same columns over rows that share no group with these."""
+        return SetRisk(
+            self.columns,
+            self.rows + other.rows,
+            self.groups + other.groups,
+            self.unique_rows + other.unique_rows,
+            self.small_rows + other.small_rows,
+        )
+
+    @property
+    def unique_share(self) -> float:
+        """The share of rows that no other row equals."""
+        return self.unique_rows / self.rows if self.rows else 0.0
+
+    @property
+    def small_share(self) -> float:
+        """The share of rows in groups of fewer than `SMALL`."""
+        return self.small_rows / self.rows if self.rows else 0.0
+
+
+def set_risk(columns: tuple[str, ...], counts: IntArray) -> SetRisk:
+    """Measure one set of columns from the sizes of its groups."""
+    return SetRisk(
+        columns=columns,
+        rows=int(counts.sum()),
+        groups=len(counts),
+        unique_rows=int((counts == 1).sum()),
+        small_rows=int(counts[counts < SMALL].sum()),
+    )
+
+
+def people_risk(columns: tuple[str, ...], least: IntArray, groups: int) -> SetRisk:
+    """Measure one set of columns from the smallest group of each person, in people."""
+    return SetRisk(
+        columns=columns,
+        rows=len(least),
+        groups=groups,
+        unique_rows=int((least == 1).sum()),
+        small_rows=int((least < SMALL).sum()),
+    )
+
+
+def smallest_groups(
+    table: Frequencies,
+    columns: Sequence[str],
+    person: str,
+    sizes: Callable[[Frequencies], IntArray] = lambda groups: groups.counts,
+) -> tuple[IntArray, int]:
+    """How many people the smallest group of each person has, and how many groups there are.
+
+    How many people a group has is what `sizes` says of the groups and of their people in the table.
+    """
+    pairs = table.marginal([*columns, person])
+    key, _ = keys(pairs.codes[:-1], pairs.sizes[:-1])
+    _, first, owners, counts = np.unique(
+        key, return_index=True, return_inverse=True, return_counts=True
+    )
+    codes = tuple(column[first] for column in pairs.codes[:-1])
+    people = sizes(Frequencies(pairs.axes[:-1], codes, counts))
+    present, persons = np.unique(pairs.codes[-1], return_inverse=True)
+    least = np.full(len(present), np.iinfo(np.int64).max, dtype=np.int64)
+    np.minimum.at(least, persons, people[owners])
+    return least, len(people)
+
+
+def uniqueness(
+    frequencies: Frequencies,
+    *,
+    largest: int = LARGEST,
+    progress: Callable[[int, int], None] | None = None,
+    person: str | None = None,
+    within: str | None = None,
+) -> list[SetRisk]:
+    """Measure every set of up to `largest` columns and the full set, most telling first.
+
+    Where the last column names a `person`, people are counted by the others. Of sets `within` a
+    column's values, only those that have the column are measured.
+    """
+    names = tuple(name for name in frequencies.columns if name != person)
+    width = len(names)
+    expected = sum(comb(width, size) for size in range(1, min(largest, width) + 1))
+    found = {names: _risk(names, frequencies, person)}
+    rolled = _roll_up(frequencies, min(largest, width), person, within)
+    for done, risk in enumerate(rolled, start=1):
+        found[risk.columns] = risk
+        if progress is not None:
+            progress(done, expected)
+    return most_telling_first(found.values())
+
+
+def most_telling_first(found: Iterable[SetRisk]) -> list[SetRisk]:
+    """Sets of columns, those that tell most people apart first."""
+    return sorted(found, key=lambda r: (-r.unique_rows, -r.small_rows, len(r.columns)))
+
+
+def _risk(columns: tuple[str, ...], table: Frequencies, person: str | None) -> SetRisk:
+    """The risk of a set of columns from a table of them, and of people where they are counted."""
+    if person is None:
+        return set_risk(columns, table.counts)
+    return people_risk(columns, *smallest_groups(table, columns, person))
+
+
+def _roll_up(
+    frequencies: Frequencies, largest: int, person: str | None, within: str | None
+) -> Iterator[SetRisk]:
+    """From larger sets to smaller ones, each from the smallest kept table that contains it."""
+    above: dict[frozenset[str], Frequencies] = {}
+    names = [name for name in frequencies.columns if name != person]
+    wide: list[tuple[str, ...]] = []
+    for size in range(largest, 0, -1):
+        kept: dict[frozenset[str], Frequencies] = {}
+        for columns in combinations(names, size):
+            if within is not None and within not in columns:
+                continue
+            parents = [table for names, table in above.items() if names.issuperset(columns)]
+            parent = min(parents, key=len, default=frequencies)
+            if person is not None:  # who they are is needed in every table, so none gets small
+                yield _risk(columns, parent, person)
+                continue
+            sizes = [parent.axis(column).size for column in columns]
+            if prod(sizes) + sum(map(len, kept.values())) <= _KEPT_GROUPS:
+                table = parent.marginal(columns)
+                kept[frozenset(columns)] = table
+                yield set_risk(columns, table.counts)
+            elif parent is frequencies:
+                wide.append(columns)
+            else:
+                codes = [parent.codes[parent.columns.index(column)] for column in columns]
+                yield set_risk(columns, sums(codes, sizes, parent.counts))
+        above = kept
+    yield from _among_crowds(frequencies, wide)
+
+
+def _among_crowds(frequencies: Frequencies, sets: Sequence[tuple[str, ...]]) -> Iterator[SetRisk]:
+    """From smaller sets to larger ones, looking only at combinations that are still in company.
+
+    A combination that is alone in its group by some columns is alone by more columns too, so its
+    group is known. What is kept for larger sets are the places of all others.
+    """
+    largest = max(map(len, sets), default=0)
+    crowds: dict[frozenset[str], NDArray[np.int32]] = {}
+    for columns in sorted(sets, key=len):
+        known = [crowd for names, crowd in crowds.items() if names.issubset(columns)]
+        crowd = min(known, key=len, default=None)
+        codes = [frequencies.codes[frequencies.columns.index(column)] for column in columns]
+        counts = frequencies.counts
+        if crowd is not None:
+            codes, counts = [column[crowd] for column in codes], counts[crowd]
+        groups = runs(codes, [frequencies.axis(column).size for column in columns], counts)
+        yield _joined(columns, frequencies.counts, counts, groups.counts)
+        if len(columns) < largest:
+            company = groups.rows_in_company()
+            room = _KEPT_ROWS - sum(map(len, crowds.values()))
+            if len(company) <= min(room, len(counts) // 2):
+                places = company if crowd is None else crowd[company]
+                crowds[frozenset(columns)] = places.astype(np.int32)
+
+
+def _joined(
+    columns: tuple[str, ...],
+    every: IntArray,
+    crowd: IntArray,
+    groups: IntArray,
+) -> SetRisk:
+    """The risk of groups of a crowd, and of all others, who are each a group of their own."""
+    all_alone, crowd_alone, found = (set_risk(columns, one) for one in (every, crowd, groups))
+    return SetRisk(
+        columns,
+        all_alone.rows,
+        all_alone.groups - crowd_alone.groups + found.groups,
+        all_alone.unique_rows - crowd_alone.unique_rows + found.unique_rows,
+        all_alone.small_rows - crowd_alone.small_rows + found.small_rows,
+    )

@@ -1,0 +1,184 @@
+"""Declared domains: which values a column may hold, as public knowledge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
+from math import isfinite
+from typing import Any
+
+from sfumato import arguments
+from sfumato.data.schema.names import quoted
+from sfumato.errors import SchemaError
+
+Scalar = int | Decimal | str | bool | date
+"""A declared value. Reals are exact decimals, never floats."""
+
+EXACT = Context(prec=1000, traps=[DivisionByZero, Inexact, InvalidOperation, Overflow])
+"""Arithmetic that is exact for every double, whatever precision the caller's thread has set."""
+
+_INTEGER_LIMIT = 2**63
+"""Integer columns hold 64 bits on every engine."""
+
+_WHOLE_DIGITS, _DECIMALS = 15, 12
+
+_FEWEST = 100
+"""Into at least so many steps a continuum is cut where none is declared."""
+
+
+def check_value(value: Scalar, what: str) -> None:
+    """Refuse a declared value that no engine can hold exactly; `what` names it."""
+    if isinstance(value, Decimal):
+        exponent = value.as_tuple().exponent if value.is_finite() else None
+        small = value.is_finite() and value.adjusted() < _WHOLE_DIGITS
+        fits = small and isinstance(exponent, int) and exponent >= -_DECIMALS
+        allowed = f"at most {_WHOLE_DIGITS} digits before the point and {_DECIMALS} after it"
+    elif isinstance(value, int):
+        fits = -_INTEGER_LIMIT <= value < _INTEGER_LIMIT
+        allowed = "a whole number of 64 bits"
+    elif isinstance(value, str):
+        fits = value.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in value)
+        allowed = "text without halves of surrogate pairs"
+    else:
+        return
+    if not fits:
+        message = f"{what} {quoted(str(value))} cannot be held exactly; allowed is {allowed}."
+        raise SchemaError("value_out_of_range", message)
+
+
+def exact(value: object) -> Scalar:
+    """Read a declared value; a float stands for its shortest decimal form."""
+    kinds = (str, bool, int, Decimal, date)
+    if isinstance(value, float) and isfinite(value):
+        return Decimal(float.__repr__(value))
+    allowed = "a number, a text, a date or a boolean"
+    found: Scalar = arguments.require(value, "A declared value", kinds, allowed)
+    return found
+
+
+def _real(value: Scalar) -> Scalar:
+    """A whole number among reals as a real."""
+    return Decimal(value) if type(value) is int else value
+
+
+@dataclass(frozen=True)
+class Values:
+    """A finite list of values, in the declared order."""
+
+    values: tuple[Scalar, ...]
+
+    def __post_init__(self) -> None:
+        listed = arguments.require(self.values, "values", (tuple, list), "a list of values")
+        object.__setattr__(self, "values", tuple(map(exact, listed)))
+        if not self.values:
+            raise SchemaError("domain_empty", "A list of values must name at least one value.")
+        for value in self.values:
+            check_value(value, "Value")
+        if len(set(self.values)) != len(self.values):
+            twice = next(v for v in self.values if self.values.count(v) > 1)
+            raise SchemaError(
+                "domain_repeats", f"Value {quoted(str(twice))} is declared more than once."
+            )
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return len(self.values)
+
+    def reals(self) -> Values:
+        """The same for a column of reals."""
+        return Values(tuple(map(_real, self.values)))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """An interval with both ends included; with a step, the grid low, low + step, ..., high.
+
+    Dates count in days. Integers and dates have step 1 unless another is declared. Equal bounds
+    declare a constant.
+    """
+
+    low: int | Decimal | date
+    high: int | Decimal | date
+    step: int | Decimal | None = None
+
+    def __post_init__(self) -> None:
+        names = ("low", "high") if self.step is None else ("low", "high", "step")
+        ends = [getattr(self, name) for name in names]
+        reals = any(isinstance(one, float) for one in ends)
+        for name, one in zip(names, map(exact, ends), strict=True):
+            object.__setattr__(self, name, _real(one) if reals else one)
+        for name in ("low", "high"):
+            arguments.require(getattr(self, name), name, (int, Decimal, date), "a number or a date")
+        if type(self.low) is not type(self.high):
+            raise SchemaError("bounds_mixed", "Both bounds must be of the same kind.")
+        check_value(self.low, "Bound")
+        check_value(self.high, "Bound")
+        if self.step is not None:
+            arguments.require(self.step, "step", (int, Decimal), "a number")
+            check_value(self.step, "Step")
+        if self.span < 0:
+            raise SchemaError(
+                "bounds_reversed",
+                f"Bounds [{self.low}, {self.high}] are reversed: low is above high.",
+            )
+        if self.step is not None and (self.step <= 0 or _rest(self.span, self.step)):
+            raise SchemaError(
+                "step_uneven",
+                f"Step {self.step} must be positive and divide {self.low}..{self.high} evenly.",
+            )
+
+    def reals(self) -> Bounds:
+        """The same for a column of reals."""
+        ends: tuple[Any, ...] = (self.low, self.high, *([] if self.step is None else [self.step]))
+        reals: list[Any] = [_real(one) for one in ends]
+        return Bounds(*reals)
+
+    @property
+    def span(self) -> int | Decimal:
+        """Distance between the ends, in days for dates."""
+        if isinstance(self.low, date) and isinstance(self.high, date):
+            return (self.high - self.low).days
+        assert not isinstance(self.low, date)
+        assert not isinstance(self.high, date)
+        if isinstance(self.low, Decimal) and isinstance(self.high, Decimal):
+            return EXACT.subtract(self.high, self.low)
+        return self.high - self.low
+
+    @property
+    def grid_step(self) -> int | Decimal | None:
+        """The step between grid points; None for a continuum without a declared step."""
+        if self.step is None and not isinstance(self.low, Decimal):
+            return 1
+        return self.step
+
+    def stepped(self) -> Bounds | None:
+        """These bounds as a grid: a continuum in round steps, a hundred of them or some more.
+
+        None where no round step divides it evenly. Decision 0218.
+        """
+        if self.grid_step is not None or not self.span:
+            return self if self.grid_step is not None else None
+        first = Decimal(1).scaleb(Decimal(self.span).adjusted() - 1)
+        widths = (first.scaleb(-power) * digit for power in range(5) for digit in (5, 2, 1))
+        for width in widths:
+            fine = width.adjusted() < -_DECIMALS
+            if not fine and self.span >= _FEWEST * width and not _rest(self.span, width):
+                return Bounds(self.low, self.high, width)
+        return None
+
+    @property
+    def size(self) -> int | None:
+        """How many grid points there are; None for a continuum."""
+        step = self.grid_step
+        if step is None:
+            return None
+        return int(EXACT.divide_int(Decimal(self.span), Decimal(step))) + 1
+
+
+def _rest(span: int | Decimal, step: int | Decimal) -> Decimal:
+    return EXACT.remainder(Decimal(span), Decimal(step))
+
+
+Domain = Values | Bounds

@@ -1,0 +1,273 @@
+"""Value trees: every leaf with its way up to the root, declared in a schema or in a CSV file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato import arguments
+from sfumato.data.schema.column import Kind, from_text
+from sfumato.data.schema.domain import check_value, exact
+from sfumato.data.schema.hierarchy.base import ROOT, Hierarchy, Taxonomy, spell
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.toml_document import read_text
+from sfumato.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from sfumato.data.schema.domain import Scalar
+    from sfumato.data.schema.hierarchy.base import Leaf
+    from sfumato.data.schema.spelling import Spelling
+
+_KINDS = {
+    bool: Kind.BOOLEAN,
+    int: Kind.INTEGER,
+    Decimal: Kind.REAL,
+    str: Kind.TEXT,
+    date: Kind.DATE,
+}
+
+
+@dataclass(frozen=True)
+class Tree(Hierarchy):
+    """Every value with its ancestors, from its parent up to the one top, which reads as the root.
+
+    The leaves are declared: a tree always grows over all of them, whatever the data hold. A value
+    may keep its label on the way up (Other, Other, *), a label has one parent, and nothing lies
+    both below and above the same label. `source` is the file it was read from. Where its leaves
+    were only `seen` among rows, no person has said that they are public: decision 0217.
+    """
+
+    leaves: tuple[Scalar, ...]
+    ancestors: tuple[tuple[str, ...], ...]
+    source: Path | None = None
+    seen: bool = False
+    _written: tuple[Scalar, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.leaves:
+            raise SchemaError("hierarchy_empty", "A hierarchy must name at least one value.")
+        if len({type(leaf) for leaf in self.leaves}) > 1:
+            raise SchemaError("hierarchy_mixed", "All values of a hierarchy must be of one kind.")
+        for value in {*self.leaves, *chain.from_iterable(set(self.ancestors))}:
+            check_value(value, "Value")
+        self._check_depth()
+        self._check_leaves()
+        self._check_tops()
+        self._check_parents()
+        self._check_cycles()
+        self._arrange()
+
+    @classmethod
+    def of(cls, groups: Mapping[str, Any] | Sequence[Scalar]) -> Tree:
+        """A tree of groups by name, as deep as they are nested, that end in lists of values."""
+        rows = list(_walk(groups, (ROOT,)))
+        return cls(tuple(exact(leaf) for leaf, _ in rows), tuple(way for _, way in rows))
+
+    @classmethod
+    def read(cls, path: str | Path, kind: Kind | str = Kind.TEXT) -> Tree:
+        """A tree from a file with one row for each value, from the value up to the root."""
+        arguments.one_of(kind, "kind", tuple(Kind))
+        return read_tree(arguments.path(path, "path"), Kind(kind))
+
+    def _check_depth(self) -> None:
+        depth = len(self.ancestors[0])
+        for leaf, ancestors in zip(self.leaves, self.ancestors, strict=True):
+            if len(ancestors) != depth:
+                raise SchemaError(
+                    "hierarchy_uneven",
+                    f"Value {_show(leaf)} has {len(ancestors)} levels above it, but "
+                    f"{_show(self.leaves[0])} has {depth}; all values must have the same. Repeat a "
+                    "label to fill a level.",
+                )
+            if "" in ancestors:
+                raise SchemaError(
+                    "hierarchy_label_empty",
+                    f"Value {_show(leaf)} has an empty label at level {ancestors.index('') + 1}.",
+                )
+        if depth == 0:
+            raise SchemaError(
+                "hierarchy_no_top",
+                f"Value {_show(self.leaves[0])} has no level above it; add {ROOT}.",
+            )
+
+    def _check_leaves(self) -> None:
+        seen: dict[Scalar, tuple[str, ...]] = {}
+        for leaf, ancestors in zip(self.leaves, self.ancestors, strict=True):
+            if seen.setdefault(leaf, ancestors) is ancestors:
+                continue
+            if seen[leaf] == ancestors:
+                raise SchemaError(
+                    "hierarchy_row_repeated", f"Value {_show(leaf)} (level 0) is declared twice."
+                )
+            pairs = zip(seen[leaf], ancestors, strict=True)
+            level, (one, other) = next((i, p) for i, p in enumerate(pairs, 1) if p[0] != p[1])
+            raise _two_parents(_show(leaf), 0, f"{_show(one)} and {_show(other)} at level {level}")
+
+    def _check_tops(self) -> None:
+        tops = list(dict.fromkeys(ancestors[-1] for ancestors in self.ancestors))
+        if len(tops) > 1:
+            raise SchemaError(
+                "hierarchy_tops",
+                f"The top must be one label for all values, but level {len(self.ancestors[0])} has "
+                f"{_show(tops[0])} and {_show(tops[1])}. End every value in {ROOT}.",
+            )
+        below = [ancestors[:-1] for ancestors in self.ancestors]
+        if any(ROOT in way for way in below) and not all(ROOT in way for way in below):
+            raise SchemaError(
+                "hierarchy_root_below",
+                f"The label {ROOT} stands below the top and does not cover all values there, so it "
+                "could not be told from the top. Give it another name.",
+            )
+
+    def _check_parents(self) -> None:
+        for level in range(1, len(self.ancestors[0])):
+            parents: dict[str, str] = {}
+            for ancestors in self.ancestors:
+                label, parent = ancestors[level - 1], ancestors[level]
+                if parents.setdefault(label, parent) != parent:
+                    other = f"{_show(parents[label])} and {_show(parent)} at level {level + 1}"
+                    raise _two_parents(_show(label), level, other)
+
+    def _check_cycles(self) -> None:
+        # Only labels that stand above something can close a cycle, so most leaves are skipped.
+        ways = set(self.ancestors)
+        above = {label for way in ways for label in way}
+        ways.update(way for way in self._ways() if way[0] in above)
+        graph: TopologicalSorter[str] = TopologicalSorter()
+        for label, parent in {step for way in ways for step in pairwise(way)}:
+            if label != parent:
+                graph.add(parent, label)
+        try:
+            graph.prepare()
+        except CycleError as error:
+            label, parent = error.args[1][:2]
+            level = min(way.index(label) for way in self._ways() if label in way)
+            raise SchemaError(
+                "hierarchy_cycle",
+                f"Label {_show(label)} at level {level} lies both below and above {_show(parent)}; "
+                "rename one of them.",
+            ) from None
+
+    def _arrange(self) -> None:
+        """Order leaves so that every label covers a run of them, and call the top the root."""
+        ranks = [np.arange(len(self.leaves))]
+        for column in list(zip(*self.ancestors, strict=True))[:-1]:
+            first = {label: rank for rank, label in enumerate(dict.fromkeys(column))}
+            ranks.append(np.array([first[label] for label in column]))
+        order = np.lexsort(ranks).tolist()
+        object.__setattr__(self, "_written", self.leaves)
+        rooted = {way: (*way[:-1], ROOT) for way in set(self.ancestors)}
+        object.__setattr__(self, "leaves", tuple(self.leaves[i] for i in order))
+        object.__setattr__(self, "ancestors", tuple(rooted[self.ancestors[i]] for i in order))
+
+    def _ways(self) -> Iterator[tuple[str, ...]]:
+        for leaf, ancestors in zip(self.leaves, self.ancestors, strict=True):
+            yield spell(leaf), *ancestors
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """A tree is for columns of its values' kind."""
+        return frozenset({_KINDS[type(self.leaves[0])]})
+
+    @property
+    def declared(self) -> tuple[Scalar, ...]:
+        """All leaves."""
+        return self.leaves
+
+    @property
+    def listed(self) -> tuple[Scalar, ...]:
+        """All leaves as they were written, before those of one label were brought together."""
+        return self._written
+
+    def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
+        """Grow over all leaves of the tree; refuse given ones that are none of them."""
+        asked = list(leaves)
+        steps = list(zip(*self.ancestors, strict=True))[:-1]
+        taxonomy = Taxonomy.build(
+            self.leaves, steps, missing=None in asked, taken=self._shared_labels
+        )
+        taxonomy.locate(asked)
+        return taxonomy
+
+    @cached_property
+    def _shared_labels(self) -> frozenset[str]:
+        """Labels above the values that cover more than the value of that name."""
+        covered: dict[str, set[str]] = {}
+        for name, *above in self._ways():
+            for label in above[:-1]:
+                covered.setdefault(label, set()).add(name)
+        return frozenset(label for label, names in covered.items() if names != {label})
+
+
+def _walk(groups: object, above: tuple[str, ...]) -> Iterator[tuple[object, tuple[str, ...]]]:
+    """Every value with the names of its groups, from the innermost."""
+    if isinstance(groups, Mapping):
+        for name, inner in groups.items():
+            yield from _walk(inner, (arguments.text(name, "The name of a group"), *above))
+        return
+    listed = arguments.require(
+        groups, "A group", (list, tuple), "a list of values or groups by name"
+    )
+    yield from ((leaf, above) for leaf in listed)
+
+
+def _two_parents(label: str, level: int, parents: str) -> SchemaError:
+    return SchemaError(
+        "hierarchy_two_parents", f"{label} at level {level} has two parents: {parents}. Keep one."
+    )
+
+
+def _show(value: Scalar) -> str:
+    return quoted(spell(value))
+
+
+MOST_MEBIBYTES = 64
+
+
+def read_tree(path: Path, kind: Kind, spelling: Spelling | None = None) -> Tree:
+    """Read a tree whose values are of a kind, plain or spelled as in their column."""
+    text = read_text(path, what="Hierarchy file", most_mebibytes=MOST_MEBIBYTES)
+    if "\n" not in text:
+        text = text.replace("\r", "\n")  # lines ended so on old machines
+    leaves, ancestors = [], []
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
+    try:
+        for row in reader:
+            if row:
+                spelled = None if spelling is None else spelling.read(row[0], kind)
+                leaves.append(from_text(row[0], kind) if spelled is None else spelled)
+                ancestors.append(tuple(row[1:]))
+        return Tree(tuple(leaves), tuple(ancestors), path.resolve())
+    except csv.Error as error:
+        message = f"Hierarchy file '{path}', line {reader.line_num}: {error}."
+        raise SchemaError("hierarchy_syntax", message) from None
+    except SchemaError as error:
+        reading = f", line {reader.line_num}" if error.code == "value_kind" else ""
+        message = f"Hierarchy file '{path}'{reading}: {error.message}"
+        raise SchemaError(error.code, message) from None
+
+
+def _separator(text: str) -> str:
+    """The sign that parts the first row into more cells."""
+    head = text.lstrip("\r\n").split("\n", 1)[0]
+
+    def cells(sign: str) -> int:
+        try:
+            return len(next(csv.reader([head], delimiter=sign), []))
+        except csv.Error:
+            return 0  # the whole file is refused with the line, when it is read
+
+    return max(";,", key=cells)

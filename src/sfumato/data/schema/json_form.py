@@ -1,0 +1,122 @@
+"""Schemas as JSON, in the words of the schema file: what is declared, for who asks from elsewhere.
+
+Decimals travel as texts, so that they are exact; trees row by row in the order in which they were
+written, because the order of values is declared too. Values that were only seen among the rows stay
+where they are: decision 0217.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.data.schema.column import Kind, from_toml
+from sfumato.data.schema.domain import Values
+from sfumato.data.schema.hierarchy.tree import Tree
+from sfumato.data.schema.parser import Parser
+from sfumato.data.schema.schema_file import column_facts, rule_facts
+from sfumato.data.schema.toml_document import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.schema import Schema
+
+_NUMBERS = ("values", "bounds", "step")
+_ROWS = "rows"
+
+
+def schema_to_json(schema: Schema) -> dict[str, Any]:
+    """All that is declared of a table, for JSON."""
+    told = {
+        "table": schema.table,
+        "unit": schema.unit.facts() or "row",
+        "form": {} if schema.form is None else schema.form.facts(),
+        "file": schema.layout.facts(),
+        "columns": [_column(one) for one in schema.columns],
+        "constraints": [{one.key: one.fact} for one in schema.constraints],
+    }
+    return {key: _plain(value) for key, value in told.items() if value}
+
+
+def schema_from_json(told: Mapping[str, Any]) -> Schema:
+    """Read what `schema_to_json` wrote; whatever else it is, it is refused as a file would be."""
+    document, trees = dict(told), dict[str, Tree]()
+    kinds = {one["name"]: Kind(one["kind"]) for one in told["columns"]}
+    document["columns"] = {
+        one["name"]: _read_column(one, kinds[one["name"]], trees) for one in told["columns"]
+    }
+    document["constraints"] = [_read_constraint(one, kinds) for one in told.get("constraints", ())]
+    name = str(told["table"])
+    schema = Parser(Lines("", name), Path()).schema(document)
+    columns = tuple(
+        replace(one, hierarchy=trees[one.name]) if one.name in trees else one
+        for one in schema.columns
+    )
+    return replace(schema, columns=columns)
+
+
+def _column(column: Column) -> dict[str, object]:
+    facts = {"name": column.name, **column_facts(column)}
+    if isinstance(column.hierarchy, Tree):
+        rows = _rows(column.hierarchy, column)
+        if rows:
+            seen = {"seen": True} if column.hierarchy.seen else {}
+            facts["hierarchy"] = {_ROWS: rows, **seen}
+    elif column.hierarchy is not None:
+        facts["hierarchy"] = rule_facts(column.hierarchy)
+    return facts
+
+
+def _rows(tree: Tree, column: Column) -> list[list[object]]:
+    """The leaves of a tree that may be told, each with its way up."""
+    ways = dict(zip(tree.leaves, tree.ancestors, strict=True))
+    told = tree.listed
+    if tree.seen:
+        domain = column.domain
+        declared = set(domain.values) if isinstance(domain, Values) else set()
+        told = tuple(leaf for leaf in told if leaf in declared)
+    return [[leaf, *ways[leaf]] for leaf in told]
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case bool() | int() | str():
+            return value
+        case Decimal() | date():
+            return str(value)
+        case dict():
+            return {name: _plain(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_plain(one) for one in value]
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _read_column(told: Mapping[str, Any], kind: Kind, trees: dict[str, Tree]) -> dict[str, Any]:
+    facts = {key: value for key, value in told.items() if key != "name"}
+    hierarchy = facts.get("hierarchy", {})
+    if _ROWS in hierarchy:
+        del facts["hierarchy"]
+        leaves = tuple(from_toml(_exact(row[0], kind), kind) for row in hierarchy[_ROWS])
+        ways = tuple(tuple(row[1:]) for row in hierarchy[_ROWS])
+        trees[told["name"]] = Tree(leaves, ways, seen=hierarchy.get("seen", False))
+    elif "widths" in hierarchy:
+        facts["hierarchy"] = {"widths": _exact(hierarchy["widths"], kind)}
+    return {key: _exact(one, kind) if key in _NUMBERS else one for key, one in facts.items()}
+
+
+def _read_constraint(told: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    if "never" not in told:
+        return dict(told)
+    return {"never": {name: _exact(one, kinds[name]) for name, one in told["never"].items()}}
+
+
+def _exact(value: Any, kind: Kind) -> Any:
+    """A value as TOML would have given it: decimals of reals are texts in JSON."""
+    if isinstance(value, list):
+        return [_exact(one, kind) for one in value]
+    return Decimal(value) if kind is Kind.REAL and isinstance(value, str) else value

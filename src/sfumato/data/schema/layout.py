@@ -1,0 +1,155 @@
+"""How a table lies in its file: encoding, separator, sheet. Declared, or found where nothing is.
+
+What is None is usual: UTF-8, what the header tells, the first sheet that holds anything, its first
+row. Decision 0214.
+"""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from sfumato.data.schema.names import quoted
+from sfumato.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+UTF8 = ("utf-8", "utf-8-sig")
+"""UTF-8 without and with the mark that some programs write before it."""
+
+WORDS = {"tab": "\t", "space": " "}
+"""Separators that are easier to name than to see."""
+
+_NO_FILES = {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"}
+"""Codecs of Python that make text of text, or text that is not the same everywhere."""
+
+_WHOLE_UNITS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
+"""Encodings of which a broken unit is one letter, whatever stands behind it."""
+
+_IN_NUMBERS = "+-."
+"""Signs that stand in numbers and dates, which are never quoted."""
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """How a file is written; `header_row` counts from 1, as a spreadsheet shows it."""
+
+    encoding: str | None = None
+    separator: str | None = None
+    sheet: str | None = None
+    header_row: int | None = None
+    found_sheet: str | None = field(default=None, compare=False)
+    """The sheet that was read though none was named: what is written keeps its name."""
+
+    def __post_init__(self) -> None:
+        if self.encoding is not None:
+            _check_encoding(self.encoding)
+        if self.separator is not None:
+            _check_separator(self.separator)
+        if self.header_row is not None and self.header_row < 1:
+            raise SchemaError(
+                "header_row_wrong",
+                f"header_row {self.header_row} is not a row; rows of a sheet count from 1.",
+            )
+
+    @property
+    def codec(self) -> str:
+        """The one name that Python has for the encoding."""
+        return codecs.lookup(self.encoding or "utf-8").name
+
+    def check_private(self) -> None:
+        """Refuse an encoding in which a broken letter swallows the separator or quote behind it.
+
+        One person's cell would then decide whether questions are answered.
+        """
+        if self.codec not in _WHOLE_UNITS and not _keeps_signs(self.codec):
+            raise SchemaError(
+                "encoding_not_private",
+                f"In the encoding {quoted(self.encoding or '')} a broken letter takes the sign "
+                "behind it with it, so one person's cell could fail every question. Save the file "
+                "as UTF-8 and remove file.encoding from its schema.",
+            )
+
+    def facts(self) -> dict[str, object]:
+        """What is not as usual, as a schema file or a side-car has it."""
+        spelled = {sign: word for word, sign in WORDS.items()}
+        facts = {
+            "encoding": self.encoding,
+            "separator": self.separator and spelled.get(self.separator, self.separator),
+            "sheet": self.sheet,
+            "header_row": self.header_row,
+        }
+        return {key: fact for key, fact in facts.items() if fact is not None}
+
+    def words(self, names: Iterable[str]) -> list[str]:
+        """What was found of a file about which nothing was declared, for its owner to check."""
+        found = []
+        if self.encoding is not None and self.codec not in UTF8:
+            strange = next((name for name in names if not name.isascii()), None)
+            seen = "" if strange is None else f", in which a column is called {quoted(strange)}"
+            found.append(
+                f"The file is not UTF-8; it was read as {_spoken(self.encoding)}{seen}. If letters "
+                'look wrong, put the right one into the schema, e.g. file.encoding = "cp850".'
+            )
+        if self.sheet is not None:
+            found.append(
+                f"Of several sheets {quoted(self.sheet)} was read. To read another, write its name "
+                "into the schema: file.sheet."
+            )
+        if self.header_row is not None:
+            found.append(
+                f"The names of columns were read from row {self.header_row}, the first that names "
+                "them all; what stands above it was left out."
+            )
+        return found
+
+
+def _spoken(encoding: str) -> str:
+    return encoding.replace("windows", "Windows").replace("iso", "ISO").replace("utf", "UTF")
+
+
+USUAL = FileLayout()
+"""Nothing is declared, or nothing is unusual."""
+
+
+def separator_of(written: str) -> str:
+    """The separator that a schema names: itself, or its word."""
+    return WORDS.get(written.lower(), written)
+
+
+def _check_encoding(name: str) -> None:
+    try:
+        codec = codecs.lookup(name)
+        usable = "a\n".encode(codec.name).decode(codec.name) == "a\n"
+    except (LookupError, ValueError, TypeError):
+        usable = False
+    if not usable or codec.name in _NO_FILES or codec.incrementaldecoder is None:
+        raise SchemaError(
+            "encoding_unknown",
+            f'There is no encoding {quoted(name)}. Usual ones are "utf-8", "windows-1252", '
+            '"iso-8859-1", "iso-8859-15" and "utf-16"; any other that Python knows will do.',
+        )
+
+
+@cache
+def _keeps_signs(codec: str) -> bool:
+    """Whether an ASCII sign is itself behind whatever byte, also at the end."""
+    alone = [bytes([byte]).decode(codec, "replace") for byte in range(256)]
+    return all(
+        bytes(byte for sign in range(128) for byte in (before, sign)).decode(codec, "replace")
+        == "".join(alone[before] + alone[sign] for sign in range(128))
+        for before in range(256)
+    )
+
+
+def _check_separator(sign: str) -> None:
+    bad = not sign.isascii() or sign.isalnum() or sign in '"\r\n\0' or sign in _IN_NUMBERS
+    if len(sign) != 1 or bad:
+        raise SchemaError(
+            "separator_wrong",
+            f'{quoted(sign)} cannot separate cells. Write one sign such as ",", ";", "|" or '
+            '"tab"; letters, digits, quotes and the signs of numbers cannot.',
+        )

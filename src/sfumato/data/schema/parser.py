@@ -1,0 +1,382 @@
+"""From a parsed TOML document to a schema, with the line of whatever does not make sense."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sfumato.data.schema.column import Column, Kind, Role, check_ordered, from_toml
+from sfumato.data.schema.constraints import (
+    CONSTRAINT_KEYS,
+    DeclaredRows,
+    FunctionalDependency,
+    ImpossibleCombination,
+    OrderedColumns,
+    UniqueKey,
+    check_constraint,
+)
+from sfumato.data.schema.domain import Bounds, Domain, Values
+from sfumato.data.schema.hierarchy.base import ROOT
+from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Removal, Side, Step, Widths
+from sfumato.data.schema.hierarchy.tree import Tree, read_tree
+from sfumato.data.schema.layout import FileLayout, separator_of
+from sfumato.data.schema.names import clash, quoted, suggestion
+from sfumato.data.schema.row_forms import Edges, Form, Items, Points
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.spelling import SPELLING_KEYS, spelling_of
+from sfumato.data.schema.unit import Entity, Neighbours, Rows, Ties, Unit
+from sfumato.errors import ParameterError, SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from enum import StrEnum
+    from pathlib import Path
+
+    from sfumato.data.schema.constraints import Constraint
+    from sfumato.data.schema.domain import Scalar
+    from sfumato.data.schema.hierarchy.base import Hierarchy
+    from sfumato.data.schema.spelling import Spelling
+    from sfumato.data.schema.toml_document import Lines, Place
+
+    Choice = TypeVar("Choice", bound=StrEnum)
+
+_KEYS = ("table", "unit", "form", "file", "columns", "constraints")
+_FILE_KEYS = ("encoding", "separator", "sheet", "header_row")
+_COLUMN_KEYS = (
+    "role", "kind", "values", "bounds", "step", "length", "hierarchy", "nullable", *SPELLING_KEYS,
+)  # fmt: skip
+_HIERARCHY_KEYS = ("mask", "widths", "dates", "tree", "file")
+_UNIT_KEYS = ("column", "people", "max_rows", "max_groups", "relation")
+_FORM_KEYS = ("edges", "points", "items")
+
+_NAMES: dict[type, str] = {
+    str: "a text in quotes",
+    bool: "true or false",
+    dict: "a table",
+    list: "an array",
+    int: "a whole number",
+}
+
+T = TypeVar("T")
+
+
+class Parser:
+    """Reads one document; `folder` is where its hierarchy files are found."""
+
+    def __init__(self, lines: Lines, folder: Path) -> None:
+        self._lines = lines
+        self._folder = folder
+
+    def schema(self, document: dict[str, object]) -> Schema:
+        """Read the whole document."""
+        self._known(document, _KEYS, ())
+        table = self._need(document, "table", str, ())
+        declared = self._need(document, "columns", dict, ())
+        columns = tuple(self._column(name, declared[name]) for name in declared)
+        unit = self._unit(document.get("unit", "row"), ("unit",))
+        layout = self._layout(document.get("file", {}), ("file",))
+        constraints = self._constraints(document.get("constraints", []), columns)
+        form = self._form(document["form"], ("form",)) if "form" in document else None
+        try:
+            return Schema(table, columns, unit, layout, constraints, form)
+        except SchemaError as error:
+            place: Place = ("table",)
+            if error.code.startswith("unit_"):
+                place = ("unit",)
+            elif error.code.startswith("form_"):
+                place = ("form",)
+            elif pair := clash(declared):
+                place = ("columns", list(declared)[pair[1]])
+            raise self._lines.error(error.code, place, error.message) from None
+
+    def _unit(self, raw: object, place: Place) -> Unit:
+        if raw == "row":
+            return Rows()
+        if not isinstance(raw, dict):
+            message = 'unit must be "row" or { column = "...", max_rows = ... }.'
+            raise self._lines.error("unit_wrong", place, message)
+        self._known(raw, _UNIT_KEYS, place)
+        relation = Neighbours.ADD_REMOVE
+        if "relation" in raw:
+            relation = self._choice(Neighbours, raw["relation"], (*place, "relation"))
+        if set(raw) == {"relation"}:
+            return Rows(relation=relation)
+        if "people" in raw:
+            return self._ties(raw, place)
+        column = self._need(raw, "column", str, place)
+        most = self._need(raw, "max_rows", int, place)
+        groups = self._need(raw, "max_groups", int, place) if "max_groups" in raw else None
+        with self._at(place):
+            return Entity(column, most, groups, relation)
+
+    def _ties(self, raw: dict[str, object], place: Place) -> Ties:
+        self._known(raw, ("people", "max_rows"), place)
+        people = self._two(self._need(raw, "people", object, place), (*place, "people"))
+        most = self._need(raw, "max_rows", int, place)
+        with self._at(place):
+            return Ties(people, most)
+
+    def _form(self, raw: object, place: Place) -> Form:
+        table = self._typed(raw, dict, place)
+        self._known(table, _FORM_KEYS, place)
+        if len(table) != 1:
+            message = f"a form is exactly one of {', '.join(_FORM_KEYS)}."
+            raise self._lines.error("form_not_one", place, message)
+        [(key, value)] = table.items()
+        at = (*place, key)
+        if key == "edges":
+            ends = self._two(value, at)
+            with self._at(at):
+                return Edges(*ends)
+        parts = self._typed(value, dict, at)
+        if key == "points":
+            self._known(parts, ("path", "time", "at"), at)
+            path, time = (self._need(parts, part, str, at) for part in ("path", "time"))
+            place_of = self._two(self._need(parts, "at", object, at), (*at, "at"))
+            with self._at(at):
+                return Points(path, time, *place_of)
+        self._known(parts, ("of", "item", "rating", "time"), at)
+        owner, item = (self._need(parts, part, str, at) for part in ("of", "item"))
+        more = {one: self._need(parts, one, str, at) for one in ("rating", "time") if one in parts}
+        with self._at(at):
+            return Items(owner, item, **more)
+
+    def _two(self, raw: object, place: Place) -> tuple[str, str]:
+        """The names of two columns."""
+        names = self._columns(raw, place)
+        if len(names) != 2:
+            message = f'{place[-1]!r} must name two columns, such as ["from", "to"].'
+            raise self._lines.error("value_wrong_type", place, message)
+        return names[0], names[1]
+
+    def _layout(self, raw: object, place: Place) -> FileLayout:
+        table = self._typed(raw, dict, place)
+        self._known(table, _FILE_KEYS, place)
+        layout = FileLayout()
+        for key, value in table.items():  # one at a time, so that an error has its line
+            fact = self._typed(value, int if key == "header_row" else str, (*place, key))
+            given: Any = separator_of(str(fact)) if key == "separator" else fact
+            with self._at((*place, key)):
+                layout = replace(layout, **{key: given})
+        return layout
+
+    def _column(self, name: str, raw: object) -> Column:
+        place: Place = ("columns", name)
+        table = self._typed(raw, dict, place)
+        self._known(table, _COLUMN_KEYS, place)
+        kind = self._choice(Kind, self._need(table, "kind", str, place), (*place, "kind"))
+        role = self._choice(Role, table.get("role", "other"), (*place, "role"))
+        nullable = self._typed(table.get("nullable", True), bool, (*place, "nullable"))
+        domain = self._domain(name, kind, table, place)
+        spelling = self._spelling(table, kind, place)
+        hierarchy = None
+        if "hierarchy" in table:
+            at = (*place, "hierarchy")
+            hierarchy = self._hierarchy(table["hierarchy"], kind, spelling, at)
+        length = self._need(table, "length", int, place) if "length" in table else None
+        try:
+            return Column(name, kind, role, domain, hierarchy, nullable, length, spelling)
+        except SchemaError as error:
+            key = error.code.partition("_")[0]
+            if key == "spelling":
+                key = next(key for key in SPELLING_KEYS if key in table)
+            at = (*place, key) if key in table else place
+            raise self._lines.error(error.code, at, error.message) from None
+
+    def _spelling(self, table: dict[str, object], kind: Kind, place: Place) -> Spelling | None:
+        keys: dict[str, object] = {}
+        for key, wanted in SPELLING_KEYS.items():
+            if key in table and not (key == "percent" and table[key] is False):
+                held = table[key]
+                at = (*place, key)
+                keys[key] = (
+                    held if key == "percent" and held is True else self._typed(held, wanted, at)
+                )
+        try:
+            return spelling_of(kind, keys)
+        except SchemaError as error:
+            named = error.code.partition("_")[0]
+            key = named if named in keys else next(iter(keys))
+            raise self._lines.error(error.code, (*place, key), error.message) from None
+
+    def _domain(
+        self, name: str, kind: Kind, table: dict[str, object], place: Place
+    ) -> Domain | None:
+        if "values" in table and "bounds" in table:
+            message = f"column {quoted(name)} has both values and bounds; keep one."
+            raise self._lines.error("domain_twice", (*place, "bounds"), message)
+        if "step" in table and "bounds" not in table:
+            message = f"column {quoted(name)} has a step without bounds; add bounds = [low, high]."
+            raise self._lines.error("step_without_bounds", (*place, "step"), message)
+        if "values" in table:
+            values = self._values(table["values"], kind, (*place, "values"))
+            with self._at((*place, "values")):
+                return Values(tuple(values))
+        if "bounds" in table:
+            return self._bounds(name, kind, table, place)
+        return None
+
+    def _bounds(self, name: str, kind: Kind, table: dict[str, object], place: Place) -> Bounds:
+        at = (*place, "bounds")
+        with self._at(at):
+            check_ordered(name, kind)
+        ends = self._values(table["bounds"], kind, at)
+        if len(ends) != 2:
+            message = f"bounds must be [low, high]; {len(ends)} given."
+            raise self._lines.error("bounds_not_two", at, message)
+        step: Scalar | None = None
+        if "step" in table:
+            step_kind = Kind.REAL if kind is Kind.REAL else Kind.INTEGER
+            with self._at((*place, "step")):
+                step = from_toml(table["step"], step_kind)
+        with self._at(at):
+            return Bounds(ends[0], ends[1], step)  # type: ignore[arg-type]  # kinds with order
+
+    def _values(self, raw: object, kind: Kind, place: Place) -> list[Scalar]:
+        values = []
+        for index, item in enumerate(self._typed(raw, list, place)):
+            with self._at((*place, index)):
+                values.append(from_toml(item, kind))
+        return values
+
+    def _hierarchy(
+        self, raw: object, kind: Kind, spelling: Spelling | None, place: Place
+    ) -> Hierarchy:
+        table = dict(self._typed(raw, dict, place))
+        self._known(table, (*_HIERARCHY_KEYS, "seen"), place)
+        seen = self._typed(table.pop("seen", False), bool, (*place, "seen"))
+        if len(table) != 1 or (seen and "tree" not in table):
+            message = (
+                f"a hierarchy has exactly one of {', '.join(_HIERARCHY_KEYS)}; seen goes with tree."
+            )
+            raise self._lines.error("hierarchy_not_one", place, message)
+        [(key, value)] = table.items()
+        at = (*place, key)
+        if key == "mask":
+            return Mask(self._choice(Side, value, at))
+        if key == "widths":
+            return self._widths(value, kind, at)
+        if key == "dates":
+            return self._calendar(value, at)
+        if key == "file":
+            path = self._folder / self._typed(value, str, at)
+            with self._at(at):
+                return read_tree(path, kind, spelling)
+        if value == ROOT and not seen:
+            return Removal()
+        rows = list(self._branches(value, kind, at, ()))
+        with self._at(at):
+            leaves, ways = zip(*rows, strict=True) if rows else ((), ())
+            return Tree(leaves, ways, seen=seen)
+
+    def _widths(self, raw: object, kind: Kind, place: Place) -> Widths:
+        number = Kind.REAL if kind is Kind.REAL else Kind.INTEGER
+        widths = self._values(raw, number, place)
+        with self._at(place):
+            return Widths(tuple(widths))  # type: ignore[arg-type]  # all of one number type
+
+    def _calendar(self, raw: object, place: Place) -> Calendar:
+        if raw == "all":
+            return Calendar()
+        items = self._typed(raw, list, place)
+        steps = tuple(self._choice(Step, step, (*place, i)) for i, step in enumerate(items))
+        with self._at(place):
+            return Calendar(steps)
+
+    def _branches(
+        self, raw: object, kind: Kind, place: Place, above: tuple[str, ...]
+    ) -> Iterator[tuple[Scalar, tuple[str, ...]]]:
+        """Walk a tree of tables down to its arrays of values; the root stands above all."""
+        if isinstance(raw, dict):
+            for label, below in raw.items():
+                yield from self._branches(below, kind, (*place, label), (label, *above))
+            return
+        if not isinstance(raw, list):
+            message = "a tree is made of tables of groups that end in arrays of values."
+            raise self._lines.error("hierarchy_tree_wrong", place, message)
+        for leaf in self._values(raw, kind, place):
+            yield leaf, (*above, "*")
+
+    def _constraints(self, raw: object, columns: tuple[Column, ...]) -> tuple[Constraint, ...]:
+        known = {column.name: column for column in columns}
+        place: Place = ("constraints",)
+        read = []
+        for index, item in enumerate(self._typed(raw, list, place)):
+            table = self._typed(item, dict, (*place, index))
+            self._known(table, CONSTRAINT_KEYS, (*place, index))
+            if len(table) != 1:
+                message = f"a constraint has exactly one of {', '.join(CONSTRAINT_KEYS)}."
+                raise self._lines.error("constraint_wrong", (*place, index), message)
+            [key] = table
+            at = (*place, index, key)
+            read.append(self._constraint(key, table[key], known, at))
+            with self._at(at):
+                check_constraint(read[-1], known)
+        return tuple(read)
+
+    def _constraint(
+        self, key: str, raw: object, known: dict[str, Column], place: Place
+    ) -> Constraint:
+        if key == "rows":
+            return DeclaredRows(self._typed(raw, int, place))
+        if key == "unique":
+            return UniqueKey(self._columns(raw, place))
+        if key == "ordered":
+            return OrderedColumns(self._columns(raw, place))
+        table = self._typed(raw, dict, place)
+        if key == "determines":
+            self._known(table, ("from", "to"), place)
+            sides = [
+                self._columns(self._need(table, side, object, place), (*place, side))
+                for side in ("from", "to")
+            ]
+            return FunctionalDependency(*sides)
+        cells = []
+        for name, held in table.items():
+            # Of a column that is not there the check says so.
+            kind = known[name].kind if name in known else Kind.TEXT
+            listed = held if isinstance(held, list) else [held]
+            values = self._values(listed, kind, (*place, name)) if name in known else []
+            cells.append((name, tuple(values)))
+        return ImpossibleCombination(tuple(cells))
+
+    def _columns(self, raw: object, place: Place) -> tuple[str, ...]:
+        """One name of a column, or several."""
+        if not isinstance(raw, list):
+            return (self._typed(raw, str, place),)
+        return tuple(self._typed(name, str, (*place, i)) for i, name in enumerate(raw))
+
+    def _known(self, table: dict[str, object], keys: tuple[str, ...], place: Place) -> None:
+        for key in table:
+            if key not in keys:
+                message = f"unknown key {quoted(key)}; {suggestion(key, keys)}"
+                raise self._lines.error("key_unknown", (*place, key), message)
+
+    def _need(self, table: dict[str, object], key: str, wanted: type[T], place: Place) -> T:
+        if key not in table:
+            message = f"the key {key!r} is missing{' here' if place else ''}; add it."
+            raise self._lines.error("key_missing", place, message)
+        return self._typed(table[key], wanted, (*place, key))
+
+    def _typed(self, raw: object, wanted: type[T], place: Place) -> T:
+        if not isinstance(raw, wanted) or (isinstance(raw, bool) and wanted is not bool):
+            message = f"{place[-1]!r} must be {_NAMES[wanted]}."
+            raise self._lines.error("value_wrong_type", place, message)
+        return raw
+
+    def _choice(self, choices: type[Choice], raw: object, place: Place) -> Choice:
+        names = [str(choice) for choice in choices]
+        text = self._typed(raw, str, place)
+        if text not in names:
+            message = f"{quoted(text)} is not allowed here; {suggestion(text, names)}"
+            raise self._lines.error("value_unknown", place, message)
+        return choices(text)
+
+    @contextmanager
+    def _at(self, place: Place) -> Iterator[None]:
+        """Add the line to what a constructor refuses."""
+        try:
+            yield
+        except (SchemaError, ParameterError) as error:
+            raise self._lines.error(error.code, place, error.message) from None

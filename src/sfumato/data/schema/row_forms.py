@@ -1,0 +1,146 @@
+"""What the rows of a table are where they are not people: edges, points of paths, items of sets.
+
+A table of any form is a plain table of rows in any engine; its form says which columns hold what,
+and is a public fact like all that a schema declares. Decision 0387.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from sfumato import arguments
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.data.schema.column import Column
+
+Parts = dict[str, tuple[str, tuple[Kind, ...]]]
+
+_NUMBERS = (Kind.INTEGER, Kind.REAL)
+_NAMES = (Kind.INTEGER, Kind.TEXT, Kind.DATE, Kind.BOOLEAN)
+_TIMES = (Kind.INTEGER, Kind.REAL, Kind.DATE, Kind.TEXT)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Each row ties two nodes of a graph; which of them stands first says nothing."""
+
+    source: str
+    target: str
+
+    name: ClassVar[str] = "edges"
+
+    def __post_init__(self) -> None:
+        _check_texts(self)
+
+    @property
+    def parts(self) -> Parts:
+        """What each part of it is called, its column, and of which kinds that may be."""
+        return {"from": (self.source, _NAMES), "to": (self.target, _NAMES)}
+
+    def facts(self) -> dict[str, object]:
+        """What a schema says of it."""
+        return {"edges": [self.source, self.target]}
+
+
+@dataclass(frozen=True)
+class Points:
+    """Each row is one point of a path, at a time and a place of the plane."""
+
+    path: str
+    time: str
+    x: str
+    y: str
+
+    name: ClassVar[str] = "points"
+
+    def __post_init__(self) -> None:
+        _check_texts(self)
+
+    @property
+    def parts(self) -> Parts:
+        """What each part of it is called, its column, and of which kinds that may be."""
+        return {
+            "path": (self.path, _NAMES),
+            "time": (self.time, _TIMES),
+            "x": (self.x, _NUMBERS),
+            "y": (self.y, _NUMBERS),
+        }
+
+    def facts(self) -> dict[str, object]:
+        """What a schema says of it."""
+        return {"points": {"path": self.path, "time": self.time, "at": [self.x, self.y]}}
+
+
+@dataclass(frozen=True)
+class Items:
+    """Each row is one item of a set, such as a product in a basket; it may be rated, and dated."""
+
+    owner: str
+    item: str
+    rating: str | None = None
+    time: str | None = None
+
+    name: ClassVar[str] = "items"
+
+    def __post_init__(self) -> None:
+        _check_texts(self)
+
+    @property
+    def parts(self) -> Parts:
+        """What each part of it is called, its column, and of which kinds that may be."""
+        found: Parts = {"of": (self.owner, _NAMES), "item": (self.item, _NAMES)}
+        if self.rating is not None:
+            found["rating"] = (self.rating, _NUMBERS)
+        if self.time is not None:
+            found["time"] = (self.time, _TIMES)
+        return found
+
+    def facts(self) -> dict[str, object]:
+        """What a schema says of it."""
+        return {"items": {part: column for part, (column, _) in self.parts.items()}}
+
+
+Form = Edges | Points | Items
+FORMS = (Edges, Points, Items)
+
+
+def _check_texts(form: Form) -> None:
+    for part, (column, _) in form.parts.items():
+        arguments.text(column, f"The column of {part!r}")
+    names = [column for column, _ in form.parts.values()]
+    if len(set(names)) < len(names):
+        raise SchemaError(
+            "form_column_twice",
+            f"The form {form.name!r} names one column twice: {', '.join(map(quoted, names))}. "
+            "Each of its parts has a column of its own.",
+        )
+
+
+def check_form(form: Form, columns: Mapping[str, Column]) -> None:
+    """Refuse a form whose columns are not declared, or cannot be what it says they are."""
+    for part, (name, kinds) in form.parts.items():
+        column = columns.get(name)
+        if column is None:
+            raise SchemaError(
+                "form_column_missing",
+                f"The form names the column {quoted(name)}, which is not declared; "
+                + suggestion(name, columns),
+            )
+        if column.kind not in kinds:
+            raise SchemaError(
+                "form_column_kind",
+                f"Column {quoted(name)} is {column.kind}, which {part!r} of the form {form.name!r} "
+                f"cannot be. Name a column that is {' or '.join(map(str, kinds))}.",
+            )
+    if isinstance(form, Edges) and columns[form.source].kind is not columns[form.target].kind:
+        raise SchemaError(
+            "form_column_kind",
+            f"Columns {quoted(form.source)} and {quoted(form.target)} name the same nodes but are "
+            f"{columns[form.source].kind} and {columns[form.target].kind}. Declare one kind.",
+        )

@@ -1,0 +1,388 @@
+"""How people write dates and numbers: 24.12.1976, 1.591,09 €, 9,2 %.
+
+A spelling is form, never value: cells of text are read by it and written by it again, and whatever
+is counted in between is a plain date or number. Only what is declared is read; nothing is guessed.
+
+Decision 0211.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, fields
+from datetime import date
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.names import quoted
+from sfumato.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.data.schema.domain import Scalar
+
+_PIECES = {
+    "%d": ("day", "0?[1-9]|[12][0-9]|3[01]"),
+    "%-d": ("day", "0?[1-9]|[12][0-9]|3[01]"),
+    "%m": ("month", "0?[1-9]|1[0-2]"),
+    "%-m": ("month", "0?[1-9]|1[0-2]"),
+    "%Y": ("year", "[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9]"),
+    "%y": ("year", "[0-9]{2}"),
+    "%H": ("hour", "[01]?[0-9]|2[0-3]"),
+    "%I": ("hour", "0?[1-9]|1[0-2]"),
+    "%M": ("minute", "[0-5][0-9]"),
+    "%S": ("second", "[0-5][0-9]|60"),
+    "%f": ("fraction", "[0-9]{1,9}"),
+    "%p": ("half", "[AaPp][Mm]"),
+    "%z": ("zone", "Z|[+-][0-9]{2}:?[0-5][0-9]"),
+}
+_DAY_PARTS = ("day", "month", "year")
+_EXACT_WIDTH = {"day": "[0-9]{2}", "month": "[0-9]{2}"}
+"""Where no sign parts two numbers, each must have all its digits."""
+
+_TOKEN = re.compile(r"%-?.|[^%]+|%$")
+_EXAMPLE_DAY = date(1976, 12, 24)
+_EXAMPLE_TIME = {
+    "%H": "18", "%I": "06", "%M": "05", "%S": "00", "%f": "000", "%p": "PM", "%z": "+01:00",
+}  # fmt: skip
+
+
+class _Declared:
+    """What a schema file says of a spelling: its fields that are not what they are by default."""
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """What a schema file says of it."""
+        return _declared(self)
+
+    @property
+    def lines(self) -> str:
+        """The same as it is written there."""
+        return _lines(self.keys)
+
+
+@dataclass(frozen=True)
+class DateSpelling(_Declared):
+    """Dates by a format such as %d.%m.%Y; a time of day behind them is read over.
+
+    The day is the one that is written, in whatever zone; the time may be missing and is never
+    written. Years of two digits up to the `pivot` are 20xx, those above it 19xx. `%d` and `%m` read
+    1 as well as 01 and write 01; `%-d` and `%-m` write 1.
+    """
+
+    format: str
+    pivot: int | None = None
+
+    def __post_init__(self) -> None:
+        tokens = _TOKEN.findall(self.format)
+        pieces = [token for token in tokens if token.startswith("%")]
+        for token in pieces:
+            if token not in _PIECES:
+                raise self._wrong(f"{quoted(token)} in it is none of {' '.join(_PIECES)}")
+        if re.search("[0-9]", self.format) or not _shown(self.format):
+            raise self._wrong("between the directives there can be no digits and no line ends")
+        meant = [_PIECES[token][0] for token in pieces]
+        if sorted(meant[:3]) != sorted(_DAY_PARTS) or len(set(meant)) < len(meant):
+            raise self._wrong("it must begin with a day, a month and a year, each named once")
+        if self._joined and {"%-d", "%-m"} & set(pieces):
+            raise self._wrong("numbers side by side need all their digits: write %d and %m")
+        self._check_pivot(two_digits="%y" in pieces)
+
+    def _check_pivot(self, *, two_digits: bool) -> None:
+        if two_digits and self.pivot is None:
+            raise SchemaError(
+                "format_pivot",
+                f"Format {quoted(self.format)} has years of two digits, which mean nothing without "
+                "a pivot: with pivot = 30 the years 00 to 30 are 2000 to 2030 and 31 to 99 are "
+                "1931 to 1999. Add pivot = ... below it.",
+            )
+        if self.pivot is not None and not (two_digits and 0 <= self.pivot <= 99):
+            raise SchemaError(
+                "format_pivot",
+                f"The pivot {self.pivot} is not allowed: it is a year from 0 to 99 and goes with "
+                "%y in the format. Correct or remove it.",
+            )
+
+    def _wrong(self, why: str) -> SchemaError:
+        return SchemaError(
+            "format_wrong",
+            f"Format {quoted(self.format)} cannot be used: {why}. Write for example "
+            'format = "%d.%m.%Y", or "%Y-%m-%d %H:%M" with a time of day.',
+        )
+
+    @cached_property
+    def _parts(self) -> tuple[list[str], list[str]]:
+        """The tokens of the day, and those of the time behind it with what leads up to it."""
+        tokens = _TOKEN.findall(self.format)
+        places = [place for place, token in enumerate(tokens) if token.startswith("%")]
+        end = places[2] + 1 if len(places) > 3 else len(tokens)
+        return tokens[:end], tokens[end:]
+
+    @cached_property
+    def _joined(self) -> bool:
+        return re.search("%-?[dmYy]%", self.format) is not None
+
+    @property
+    def timed(self) -> bool:
+        """Whether a time of day may stand behind the day."""
+        return bool(self._parts[1])
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """Formats are for dates."""
+        return frozenset({Kind.DATE})
+
+    def pattern(self, kind: Kind) -> str:  # noqa: ARG002  # numbers have two kinds
+        """The regular expression of a cell, with a group for each part of the day."""
+        day, time = ("".join(map(self._piece, tokens)) for tokens in self._parts)
+        return day + (f"(?:{time})?" if time else "")
+
+    def _piece(self, token: str) -> str:
+        if not token.startswith("%"):
+            return re.escape(token)
+        name, digits = _PIECES[token]
+        digits = _EXACT_WIDTH.get(name, digits) if self._joined else digits
+        return f"(?P<{name}>{digits})" if name in _DAY_PARTS else f"(?:{digits})"
+
+    def read(self, text: str, kind: Kind) -> date | None:
+        """The day that a text says; None where it is not written so or does not exist."""
+        found = re.fullmatch(self.pattern(kind), text)
+        if found is None:
+            return None
+        year = int(found["year"])
+        if self.pivot is not None:
+            year += 2000 if year <= self.pivot else 1900
+        try:
+            return date(year, int(found["month"]), int(found["day"]))
+        except ValueError:
+            return None
+
+    def write(self, value: Scalar) -> str:
+        """A day as it is written; its time of day is not known any more."""
+        assert isinstance(value, date)
+        written = {
+            "%d": f"{value.day:02}",
+            "%-d": str(value.day),
+            "%m": f"{value.month:02}",
+            "%-m": str(value.month),
+            "%Y": f"{value.year:04}",
+            "%y": f"{value.year % 100:02}",
+        }
+        return "".join(written.get(token, token) for token in self._parts[0])
+
+    def words(self, kind: Kind) -> str:  # noqa: ARG002  # numbers have two kinds
+        """What cells are, for people, shown on a day of ours."""
+        day, time = self.write(_EXAMPLE_DAY), self._parts[1]
+        hour = "".join(_EXAMPLE_TIME.get(token, token) for token in time)
+        return f"dates written {day}{hour}" + (", of which the day is kept" if time else "")
+
+
+_SPACES = " \u00a0\u2009\u202f"
+_SPACE = f"[{_SPACES}]?"
+_THOUSANDS = (".", ",", "'", "\u2019", *_SPACES)
+_NUMBER = "#"
+_PERCENT = "#%"
+MOST_PLACES = 12
+
+
+@dataclass(frozen=True)
+class NumberSpelling(_Declared):
+    """Numbers by their signs: the decimal one, the one between thousands, one before or behind.
+
+    `percent` and `currency` show where the sign stands, as in "# %" or "$#"; it is form, so that
+    9,2 % is 9.2. Groups of three digits may be left out as a whole. `places` is how many digits are
+    at least written behind the decimal sign; further ones are never cut.
+    """
+
+    decimal: str | None = None
+    thousands: str | None = None
+    percent: str | None = None
+    currency: str | None = None
+    places: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.point not in (".", ","):
+            raise SchemaError(
+                "decimal_sign",
+                f'The decimal sign {quoted(self.point)} is not allowed. Write decimal = "," '
+                'or decimal = ".".',
+            )
+        if self.thousands is not None and self.thousands not in _THOUSANDS:
+            raise SchemaError(
+                "thousands_sign",
+                f"The sign {quoted(self.thousands)} between thousands is not allowed. Write one "
+                'of thousands = ".", ",", "\'" or " ".',
+            )
+        if self.thousands == self.point:
+            raise SchemaError(
+                "thousands_sign",
+                f"The sign {quoted(self.point)} cannot stand both between thousands and before "
+                "decimals. Change decimal or thousands.",
+            )
+        if self.percent is not None and self.currency is not None:
+            raise SchemaError(
+                "currency_sign", "A number has a percent sign or a currency, not both. Keep one."
+            )
+        if self.percent is not None and not (_stands(self.percent) and "%" in self.percent):
+            raise SchemaError(
+                "percent_sign",
+                f"{quoted(self.percent)} shows no place of a percent sign, where '#' is the "
+                'number. Write percent = true for 9.2%, or percent = "# %" for 9.2 %.',
+            )
+        if self.currency is not None and not _stands(self.currency):
+            raise SchemaError(
+                "currency_sign",
+                f"{quoted(self.currency)} shows no place of a currency, where '#' is the number. "
+                'Write currency = "€" for 5 €, or currency = "$#" for $5.',
+            )
+        if self.places is not None and not 0 <= self.places <= MOST_PLACES:
+            raise SchemaError(
+                "places_out_of_range",
+                f"{self.places} places are not allowed; write a whole number from 0 to "
+                f"{MOST_PLACES}.",
+            )
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """Signs are for numbers; those of decimals for reals alone."""
+        whole = self.decimal is None and self.places is None
+        return frozenset({Kind.INTEGER, Kind.REAL} if whole else {Kind.REAL})
+
+    @property
+    def point(self) -> str:
+        """The decimal sign: where only the one between thousands is declared, the other."""
+        return self.decimal or ("," if self.thousands == "." else ".")
+
+    @cached_property
+    def around(self) -> tuple[str, str]:
+        """What stands before a number and behind it."""
+        before, _, behind = (self.percent or self.currency or _NUMBER).partition(_NUMBER)
+        return before, behind
+
+    def pattern(self, kind: Kind) -> str:
+        """The regular expression of a cell, with groups for signs, digits and decimals."""
+        before, behind = (re.escape(sign.strip(_SPACES)) for sign in self.around)
+        before, behind = before and f"{before}{_SPACE}", behind and f"{_SPACE}{behind}"
+        sign = (
+            f"(?:(?P<sign>[+-]?){before}|{before}(?P<inner>[+-]))" if before else "(?P<sign>[+-]?)"
+        )
+        digits = "[0-9]+"
+        if self.thousands is not None:
+            between = f"[{_SPACES}]" if self.thousands in _SPACES else re.escape(self.thousands)
+            digits = f"[1-9][0-9]{{0,2}}(?:{between}[0-9]{{3}})+|[0-9]+"
+        decimals, special = "", ""
+        if kind is Kind.REAL:
+            decimals = f"(?P<decimals>{re.escape(self.point)}[0-9]+)?"
+            special = "|(?P<special>nan|NaN|-?inf)"
+        return f"(?:{sign}(?P<whole>{digits}){decimals}{behind}{special})"
+
+    def read(self, text: str, kind: Kind) -> int | Decimal | None:
+        """The number that a text says; None where it is not written so."""
+        found = re.fullmatch(self.pattern(kind), text)
+        if found is None:
+            return None
+        parts = {name: part or "" for name, part in found.groupdict().items()}
+        whole = parts["sign"] + parts.get("inner", "") + re.sub("[^0-9]", "", parts["whole"])
+        if kind is Kind.INTEGER:
+            return int(whole)
+        decimals = parts["decimals"].replace(self.point, ".")
+        return Decimal(parts["special"] or whole + decimals)
+
+    def write(self, value: Scalar) -> str:
+        """A number as it is written, with as many decimals as it needs and at least `places`."""
+        assert isinstance(value, int | Decimal)
+        if isinstance(value, Decimal) and not value.is_finite():
+            return str(value).lower().replace("infinity", "inf")
+        whole, _, decimals = format(value, ",f" if isinstance(value, Decimal) else ",").partition(
+            "."
+        )
+        decimals = decimals.rstrip("0").ljust(self.places or 0, "0")
+        sign, whole = ("-", whole[1:]) if whole.startswith("-") else ("", whole)
+        whole = whole.replace(",", self.thousands or "")
+        number = f"{whole}{self.point}{decimals}" if decimals else whole
+        before, behind = self.around
+        return f"{sign}{before}{number}{behind}"
+
+    def words(self, kind: Kind) -> str:
+        """What cells are, for people, shown on a number of ours."""
+        example = Decimal(1234) if kind is Kind.INTEGER else Decimal("1234.5")
+        comma = self.point == "," and kind is Kind.REAL
+        return f"numbers written {self.write(example)}" + (", a decimal comma" if comma else "")
+
+
+Spelling = DateSpelling | NumberSpelling
+
+_NUMBER_KEYS = tuple(one.name for one in fields(NumberSpelling))
+_DATE_KEYS = tuple(one.name for one in fields(DateSpelling))
+SPELLING_KEYS: dict[str, type] = {
+    "format": str,
+    "pivot": int,
+    "decimal": str,
+    "thousands": str,
+    "percent": str,
+    "currency": str,
+    "places": int,
+}
+"""The keys of a column that say how it is written, and what their values are."""
+
+
+def spelling_of(kind: Kind, keys: Mapping[str, Any]) -> Spelling | None:
+    """The spelling that keys of a column declare; None where there are none."""
+    if not keys:
+        return None
+    known = {Kind.DATE: _DATE_KEYS, Kind.INTEGER: _NUMBER_KEYS, Kind.REAL: _NUMBER_KEYS}
+    stray = [key for key in keys if key not in known.get(kind, ())]
+    if stray:
+        raise SchemaError(
+            "spelling_kind",
+            f"A column of kind {kind} cannot have {stray[0]!r}: dates have format, pivot, numbers "
+            "have decimal, thousands, percent, currency and places. Change its kind or remove it.",
+        )
+    if kind is Kind.DATE:
+        return DateSpelling(**{"format": "%Y-%m-%d", **keys})
+    signs = {key: _with_number(key, sign) for key, sign in keys.items()}
+    return NumberSpelling(**signs)
+
+
+def _with_number(key: str, sign: Any) -> Any:
+    """A sign alone stands where most people write it: 9.2% and 5 €."""
+    if key == "percent" and sign is True:
+        return _PERCENT
+    if key == "currency" and _NUMBER not in sign:
+        return f"{_NUMBER} {sign}"
+    return sign
+
+
+def _lines(keys: Mapping[str, Any]) -> str:
+    written = {
+        key: json.dumps(value, ensure_ascii=False, allow_nan=False) for key, value in keys.items()
+    }
+    return ", ".join(f"{key} = {value}" for key, value in written.items())
+
+
+def _stands(sign: str) -> bool:
+    """Whether a sign stands before the number or behind it, and could not be part of it."""
+    bare = sign.replace(_NUMBER, "").strip(_SPACES)
+    one_side = sign.startswith(_NUMBER) or sign.endswith(_NUMBER)
+    clear = bool(bare) and not re.search(r"[-+0-9']", bare) and _shown(sign)
+    return sign.count(_NUMBER) == 1 and one_side and clear
+
+
+def _shown(text: str) -> bool:
+    """Whether all of a text can be seen, spaces of any width included."""
+    return text.translate(dict.fromkeys(map(ord, _SPACES))).isprintable()
+
+
+def _declared(spelling: Any) -> dict[str, Any]:
+    """The keys whose values are not what they are without them."""
+    held = ((one, getattr(spelling, one.name)) for one in fields(spelling))
+    said = {one.name: value for one, value in held if value != one.default}
+    if said.get("percent") == _PERCENT:
+        said["percent"] = True
+    if "currency" in said:
+        said["currency"] = said["currency"].removeprefix(f"{_NUMBER} ")
+    return said

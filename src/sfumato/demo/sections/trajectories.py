@@ -1,0 +1,91 @@
+"""Where people go: a few points tell whose a path is, and a made-up path is nobody's."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.attack.finding import Finding, percent
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.row_forms import Points
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Entity
+from sfumato.methods.trajectory.generate import made_up
+from sfumato.release.open_table import read
+from sfumato.report import charts
+from sfumato.report.blocks import Heading, Paragraph
+from sfumato.vault.protection import protect
+
+if TYPE_CHECKING:
+    from sfumato.demo.town import Town
+    from sfumato.release.open_table import Table
+    from sfumato.report.blocks import Block
+
+_PATHS, _POINTS, _METRES = 300, 48, 16_000
+_EPSILON, _CELL, _MINUTES = 2, 500, 15
+_PLACE = Bounds(0, _METRES)
+_SCHEMA = Schema(
+    "walks",
+    (
+        Column("person", Kind.INTEGER, Role.IDENTIFIER, nullable=False),
+        Column("time", Kind.INTEGER, domain=Bounds(0, 86_400)),
+        Column("lon", Kind.INTEGER, domain=_PLACE),
+        Column("lat", Kind.INTEGER, domain=_PLACE),
+    ),
+    Entity("person", max_rows=_POINTS),
+    form=Points("person", "time", "lon", "lat"),
+)
+
+
+def section(town: Town) -> list[Block]:
+    """Walk through a town for a day, attack the walks, and make up others."""
+    del town  # whose people have a home each, but no streets to walk
+    true, others = _walks(0), _walks(_PATHS)
+    with closing(read(true, schema=_SCHEMA)) as walks:
+        before = _attacked(walks, None, None)
+        twin = protect(walks, epsilon=_EPSILON).synthesize(epsilon=_EPSILON, rows=_PATHS).table
+    with closing(read(twin, schema=_SCHEMA)) as drawn:
+        after = _attacked(drawn, true, others)
+    points = [
+        charts.Point(name, length, share)
+        for name, table in (("true", true), ("made up", twin))
+        for length, share in enumerate(_lengths(table))
+    ]
+    return [
+        Heading("Where people go"),
+        Paragraph(
+            f"A day of {_PATHS} people in a made-up town, without names. Four points, known to "
+            f"{_CELL} metres and {_MINUTES} minutes, fit {percent(before.success.value)} of them "
+            f"alone. Of paths made up at epsilon {_EPSILON} they fit somebody alone for "
+            f"{percent(after.success.value)} of these people, and for "
+            f"{percent(after.baseline.value)} of others who were never there."
+        ),
+        charts.line(
+            points, label="How long paths are", x="Points", y="Share of paths", series="Paths"
+        ),
+    ]
+
+
+def _walks(first: int) -> pa.Table:
+    """Some of the walks of a town that does not exist, the same each time."""
+    paths = made_up(2 * _PATHS)
+    mine = (paths.path_of >= first) & (paths.path_of < first + _PATHS)
+    columns = {"time": paths.times, "lon": paths.x, "lat": paths.y}
+    whole = {name: np.rint(one[mine]).astype(np.int64) for name, one in columns.items()}
+    return pa.table({"person": paths.path_of[mine], **whole})
+
+
+def _attacked(table: Table, original: pa.Table | None, control: pa.Table | None) -> Finding:
+    found = table.attack("path", original=original, control=control, cell=_CELL, minutes=_MINUTES)
+    assert isinstance(found, Finding)
+    return found
+
+
+def _lengths(table: pa.Table) -> list[float]:
+    many = np.unique(table.column("person").to_numpy(), return_counts=True)[1]
+    longest = np.bincount(np.minimum(many, _POINTS), minlength=_POINTS + 1)
+    return [float(one) for one in longest / len(many)]

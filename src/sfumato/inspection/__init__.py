@@ -1,5 +1,0 @@
-"""Who stands out: roles guessed, uniqueness, the risk of being re-identified."""
-
-from sfumato.inspection.table import Inspection, inspect
-
-__all__ = ["Inspection", "inspect"]

@@ -1,0 +1,1 @@
+"""Floor 3: families of private methods, one package each."""

@@ -1,0 +1,146 @@
+"""What is known of the nodes of a graph: a second table of the same people, and its noisy figures.
+
+Decision 0391.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.data.engines.kinds import STORED
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Values
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.data.schema.unit import Neighbours
+from sfumato.errors import ParameterError
+from sfumato.methods.publish.options import several
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.arrays import IntArray
+    from sfumato.data.schema.column import Column
+    from sfumato.methods.graph.edges import Graph
+    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+
+
+MOST_KINDS = 256
+"""So many combinations of values nodes may have: pairs of them are what is counted."""
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """The table of nodes: its key, and its columns with values that are public."""
+
+    dataset: str
+    key: str
+    columns: tuple[Column, ...]
+    weight: int
+    """How many rows of it differ in neighbours: one comes or goes, or one is replaced."""
+
+    @property
+    def values(self) -> list[pa.Array]:
+        """The public values of each column."""
+        return [pa.array(_values(one)) for one in self.columns]
+
+    @property
+    def kinds(self) -> int:
+        """How many combinations of values there are."""
+        return prod(len(one) for one in self.values)
+
+    def read(self, rows: FormRows, names: Sequence[str]) -> tuple[IntArray, IntArray]:
+        """How many rows have each combination; and that of each named node, -1 where unknown."""
+        found = rows.of(self.dataset, [self.key, *(one.name for one in self.columns)])
+        code = np.zeros(found.num_rows, dtype=np.int64)
+        known = np.ones(found.num_rows, dtype=bool)
+        for column, values in zip(self.columns, self.values, strict=True):
+            cells = found.column(column.name).combine_chunks()
+            stored = STORED[column.kind]
+            among = pc.index_in(cells.cast(stored, safe=False), values.cast(stored))
+            place = pc.fill_null(among, -1).to_numpy()
+            known &= place >= 0
+            code = code * len(values) + place
+        held = found.column(self.key).combine_chunks().cast(pa.string()).to_pylist()
+        by_name = dict(zip(held, np.where(known, code, -1).tolist(), strict=True))
+        of_nodes = np.array([by_name.get(one, -1) for one in names], dtype=np.int64)
+        return np.bincount(code[known], minlength=self.kinds), of_nodes
+
+    def table(self, codes: IntArray) -> pa.Table:
+        """Made-up nodes, numbered from 1, with the values of their combinations."""
+        columns = {self.key: pa.array(np.arange(1, len(codes) + 1))}
+        rest, decoded = codes, []
+        for column, values in zip(reversed(self.columns), reversed(self.values), strict=True):
+            decoded.append((column.name, values.take(pa.array(rest % len(values)))))
+            rest = rest // len(values)
+        return pa.table({**columns, **dict(reversed(decoded))})
+
+
+def correlations(graph: Graph, codes: IntArray, kinds: int) -> IntArray:
+    """How many edges tie which two combinations of values: an upper triangle, row by row.
+
+    Where no node has more than `most` edges, a node whose values come or go moves these counts by
+    at most `most` in all, and one whose values change by twice that. An edge more of the whole
+    graph changes three of the truncated one. So of a truncated graph the sensitivity is the larger
+    of 3 and `most`, times two where people are replaced.
+    """
+    low, high = np.sort(codes[graph.edges], axis=1).T
+    counts = np.zeros((kinds, kinds), dtype=np.int64)
+    np.add.at(counts, (low[low >= 0], high[low >= 0]), 1)
+    return counts[np.triu_indices(kinds)]
+
+
+def node_table(request: FormRequest, people: object, columns: object) -> NodeTable:
+    """The table of nodes that is named; refused where its nodes or their values are not known."""
+    name = str(people)
+    schema = request.others.get(name)
+    if schema is None:
+        raise ParameterError(
+            "nodes_unknown",
+            f"No data set {quoted(name)} of the people of {quoted(request.dataset)}; "
+            f"{suggestion(name, request.others)} Add it with --population of this one.",
+        )
+    unit = schema.unit
+    if len(unit.columns) != 1 or unit.max_rows != 1:
+        raise ParameterError(
+            "nodes_unit",
+            f"Data set {quoted(name)} must have one row for each node. Declare in its schema "
+            'unit = { column = "id", max_rows = 1 }.',
+        )
+    [key] = unit.columns
+    end = next(iter(request.form.parts.values()))[0]
+    if schema.column(key).kind is not request.schema.column(end).kind:
+        raise ParameterError(
+            "nodes_key",
+            f"Column {quoted(key)} of {quoted(name)} names nodes otherwise than "
+            f"{quoted(end)} of {quoted(request.dataset)}. Declare one kind.",
+        )
+    wanted = None if columns is None else several(columns, "columns")
+    chosen = [
+        one
+        for one in (schema.columns if wanted is None else map(schema.column, wanted))
+        if one.name != key and (wanted is not None or _values(one))
+    ]
+    missing = [one.name for one in chosen if not _values(one)]
+    many = prod(len(_values(one)) for one in chosen)
+    if missing or not chosen or many > MOST_KINDS:
+        told = f"{quoted(missing[0])} has none" if missing else f"there are {many:,} of all columns"
+        raise ParameterError(
+            "nodes_values",
+            f"Columns of {quoted(name)} go with a graph by their declared values, 1 to "
+            f"{MOST_KINDS} combinations in all, but {told}. Name others with --columns A,B.",
+        )
+    weight = 1 if unit.relation is Neighbours.ADD_REMOVE else 2
+    return NodeTable(name, key, tuple(chosen), weight)
+
+
+def _values(column: Column) -> tuple[object, ...]:
+    if column.kind is Kind.BOOLEAN:
+        return (False, True)
+    domain = column.public_domain
+    return tuple(domain.values) if isinstance(domain, Values) else ()

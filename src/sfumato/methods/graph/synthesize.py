@@ -1,0 +1,199 @@
+"""A made-up graph with about the degrees and the triangles of a private one, under edge privacy.
+
+Decision 0391.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import ParameterError
+from sfumato.methods.graph.attributes import correlations, node_table
+from sfumato.methods.graph.degrees import DegreeSequence, public_nodes
+from sfumato.methods.graph.drawing import assigned, drawn_edges, ends_of, shares, whole
+from sfumato.methods.graph.edges import read_named
+from sfumato.methods.graph.ladder import LadderCount
+from sfumato.methods.graph.triangles import TriangleSensitivity, triangles
+from sfumato.methods.graph.tricycle import chung_lu, with_triangles
+from sfumato.methods.graph.truncation import order_of, truncated
+from sfumato.methods.graph.units import edge_privacy
+from sfumato.privacy.accounting.events import Composed
+from sfumato.privacy.mechanisms.laplace import Geometric
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.arrays import IntArray
+    from sfumato.methods.graph.attributes import NodeTable
+    from sfumato.methods.graph.edges import Graph
+    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+METHODS = ("tricycle", "chung-lu")
+_SHARES = {"degrees": Fraction(3, 4), "triangles": Fraction(1, 4)}
+_WITH_NODES = {
+    "degrees": Fraction(3, 8),
+    "triangles": Fraction(1, 8),
+    "nodes": Fraction(1, 8),
+    "ties": Fraction(3, 8),
+}
+
+
+@dataclass(frozen=True)
+class NodeFigures:
+    """What is measured of the table of nodes: kinds of nodes, and which kinds are tied."""
+
+    table: NodeTable
+    most: int
+    kinds: Geometric
+    ties: Geometric
+
+
+@dataclass(frozen=True)
+class GraphTwin:
+    """Noisy figures of a graph, and of its nodes where a table of them is named; a graph of these.
+
+    Figures are degrees, by tricycle the number of triangles, and of nodes how many have which
+    values and how many ties join which values.
+
+    *Guarantee*: the price as pure epsilon, for graphs that differ in one edge, and tables of nodes
+    that differ in one row: the shares of all figures add up to it, and the graph is drawn from
+    what they told alone.
+    *Sensitivity*: of the sorted degrees 2; of the triangles as `LadderCount` says; of the kinds of
+    nodes 1, of ties between them as `correlations` says, k being the cube root of the number of
+    nodes; twice both where people are replaced.
+    *Error*: not stated: it depends on the graph. Measures of twins are in the guide.
+    *Edges*: nodes are numbered anew, from 1; who is who is not kept. Nodes that have no row, or
+    values nobody declared, are in no tie between kinds.
+    *Reference*: Jorgensen, Yu & Cormode 2016 (AGM, TriCycLe); Hay, Li, Miklau & Jensen 2009.
+    """
+
+    request: FormRequest
+    degrees: DegreeSequence
+    ladder: LadderCount | None
+    nodes: NodeFigures | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The table of nodes."""
+        return () if self.nodes is None else (self.nodes.table.dataset,)
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        more = () if self.nodes is None else (self.nodes.kinds.event, self.nodes.ties.event)
+        if self.ladder is None:
+            return self.degrees.event
+        return Composed((self.degrees.event, self.ladder.event, *more))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The method, the number of nodes, and which of their columns go with them."""
+        told = {"method": METHODS[self.ladder is None], "nodes": self.degrees.nodes}
+        if self.nodes is None:
+            return told
+        columns = [one.name for one in self.nodes.table.columns]
+        return {**told, "people": self.nodes.table.dataset, "columns": columns,
+                "most": self.nodes.most}  # fmt: skip
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """Of the figures that it is drawn by."""
+        told: dict[str, Any] = {"degree": self.degrees.error["degree"]}
+        if self.nodes is not None:
+            told["nodes"] = {"sd": self.nodes.kinds.stddev}
+            told["ties"] = {"sd": self.nodes.ties.stddev}
+        return told
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The edges, and the nodes if they are more than numbers."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return self._tables(nothing.reshape(-1, 2), nothing)
+
+    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """The edges of a graph drawn from noisy figures, and its nodes."""
+        names, graph = read_named(rows.read([name for name, _ in self.request.form.parts.values()]))
+        degrees = np.round(self.degrees.fitted(graph, entropy)).astype(np.int64)
+        if self.ladder is None:
+            return self._tables(chung_lu(degrees, entropy), None)
+        count = triangles(graph)
+        noisy = self.ladder.sample(count, TriangleSensitivity.of(graph), entropy)
+        many = int(degrees.sum()) // 2
+        codes, wanted = np.zeros(len(degrees), dtype=np.int64), np.array([many])
+        if self.nodes is not None:
+            kinds, ties = self._measured(self.nodes, rows, graph, names, entropy)
+            wanted = whole(shares(ties), many)
+            held = whole(shares(kinds), len(degrees))
+            codes = assigned(degrees, held, ends_of(wanted), entropy)
+        drawn = drawn_edges(degrees, codes, wanted, entropy)
+        drawn = with_triangles(drawn, max(noisy, 0), entropy, codes)
+        return self._tables(drawn, codes)
+
+    @staticmethod
+    def _measured(
+        nodes: NodeFigures, rows: FormRows, graph: Graph, names: list[str], entropy: Entropy
+    ) -> tuple[IntArray, IntArray]:
+        """Noisy numbers of nodes of each kind, and of ties between kinds."""
+        kinds, codes = nodes.table.read(rows, names)
+        cut = truncated(graph, order_of(graph, names, rows.salt), nodes.most)
+        ties = correlations(cut, codes, nodes.table.kinds)
+        return nodes.kinds.steps(kinds, entropy), nodes.ties.steps(ties, entropy)
+
+    def _tables(self, edges: IntArray, codes: IntArray | None) -> Mapping[str, pa.Table]:
+        names = [name for name, _ in self.request.form.parts.values()]
+        tied = pa.table({name: pa.array(edges[:, at] + 1) for at, name in enumerate(names)})
+        if self.nodes is None or codes is None:
+            return {self.request.dataset: tied}
+        return {self.request.dataset: tied, self.nodes.table.dataset: self.nodes.table.table(codes)}
+
+
+def prepare(
+    request: FormRequest,
+    *,
+    nodes: object = None,
+    method: object = "auto",
+    people: object = None,
+    columns: object = None,
+) -> GraphTwin:
+    """Share the price among figures; by chung-lu degrees have it all. Nodes may have a table."""
+    chosen = METHODS[0] if method == "auto" else method
+    plain = chosen == METHODS[1]
+    if chosen not in METHODS or (plain and people is not None):
+        raise ParameterError(
+            "option_not_allowed",
+            f"A graph is made up by method {' or '.join(map(repr, METHODS))}, with a table of "
+            f"nodes by {METHODS[0]!r}. Give one of them.",
+        )
+    if columns is not None and people is None:
+        raise ParameterError(
+            "nodes_table_missing",
+            "Columns of a graph are those of a table of nodes. Name it with --people NAME.",
+        )
+    epsilon, many = edge_privacy(request, "graph"), public_nodes(nodes, "A synthesis as graph")
+    parts = _SHARES if people is None else _WITH_NODES
+    share = Fraction(1) if plain else parts["degrees"]
+    noise = Geometric(epsilon=epsilon * share, l1_sensitivity=Fraction(2))
+    degrees = DegreeSequence(request, many, noise)
+    if plain:
+        return GraphTwin(request, degrees, None)
+    ladder = LadderCount(epsilon=epsilon * parts["triangles"])
+    if people is None:
+        return GraphTwin(request, degrees, ladder)
+    table = node_table(request, people, columns)
+    most = max(round(many ** (1 / 3)), 2)
+    worst = max(3, most) * table.weight
+    figures = NodeFigures(
+        table,
+        most,
+        Geometric(epsilon=epsilon * parts["nodes"], l1_sensitivity=Fraction(table.weight)),
+        Geometric(epsilon=epsilon * parts["ties"], l1_sensitivity=Fraction(worst)),
+    )
+    return GraphTwin(request, degrees, ladder, figures)

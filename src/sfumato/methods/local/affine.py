@@ -1,0 +1,119 @@
+"""Hashes x -> ((a x + b) mod P) mod g whose collisions have exactly the chance 1 / g.
+
+P is the least prime of at least the domain's size and g. For a not 0 and b uniform, two values go
+to an ordered pair of different residues, each pair alike, so that they collide with the same chance
+c for any two values; c is a little below 1 / g, because residues cannot repeat. With the small
+chance w = (1/g - c) / (1 - c) the factor a is 0 instead, and all values collide: together exactly
+1 / g. Nothing else of a hash matters to an estimate or to its variance.
+
+*Supports of many reports at once.* Report (a, b, y) supports v when ((a v + b) mod P) mod g = y.
+With t = a v mod P this says: t + b < P and t = y - b (mod g), or t + b >= P and t = y - b + P
+(mod g). Along the t of one residue mod g either is a stretch. So a report adds 1 from the start of
+one residue's list to a place in it, and from a place in another's to its end: three entries of an
+array of differences for its a. Running sums give supports by t for each a, and reading them at
+a v mod P those by v: work of n + A k for A different factors, not n k. Decision 0323.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.methods.local.draws import below, happens
+
+if TYPE_CHECKING:
+    from sfumato.arrays import IntArray
+    from sfumato.privacy.noise.entropy import Entropy
+
+_CELLS = 1 << 22
+
+
+@dataclass(frozen=True)
+class AffineHashes:
+    """The hashes of `size` values to `buckets` numbers."""
+
+    size: int
+    buckets: int
+    prime: int
+    constant: Fraction
+    """The chance that the factor is 0."""
+
+    @classmethod
+    def to(cls, size: int, buckets: int) -> AffineHashes:
+        """The family for a domain and a number of buckets."""
+        prime = next_prime(max(size, buckets))
+        full, rest = divmod(prime, buckets)
+        pairs = rest * (full + 1) * full + (buckets - rest) * full * (full - 1)
+        different = Fraction(pairs, prime * (prime - 1))
+        constant = (Fraction(1, buckets) - different) / (1 - different)
+        return cls(size, buckets, prime, constant)
+
+    def draw(self, count: int, entropy: Entropy) -> tuple[IntArray, IntArray]:
+        """Factors and shifts of so many hashes, drawn independently of any value."""
+        factors = 1 + below(self.prime - 1, count, entropy)
+        factors[happens(self.constant, count, entropy)] = 0
+        return factors, below(self.prime, count, entropy)
+
+    def of(self, values: IntArray, factors: IntArray, shifts: IntArray) -> IntArray:
+        """The hash of each value; the product fits 63 bits as both are below 2^31 and a few."""
+        return np.asarray((factors * values + shifts) % self.prime % self.buckets)
+
+    def supports(self, factors: IntArray, shifts: IntArray, outputs: IntArray) -> IntArray:
+        """How many reports support each value."""
+        order = np.argsort(factors, kind="stable")
+        factors, shifts, outputs = factors[order], shifts[order], outputs[order]
+        different, starts = np.unique(factors, return_index=True)
+        totals = np.zeros(self.size, dtype=np.int64)
+        at_once = max(1, _CELLS // self._row)
+        for first in range(0, len(different), at_once):
+            part = different[first : first + at_once]
+            begin = starts[first]
+            end = starts[first + at_once] if first + at_once < len(starts) else len(factors)
+            rank = np.searchsorted(part, factors[begin:end])
+            totals += self._some(part, rank, shifts[begin:end], outputs[begin:end])
+        return totals
+
+    @property
+    def _length(self) -> int:
+        """Entries in the list of one residue: its places, and one behind them."""
+        return -(-self.prime // self.buckets) + 1
+
+    @property
+    def _row(self) -> int:
+        return self.buckets * self._length
+
+    def _some(
+        self,
+        factors: IntArray,
+        rank: IntArray,
+        shifts: IntArray,
+        outputs: IntArray,
+    ) -> IntArray:
+        g, prime, length = self.buckets, self.prime, self._length
+        turn = prime - shifts  # from this t on, t + b passes the prime
+        before, after = (outputs - shifts) % g, (outputs - shifts + prime) % g
+        row = rank * self._row
+        # The place of the first t >= turn of a residue r in its list is ceil((turn - r) / g).
+        enter = row + before * length
+        leave = enter + np.maximum(-(-(turn - before) // g), 0)
+        again = row + after * length + np.maximum(-(-(turn - after) // g), 0)
+        cells = len(factors) * self._row
+        steps = np.bincount(enter, minlength=cells) + np.bincount(again, minlength=cells)
+        steps -= np.bincount(leave, minlength=cells)
+        sums = np.cumsum(steps.reshape(-1, length), axis=1).reshape(len(factors), self._row)
+        places = np.arange(prime)
+        by_place = sums[:, places % g * length + places // g]
+        reached = factors[:, None] * np.arange(self.size) % prime
+        return np.asarray(np.take_along_axis(by_place, reached, axis=1).sum(axis=0))
+
+
+def next_prime(least: int) -> int:
+    """The least prime of at least this, by trial division: limits are below 2^32."""
+    candidate = max(2, least)
+    while any(candidate % one == 0 for one in range(2, isqrt(candidate) + 1)):
+        candidate += 1
+    return candidate

@@ -1,0 +1,214 @@
+"""Apple's private count mean sketch: one row of a count sketch, with every bit flipped at times."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato import arguments
+from sfumato.errors import ParameterError
+from sfumato.methods.local.base import Oracle, people_of
+from sfumato.methods.local.channel import Channel, room_for
+from sfumato.methods.local.coins import bit_sums, coins
+from sfumato.methods.local.draws import below, happens
+from sfumato.methods.local.mechanism import total
+from sfumato.methods.local.public_hashes import PublicHashes
+from sfumato.methods.local.reports import Code, ReportLayout
+from sfumato.methods.local.unary import bits_channel, set_bits, toss_bits
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.exact_numbers import Number
+    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.sketch import ReportSketch
+    from sfumato.privacy.noise.entropy import Entropy
+
+_BITS = 40
+_VALUES_AT_ONCE = 1 << 21
+_MOST_CELLS = 1 << 26
+
+
+class MeanSketch(Oracle):
+    """What both of Apple's sketches share: hash rows of a sketch, and an estimate by their mean."""
+
+    def __init__(
+        self,
+        domain: object,
+        *,
+        epsilon: Number | LocalEpsilon,
+        rows: int = 1024,
+        columns: int = 1024,
+        seed: int = 0,
+    ) -> None:
+        self.rows = _sized(rows, "rows", 1)
+        self.columns = _sized(columns, "columns", 2)
+        self.seed = arguments.whole(seed, "seed")
+        if self.rows * self.columns > _MOST_CELLS:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"A sketch of {self.rows:,} x {self.columns:,} cells does not fit: rows times "
+                f"columns may be {_MOST_CELLS:,} at most.",
+            )
+        self.hashes = PublicHashes(self.seed, self.rows, self.columns)
+        super().__init__(domain, epsilon=epsilon)
+
+    def options(self) -> dict[str, Any]:
+        """What else was settled, by name."""
+        return {"rows": self.rows, "columns": self.columns, "seed": self.seed}
+
+    @abstractmethod
+    def _sums(self, sketch: ReportSketch) -> FloatArray:
+        """The sketch without bias: row j, column h has the number of people who hash there."""
+
+    def _shares(self, sketch: ReportSketch) -> FloatArray:
+        m, rows = self.columns, np.arange(self.rows)
+        sums = self._sums(sketch)
+        means = np.empty(self.size)
+        at_once = max(1, _VALUES_AT_ONCE // self.rows)
+        for start in range(0, self.size, at_once):
+            codes = np.arange(start, min(start + at_once, self.size))
+            means[codes] = sums[rows, self.hashes.of(rows, codes[:, None])].sum(axis=1)
+        return np.asarray(m / (m - 1) * (means / sketch.n - 1 / m))
+
+    def variance(self, n: int, share: float = 0.0, others: float | None = None) -> float:
+        """The variance of one share's estimate from n reports, where the true share is this.
+
+        Values that share a column with it add an error that does not shrink with n. It depends
+        on the sum of the squared shares of the `others`, which are taken for even ones unless told.
+        """
+        people = people_of(n)
+        spread = (1 - share) ** 2 / (self.size - 1) if others is None else others
+        pairs = max(people * spread - (1 - share), 0.0) / self.rows
+        return self._per_person(share, pairs) / people
+
+    @abstractmethod
+    def _per_person(self, share: float, pairs: float) -> float:
+        """n times the variance of a share; `pairs` of others, by rows, may collide with it."""
+
+    def _variances(self, sketch: ReportSketch, shares: FloatArray) -> FloatArray:
+        known = np.clip(shares, 0.0, 1.0)
+        # Squares of estimates are too large by their variance, which is taken off.
+        noise = self.variance(sketch.n, 0.0, 0.0)
+        squares = max(float((shares**2 - noise).sum()), 0.0)
+        return np.array(
+            [self.variance(sketch.n, one, max(squares - one**2, 0.0)) for one in known.tolist()]
+        )
+
+
+class AppleCMS(MeanSketch):
+    """Pick a row of hashes, set the bit of the value's hash, and flip every bit at times.
+
+    *Guarantee*: epsilon-LDP: two values differ in two bits, each flipped with chance
+    1 / (1 + e^(epsilon/2)); the row is drawn independently of the value.
+    *Sensitivity*: None to establish: a person has one of k values.
+    *Error*: n^2 Var = n (m/(m-1))^2 (c^2 - 1)/4 + [(n - c_d) + sum of c_d'(c_d' - 1)/r] / (m - 1),
+    c = (e^(eps/2) + 1) / (e^(eps/2) - 1), over r rows of m columns, hashes being random.
+    *Edges*: The part of collisions does not shrink with n: more rows make it smaller.
+    *Reference*: Apple, Learning with privacy at scale, 2017.
+    """
+
+    name = "apple-cms"
+
+    def _prepare(self) -> None:
+        self.odds = self.level.share(2).rational(_BITS)
+        self.flip = 1 / (1 + self.odds)
+        self.layout = ReportLayout((Code("row", self.rows),), self.columns)
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest ratio of the chances of a report between two values, exactly."""
+        return self.odds**2
+
+    def channel(self) -> Channel:
+        """The matrix of chances, a column for each row and set of bits."""
+        room_for(self.size, self.rows << self.columns)
+        by_row = []
+        for row in range(self.rows):
+            hashed = self.hashes.of(np.full(self.size, row), np.arange(self.size)).tolist()
+            chances = [
+                [1 - self.flip if at == own else self.flip for at in range(self.columns)]
+                for own in hashed
+            ]
+            by_row.append(bits_channel(chances))
+        total = sum(one.total for one in by_row)
+        return Channel(np.concatenate([one.weights for one in by_row], axis=1), total)
+
+    def _draw(self, codes: IntArray, entropy: Entropy) -> NDArray[Any]:
+        count = len(codes)
+        rows = self.layout.empty(count)
+        row = below(self.rows, count, entropy)
+        bits = toss_bits(coins(self.flip), count, self.columns, entropy)
+        set_bits(bits, self.hashes.of(row, codes), ~happens(self.flip, count, entropy))
+        rows["row"], rows["bits"] = row, bits
+        return rows
+
+    def _count(self, rows: NDArray[Any]) -> IntArray:
+        return sums_by_code(rows["row"], rows["bits"], self.layout)
+
+    def _count_groups(self, rows: NDArray[Any], times: IntArray, bits: IntArray | None) -> IntArray:
+        return groups_by_code(rows["row"], times, bits, self.layout)
+
+    def possible(self, n: int, tally: IntArray) -> bool:
+        """Whether n reports can have these sums."""
+        return possible_by_code(n, tally)
+
+    def _sums(self, sketch: ReportSketch) -> FloatArray:
+        ones, people = sketch.tally[:, :-1].astype(np.float64), sketch.tally[:, -1:]
+        keep = float(1 - 2 * self.flip)
+        return np.asarray((ones - people * float(self.flip)) / keep)
+
+    def _per_person(self, share: float, pairs: float) -> float:
+        m, c = self.columns, float((self.odds + 1) / (self.odds - 1))
+        return (m / (m - 1)) ** 2 * (c * c - 1) / 4 + (1 - share + pairs) / (m - 1)
+
+
+def possible_by_code(n: int, tally: IntArray) -> bool:
+    """Whether the rows of n reports can have these bits, and so many people in the last column."""
+    people = tally[:, -1:]
+    return int(tally.min()) >= 0 and bool((tally <= people).all()) and total(people) == n
+
+
+def sums_by_code(codes: NDArray[Any], bits: NDArray[np.uint8], layout: ReportLayout) -> IntArray:
+    """For each code how often each bit was set, and in a last column how many reports it had."""
+    tally = _tally_of(layout)
+    people = np.bincount(codes, minlength=len(tally))
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(people)
+    tally[:, -1] = people
+    for code in np.flatnonzero(people).tolist():
+        own = order[ends[code] - people[code] : ends[code]]
+        tally[code, :-1] = bit_sums(bits[own], layout.width)
+    return tally
+
+
+def groups_by_code(
+    codes: NDArray[Any],
+    times: IntArray,
+    bits: IntArray | None,
+    layout: ReportLayout,
+) -> IntArray:
+    """The same from groups that an engine made."""
+    assert bits is not None
+    tally = _tally_of(layout)
+    tally[codes] = np.column_stack([bits, times])
+    return tally
+
+
+def _tally_of(layout: ReportLayout) -> IntArray:
+    return np.zeros((layout.codes[0].limit, layout.width + 1), dtype=np.int64)
+
+
+def _sized(value: object, name: str, least: int) -> int:
+    number = arguments.whole(value, name)
+    if not least <= number <= 1 << 20:
+        raise ParameterError(
+            "parameter_out_of_range",
+            f"{name} must be from {least} to {1 << 20:,}, not {number:,}.",
+        )
+    return number

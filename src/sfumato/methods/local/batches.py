@@ -1,0 +1,76 @@
+"""Batch files: the reports of devices that reach the collector later, by whatever way.
+
+A batch is a text file of JSON lines. The first says for which round it was made; every other is a
+report with its ticket, as it would have been sent. A line that is none is rejected by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from sfumato.errors import SourceError
+from sfumato.filesystem import whole
+from sfumato.text import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+FORMAT = "sfumato batch 1"
+_LONGEST_LINE = 1 << 16
+
+
+def write_batch(
+    path: Path, round_id: str, items: Sequence[dict[str, Any]], *, overwrite: bool
+) -> None:
+    """Write a batch file whole or not at all."""
+    with whole(path, overwrite=overwrite) as temporary, temporary.open("w", encoding="ascii") as to:
+        to.write(dumps({"batch": FORMAT, "round": round_id}) + "\n")
+        to.writelines(dumps(one) + "\n" for one in items)
+
+
+def read_batch(path: Path, round_id: str) -> Iterator[object]:
+    """The items of a batch file; one that cannot be read is None."""
+    try:
+        with path.open("rb") as lines:
+            _check_first(path, lines.readline(_LONGEST_LINE), round_id)
+            while line := lines.readline(_LONGEST_LINE):
+                if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+                    _pass_over(lines)
+                    yield None
+                elif line.strip():
+                    yield _item(line)
+    except OSError as error:
+        raise SourceError(
+            "batch_unreadable", f"The batch '{path}' cannot be read: {error.strerror}."
+        ) from None
+
+
+def _pass_over(lines: BinaryIO) -> None:
+    """Go to the end of a line that is too long to be a report: it is one item, not several."""
+    while (rest := lines.readline(_LONGEST_LINE)) and not rest.endswith(b"\n"):
+        pass
+
+
+def _check_first(path: Path, line: bytes, round_id: str) -> None:
+    first = _item(line)
+    if not isinstance(first, dict) or first.get("batch") != FORMAT:
+        raise SourceError(
+            "batch_unreadable",
+            f"'{path}' is no batch of reports: its first line does not say '{FORMAT}'. Write one "
+            "with sf.Survey(...).randomize(answers).save(path).",
+        )
+    if first.get("round") != round_id:
+        raise SourceError(
+            "batch_of_another_round",
+            f"'{path}' was made for another round than this one, {round_id}: none of its reports "
+            "are taken. Collect it with its own round.",
+        )
+
+
+def _item(line: bytes) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,74 @@
+"""The oracles by name: one line each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any
+
+from sfumato import arguments
+from sfumato.errors import ParameterError, SourceError
+from sfumato.methods.local.mechanism_names import hyphened
+from sfumato.methods.local.task_catalogue import TASKS, make_task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.methods.local.base import Oracle
+    from sfumato.methods.local.mechanism import LocalMechanism
+
+ORACLES: dict[str, tuple[str, str]] = {
+    "warner": ("warner", "Warner"),
+    "k-ary": ("k_ary_response", "KAry"),
+    "grid": ("grid", "DistanceGrid"),
+    "sue": ("unary", "SUE"),
+    "oue": ("unary", "OUE"),
+    "rappor": ("rappor", "Rappor"),
+    "olh": ("olh", "OLH"),
+    "subset": ("subset", "SubsetSelection"),
+    "hadamard": ("hadamard", "HadamardResponse"),
+    "apple-cms": ("apple_cms", "AppleCMS"),
+    "apple-hcms": ("apple_hcms", "AppleHCMS"),
+    "longitudinal": ("longitudinal", "Longitudinal"),
+}
+"""The module and the class of each."""
+
+
+def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) -> Oracle:
+    """An oracle by its name; `auto` chooses one and says why."""
+    name = hyphened(name)
+    arguments.one_of(name, "The name of an oracle", (*ORACLES, "auto"))
+    module, kind = ORACLES.get(name, ("oracle_choice", "choose"))
+    maker = getattr(import_module(f"sfumato.methods.local.{module}"), kind)
+    asked = signature(maker).parameters
+    known = set(asked) - {"domain", "epsilon"}
+    for option in sorted(options.keys() - known):
+        raise ParameterError(
+            "option_unknown",
+            f"The oracle {name!r} has no option {option!r}"
+            + (f"; it has {', '.join(sorted(known))}." if known else ", nor any other."),
+        )
+    for option in sorted(known - options.keys()):
+        if asked[option].default is Parameter.empty:
+            raise ParameterError(
+                "option_missing", f"The oracle {name!r} needs the option {option!r}: write it too."
+            )
+    found: Oracle = maker(domain, epsilon=epsilon, **options)
+    return found
+
+
+def from_json(told: object) -> LocalMechanism:
+    """The oracle, or other mechanism, that `to_json` described."""
+    named = hyphened(told.get("mechanism")) if isinstance(told, dict) else None
+    if isinstance(told, dict) and named in list(TASKS) and told.get("version") == 1:
+        asked = {key: one for key, one in told.items() if key not in {"mechanism", "version"}}
+        return make_task(named, asked)
+    needed = {"mechanism", "version", "domain", "epsilon"}
+    if not isinstance(told, dict) or not needed <= told.keys() or told["version"] != 1:
+        raise SourceError(
+            "oracle_unreadable",
+            "This does not describe an oracle of version 1: it needs mechanism, version, domain "
+            "and epsilon, as `to_json` of an oracle writes them.",
+        )
+    options = {key: value for key, value in told.items() if key not in needed}
+    return make(told["mechanism"], told["domain"], told["epsilon"], options)

@@ -1,0 +1,244 @@
+"""Tables over a few yes-or-no columns at a time, from one bit of each person.
+
+The share of people with given answers in k columns is a sum of Hadamard coefficients theta_a, the
+mean of (-1)^<a, x> over people x, for the 2^k sets a of those columns. A person draws one set of 1
+to k columns out of all T, and says by randomized response whether they have an even number of yes
+in it. Each coefficient is estimated from those who drew its set, and divided by their number: n / T
+in its place would add the noise of how many they are. Decision 0332.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato import arguments
+from sfumato.errors import ParameterError, SourceError
+from sfumato.methods.local.base import people_of
+from sfumato.methods.local.channel import Channel, room_for
+from sfumato.methods.local.draws import below, happens
+from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.k_ary_response import odds_of
+from sfumato.methods.local.mechanism import LocalMechanism, tallied
+from sfumato.methods.local.reports import Code, ReportLayout
+from sfumato.report.display import Card
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import IntArray
+    from sfumato.exact_numbers import Number
+    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.sketch import ReportSketch
+    from sfumato.privacy.noise.entropy import Entropy
+
+MOST_COLUMNS = 62
+MOST_SETS = 1 << 20
+
+
+class MarginalOracle(LocalMechanism):
+    """One bit about one random set of at most `width` columns; all tables of so many columns.
+
+    *Guarantee*: epsilon-LDP for all columns of the person together: which set is drawn depends on
+    nobody, and the bit is said truly with odds of at most e^epsilon.
+    *Sensitivity*: None to establish: a person answers yes or no in each column.
+    *Error*: a coefficient from n reports has variance (c^2 - theta^2) T / n, where c = (e^epsilon +
+    1) / (e^epsilon - 1) and T sets can be drawn; a cell of k columns 2^(-2k) times the sum of those
+    of its 2^k - 1 coefficients.
+    *Edges*: a table over columns whose sets nobody drew cannot be estimated, and is refused.
+    *Reference*: Cormode, Kulkarni & Srivastava 2018, InpHT.
+    """
+
+    name = "marginals"
+    counted_once = True
+
+    def __init__(
+        self, columns: Sequence[str], *, epsilon: Number | LocalEpsilon, width: int = 2
+    ) -> None:
+        self.columns = arguments.names(columns, "columns")
+        self.width, self.level = arguments.whole(width, "width"), level(epsilon)
+        count = len(self.columns)
+        if len(set(self.columns)) < count or not 1 <= count <= MOST_COLUMNS:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"columns must name 1 to {MOST_COLUMNS} columns, each of them once.",
+            )
+        if not 1 <= self.width <= count:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"width must be between 1 and the number of columns, {count}, not {self.width}.",
+            )
+        self.sets = sum(math.comb(count, size) for size in range(1, self.width + 1))
+        if self.sets > MOST_SETS:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"Tables of {self.width} of {count} columns need {self.sets:,} sets of columns; at "
+                f"most {MOST_SETS:,} are drawn from. Give a smaller width.",
+            )
+        self._masks = _masks(count, self.width)
+        truth, lie = odds_of(self.level, 2)
+        self._truth = Fraction(truth, truth + lie)
+        self.layout = ReportLayout((Code("set", self.sets), Code("odd", 2)))
+        self.check_claim()
+
+    def _asked(self) -> dict[str, Any]:
+        return {"columns": list(self.columns), "width": self.width}
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest ratio of the chances of a report between two people, exactly."""
+        return self._truth / (1 - self._truth)
+
+    def channel(self) -> Channel:
+        """The matrix of chances: rows are people's answers, as binary numbers."""
+        people = 1 << len(self.columns)
+        room_for(people, 2 * self.sets)
+        odd = np.bitwise_count(np.arange(people)[:, None] & self._masks[None, :]) & 1
+        near, far = self.ratio.numerator, self.ratio.denominator
+        return Channel.of(
+            [[part for one in row for part in ((far, near) if one else (near, far))]
+             for row in odd.tolist()]
+        )  # fmt: skip
+
+    def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
+        people = self._people(values)
+        rows = self.layout.empty(len(people))
+        drawn = below(self.sets, len(people), entropy)
+        odd = np.bitwise_count(people & self._masks[drawn]) & 1
+        rows["set"] = drawn
+        rows["odd"] = odd ^ happens(1 - self._truth, len(people), entropy)
+        return rows
+
+    def _people(self, values: object) -> IntArray:
+        """Each person's answers as the bits of a number."""
+        if isinstance(values, pa.Table):
+            lacking = [name for name in self.columns if name not in values.column_names]
+            if lacking:
+                raise ParameterError(
+                    "type_wrong",
+                    f"values must have a column for each of {', '.join(self.columns)}.",
+                )
+            values = np.column_stack([values[name].to_numpy() for name in self.columns])
+        try:
+            answers = np.atleast_2d(np.asarray(values)).astype(np.float64)
+        except (TypeError, ValueError):
+            answers = np.full((1, 1), np.nan)
+        wanted = len(self.columns)
+        if answers.ndim != 2 or answers.shape[1] != wanted or not np.isin(answers, (0, 1)).all():
+            raise ParameterError(
+                "type_wrong",
+                f"values must be a row of {wanted} answers for each person, each of them 0 or 1.",
+            )
+        return np.asarray(answers.astype(np.int64) @ (1 << np.arange(wanted)))
+
+    def _count(self, rows: NDArray[Any]) -> IntArray:
+        return self._count_groups(rows, None, None)
+
+    def _count_groups(
+        self,
+        rows: NDArray[Any],
+        times: IntArray | None,
+        bits: IntArray | None,  # noqa: ARG002  reports have no bits
+    ) -> IntArray:
+        codes = 2 * rows["set"].astype(np.int64) + rows["odd"]
+        return tallied(codes, 2 * self.sets, times).reshape(self.sets, 2)
+
+    @property
+    def _factor(self) -> float:
+        """What a bit of -1 or 1 stands for: c."""
+        return float(1 / (2 * self._truth - 1))
+
+    def variance(self, n: int) -> float:
+        """The variance of a cell of `width` columns from n reports, where all its cells are equal.
+
+        It is the largest that there can be.
+        """
+        size = 1 << self.width
+        return self._factor**2 * self.sets / people_of(n) * (size - 1) / size**2
+
+    def marginal(self, sketch: ReportSketch, columns: Sequence[str]) -> pa.Table:
+        """Estimate the table of some columns: their answers, share and sd.
+
+        Shares are unbiased, so that a rare one may come out below 0; they sum to 1.
+        """
+        names = arguments.names(columns, "columns")
+        unknown = [one for one in names if one not in self.columns]
+        if unknown or not 1 <= len(set(names)) == len(names) <= self.width:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"columns must be 1 to {self.width} of {', '.join(self.columns)}.",
+            )
+        cells, shares, spread = self._table(self._own(sketch), names)
+        told: dict[str, Any] = {name: cells[:, at] for at, name in enumerate(names)}
+        return pa.table({**told, "share": shares, "sd": spread})
+
+    def estimate(self, sketch: ReportSketch) -> pa.Table:
+        """Estimate every table of `width` columns: columns, answers, share and sd of each cell."""
+        self._own(sketch)
+        columns: list[list[str]] = []
+        answers: list[list[int]] = []
+        shares, spreads = [], []
+        for names in combinations(self.columns, self.width):
+            cells, share, spread = self._table(sketch, names)
+            columns += [list(names)] * len(cells)
+            answers += cells.tolist()
+            shares.append(share)
+            spreads.append(spread)
+        told = {"columns": columns, "answers": answers}
+        return pa.table({**told, "share": np.concatenate(shares), "sd": np.concatenate(spreads)})
+
+    def _table(self, sketch: ReportSketch, names: Sequence[str]) -> tuple[Any, Any, Any]:
+        """The cells of some columns, their shares and standard deviations."""
+        places = [self.columns.index(name) for name in names]
+        size = 1 << len(places)
+        inner = np.arange(size)
+        masks = ((inner[:, None] >> np.arange(len(places)) & 1) << np.array(places)).sum(axis=1)
+        order = np.argsort(self._masks)
+        found = order[np.searchsorted(self._masks, masks[1:], sorter=order)]
+        even, odd = sketch.tally[found].T.astype(np.float64)
+        drawn = even + odd
+        if (drawn == 0).any():
+            raise SourceError(
+                "reports_too_few",
+                f"Nobody reported on some set of the columns {', '.join(names)}, so their table "
+                "cannot be estimated. Collect more reports, or declare fewer columns.",
+            )
+        theta = np.append(1.0, self._factor * (even - odd) / drawn)
+        spread = (self._factor**2 - np.minimum(theta[1:] ** 2, 1.0)) / drawn
+        signs = 1 - 2.0 * (np.bitwise_count(inner[:, None] & inner[None, :]) & 1)
+        cells = inner[:, None] >> np.arange(len(places)) & 1
+        shares = signs @ theta / size
+        return cells, shares, np.full(size, math.sqrt(spread.sum()) / size)
+
+    def _card(self) -> Card:
+        people = 10_000
+        line = (
+            f"{self.name} of {self.width} of {len(self.columns)} columns at epsilon {self.level}, "
+            f"{self.layout.dtype.itemsize} bytes a report"
+        )
+        facts = {
+            "columns": ", ".join(self.columns),
+            "width": self.width,
+            "epsilon": str(self.level),
+            f"sd of a cell from {people:,} reports": math.sqrt(self.variance(people)),
+        }
+        return Card(line, facts)
+
+
+def _masks(columns: int, width: int) -> IntArray:
+    """All sets of 1 to `width` columns as binary numbers, small ones first."""
+    return np.array(
+        [
+            sum(1 << one for one in chosen)
+            for size in range(1, width + 1)
+            for chosen in combinations(range(columns), size)
+        ],
+        dtype=np.int64,
+    )

@@ -1,0 +1,232 @@
+"""The collector's side of a round: reports come in, an estimate goes out, no answer ever seen.
+
+Every door (page, program, batch file) passes `receive`. An item that is no report of this round is
+rejected by itself, with its place and one word for the reason; what it said is neither quoted nor
+kept. How many were rejected and why is public, as the estimate is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+from sfumato.methods.local import oracle
+from sfumato.methods.local.batches import read_batch
+from sfumato.methods.local.report_store import Item, ReportStore
+from sfumato.methods.local.rounds import key_file, load_key, load_round, stamp, store_file
+from sfumato.methods.local.survey_estimate import SurveyEstimate
+from sfumato.methods.local.tickets import NONCE_BYTES, TicketOffice, digest_of, is_drawn, read
+from sfumato.methods.local.wire import from_wire
+from sfumato.privacy.noise.entropy import SystemEntropy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from sfumato.methods.local.base import Oracle
+    from sfumato.methods.local.report_store import Kept
+    from sfumato.methods.local.rounds import Round
+
+DEVICE, HAND = "device", "hand"
+"""The ways in which a report can be made: by a program, or with coins and dice."""
+
+REASONS = {
+    "malformed": "no report at all, or none of this mechanism",
+    "outside_domain": "a report of another number of choices",
+    "way_unknown": "made in a way that this round does not have",
+    "ticket_unknown": "without a ticket of this round",
+    "replayed": "with a ticket that was used before",
+    "not_open": "before the round opened",
+    "closed": "after the round closed",
+    "other_round": "made for another round",
+    "too_many": "too many at once",
+}
+"""Why items are rejected, in one word and in several."""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What became of items that came together: how many were kept, and which were not, and why."""
+
+    accepted: int
+    rejected: Sequence[tuple[int, str]] = field(default=())
+
+    @property
+    def reasons(self) -> Mapping[str, int]:
+        """How many were rejected, by reason."""
+        return Counter(reason for _, reason in self.rejected)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs: the place of each rejected item and the reason."""
+        return {
+            "accepted": self.accepted,
+            "rejected": [{"index": place, "code": reason} for place, reason in self.rejected],
+        }
+
+
+def ways_of(asked: Round) -> dict[str, Oracle]:
+    """The mechanisms by which a round takes reports, by the way they are made."""
+    found = {
+        DEVICE: oracle(asked.mechanism, domain=list(asked.choices), epsilon=asked.epsilon),
+    }
+    if asked.by_hand_epsilon is not None:
+        found[HAND] = oracle("k-ary", domain=list(asked.choices), epsilon=asked.by_hand_epsilon)
+    return found
+
+
+class Collection:
+    """A round with its store; `now` is asked for the time."""
+
+    def __init__(
+        self, path: Path, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self.path, self._now = path, now
+        self.round = load_round(path)
+        self._office = TicketOffice(load_key(key_file(path), self.round), self.round.id)
+        self.store = ReportStore(store_file(path), self.round.id)
+        self._read: dict[tuple[str, type, int | str], bytes] = {}
+        """The rows of reports that came before: most rounds have few different ones."""
+
+    @cached_property
+    def ways(self) -> dict[str, Oracle]:
+        """The mechanisms by the way that a report is made."""
+        return ways_of(self.round)
+
+    def tickets(self, count: int = 1) -> list[str]:
+        """Fresh tickets for reports that come over the network."""
+        words = SystemEntropy().words(2 * count).tobytes()
+        nonces = (words[at : at + NONCE_BYTES] for at in range(0, len(words), NONCE_BYTES))
+        return [self._office.issue(nonce) for nonce in nonces]
+
+    @property
+    def state(self) -> str:
+        """Whether it is 'open', 'not_open' yet, or 'closed'."""
+        if self.store.kept().closed is not None or self._now() >= self.round.closes:
+            return "closed"
+        return "open" if self._now() >= self.round.opens else "not_open"
+
+    def receive(self, items: Sequence[object]) -> Delivery:
+        """Take reports that came over the network, each with a ticket that was handed out here."""
+        state = self.state
+        if state != "open":
+            return self._turned_away(len(items), state)
+        return self._kept(items, self._office.is_ours)
+
+    def collect(self, items: Iterable[object]) -> Delivery:
+        """Take reports of a batch file, whose devices drew their tickets themselves.
+
+        What was gathered while the round was open may be brought later, until it is closed.
+        """
+        if self._now() < self.round.opens:
+            return self._turned_away(sum(1 for _ in items), "not_open")
+        return self._kept(items, lambda ticket: is_drawn(ticket) or self._office.is_ours(ticket))
+
+    def collect_file(self, path: Path) -> Delivery:
+        """Take the reports of a batch file, all at once."""
+        return self.collect(read_batch(path, self.round.id))
+
+    def reject(self, reason: str, count: int = 1) -> Delivery:
+        """Count items that could not even be read."""
+        return self._turned_away(count, reason)
+
+    def _turned_away(self, count: int, reason: str) -> Delivery:
+        if self.store.kept().closed is None:
+            self.store.add([], {reason: count} if count else {})
+        return Delivery(0, [(place, reason) for place in range(count)])
+
+    def _kept(self, items: Iterable[object], known: Callable[[bytes], bool]) -> Delivery:
+        rejected: list[tuple[int, str]] = []
+        reasons: Counter[str] = Counter()
+        came = 0
+
+        def fitting() -> Iterator[tuple[int, Item]]:
+            nonlocal came
+            for came, one in enumerate(items, start=1):
+                checked = self._checked(one, known)
+                if isinstance(checked, Item):
+                    yield came - 1, checked
+                else:
+                    rejected.append((came - 1, checked))
+                    reasons[checked] += 1
+
+        again = self.store.add(fitting(), reasons)
+        rejected += [(place, "replayed") for place in again]
+        return Delivery(came - len(rejected), sorted(rejected))
+
+    def _checked(self, given: object, known: Callable[[bytes], bool]) -> Item | str:
+        """An item that may be kept, or why not."""
+        if not isinstance(given, dict) or not {"ticket", "report"} <= set(given) <= _FIELDS:
+            return "malformed"
+        way = given.get("way", DEVICE)
+        mechanism = self.ways.get(way) if isinstance(way, str) else None
+        if mechanism is None:
+            return "way_unknown"
+        report = given["report"]
+        kind = (way, type(report), report) if isinstance(report, int | str) else None
+        row = self._read.get(kind) if kind else None
+        if row is None:
+            found = from_wire(mechanism.layout, report)
+            if isinstance(found, str):
+                return found
+            row = found.tobytes()
+            if kind and len(self._read) < _MOST_READ:
+                self._read[kind] = row
+        ticket = read(given["ticket"])
+        if ticket is None or not known(ticket):
+            return "ticket_unknown"
+        return Item(way, row, digest_of(ticket))
+
+    def estimate(self) -> SurveyEstimate:
+        """What the answers are, as far as randomized reports tell: exact, for the collector."""
+        return self._estimated(self.store.kept())
+
+    def published(self) -> SurveyEstimate:
+        """The same for everybody: renewed by groups of reports, and when the round is closed."""
+        return self._estimated(self.store.published())
+
+    def _estimated(self, kept: Kept) -> SurveyEstimate:
+        parts = []
+        for way, mechanism in self.ways.items():
+            rows = {row: people for (of, row), people in kept.reports.items() if of == way}
+            if rows:
+                pieces = _spread(rows, mechanism.layout.dtype)
+                parts.append((mechanism, mechanism.merge(map(mechanism.sum_rows, pieces))))
+        return SurveyEstimate.of(self.round, parts, kept.rejected, kept.closed)
+
+    def close_round(self) -> SurveyEstimate:
+        """Take no report from now on, for good, and estimate."""
+        if self._now() < self.round.opens:
+            raise ParameterError(
+                "round_not_open",
+                f"The round has not opened yet: it opens {stamp(self.round.opens)}. "
+                "Close it after that.",
+            )
+        self.store.close_round(stamp(self._now()))
+        return self.estimate()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.store.close()
+
+
+def _spread(rows: Mapping[bytes, int], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+    """Each row as often as it came, in pieces that fit memory however many there are."""
+    stacked = np.frombuffer(b"".join(rows), dtype=dtype)
+    times = np.array(list(rows.values()), dtype=np.int64)
+    ends = np.cumsum(times)
+    for start in range(0, int(ends[-1]), _PIECE):
+        places = np.arange(start, min(start + _PIECE, int(ends[-1])))
+        yield stacked[np.searchsorted(ends, places, side="right")]
+
+
+_PIECE = 1 << 20
+_MOST_READ = 10_000
+_FIELDS = {"ticket", "report", "way"}

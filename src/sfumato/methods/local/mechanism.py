@@ -1,0 +1,221 @@
+"""What all local mechanisms share, whatever is estimated: reports, sketches, and their epsilon.
+
+A client calls `randomize`, and only what that gives leaves the device. A collector adds reports
+into sketches, sketches into one, and estimates from that. Both sides know the mechanism, which is
+public, and its exact chances. Decision 0320.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sfumato import arguments
+from sfumato.errors import SourceError
+from sfumato.methods.local.mechanism_names import kept
+from sfumato.methods.local.reports import Reports, check_same
+from sfumato.methods.local.sketch import ReportSketch, unreadable
+from sfumato.privacy.accounting.elementary import log_up
+from sfumato.privacy.noise.entropy import SystemEntropy
+from sfumato.report.display import Shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import BoolArray, IntArray
+    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.reports import ReportLayout
+    from sfumato.privacy.noise.entropy import Entropy
+
+VERSION = 1
+"""The version of what `to_json` and reports mean."""
+
+
+class LocalMechanism(Shown, ABC):
+    """A mechanism of one report for each person, with what a collector makes of many."""
+
+    name: ClassVar[str]
+    grouped: ClassVar[bool] = True
+    """Whether an engine can count its reports; else their rows are read."""
+    counted_once: ClassVar[bool] = False
+    """Whether each report counts in one cell of a tally, so that the cells add up to n."""
+    layout: ReportLayout
+    level: LocalEpsilon
+
+    @property
+    @abstractmethod
+    def ratio(self) -> Fraction:
+        """The largest ratio of the chances of a report between two values, exactly."""
+
+    @abstractmethod
+    def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
+        """One row for each person's value."""
+
+    @abstractmethod
+    def _count(self, rows: NDArray[Any]) -> IntArray:
+        """Sums over valid rows."""
+
+    def _count_groups(
+        self,
+        rows: NDArray[Any],  # noqa: ARG002  for those whose reports an engine can count
+        times: IntArray,  # noqa: ARG002
+        bits: IntArray | None,  # noqa: ARG002
+    ) -> IntArray:
+        """The same sums from groups of rows with equal codes: how many rows, how often each bit."""
+        raise AssertionError(f"reports by {self.name} are not grouped")
+
+    @abstractmethod
+    def _asked(self) -> dict[str, Any]:
+        """What people are asked, as it was declared."""
+
+    def options(self) -> dict[str, Any]:
+        """What else was settled, by name."""
+        return {}
+
+    def check_claim(self) -> None:
+        """Make sure that no report realises more than is claimed."""
+        if not self.level.allows(self.ratio):
+            raise AssertionError(f"{self.name} realises more than it claims")
+
+    @property
+    def epsilon(self) -> LocalEpsilon:
+        """What a report claims."""
+        return self.level
+
+    @property
+    def realised(self) -> float:
+        """The epsilon that a report realises, by its exact chances, rounded up."""
+        return float(log_up(self.ratio))
+
+    def to_json(self) -> dict[str, Any]:
+        """All that another program needs to make or to read reports."""
+        return {
+            "mechanism": kept(self.name),
+            "version": VERSION,
+            **self._asked(),
+            "epsilon": str(self.level),
+            **self.options(),
+        }
+
+    @cached_property
+    def made_by(self) -> dict[str, Any]:
+        """What is written before its reports."""
+        return self.to_json()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalMechanism) and self.made_by == other.made_by
+
+    def __hash__(self) -> int:
+        return hash((self.name, str(self.level)))
+
+    def randomize(self, values: object, entropy: Entropy | None = None) -> Reports:
+        """Make a report for each value, from the system's random bytes unless others are given.
+
+        *Guarantee*: each report is epsilon-differentially private for the person whose value it
+        is made of, whoever reads it. Reporting twice costs twice.
+        """
+        rows = self._rows(values, entropy or SystemEntropy())
+        return Reports(self.made_by, self.layout, rows)
+
+    def _sent(self, rows: NDArray[Any]) -> BoolArray:
+        """Which rows the mechanism can send at all."""
+        return self.layout.valid(rows)
+
+    def can_send(self, rows: NDArray[Any]) -> BoolArray:
+        """Which rows, as the layout has them, the mechanism can send at all."""
+        return self._sent(rows)
+
+    def read(self, data: bytes) -> Reports:
+        """Read the bytes that a client sent or a file holds."""
+        from sfumato.methods.local.report_files import read_reports
+
+        return read_reports(self, data)
+
+    def sketch(self, reports: object) -> ReportSketch:
+        """Sum up reports: those of `randomize`, a table, or files of them.
+
+        Files end in .reports, .csv or .parquet; there may be a list of them. Tables are of Arrow
+        or pandas, or a reader of Arrow's batches. What cannot be a report is counted, not read.
+        """
+        if isinstance(reports, Reports):
+            check_same(self.made_by, reports.made_by, "Reports")
+            return self.sum_rows(reports.rows)
+        from sfumato.methods.local.report_files import feed
+
+        return feed(self, reports)
+
+    def sum_rows(self, rows: NDArray[Any], *, rejected: int = 0) -> ReportSketch:
+        """The sketch of rows as the layout has them; those that cannot be are rejected."""
+        sent = self._sent(rows)
+        kept = rows if sent.all() else rows[sent]
+        lost = rejected + len(rows) - len(kept)
+        return ReportSketch(self.made_by, len(kept), lost, self._count(kept))
+
+    def sum_groups(
+        self,
+        rows: NDArray[Any],
+        times: IntArray,
+        bits: IntArray | None,
+        *,
+        rejected: int,
+    ) -> ReportSketch:
+        """The sketch of what an engine grouped by codes."""
+        if bits is None:  # where there are bits, they are sums here and no rows any more
+            sent = self._sent(rows)
+            rejected += int(times[~sent].sum())
+            rows, times = rows[sent], times[sent]
+        tally = self._count_groups(rows, times, bits)
+        return ReportSketch(self.made_by, int(times.sum()), rejected, tally)
+
+    def empty(self) -> ReportSketch:
+        """The sketch of no reports."""
+        return self.sum_rows(self.layout.empty(0))
+
+    def merge(self, sketches: Iterable[ReportSketch]) -> ReportSketch:
+        """The sum of sketches."""
+        return sum(sketches, start=self.empty())
+
+    def possible(self, n: int, tally: IntArray) -> bool:
+        """Whether n reports can have these sums: those of a damaged or forged sketch not."""
+        if len(tally.ravel()) == 0:
+            return True
+        within = int(tally.min()) >= 0 and int(tally.max()) <= n
+        return within and (not self.counted_once or total(tally) == n)
+
+    def _own(self, sketch: object) -> ReportSketch:
+        """Refuse a sketch from which this mechanism can estimate nothing."""
+        found: ReportSketch = arguments.require(
+            sketch, "sketch", ReportSketch, "a sketch of this oracle"
+        )
+        check_same(self.made_by, found.made_by, "Sketches")
+        if found.tally.shape != self.empty().tally.shape or not self.possible(found.n, found.tally):
+            raise unreadable()
+        if found.n == 0:
+            raise SourceError(
+                "reports_missing",
+                "There is no report to estimate from"
+                + (f"; {found.rejected:,} were rejected." if found.rejected else ".")
+                + " Collect some first.",
+            )
+        return found
+
+
+def total(counts: IntArray) -> int:
+    """The sum of counts, however large: a sum of 64 bits would wrap."""
+    low, high = counts & 0xFFFFFFFF, counts >> 32
+    return (int(high.sum()) << 32) + int(low.sum())
+
+
+def tallied(codes: NDArray[Any], size: int, times: IntArray | None = None) -> IntArray:
+    """How often each code came, in whole numbers, where each came so many times; once if None."""
+    if times is None:
+        return np.bincount(codes, minlength=size).astype(np.int64)
+    totals = np.zeros(size, dtype=np.int64)
+    np.add.at(totals, codes.astype(np.int64), times)
+    return totals

@@ -1,0 +1,72 @@
+"""Randomized response with real coins and dice, for those who trust no script.
+
+Guarantee: with chance `truth` a person says the truth, else one of all k choices at random. So the
+true choice is reported with chance truth + (1 - truth)/k and any other with (1 - truth)/k, which is
+k-ary randomized response of epsilon ln(1 + k truth/(1 - truth)), exactly. A device is offered only
+where that is at most the epsilon of the round.
+Error: that of k-ary at its own epsilon. Edges: above 36 choices two dice do not reach.
+Reference: Warner 1965; the coins of "yes, or heads" for truth = 1/2. Decision 0342.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+
+MOST_CHOICES = 36
+
+
+@dataclass(frozen=True)
+class HandDevice:
+    """What to throw first, and what tells one to say the truth."""
+
+    truth: Fraction
+    throw: str
+    honest: str
+
+
+# From the most telling to the most hiding; the first that the round allows is offered.
+_DEVICES = (
+    HandDevice(Fraction(5, 6), "Roll a die.", "it shows 1, 2, 3, 4 or 5"),
+    HandDevice(Fraction(3, 4), "Flip two coins.", "at least one of them shows heads"),
+    HandDevice(Fraction(2, 3), "Roll a die.", "it shows 1, 2, 3 or 4"),
+    HandDevice(Fraction(1, 2), "Flip a coin.", "it shows heads"),
+    HandDevice(Fraction(1, 3), "Roll a die.", "it shows 1 or 2"),
+    HandDevice(Fraction(1, 4), "Flip two coins.", "both show heads"),
+    HandDevice(Fraction(1, 6), "Roll a die.", "it shows 1"),
+    HandDevice(Fraction(1, 8), "Flip three coins.", "all show heads"),
+    HandDevice(Fraction(1, 16), "Flip four coins.", "all show heads"),
+    HandDevice(Fraction(1, 32), "Flip five coins.", "all show heads"),
+    HandDevice(Fraction(1, 64), "Flip six coins.", "all show heads"),
+)
+
+
+def likelihood_ratio(truth: Fraction, choices: int) -> Fraction:
+    """How much likelier a report is by one true choice than by another: e to the epsilon."""
+    return 1 + choices * truth / (1 - truth)
+
+
+def device(choices: int, claimed: LocalEpsilon) -> HandDevice | None:
+    """The most telling device that keeps to an epsilon, if any does."""
+    if choices > MOST_CHOICES:
+        return None
+    fitting = (one for one in _DEVICES if claimed.allows(likelihood_ratio(one.truth, choices)))
+    return next(fitting, None)
+
+
+def second_throw(choices: int) -> str:
+    """How to take one of the choices at random."""
+    if choices == 2:
+        return "Flip a coin: heads is number 1, tails is number 2."
+    if choices <= 6:
+        again = "" if choices == 6 else f" If it shows more than {choices}, roll again."
+        return f"Roll a die: what it shows is the number.{again}"
+    again = "" if choices == MOST_CHOICES else f" If that is more than {choices}, roll both again."
+    return (
+        "Roll two dice, one after the other: the number is 6 times what the first shows, minus 6, "
+        f"plus what the second shows.{again}"
+    )

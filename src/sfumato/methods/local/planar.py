@@ -1,0 +1,264 @@
+"""Places told with planar noise on a public grid: near places are hard to tell apart.
+
+A person's place, in metres of a projected map, is moved by planar Laplace noise, a vector v of
+density proportional to exp(-epsilon |v|). What is reported is the cell of a declared grid that this
+leads to, or the nearest cell of the map. The noise is added to the place itself and not to its
+cell: were the place snapped to the grid first, two places on both sides of a border, however near,
+would be as far apart as their cells, and the promise of epsilon for every metre would not hold.
+
+For places x and x' at a distance d, |y - x'| - |y - x| is at most d, so the densities of every
+point y differ by at most exp(epsilon d). Which cell y lies in, and that what is beyond the map
+counts as its edge, is read off y afterwards and adds nothing.
+
+*Drawing.* No float decides: the digits of v are revealed until the cell is certain, whatever the
+place, the origin and the step (`noise.planar`). Decision 0496.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato import arguments
+from sfumato.errors import ParameterError
+from sfumato.exact_numbers import decimal_of, exact, positive
+from sfumato.methods.local.amounts import numbers_of
+from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.mechanism import LocalMechanism, tallied
+from sfumato.methods.local.reports import Code, ReportLayout
+from sfumato.privacy.accounting.elementary import exp_up
+from sfumato.privacy.noise.planar import PlanarVectors
+from sfumato.report.display import Card
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.exact_numbers import Number
+    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.sketch import ReportSketch
+    from sfumato.privacy.noise.entropy import Entropy
+    from sfumato.privacy.noise.planar import RevealedVector
+
+MOST_CELLS = 1 << 24
+LEAST, MOST = Fraction(1, 1000), Fraction(20)
+_LARGEST = Fraction(10**100)
+"""Of origin and sides, in the unit of places: beyond it float64 loses digits, or has no number."""
+_ROUNDING = 2.0**-48
+"""How far float64 errs in a few operations, relative to the largest number in them, at most."""
+
+
+class PlanarLaplace(LocalMechanism):
+    """A random cell of a public grid, the likelier the nearer it is to the person's place.
+
+    *Guarantee*: epsilon times the distance, for any two places and any report, however near to each
+    other or to a border of the grid: geo-indistinguishability, epsilon per metre (or the unit that
+    places are given in). It is no plain LDP: places far apart can be told apart. A path of reports
+    costs the sum of them.
+    *Sensitivity*: the distance between two places itself: the log of the noise's density changes by
+    at most epsilon for a unit of distance, in every direction. Places beyond the map count as the
+    nearest point of it, which brings no two places farther apart.
+    *Error*: the noise has mean length 2 / epsilon, variance 3 / epsilon^2 along each axis; epsilon
+    times its length is below 1.678 / 4.744 / 6.638 for 50 / 95 / 99 %. The middle of the reported
+    cell is at most step / sqrt 2 from where the noise leads, while that is on the map.
+    *Edges*: coordinates must be projected. Where a unit is longer along one axis than along the
+    other, as a degree is, `scale` has the length of each. Exact for all places that float64 holds.
+    *Reference*: Andres, Bordenabe, Chatzikokolakis & Palamidessi 2013; decision 0496.
+    """
+
+    name = "planar-laplace"
+    counted_once = True
+
+    def __init__(
+        self,
+        origin: Sequence[Number],
+        *,
+        step: Number,
+        cells: Sequence[int],
+        epsilon: Number | LocalEpsilon,
+        scale: Sequence[Number] = (1, 1),
+    ) -> None:
+        self.level, self.step = level(epsilon), positive(step, "step")
+        self.scale = tuple(positive(one, "scale") for one in _pair(scale, "scale"))
+        """The length of one unit of each coordinate: of degrees, in metres, for example."""
+        self.origin = tuple(exact(one, "origin") for one in _pair(origin, "origin"))
+        self.cells = tuple(arguments.whole(one, "cells") for one in _pair(cells, "cells"))
+        if min(self.cells) < 1 or math.prod(self.cells) > MOST_CELLS:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"cells must be how many there are eastwards and northwards, {MOST_CELLS:,} in "
+                "all at most. Take larger steps.",
+            )
+        self._each = self.level.lower * self.step
+        if not LEAST <= self._each <= MOST:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"epsilon times step is {float(self._each):g}; it must be between {LEAST} and "
+                f"{MOST}. Take a step of {float(1 / (10 * self._each / self.step)):.3g}, say.",
+            )
+        self._steps = tuple(self.step / one for one in self.scale)
+        sides = (*self._steps, *(1 / one for one in self._steps))
+        if max(*map(abs, self.origin), *sides) > _LARGEST:
+            raise ParameterError(
+                "parameter_out_of_range",
+                "origin, and step divided by scale, must be numbers of ordinary size: the origin "
+                "within 1e100, and the side of a cell from 1e-100 to 1e100.",
+            )
+        self.layout = ReportLayout((Code("east", self.cells[0]), Code("north", self.cells[1])))
+
+    def _asked(self) -> dict[str, Any]:
+        return {
+            "origin": [decimal_of(one) for one in self.origin],
+            "step": decimal_of(self.step),
+            "cells": list(self.cells),
+            **(
+                {}
+                if set(self.scale) == {Fraction(1)}
+                else {"scale": [decimal_of(one) for one in self.scale]}
+            ),
+        }
+
+    @property
+    def ratio(self) -> Fraction:
+        """What the chances of a report differ by between places one step apart, at most."""
+        return exp_up(self._each)
+
+    @property
+    def realised(self) -> float:
+        """The epsilon of a unit of distance, at most."""
+        return float(self.level)
+
+    def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
+        places = numbers_of(values, 2)
+        rows = self.layout.empty(len(places))
+        rows["east"], rows["north"] = self._told(places, entropy).T
+        return rows
+
+    def _told(self, places: FloatArray, entropy: Entropy) -> IntArray:
+        """The cells that places are reported in, east and north."""
+        start, step = self._floats
+        end = [
+            float(low + step * many)
+            for low, step, many in zip(self.origin, self._steps, self.cells, strict=True)
+        ]
+        held = np.clip(places, start, end)  # to the nearest point of a fixed box
+        noise, each, last = PlanarVectors(len(held), entropy), float(self._each), self._last
+        middle = (held - start) / step + noise.values / each
+        margin = (np.abs(held) + np.abs(start)) / step * _ROUNDING
+        margin += (noise.errors[:, None] + np.abs(noise.values) * _ROUNDING) / each
+        lowest, highest = (
+            np.clip(np.floor(one), 0, last) for one in (middle - margin, middle + margin)
+        )
+        told = lowest.astype(np.int64)
+        for place in np.flatnonzero((lowest != highest).any(axis=1)).tolist():
+            told[place] = self._decided(held[place].tolist(), noise.exactly(place))
+        return told
+
+    def _decided(self, place: list[float], noise: RevealedVector) -> list[int]:
+        """The cell of one place, by as many digits of its noise as it takes."""
+        own = [
+            (Fraction(one) - low) / step
+            for one, low, step in zip(place, self.origin, self._steps, strict=True)
+        ]
+        while True:
+            enclosed = zip(own, noise.bounds(), self._last, strict=True)
+            cells = [
+                tuple(min(max(math.floor(at + end / self._each), 0), last) for end in ends)
+                for at, ends, last in enclosed
+            ]
+            if all(low == high for low, high in cells):
+                return [low for low, _ in cells]
+            noise.narrow()
+
+    @property
+    def _floats(self) -> tuple[FloatArray, FloatArray]:
+        """Origin and side of a cell along each axis, in the unit of places."""
+        start = np.array([float(one) for one in self.origin])
+        return start, np.array([float(one) for one in self._steps])
+
+    @property
+    def _last(self) -> tuple[int, int]:
+        return self.cells[0] - 1, self.cells[1] - 1
+
+    def _count(self, rows: NDArray[Any]) -> IntArray:
+        return self._tally(rows, None)
+
+    def _count_groups(
+        self,
+        rows: NDArray[Any],
+        times: IntArray,
+        bits: IntArray | None,  # noqa: ARG002  reports have no bits
+    ) -> IntArray:
+        return self._tally(rows, times)
+
+    def _tally(self, rows: NDArray[Any], times: IntArray | None) -> IntArray:
+        codes = rows["east"].astype(np.int64) * self.cells[1] + rows["north"]
+        return tallied(codes, math.prod(self.cells), times).reshape(self.cells)
+
+    def reported(self, sketch: ReportSketch) -> pa.Table:
+        """Where reports are: east, north (the middle of a cell) and how many.
+
+        These are places with their noise, which makes every crowd wider than it is.
+        """
+        counts = self._own(sketch).tally
+        east, north = np.nonzero(counts)
+        start, step = self._floats
+        return pa.table(
+            {
+                "east": start[0] + (east + 0.5) * step[0],
+                "north": start[1] + (north + 0.5) * step[1],
+                "reports": counts[east, north],
+            }
+        )
+
+    def radius(self, confidence: float = 0.95) -> float:
+        """A distance, in the unit of places, that reports stay within with this probability.
+
+        That is at least so, for every place, while the map has room: half the diagonal of a cell is
+        added to the noise's own distance.
+        """
+        if not 0 < confidence < 1:
+            raise ParameterError(
+                "parameter_out_of_range", "confidence must be between 0 and 1, as 0.95."
+            )
+        return _quantile(confidence) / float(self.level.lower) + float(self.step) / math.sqrt(2)
+
+    def _card(self) -> Card:
+        line = (
+            f"places on {self.cells[0]:,} x {self.cells[1]:,} cells of {decimal_of(self.step)} "
+            f"at epsilon {self.level} for each unit"
+        )
+        facts = {
+            "cells": f"{self.cells[0]:,} x {self.cells[1]:,}",
+            "side of a cell": decimal_of(self.step),
+            "epsilon of a unit": str(self.level),
+            "half of all reports, at least, are within": self.radius(0.5),
+            "95 %, at least, are within": self.radius(0.95),
+        }
+        return Card(line, facts)
+
+
+def _pair(values: object, name: str) -> Sequence[Any]:
+    if not isinstance(values, list | tuple) or len(values) != 2:
+        raise ParameterError(
+            "type_wrong", f"{name} must be two numbers, eastwards and northwards: (0, 0), say."
+        )
+    return values
+
+
+def _quantile(confidence: float) -> float:
+    """The x with 1 - (1 + x) e^-x = confidence: how far planar noise of rate 1 goes."""
+    low, high = 0.0, 800.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        if (1 + middle) * math.exp(-middle) > 1 - confidence:
+            low = middle
+        else:
+            high = middle
+    return high

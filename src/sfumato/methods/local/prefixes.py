@@ -1,0 +1,300 @@
+"""Frequent values of a domain that nobody could list: words, numbers of 64 bits.
+
+People are split into groups, one for each length of prefix; everybody reports the prefix of that
+length, with the whole epsilon, by local hashing. The collector begins with all short prefixes,
+keeps those that seem most frequent, extends each by a few bits and looks at the next group. What is
+frequent has frequent prefixes, so it is met again at the end. Splitting people and not epsilon
+keeps reports good: noise falls with the square root of people and linearly with epsilon.
+
+*The hash* of a prefix of c chunks of 30 bits is ((a_1 x_1 + ... + a_c x_c + b) mod P) mod g, with
+P = 2^31 - 1 and all a and b drawn evenly by each person. For two prefixes the residues are
+independent and even, so that they collide with the same exact chance q = sum of (n_r / P)^2, n_r
+residues mod g each: what the estimate takes off. Decision 0337.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato import arguments
+from sfumato.errors import ParameterError, SourceError
+from sfumato.methods.local.base import people_of
+from sfumato.methods.local.draws import below
+from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.k_ary_response import odds_of, respond
+from sfumato.methods.local.mechanism import LocalMechanism
+from sfumato.methods.local.reports import Code, ReportLayout, Reports, check_same
+from sfumato.report.display import Card
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.exact_numbers import Number
+    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.privacy.noise.entropy import Entropy
+
+    Codes = NDArray[np.int64]
+
+PRIME = (1 << 31) - 1
+CHUNK = 30
+MOST_BITS = 240
+MOST_FOUND = 4096
+_ROOM = 512
+"""How many prefixes are kept of each length."""
+_MEMORY = 0.7
+"""What a shorter prefix counts; by simulation 99 of 100 values of three sd are found with these."""
+_PAIRS = 1 << 22
+"""Hashes reckoned at once."""
+
+
+class HeavyHitters(LocalMechanism):
+    """A prefix of the person's value, of a length drawn at random, by local hashing.
+
+    *Guarantee*: epsilon-LDP: length and hash are drawn whatever the value, and the hash of the
+    prefix is said by randomized response over g = round(e^epsilon) + 1 numbers.
+    *Sensitivity*: None to establish: values longer than `bits` are cut, shorter ones filled up.
+    *Error*: a share is estimated from the n / groups people who reported whole values: n Var is
+    groups times q (1 - q) / (p - q)^2, and more for large shares. Of values as frequent as three of
+    these sd 99 in 100 are found, of those of two six in ten.
+    *Edges*: texts are their UTF-8 bytes, and those that differ only behind `bits` are one value; no
+    character is cut in two. Numbers of more than 64 bits are found as texts of their digits. An
+    estimate looks at every report, for each prefix that is kept: reports are kept, not a sketch.
+    *Reference*: Wang, Li & Jha 2021, the prefix extending method.
+    """
+
+    name = "heavy-hitters"
+    grouped = False
+
+    def __init__(
+        self,
+        *,
+        bits: int,
+        epsilon: Number | LocalEpsilon,
+        start: int | None = None,
+        step: int = 2,
+        text: bool = False,
+    ) -> None:
+        self.level, self.bits = level(epsilon), arguments.whole(bits, "bits")
+        self.step, self.text = arguments.whole(step, "step"), arguments.flag(text, "text")
+        self.start = min(self.bits, 10) if start is None else arguments.whole(start, "start")
+        limits = (("bits", self.bits, 1, MOST_BITS), ("step", self.step, 1, 8))
+        for name, value, least, most in (*limits, ("start", self.start, 1, min(self.bits, 16))):
+            if not least <= value <= most:
+                raise ParameterError(
+                    "parameter_out_of_range",
+                    f"{name} must be between {least} and {most}, not {value}.",
+                )
+        if self.text and self.bits % 8:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"bits must be a multiple of 8 for texts, not {self.bits}: 8 for each byte.",
+            )
+        self.prefixes = [*range(self.start, self.bits, self.step), self.bits]
+        """The length of prefix of each group of people."""
+        self.chunks = -(-self.bits // CHUNK)
+        self.buckets = round(self.level.rational(32)) + 1
+        self.weights = odds_of(self.level, self.buckets)
+        truth, lie = self.weights
+        self.p = Fraction(truth, truth + (self.buckets - 1) * lie)
+        full, rest = divmod(PRIME, self.buckets)
+        alike = rest * (full + 1) ** 2 + (self.buckets - rest) * full**2
+        self.collision = Fraction(alike, PRIME**2)
+        self.q = self.collision * self.p + (1 - self.collision) * (1 - self.p) / (self.buckets - 1)
+        factors = [Code(f"factor_{at}", PRIME) for at in range(self.chunks)]
+        codes = Code("group", len(self.prefixes)), *factors, Code("shift", PRIME)
+        self.layout = ReportLayout((*codes, Code("report", self.buckets)))
+        self.check_claim()
+
+    def _asked(self) -> dict[str, Any]:
+        told = {"bits": self.bits, "start": self.start, "step": self.step}
+        return {**told, "text": self.text}
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest ratio of the chances of a report between two values, exactly."""
+        return Fraction(*self.weights)
+
+    def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
+        chunks = self._chunks(values)
+        rows = self.layout.empty(len(chunks))
+        group = below(len(self.prefixes), len(chunks), entropy)
+        rows["group"] = group
+        lengths = np.array(self.prefixes)[group]
+        total = below(PRIME, len(chunks), entropy)
+        rows["shift"] = total
+        for at in range(self.chunks):
+            factors = below(PRIME, len(chunks), entropy)
+            rows[f"factor_{at}"] = factors
+            total = (total + factors * _cut(chunks[:, at], lengths - at * CHUNK)) % PRIME
+        rows["report"] = respond(total % self.buckets, self.buckets, self.weights, entropy)
+        return rows
+
+    def _chunks(self, values: object) -> Codes:
+        """The bits of each value, the first at the top, in chunks of 30."""
+        size = -(-self.bits // 8)
+        found = [self._bytes(one, size) for one in _list(values)]
+        whole = [int.from_bytes(one[:size].ljust(size, b"\0"), "big") for one in found]
+        room = self.chunks * CHUNK
+        shifted = [one >> (8 * size - self.bits) << (room - self.bits) for one in whole]
+        mask = (1 << CHUNK) - 1
+        return np.array(
+            [[one >> (room - CHUNK * (at + 1)) & mask for at in range(self.chunks)]
+             for one in shifted], dtype=np.int64
+        ).reshape(len(shifted), self.chunks)  # fmt: skip
+
+    def _bytes(self, value: object, size: int) -> bytes:
+        if self.text and isinstance(value, str | bytes):
+            return self._text(value, size)
+        if isinstance(value, bytes):
+            return value
+        if not self.text and not isinstance(value, bool) and isinstance(value, int | np.integer):
+            number = int(value)
+            if 0 <= number < 1 << self.bits:
+                return (number << (8 * size - self.bits)).to_bytes(size, "big")
+        kind = "texts" if self.text else f"whole numbers of at most {self.bits} bits, 0 or above"
+        raise ParameterError("type_wrong", f"values must be {kind}, one for each person.")
+
+    def _text(self, value: str | bytes, size: int) -> bytes:
+        """The first bytes of a text, without a part of a character at their end."""
+        try:
+            raw = value.encode() if isinstance(value, str) else value
+            raw.decode()
+        except UnicodeError:
+            raw = b"\0"
+        if b"\0" in raw:  # which fills up what is shorter
+            raise ParameterError(
+                "type_wrong",
+                "values must be texts in UTF-8, without the character of number 0, one for each "
+                "person.",
+            )
+        return raw[:size].decode(errors="ignore").encode()
+
+    def _count(self, rows: NDArray[Any]) -> NoReturn:  # noqa: ARG002
+        raise ParameterError(
+            "reports_kept_whole",
+            "Reports of heavy hitters have no sketch: which prefixes are counted is known only "
+            "while looking. Add reports with +, and give all of them to `find`.",
+        )
+
+    def find(self, reports: Reports, *, most: int = 32) -> pa.Table:
+        """The values that seem most frequent, with their shares: a table of value, share and sd.
+
+        At most so many, the most frequent first. The shares of those that are found are a little
+        too high, the more so the rarer they are: they were found for being high.
+        """
+        arguments.require(reports, "reports", Reports, "reports of this mechanism")
+        check_same(self.made_by, reports.made_by, "Reports")
+        wanted = arguments.whole(most, "most")
+        if not 1 <= wanted <= MOST_FOUND:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"most must be between 1 and {MOST_FOUND:,}, not {wanted:,}.",
+            )
+        rows = reports.rows[self.layout.valid(reports.rows)]
+        candidates, scores = list(range(1 << self.start)), np.zeros(1 << self.start)
+        room = max(_ROOM, wanted)
+        for group, length in enumerate(self.prefixes):
+            if group:
+                added = length - self.prefixes[group - 1]
+                candidates = [one << added | low for one in candidates for low in range(1 << added)]
+                scores = np.repeat(scores, 1 << added)
+            part = rows[rows["group"] == group]
+            if not len(part):
+                raise SourceError(
+                    "reports_too_few",
+                    "Nobody reported on some length of prefix, so frequent values cannot be found. "
+                    "Collect more reports.",
+                )
+            shares = self._shares(part, candidates, length)
+            # What is frequent was so as a shorter prefix, in the reports of other people.
+            scores = shares + _MEMORY * scores
+            best = np.argsort(-scores, kind="stable")[: wanted if length == self.bits else room]
+            candidates, scores = [candidates[at] for at in best.tolist()], scores[best]
+        found = shares[best]
+        order = np.argsort(-found, kind="stable")
+        values = [self._value(candidates[at]) for at in order.tolist()]
+        spread = np.sqrt(self._variances(found[order], len(part)))
+        column = pa.array(values, self._kind())
+        return pa.table({"value": column, "share": found[order], "sd": spread})
+
+    def _kind(self) -> pa.DataType:
+        """Of values that are found: numbers, where Arrow has such long ones, or else texts."""
+        if self.text or self.bits > 64:
+            return pa.string()
+        return pa.int64() if self.bits < 64 else pa.uint64()
+
+    def _variances(self, shares: Any, people: int) -> Any:
+        """Of the noise, and of those who drew whole values being some of all people."""
+        known = np.clip(shares, 0.0, 1.0)
+        slope = float((1 - self.p - self.q) / (self.p - self.q))
+        return self._variance(people) + known * (slope + 1 - known) / people
+
+    def _shares(self, rows: NDArray[Any], candidates: list[int], length: int) -> Any:
+        """Estimate, without bias, the share of people with each prefix of one length."""
+        room = self.chunks * CHUNK
+        mask = (1 << CHUNK) - 1
+        columns = []
+        for at in range(-(-length // CHUNK)):
+            down = room - CHUNK * (at + 1)
+            chunk = [(one << (room - length)) >> down & mask for one in candidates]
+            columns.append((rows[f"factor_{at}"].astype(np.int64), np.array(chunk, np.int64)))
+        shift, report = rows["shift"].astype(np.int64), rows["report"].astype(np.int64)
+        counts = np.zeros(len(candidates), dtype=np.int64)
+        at_once = max(1, _PAIRS // len(rows))
+        for first in range(0, len(candidates), at_once):
+            some = slice(first, first + at_once)
+            total = np.broadcast_to(shift, (len(counts[some]), len(rows)))
+            for factors, parts in columns:
+                total = (total + parts[some, None] * factors) % PRIME
+            counts[some] = (total % self.buckets == report).sum(axis=1)
+        return (counts / len(rows) - float(self.q)) / float(self.p - self.q)
+
+    def _value(self, code: int) -> str | int:
+        if not self.text:
+            return code if self.bits <= 64 else str(code)
+        raw = code.to_bytes(self.bits // 8, "big").rstrip(b"\0")
+        # Nobody sent what is no text; noise may still find it, and each stays a value of its own.
+        return raw.decode("utf-8", errors="backslashreplace")
+
+    def _variance(self, people: int) -> float:
+        return float(self.q * (1 - self.q) / (self.p - self.q) ** 2) / people
+
+    def variance(self, n: int) -> float:
+        """The variance of a rare value's share from n reports, of which each group has a part."""
+        return self._variance(people_of(n)) * len(self.prefixes)
+
+    def _card(self) -> Card:
+        people = 10_000
+        kind = "texts" if self.text else "numbers"
+        line = f"frequent {kind} of {self.bits} bits at epsilon {self.level}"
+        facts = {
+            "bits": self.bits,
+            "groups of people": len(self.prefixes),
+            "epsilon": str(self.level),
+            "bytes a report": self.layout.dtype.itemsize,
+            f"sd of a share from {people:,} reports": math.sqrt(self.variance(people)),
+        }
+        return Card(line, facts)
+
+
+def _list(values: object) -> list[Any]:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return list(values.to_pylist())
+    if isinstance(values, np.ndarray):
+        return list(values.tolist())
+    if isinstance(values, str | bytes | int):
+        return [values]
+    if isinstance(values, list | tuple):
+        return list(values)
+    raise ParameterError("type_wrong", "values must be a list, an array or a column.")
+
+
+def _cut(chunk: Codes, kept: Codes) -> Codes:
+    """A chunk with only its first bits; none where `kept` is 0 or less."""
+    gone = CHUNK - np.clip(kept, 0, CHUNK)
+    return chunk >> gone << gone

@@ -1,0 +1,263 @@
+"""RAPPOR: a Bloom filter of the value, randomized once for good and again for every report."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato import arguments
+from sfumato.errors import ParameterError
+from sfumato.exact_numbers import decimal_of, probability
+from sfumato.methods.local.apple_cms import groups_by_code, possible_by_code, sums_by_code
+from sfumato.methods.local.base import Oracle, people_of
+from sfumato.methods.local.channel import Channel, room_for
+from sfumato.methods.local.coins import coins
+from sfumato.methods.local.draws import below, happens
+from sfumato.methods.local.public_hashes import PublicHashes
+from sfumato.methods.local.reports import Code, ReportLayout, Reports
+from sfumato.methods.local.unary import bits_channel, set_bits, toss_bits
+from sfumato.privacy.accounting.elementary import log_up
+from sfumato.privacy.noise.entropy import SystemEntropy
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.exact_numbers import Number
+    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.sketch import ReportSketch
+    from sfumato.privacy.noise.entropy import Entropy
+
+_BITS = 40
+_MOST_CELLS = 1 << 26
+
+
+class Rappor(Oracle):
+    """Set `hashes` bits of a filter, flip each once for good, and each again for every report.
+
+    The permanent bit is 1 with chance 1 - f/2 where the filter's is, else with f/2; a report's bit
+    is 1 with chance q where the permanent one is, else with p. A person belongs to one of `cohorts`
+    groups, with hashes of its own. `epsilon` is that of the permanent bits, so of all reports ever
+    made of them; `one_report` is that of one.
+
+    *Guarantee*: epsilon-LDP, epsilon = 2h log((1 - f/2) / (f/2)), for any number of reports about
+    one value that stays, as long as the client keeps its permanent bits for its value, and its
+    cohort for good. With permanent bits kept for each of several values it is epsilon for each
+    distinct value, between histories in which the same reports share a value, returns included.
+    Between other histories each report that differs adds up to `instant_epsilon`, which is large:
+    that, and when, a value changes or returns is not hidden.
+    *Sensitivity*: None to establish: the filter of a person's one value has h bits at most.
+    *Error*: Bits' shares have variance p*(1 - p*) / (N_j (q* - p*)^2) in a cohort of N_j; values
+    are their least squares over all cohorts, whose variance is carried through, to first order.
+    *Edges*: At least as many bits in all cohorts as values. A changed value needs permanent bits of
+    its own and costs epsilon again, beside what the change itself shows.
+    *Reference*: Erlingsson, Pihur & Korolova 2014.
+    """
+
+    name = "rappor"
+
+    def __init__(
+        self,
+        domain: object,
+        *,
+        epsilon: Number | LocalEpsilon,
+        hashes: int = 2,
+        bits: int = 128,
+        cohorts: int = 64,
+        p: Number = "1/2",
+        q: Number = "3/4",
+        seed: int = 0,
+    ) -> None:
+        self.hashes, self.bits = _within(hashes, "hashes", 16), _within(bits, "bits", 1 << 16)
+        self.cohorts, self.seed = (
+            _within(cohorts, "cohorts", 1 << 16),
+            arguments.whole(seed, "seed"),
+        )
+        self.p, self.q = probability(p, "p"), probability(q, "q")
+        super().__init__(domain, epsilon=epsilon)
+
+    def _prepare(self) -> None:
+        if not 0 < self.p < self.q:
+            raise ParameterError(
+                "parameter_out_of_range",
+                "q must be above p, and p above 0: a report's bit is to be 1 more often where the "
+                "permanent bit is.",
+            )
+        if self.cohorts * self.bits < self.size:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"{self.cohorts} cohorts of {self.bits} bits cannot tell {self.size:,} values "
+                "apart. Take more cohorts or more bits.",
+            )
+        if self.cohorts * self.bits * self.size > _MOST_CELLS:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"{self.cohorts} cohorts of {self.bits} bits over {self.size:,} values do not fit: "
+                f"their product may be {_MOST_CELLS:,} at most. Use 'olh' for so many values.",
+            )
+        self.odds = self.level.share(2 * self.hashes).rational(_BITS)
+        self.f = 2 / (1 + self.odds)
+        self.often = self.f * (self.p + self.q) / 2 + (1 - self.f) * self.q
+        self.seldom = self.f * (self.p + self.q) / 2 + (1 - self.f) * self.p
+        self.layout = ReportLayout((Code("cohort", self.cohorts),), self.bits)
+        self._public = PublicHashes(self.seed, self.cohorts * self.hashes, self.bits)
+
+    def options(self) -> dict[str, Any]:
+        """What else was settled, by name."""
+        numbers = {"hashes": self.hashes, "bits": self.bits, "cohorts": self.cohorts}
+        return {**numbers, "p": decimal_of(self.p), "q": decimal_of(self.q), "seed": self.seed}
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest ratio of the chances of permanent bits between two values, exactly."""
+        return self.odds ** (2 * self.hashes)
+
+    @property
+    def one_report(self) -> float:
+        """The epsilon of one report alone, h log(q*(1 - p*) / (p*(1 - q*))), rounded up."""
+        ratio = self.often * (1 - self.seldom) / (self.seldom * (1 - self.often))
+        return float(log_up(ratio**self.hashes))
+
+    @property
+    def instant_epsilon(self) -> float:
+        """What one report tells of its permanent bits, at most: all of them may differ."""
+        odds = max(self.q / self.p, (1 - self.p) / (1 - self.q)) if self.q < 1 else None
+        return float("inf") if odds is None else self.bits * float(log_up(odds))
+
+    def channel(self) -> Channel:
+        """The matrix of chances of permanent bits, a column for each cohort and set of bits."""
+        return self._channel(1 - self.f / 2, self.f / 2)
+
+    def one_report_channel(self) -> Channel:
+        """The matrix of chances of one report."""
+        return self._channel(self.often, self.seldom)
+
+    def _channel(self, often: Fraction, seldom: Fraction) -> Channel:
+        room_for(self.size, self.cohorts << self.bits)
+        parts = [
+            bits_channel([[often if bit else seldom for bit in row] for row in filters])
+            for filters in (self._filters[cohort].T.tolist() for cohort in range(self.cohorts))
+        ]
+        weights = np.concatenate([one.weights for one in parts], axis=1)
+        return Channel(weights, sum(one.total for one in parts))
+
+    def _places(self, cohorts: IntArray, codes: IntArray) -> IntArray:
+        """The bits of each value in its cohort's filter, one column for each hash."""
+        which = cohorts[:, None] * self.hashes + np.arange(self.hashes)
+        return self._public.of(which, codes[:, None])
+
+    def permanent(self, values: object, entropy: Entropy | None = None) -> Reports:
+        """Cohorts and permanent bits, which a client keeps for its value and sends to nobody."""
+        codes, source = self.choices.codes(values), entropy or SystemEntropy()
+        count = len(codes)
+        rows = self.layout.empty(count)
+        rows["cohort"] = below(self.cohorts, count, source)
+        bits = toss_bits(coins(self.f / 2), count, self.bits, source)
+        places = self._places(rows["cohort"].astype(np.int64), codes)
+        kept = happens(1 - self.f / 2, places.size, source).reshape(places.shape)
+        for at in range(self.hashes):  # where two hashes meet in one bit, the last toss holds
+            set_bits(bits, places[:, at], kept[:, at])
+        rows["bits"] = bits
+        return Reports(self.made_by, self.layout, rows)
+
+    def again(self, permanent: Reports, entropy: Entropy | None = None) -> Reports:
+        """A fresh report of permanent bits."""
+        source = entropy or SystemEntropy()
+        count = len(permanent)
+        rows = permanent.rows.copy()
+        seldom = toss_bits(coins(self.p), count, self.bits, source)
+        often = toss_bits(coins(self.q), count, self.bits, source)
+        rows["bits"] = permanent.rows["bits"] & often | ~permanent.rows["bits"] & seldom
+        return Reports(self.made_by, self.layout, rows)
+
+    def _draw(self, codes: IntArray, entropy: Entropy) -> NDArray[Any]:
+        values = codes if self.choices.values is None else self.choices.array().take(codes)
+        return self.again(self.permanent(values, entropy), entropy).rows
+
+    def _count(self, rows: NDArray[Any]) -> IntArray:
+        return sums_by_code(rows["cohort"], rows["bits"], self.layout)
+
+    def _count_groups(self, rows: NDArray[Any], times: IntArray, bits: IntArray | None) -> IntArray:
+        return groups_by_code(rows["cohort"], times, bits, self.layout)
+
+    def possible(self, n: int, tally: IntArray) -> bool:
+        """Whether n reports can have these sums."""
+        return possible_by_code(n, tally)
+
+    @cached_property
+    def _filters(self) -> FloatArray:
+        """Which bits of each cohort's filter each value sets: cohorts x bits x values."""
+        filters = np.zeros((self.cohorts, self.bits, self.size))
+        codes = np.arange(self.size)
+        for cohort in range(self.cohorts):
+            places = self._places(np.full(self.size, cohort), codes)
+            for at in range(self.hashes):
+                filters[cohort, places[:, at], codes] = 1
+        return filters
+
+    @cached_property
+    def _inverse(self) -> FloatArray:
+        """Least squares: values x (cohorts x bits)."""
+        flat = self._filters.reshape(-1, self.size)
+        if np.linalg.matrix_rank(flat.T @ flat, hermitian=True) < self.size:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"{self.cohorts} cohorts of {self.bits} bits do not tell all {self.size:,} values "
+                "apart. Take more cohorts or more bits, or another seed.",
+            )
+        return np.asarray(np.linalg.solve(flat.T @ flat, flat.T))
+
+    def _shares(self, sketch: ReportSketch) -> FloatArray:
+        people = sketch.tally[:, -1:].astype(np.float64)
+        if not people.all():
+            people = np.full_like(people, sketch.n / self.cohorts)  # unbiased, if less precise
+        seen = sketch.tally[:, :-1] - sketch.tally[:, -1:] * float(self.seldom)
+        shares = seen / people / float(self.often - self.seldom)
+        return np.asarray(self._inverse @ shares.ravel())
+
+    def variance(self, n: int, share: float = 0.0) -> float:
+        """The variance of one share's estimate from n reports, where the true share is this.
+
+        That of the value whose bits are shared most; other values are taken to be even.
+        """
+        rest = (1 - share) / (self.size - 1)
+        return float(self._spread(np.full(self.size, rest), share - rest).max()) / people_of(n)
+
+    def _variances(self, sketch: ReportSketch, shares: FloatArray) -> FloatArray:
+        known = np.clip(shares, 0.0, None)
+        return self._spread(known / max(known.sum(), 1.0)) / sketch.n
+
+    def _spread(self, shares: FloatArray, own: float = 0.0) -> FloatArray:
+        """n times the variance of each value's estimate at these shares, its own so much larger.
+
+        With M_j = G_j X_j for the least squares G and the filters X of cohort j: a person of value
+        u in cohort j adds J/n (G_j bits - sum_w f_w M_j[v, w]) to the estimate of v.
+        """
+        gap = float(self.often - self.seldom) ** 2
+        low = float(self.seldom * (1 - self.seldom)) / gap
+        high = float(self.often * (1 - self.often)) / gap
+        by_cohort = self._inverse.reshape(self.size, self.cohorts, self.bits)
+        total = np.zeros(self.size)
+        for cohort in range(self.cohorts):
+            inverse, filters = by_cohort[:, cohort], self._filters[cohort]
+            reached = inverse @ filters
+            at = np.diagonal(reached)
+            squares = inverse**2
+            total += squares @ (low * (shares.sum() + own) + (high - low) * (filters @ shares))
+            total += (high - low) * own * (squares * filters.T).sum(axis=1)
+            total += reached**2 @ shares + own * at**2 - (reached @ shares + own * at) ** 2
+        held = shares + own
+        return np.asarray(np.maximum(self.cohorts * total - held * (1 - held), 0.0))
+
+
+def _within(value: object, name: str, most: int) -> int:
+    number = arguments.whole(value, name)
+    if not 1 <= number <= most:
+        raise ParameterError(
+            "parameter_out_of_range", f"{name} must be from 1 to {most:,}, not {number:,}."
+        )
+    return number

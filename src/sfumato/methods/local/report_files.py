@@ -1,0 +1,188 @@
+"""From where reports lie to their sketch: files in pieces, tables by GROUP BY where they are.
+
+A `.reports` file is read a piece at a time. Everything else is a table (CSV, Parquet, DuckDB,
+PostgreSQL, Spark, a frame in memory): its engine groups reports by their codes and sums their bits,
+so that what comes here is as small as the sketch, however many reports there are. Where a report
+has too many codes to group by, rows come here batch by batch. Decision 0321.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato import arguments
+from sfumato.data.engines.base import column
+from sfumato.data.schema.column import Kind
+from sfumato.errors import SourceError
+from sfumato.methods.local.reports import LONGEST_HEADER, Reports, check_same, read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sfumato.data.engines.base import Engine
+    from sfumato.methods.local.mechanism import LocalMechanism
+    from sfumato.methods.local.sketch import ReportSketch
+
+_PIECE = 1 << 25  # bytes
+_ROWS = 1 << 20
+_VALID, _COUNT, _SUM = "valid", "reports", "sum"
+
+
+def read_reports(oracle: LocalMechanism, data: bytes) -> Reports:
+    """Read the bytes of a `.reports` file or of one client."""
+    arguments.require(data, "data", bytes, "the bytes of reports, as `to_bytes` wrote them")
+    made_by, start = read_header(data[:LONGEST_HEADER])
+    check_same(oracle.made_by, made_by, "Reports")
+    size = oracle.layout.dtype.itemsize
+    if (len(data) - start) % size:
+        raise _cut_short()
+    rows = np.frombuffer(data, dtype=oracle.layout.dtype, offset=start)
+    return Reports(made_by, oracle.layout, rows)
+
+
+def feed(oracle: LocalMechanism, source: Any) -> ReportSketch:
+    """The sketch of a source of reports, or of several."""
+    if isinstance(source, list | tuple) and all(isinstance(one, str | Path) for one in source):
+        return oracle.merge(feed(oracle, one) for one in source)
+    if isinstance(source, pa.RecordBatchReader):
+        return _of_batches(oracle, source)
+    if isinstance(source, str | Path) and str(source).endswith(".reports"):
+        return oracle.merge(_pieces(oracle, Path(source)))
+    from sfumato.data.engines.sources import open_source
+
+    kinds = dict.fromkeys(oracle.layout.columns, Kind.INTEGER)
+    with closing(open_source(source, kinds=kinds, strict=False)) as engine:
+        _check_columns(oracle, engine)
+        return sketch_of(oracle, engine)
+
+
+def _check_columns(oracle: LocalMechanism, engine: Engine) -> None:
+    held = engine.columns(engine.table)
+    missing = [name for name in oracle.layout.columns if held.get(name) is not Kind.INTEGER]
+    if missing:
+        raise SourceError(
+            "reports_unreadable",
+            f"Reports by {oracle.name} need the columns {', '.join(oracle.layout.columns[:6])}"
+            f"{', ...' if len(oracle.layout.columns) > 6 else ''} of whole numbers; the table has "
+            f"no such column {missing[0]!r}.",
+        )
+
+
+def _pieces(oracle: LocalMechanism, path: Path) -> Iterator[ReportSketch]:
+    from sfumato.data.files.file_identity import regular_file
+
+    size = oracle.layout.dtype.itemsize
+    with regular_file(path).open() as file:
+        made_by, _ = read_header(file.readline(LONGEST_HEADER))
+        check_same(oracle.made_by, made_by, "Reports")
+        while piece := file.read(_PIECE // size * size or size):
+            if len(piece) % size:
+                raise _cut_short()
+            yield oracle.sum_rows(np.frombuffer(piece, dtype=oracle.layout.dtype))
+
+
+def _cut_short() -> SourceError:
+    return SourceError(
+        "reports_cut_short",
+        "The last report is only there in part, so the file or the message was cut short. "
+        "Ask for it again, whole.",
+    )
+
+
+def sketch_of(oracle: LocalMechanism, engine: Engine) -> ReportSketch:
+    """The sketch of the table that an engine was opened on."""
+    if oracle.grouped:
+        return _grouped(oracle, engine.run(_grouping(oracle, engine.table)))
+    names = oracle.layout.columns
+    query = exp.select(*map(column, names)).from_(engine.table)
+    return _of_batches(oracle, engine.stream(query, batch_rows=_ROWS))
+
+
+def _of_batches(oracle: LocalMechanism, batches: pa.RecordBatchReader) -> ReportSketch:
+    """Batches may be small, and summing costs the same for few rows as for many."""
+    return oracle.merge(
+        oracle.sum_rows(rows, rejected=rejected)
+        for part in _gathered(batches)
+        for rows, rejected in [oracle.layout.rows(pa.Table.from_batches(part))]
+    )
+
+
+def _gathered(batches: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
+    part: list[pa.RecordBatch] = []
+    for batch in batches:
+        part.append(batch)
+        if sum(one.num_rows for one in part) >= _ROWS:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _grouping(oracle: LocalMechanism, table: exp.Table) -> exp.Select:
+    """One row for each combination of codes, with its number of reports and of every bit.
+
+    What cannot be a report falls into one group of its own, so that nobody can make up groups.
+    """
+    layout = oracle.layout
+    tests = [
+        exp.and_(column(name) >= 0, column(name) < limit)
+        for name, limit in [*layout.codes, *zip(layout.words, _limits(layout.width), strict=True)]
+    ]
+    valid = exp.case().when(exp.and_(*tests), "1").else_("0")
+    inner = (
+        exp.select(valid.as_(_VALID, quoted=True))
+        .select(*(_only_valid(tests, code.name) for code in layout.codes))
+        .select(*(_only_valid(tests, word) for word in layout.words))
+        .from_(table)
+    )
+    keys = [column(_VALID), *(column(code.name) for code in layout.codes)]
+    sums = [
+        _whole(exp.Sum(this=_bit(place // 32, place % 32))).as_(f"{_SUM}_{place}", quoted=True)
+        for place in range(layout.width)
+    ]
+    return (
+        exp.select(*keys, _whole(exp.Count(this=exp.Star())).as_(_COUNT, quoted=True), *sums)
+        .from_(inner.subquery("reported"))
+        .group_by(*keys)
+    )
+
+
+def _limits(width: int) -> list[int]:
+    """What the words of so many bits are below."""
+    return [1 << min(32, width - start) for start in range(0, width, 32)]
+
+
+def _only_valid(tests: Sequence[exp.Expr], name: str) -> exp.Expr:
+    return exp.case().when(exp.and_(*tests), column(name)).as_(name, quoted=True)
+
+
+def _bit(word: int, place: int) -> exp.Expr:
+    whole = exp.IntDiv(this=column(f"bits_{word}"), expression=exp.Literal.number(1 << place))
+    return exp.Mod(this=exp.Paren(this=whole), expression=exp.Literal.number(2))
+
+
+def _whole(value: exp.Expr) -> exp.Expr:
+    return exp.cast(value, "BIGINT")
+
+
+def _grouped(oracle: LocalMechanism, groups: pa.Table) -> ReportSketch:
+    """A sketch from what an engine grouped."""
+    valid = np.asarray(groups.column(_VALID)).astype(np.int64) == 1
+    times = np.asarray(groups.column(_COUNT)).astype(np.int64)
+    kept = groups.filter(pa.array(valid))
+    rows = oracle.layout.empty(kept.num_rows)
+    for code in oracle.layout.codes:
+        rows[code.name] = np.asarray(kept.column(code.name)).astype(np.int64)
+    sums = None
+    if oracle.layout.width:
+        places = range(oracle.layout.width)
+        sums = np.stack([np.asarray(kept.column(f"{_SUM}_{at}")) for at in places], axis=1).astype(
+            np.int64
+        )
+    return oracle.sum_groups(rows, times[valid], sums, rejected=int(times[~valid].sum()))

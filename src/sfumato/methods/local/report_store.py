@@ -1,0 +1,263 @@
+"""Where the reports of a round are kept: a bag of randomized reports, and nothing else.
+
+A report is kept as what it says and how many said it. No time, no address, no order, no ticket
+stands beside it: used tickets lie in a table of their own, by digest, sorted by it. So whoever
+gets hold of the file learns what the randomized reports say together. An item is told accepted only
+when it is on the disk; a process that is killed leaves all of a delivery or nothing of it. Closing
+is final: the database itself refuses reports from then on. A file that another was put in the place
+of, in which used tickets and the end of the round are unknown, takes nothing. Decisions 0343, 0372.
+
+What the public sees is a copy of the bag that is renewed by whole groups of reports: the exact one,
+asked for after every arrival, would tell what each report said and when. Decision 0345.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from sfumato.errors import InternalError, PolicyError, SourceError
+from sfumato.filesystem import sync
+from sfumato.platform_support import OpenedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+FORMAT = "2"
+RENEWED_EVERY = 20
+"""How many more reports renew what the public sees."""
+_PATIENCE_SECONDS = 30.0
+_PRAGMAS = (
+    # A log would hold page after page of the past; this journal is emptied at every commit.
+    ("journal_mode", "TRUNCATE"),
+    ("synchronous", "FULL"),
+    ("secure_delete", "ON"),
+    ("temp_store", "MEMORY"),
+    ("trusted_schema", "OFF"),
+)
+_TABLES = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE reports (
+    way TEXT NOT NULL, report BLOB NOT NULL, people INTEGER NOT NULL CHECK (people > 0),
+    PRIMARY KEY (way, report)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE published (
+    way TEXT NOT NULL, report BLOB NOT NULL, people INTEGER NOT NULL, PRIMARY KEY (way, report)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE used (ticket BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TABLE rejected (reason TEXT PRIMARY KEY, items INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TRIGGER closed_to_new BEFORE INSERT ON reports
+    WHEN EXISTS (SELECT 1 FROM about WHERE name = 'closed')
+    BEGIN SELECT RAISE(ABORT, 'closed'); END;
+CREATE TRIGGER closed_to_more BEFORE UPDATE ON reports
+    WHEN EXISTS (SELECT 1 FROM about WHERE name = 'closed')
+    BEGIN SELECT RAISE(ABORT, 'closed'); END;
+CREATE TRIGGER never_fewer BEFORE DELETE ON reports BEGIN SELECT RAISE(ABORT, 'kept'); END;
+CREATE TRIGGER final BEFORE DELETE ON about BEGIN SELECT RAISE(ABORT, 'final'); END;
+CREATE TRIGGER once BEFORE UPDATE ON about BEGIN SELECT RAISE(ABORT, 'final'); END;
+"""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A report that passed every check but whether its ticket was used before."""
+
+    way: str
+    report: bytes
+    """Its row."""
+    ticket: bytes
+    """The digest of its ticket."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a store holds: people by way and report, rejected items by reason, when it closed."""
+
+    reports: Mapping[tuple[str, bytes], int]
+    rejected: Mapping[str, int]
+    closed: str | None
+
+
+class ReportStore:
+    """The file of one round's reports; several processes may use it at once."""
+
+    def __init__(self, path: Path, round_id: str) -> None:
+        self._path = path
+        self._lock = Lock()
+        fresh = not path.exists()
+        with self._told():
+            self._base = sqlite3.connect(
+                path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            self._opened = OpenedFile(path, path.lstat())
+            try:
+                self._prepare(round_id, fresh=fresh)
+            except BaseException:
+                self._base.close()
+                raise
+
+    def _prepare(self, round_id: str, *, fresh: bool) -> None:
+        if fresh:
+            self._path.chmod(0o600)
+        for name, value in _PRAGMAS:
+            self._base.execute(f"PRAGMA {name}={value}")
+        with self._writing():
+            if not self._base.execute("SELECT 1 FROM sqlite_schema").fetchone():
+                for statement in _statements(_TABLES):
+                    self._base.execute(statement)
+                facts = [("format", FORMAT), ("round", round_id)]
+                self._base.executemany("INSERT INTO about VALUES (?, ?)", facts)
+        # The names of new files are on the disk before anything is told accepted.
+        sync(self._path.parent)
+        if (self._about("format"), self._about("round")) != (FORMAT, round_id):
+            raise SourceError(
+                "store_of_another_round",
+                f"'{self._path.name}' holds the reports of another round, or was made by another "
+                "version. Move it away, or name the round's file as it was.",
+            )
+
+    def add(self, items: Iterable[tuple[int, Item]], rejected: Mapping[str, int]) -> list[int]:
+        """Keep the items whose tickets are new; say which were not, by their places.
+
+        All of it, or nothing. What is `rejected` is read when all items were.
+        """
+        with self._lock, self._told(), self._writing():
+            self._check_open()
+            self._base.execute(
+                "CREATE TEMP TABLE IF NOT EXISTS came (place INTEGER PRIMARY KEY, way, report, "
+                "ticket)"
+            )
+            self._base.execute("DELETE FROM came")
+            self._base.executemany(
+                "INSERT INTO came VALUES (?, ?, ?, ?)",
+                ((place, one.way, one.report, one.ticket) for place, one in items),
+            )
+            # Of items that share a ticket the first counts.
+            again = self._base.execute(
+                "SELECT place FROM came WHERE ticket IN (SELECT ticket FROM used) OR place NOT IN "
+                "(SELECT MIN(place) FROM came GROUP BY ticket) ORDER BY place"
+            ).fetchall()
+            self._base.executemany("DELETE FROM came WHERE place = ?", again)
+            self._base.execute("INSERT INTO used SELECT ticket FROM came")
+            self._base.execute(
+                "INSERT INTO reports SELECT way, report, COUNT(*) FROM came GROUP BY way, report "
+                "ON CONFLICT DO UPDATE SET people = people + excluded.people"
+            )
+            reasons = dict(rejected)
+            if again:
+                reasons["replayed"] = reasons.get("replayed", 0) + len(again)
+            self._base.executemany(
+                "INSERT INTO rejected VALUES (?, ?) "
+                "ON CONFLICT DO UPDATE SET items = items + excluded.items",
+                sorted(reasons.items()),
+            )
+            self._base.execute("DELETE FROM came")
+            self._publish(RENEWED_EVERY)
+        return [place for (place,) in again]
+
+    def _publish(self, least: int) -> None:
+        """Let the public see all reports, where at least so many are new to it."""
+        hidden = "(SELECT TOTAL(people) FROM reports) - (SELECT TOTAL(people) FROM published)"
+        if self._base.execute(f"SELECT {hidden}").fetchone()[0] >= least:
+            self._base.execute("DELETE FROM published")
+            self._base.execute("INSERT INTO published SELECT * FROM reports")
+
+    def close_round(self, when: str) -> None:
+        """Refuse reports from now on, for good; used tickets are of no use then and forgotten."""
+        with self._lock, self._told():
+            with self._writing():
+                self._check_open()
+                self._base.execute("INSERT INTO about VALUES ('closed', ?)", (when,))
+                self._base.execute("DELETE FROM used")
+                self._publish(1)
+            # Where on its page a row lies tells which was there before it.
+            self._base.execute("VACUUM")
+
+    def kept(self) -> Kept:
+        """What it holds at this moment: for the collector alone."""
+        return self._held("reports")
+
+    def published(self) -> Kept:
+        """What the public may see: all reports but the last few, or all of a closed round."""
+        return self._held("published")
+
+    def _held(self, table: str) -> Kept:
+        with self._lock, self._told():
+            self._base.execute("BEGIN")
+            try:
+                self._check_in_place()
+                reports = self._base.execute(f"SELECT way, report, people FROM {table}").fetchall()
+                rejected = self._base.execute("SELECT reason, items FROM rejected").fetchall()
+                closed = self._about("closed")
+            finally:
+                self._base.execute("COMMIT")
+        counted = {(way, report): people for way, report, people in reports}
+        return Kept(counted, dict(rejected), closed)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._base.close()
+
+    def _check_open(self) -> None:
+        if self._about("closed") is not None:
+            raise round_closed()
+
+    def _check_in_place(self) -> None:
+        if not self._opened.in_place():
+            raise InternalError(
+                "report_store_replaced",
+                f"The store of reports '{self._path.name}' was replaced or removed while it was "
+                "open; nothing of this delivery was kept. Put it back, restart whoever collects, "
+                "then send it again.",
+            )
+
+    def _about(self, name: str) -> str | None:
+        row = self._base.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self._base.execute("BEGIN IMMEDIATE")
+        try:
+            self._check_in_place()
+            yield
+        except BaseException:
+            if self._base.in_transaction:
+                self._base.execute("ROLLBACK")
+            raise
+        self._base.execute("COMMIT")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What SQLite says may quote reports, and stays in the detail."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise InternalError(
+                "report_store_failed",
+                f"The store of reports '{self._path.name}' failed; nothing of this delivery was "
+                "kept. Look at its disk, then send it again.",
+                detail=str(error),
+            ) from None
+
+
+def round_closed() -> PolicyError:
+    """That a round takes no reports any more."""
+    return PolicyError(
+        "round_closed", "The round is closed, for good: no report is taken. Declare a new round."
+    )
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script one by one: run together they would end the transaction."""
+    whole = ""
+    for line in script.strip().splitlines():
+        whole += f"{line}\n"
+        if sqlite3.complete_statement(whole):
+            yield whole
+            whole = ""

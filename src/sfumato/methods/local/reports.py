@@ -1,0 +1,206 @@
+"""Reports: what leaves a person's device, and nothing else does. Rows of fixed width, no names.
+
+A report is some small codes (a value, a seed, a row of a sketch) and, where a mechanism sends bits,
+these. On the wire and in a `.reports` file it is a row of fixed width, numbers with the lowest byte
+first, behind one line that says by which mechanism it was made; files can be read in pieces, and
+appended to. In a table (CSV, Parquet, a database) codes are integer columns of their names and bits
+are columns `bits_0`, `bits_1`, ... of 32 bits each, so that any engine can count them.
+
+Decision 0321.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import SourceError
+from sfumato.report.display import Card, Shown
+from sfumato.text import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import BoolArray, IntArray
+
+MAGIC = b"sfumato reports 1 "
+LONGEST_HEADER = 1 << 26
+_WORD = 32
+
+
+class Code(NamedTuple):
+    """A whole number of a report: its name, and what it is below."""
+
+    name: str
+    limit: int
+
+
+@dataclass(frozen=True)
+class ReportLayout:
+    """How a mechanism's reports are laid out: codes, then so many bits."""
+
+    codes: tuple[Code, ...]
+    width: int = 0
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The row of a report."""
+        fields: list[Any] = [(code.name, _smallest(code.limit)) for code in self.codes]
+        if self.width:
+            fields.append(("bits", "u1", (-(-self.width // 8),)))
+        return np.dtype(fields)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of a table of reports."""
+        return [code.name for code in self.codes] + self.words
+
+    @property
+    def words(self) -> list[str]:
+        """The columns of its bits."""
+        return [f"bits_{number}" for number in range(-(-self.width // _WORD))]
+
+    def empty(self, size: int) -> NDArray[Any]:
+        """Rows to be filled."""
+        return np.zeros(size, dtype=self.dtype)
+
+    def valid(self, rows: NDArray[Any]) -> BoolArray:
+        """Which rows hold numbers that the mechanism can send."""
+        kept = np.ones(len(rows), dtype=np.bool_)
+        for code in self.codes:
+            kept &= rows[code.name] < code.limit
+        if self.width % 8:
+            kept &= rows["bits"][:, -1] < 1 << self.width % 8
+        return kept
+
+    def table(self, rows: NDArray[Any]) -> pa.Table:
+        """Rows as a table of integers."""
+        arrays = [pa.array(rows[code.name].astype(np.int64)) for code in self.codes]
+        if self.width:
+            padded = np.zeros((len(rows), 4 * len(self.words)), dtype=np.uint8)
+            padded[:, : rows["bits"].shape[1]] = rows["bits"]
+            words = padded.view("<u4").astype(np.int64)
+            arrays += [pa.array(words[:, at]) for at in range(words.shape[1])]
+        return pa.Table.from_arrays(arrays, names=self.columns)
+
+    def rows(self, table: pa.Table | pa.RecordBatch) -> tuple[NDArray[Any], int]:
+        """Rows of a table of integers, and how many others there were that cannot be reports."""
+        numbers = {name: _whole(table.column(name)) for name in self.columns}
+        kept = np.ones(table.num_rows, dtype=np.bool_)
+        for name, limit in [*self.codes, *((word, 1 << _WORD) for word in self.words)]:
+            kept &= (numbers[name] >= 0) & (numbers[name] < limit)
+        rows = self.empty(int(kept.sum()))
+        for code in self.codes:
+            rows[code.name] = numbers[code.name][kept]
+        if not self.width:
+            return rows, int((~kept).sum())
+        words = np.stack([numbers[word][kept].astype("<u4") for word in self.words], axis=1)
+        packed = words.view(np.uint8)
+        size = rows["bits"].shape[1]
+        rows["bits"] = packed[:, :size]
+        clear = ~packed[:, size:].any(axis=1)
+        return rows[clear], int((~kept).sum() + (~clear).sum())
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> IntArray:
+    """A column as int64, with -1 for what is no whole number."""
+    flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not pa.types.is_integer(flat.type):
+        return np.full(len(flat), -1, dtype=np.int64)
+    if pa.types.is_uint64(flat.type):
+        large = np.asarray(flat.fill_null((1 << 64) - 1))
+        return np.where(large < np.uint64(1 << 63), large.astype(np.int64), -1)
+    return np.asarray(flat.cast(pa.int64()).fill_null(-1))
+
+
+def _smallest(limit: int) -> str:
+    return next(kind for kind, bits in _KINDS if limit <= 1 << bits)
+
+
+_KINDS = (("<u1", 8), ("<u2", 16), ("<u4", 32), ("<u8", 64))
+
+
+class Reports(Shown):
+    """Randomized reports of one mechanism, which `made_by` describes."""
+
+    def __init__(
+        self, made_by: Mapping[str, Any], layout: ReportLayout, rows: NDArray[Any]
+    ) -> None:
+        self.made_by, self.layout, self.rows = dict(made_by), layout, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __add__(self, other: Reports) -> Reports:
+        """Both together; they must have been made by the same mechanism."""
+        if not isinstance(other, Reports):
+            return NotImplemented
+        check_same(self.made_by, other.made_by, "Reports")
+        return Reports(self.made_by, self.layout, np.concatenate([self.rows, other.rows]))
+
+    def to_arrow(self) -> pa.Table:
+        """As a table of whole numbers, for CSV, Parquet or a database."""
+        return self.layout.table(self.rows)
+
+    def to_bytes(self) -> bytes:
+        """As the bytes of a `.reports` file."""
+        return header(self.made_by) + self.rows.tobytes()
+
+    @property
+    def bytes_each(self) -> int:
+        """How many bytes one report takes."""
+        return self.layout.dtype.itemsize
+
+    def _card(self) -> Card:
+        facts = {"reports": len(self), "bytes each": self.bytes_each}
+        line = f"{len(self):,} reports by {self.made_by['mechanism']}, {self.bytes_each} bytes each"
+        return Card(line, facts)
+
+
+def header(made_by: Mapping[str, Any]) -> bytes:
+    """The line before the rows of a `.reports` file."""
+    return MAGIC + dumps(dict(made_by), sort_keys=True).encode() + b"\n"
+
+
+def read_header(start: bytes) -> tuple[dict[str, Any], int]:
+    """The mechanism that a file's first line names, and where its rows begin."""
+    line, found, _ = start.partition(b"\n")
+    if not (found and line.startswith(MAGIC)):
+        raise SourceError(
+            "reports_unreadable",
+            "This is no file of reports: it does not begin with 'sfumato reports 1'. "
+            "Give a file that `Reports.to_bytes` wrote, or a table as .csv or .parquet.",
+        )
+    try:
+        made_by = json.loads(line[len(MAGIC) :])
+    except (ValueError, RecursionError):
+        made_by = None
+    if not isinstance(made_by, dict):
+        raise SourceError(
+            "reports_unreadable",
+            "The first line of this file of reports does not say by which mechanism they were "
+            "made. Ask for the file again.",
+        )
+    return made_by, len(line) + 1
+
+
+def check_same(first: Mapping[str, Any], second: Mapping[str, Any], what: str) -> None:
+    """Refuse to mix what different mechanisms made: the sum would estimate nothing."""
+    apart = sorted(key for key in {*first, *second} if first.get(key) != second.get(key))
+    if apart:
+        raise SourceError(
+            "reports_of_another_oracle",
+            f"{what} of different oracles cannot be taken together: they differ in "
+            f"{_listed(apart)}. Estimate each by the oracle that made it.",
+        )
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(words) if len(words) < 3 else ", ".join(words)

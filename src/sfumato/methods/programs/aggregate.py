@@ -1,0 +1,165 @@
+"""The private aggregate of what a program gave on all blocks: how it is paid for and made.
+
+Three ways to get a range by which outputs are kept, as in GUPT: *tight*, the declared one; *loose*,
+the private quartiles of the outputs within the declared one; *helper*, what a function of the
+program makes of the private quartiles of some columns. The last two pay half of the price for it.
+Decision 0374.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+from sfumato.privacy.accounting.events import Composed, PureEvent
+from sfumato.privacy.mechanisms.block_quantile import BlockQuantile
+from sfumato.privacy.mechanisms.sample_aggregate import SampleAggregate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.arrays import FloatArray
+    from sfumato.data.schema.unit import Neighbours
+    from sfumato.methods.programs.outputs import ProgramOutput
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.noise.entropy import Entropy
+
+LOWER, UPPER = Fraction(1, 4), Fraction(3, 4)
+BETA = 0.05
+
+
+@dataclass(frozen=True)
+class Released:
+    """One number that leaves: its value, the range that it was kept in, and how far off it is."""
+
+    value: float
+    low: float
+    high: float
+    error: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregate:
+    """Everything that decides what leaves; all of it is public."""
+
+    outputs: tuple[ProgramOutput, ...]
+    epsilon: Fraction
+    blocks: int
+    repeats: int
+    relation: Neighbours
+    how: str = "mean"
+    ranges: str = "tight"
+
+    def __post_init__(self) -> None:
+        if self.how == "median" and self.ranges != "tight":
+            raise ParameterError(
+                "ranges_not_used",
+                f"A median needs no narrower range than the declared one; {self.ranges!r} was "
+                "given. Leave --ranges out, or take the mean.",
+            )
+        for place in range(len(self.outputs)):
+            self._declared(place)  # refuses what no mechanism could do
+
+    @property
+    def event(self) -> Event:
+        """What all outputs cost together, the way to their ranges included."""
+        spent: list[Event] = []
+        if self.ranges == "helper":
+            spent.append(PureEvent(epsilon=self.on_inputs))
+        for place in range(len(self.outputs)):
+            if self.ranges == "loose":
+                spent += [one.event for one in self._quartiles(place)]
+            # Which noise is drawn follows from the range that was found: its loss is what is known.
+            known = self._declared(place).event
+            spent.append(known if self.ranges == "tight" else PureEvent(epsilon=known.epsilon))
+        return Composed(tuple(spent))
+
+    @property
+    def on_inputs(self) -> Fraction:
+        """What the quartiles of columns cost, all of them together."""
+        return self.epsilon / 2
+
+    @property
+    def error(self) -> dict[str, dict[str, Any]]:
+        """How far the noise puts each output off, as far as that is known before it is drawn."""
+        return {
+            one.name: self._error(self._declared(place)) for place, one in enumerate(self.outputs)
+        }
+
+    def _error(self, mechanism: SampleAggregate | BlockQuantile) -> dict[str, Any]:
+        if isinstance(mechanism, BlockQuantile):
+            return {"blocks95": math.ceil(mechanism.bound(BETA))}
+        return {"sd": mechanism.stddev, "bound95": mechanism.bound(BETA)}
+
+    def release(
+        self,
+        values: FloatArray,
+        entropy: Entropy,
+        helped: Sequence[tuple[float, float]] | None = None,
+    ) -> list[Released]:
+        """One number for each output, from (blocks, outputs); failures are NaN, and so the middle.
+
+        `helped` has the ranges that a helper gave; where it gave none the declared ones stay.
+        """
+        found = []
+        for place, output in enumerate(self.outputs):
+            column = values[:, place]
+            low, high = output.ends
+            # A constant of the declared range, whatever range is found by the others.
+            kept = np.where(np.isfinite(column), column, float(low + high) / 2)
+            mechanism = self._declared(place)
+            if self.ranges == "loose":
+                quartiles = [
+                    Fraction(float(one.sample(kept, entropy))) for one in self._quartiles(place)
+                ]
+                mechanism = self._within(place, *quartiles)
+            elif self.ranges == "helper" and helped is not None:
+                mechanism = self._within(place, *map(Fraction, helped[place]))
+            value = float(mechanism.sample(kept, entropy))
+            ends = float(mechanism.low), float(mechanism.high)
+            found.append(Released(value, *ends, self._error(mechanism)))
+        return found
+
+    def _share(self, place: int) -> Fraction:
+        """The part of the price that one output has."""
+        return self.epsilon * self.outputs[place].share / sum(one.share for one in self.outputs)
+
+    def _made(self, kind: Any, place: int, epsilon: Fraction, **more: Any) -> Any:
+        output = self.outputs[place]
+        low, high = output.ends
+        facts = {
+            "epsilon": epsilon,
+            "blocks": self.blocks,
+            "low": low,
+            "high": high,
+            "granule": output.granule,
+            "repeats": self.repeats,
+            "relation": self.relation,
+        }
+        return kind(**(facts | more))
+
+    def _declared(self, place: int) -> SampleAggregate | BlockQuantile:
+        """The mechanism of one output within its declared range."""
+        share = self._share(place)
+        if self.how == "median":
+            return self._made(BlockQuantile, place, share)  # type: ignore[no-any-return]
+        noise = share if self.ranges == "tight" else share / 2
+        return self._made(SampleAggregate, place, noise)  # type: ignore[no-any-return]
+
+    def _quartiles(self, place: int) -> list[BlockQuantile]:
+        share = self._share(place) / 4
+        return [self._made(BlockQuantile, place, share, rank=rank) for rank in (LOWER, UPPER)]
+
+    def _within(self, place: int, low: Fraction, high: Fraction) -> SampleAggregate:
+        """The mean within a range that was found, which is brought onto the grid, never empty."""
+        output = self.outputs[place]
+        step, (least, most) = output.granule, output.ends
+        first = min(max(step * (min(low, high) // step), least), most - step)
+        last = max(min(step * -(-max(low, high) // step), most), first + step)
+        share = self._share(place) / 2
+        return self._made(SampleAggregate, place, share, low=first, high=last)  # type: ignore[no-any-return]

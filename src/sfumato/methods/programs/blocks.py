@@ -1,0 +1,232 @@
+"""Cutting a table into blocks of people where it lies, by keyed hash.
+
+People are dealt out in `repeats` rounds; in each round everybody is in one of blocks / repeats
+blocks, whose number is a hash of the person under the round's secret key. So which block somebody
+is in, and what else is in it, follows from the key and from nobody else's rows: without one person
+exactly that person's blocks are others.
+
+Where every row is a person, a row has no name. A hash of its place in the file would not do: with
+one row less all places behind it move, and so does every block. A hash of what it says alone would
+put all equal rows into one block. Here a row is known by what it says and by which of its equals it
+is; a row less of m equal ones is the one with number m less, since nothing else tells them apart.
+
+Rows of a block are in the order of their seals, a keyed hash of what they say. An engine's own
+order may change with any row of the table, and a program might look at it. Blocks are the same on
+every engine, but for reals, which each writes as text in its own way: they may stand in another
+order, and where every row is a person in other blocks, just as well dealt.
+
+Decision 0373.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.data.counting.contribution import COUNT, PERSON, bound
+from sfumato.data.counting.hashing import digest, integer, sealed
+from sfumato.data.engines.base import REAL
+from sfumato.data.engines.kinds import stored_schema
+from sfumato.data.schema.column import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.unit import Unit
+
+_SEAL, _WHOSE, _TWIN, _DRAWN, _BLOCK = "sf_seal", "sf_whose", "sf_twin", "sf_drawn", "sf_block"
+_ROWS, _NUMBERED, _HASHED = "sf_people_rows", "sf_numbered", "sf_hashed"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a table is cut: which columns programs see, by which unit, into how many blocks."""
+
+    columns: tuple[Column, ...]
+    unit: Unit
+    blocks: int
+    repeats: int = 1
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of every block; declared, and so the same whatever the rows are."""
+        return stored_schema({one.name: one for one in self.columns})
+
+    def blocks_of(self, engine: Engine, table: exp.Table, salt: str) -> list[pa.Table]:
+        """The rows of each block."""
+        found = engine.run(self._query(table, salt))
+        numbers = found[_BLOCK].to_numpy()
+        starts = np.searchsorted(numbers, np.arange(self.blocks + 1))
+        counts = found[COUNT].to_numpy()
+        values = found.select(range(len(self.columns)))
+        values = values.rename_columns(self.schema.names).cast(self.schema, safe=False)
+        return [
+            _repeated(values.slice(first, last - first), counts[first:last])
+            for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        ]
+
+    def _query(self, table: exp.Table, salt: str) -> exp.Query:
+        """All rows with their block, in the order of blocks and seals; once for each round."""
+        names = [f"sf_value_{place}" for place in range(len(self.columns))]
+        rows = exp.select(
+            *(exp.alias_(_cell(one), name) for one, name in zip(self.columns, names, strict=True))
+        ).from_(table.copy())
+        known, whose = (
+            self._by_person(rows, names, salt)
+            if self.unit.by_person
+            else _by_row(rows, names, salt)
+        )
+        parts = self.blocks // self.repeats
+        query: exp.Query | None = None
+        for number in range(self.repeats):
+            # Not by an engine's own hash: wherever the rows lie, the blocks are the same.
+            drawn = digest(f"{salt}/{number}", list(map(exp.column, whose)))
+            place = exp.Mod(this=integer(exp.column(_DRAWN)), expression=_whole(parts))
+            block = exp.Paren(this=place) + _whole(number * parts)
+            kept = [exp.column(name) for name in (*names, COUNT, _SEAL)]
+            hashed = exp.select(*kept, exp.alias_(drawn, _DRAWN)).from_(_NUMBERED)
+            dealt = exp.select(*kept, exp.alias_(block, _BLOCK)).from_(hashed.subquery(_HASHED))
+            query = dealt if query is None else exp.union(query, dealt, distinct=False)
+        assert query is not None
+        ordered = (
+            exp.select(*map(exp.column, (*names, COUNT, _BLOCK)))
+            .from_(query.subquery("sf_dealt"))
+            .order_by(exp.column(_BLOCK), exp.column(_SEAL))
+        )
+        return ordered.with_(_NUMBERED, as_=known)
+
+    def _by_person(
+        self, rows: exp.Select, names: Sequence[str], salt: str
+    ) -> tuple[exp.Query, list[str]]:
+        """Rows of somebody, no more of each than the unit allows."""
+        assert self.unit.column is not None
+        person = exp.column(self.unit.column, quoted=True)
+        owned = rows.select(exp.alias_(person, PERSON), exp.alias_(person.copy(), _WHOSE))
+        kept = bound(owned, self.unit.bounded(self.unit.max_rows), (), salt, (*names, _WHOSE))
+        return _with_seal(kept, [*names, _WHOSE], salt, COUNT, _WHOSE), [_WHOSE]
+
+
+def _cell(column: Column) -> exp.Expr:
+    """A value as it is, but for a zero with a sign: engines take either for the other."""
+    value = exp.column(column.name, quoted=True)
+    if column.kind is not Kind.REAL:
+        return value
+    zero = exp.cast(exp.convert("0"), REAL)
+    return exp.case().when(value.eq(zero), zero.copy()).else_(value.copy())
+
+
+def _by_row(rows: exp.Select, names: Sequence[str], salt: str) -> tuple[exp.Query, list[str]]:
+    """Every row with its number among its equals."""
+    twin = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[exp.column(_SEAL)],
+        order=exp.Order(expressions=[exp.Ordered(this=exp.column(_SEAL), nulls_first=False)]),
+    )
+    one = exp.alias_(_whole(1), COUNT)
+    numbered = exp.select(
+        *map(exp.column, names), exp.column(_SEAL), one, exp.alias_(twin, _TWIN)
+    ).from_(_with_seal(rows, names, salt).subquery(_ROWS))
+    return numbered, [_SEAL, _TWIN]
+
+
+def _with_seal(rows: exp.Query, names: Sequence[str], salt: str, *more: str) -> exp.Select:
+    seal = exp.alias_(sealed(salt, list(map(exp.column, names))), _SEAL)
+    kept = dict.fromkeys((*names, *more))
+    return exp.select(*map(exp.column, kept), seal).from_(rows.subquery("sf_bounded"))
+
+
+def _repeated(rows: pa.Table, counts: np.ndarray) -> pa.Table:
+    """Rows as often as they count; a row may stand for several, or for none."""
+    if (counts == 1).all():
+        return rows
+    return rows.take(np.repeat(np.arange(len(counts)), counts))
+
+
+def _whole(number: int) -> exp.Expr:
+    return exp.cast(exp.convert(number), "BIGINT")
+
+
+def to_stream(rows: pa.Table) -> bytes:
+    """Encode a block as the Arrow IPC stream that a program gets.
+
+    The bytes are a function of the block's own schema and rows. Arrow writes a slice together with
+    the padding behind it, which holds neighbouring rows, and keeps the chunks in which an engine
+    gave them; a program that reads those bytes sees other people's cells. So every buffer is built
+    anew: one record batch, text offsets from 0, zeros under missing cells and after the last row, a
+    validity bitmap only where a cell is missing, one bit pattern for NaN, no metadata. Text of one
+    column that exceeds Arrow's 2^31 bytes makes the block unreadable (no bytes), which again
+    follows from its own rows.
+    """
+    plain = rows.schema.remove_metadata()
+    try:
+        columns = [_fresh(rows.column(place)) for place in range(rows.num_columns)]
+    except OverflowError:
+        return b""
+    batch = pa.RecordBatch.from_arrays(
+        columns, schema=pa.schema([pa.field(one.name, one.type) for one in plain])
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+_MOST_TEXT = 2**31 - 1
+
+
+def _fresh(column: pa.ChunkedArray) -> pa.Array:
+    """Copy a column into buffers that hold its own cells and zeros, and nothing else."""
+    missing = pa.compute.is_null(column).to_numpy()
+    kind, size = column.type, len(column)
+    validity = _padded(np.packbits(~missing, bitorder="little")) if missing.any() else None
+    if kind == pa.string():
+        buffers = _text_buffers(column)
+    elif kind == pa.bool_():
+        values = pa.compute.fill_null(column, False).to_numpy()
+        buffers = [_padded(np.packbits(values, bitorder="little"))]
+    else:
+        buffers = [_padded(_fixed(column, missing))]
+    return pa.Array.from_buffers(kind, size, [validity, *buffers], null_count=int(missing.sum()))
+
+
+def _fixed(column: pa.ChunkedArray, missing: np.ndarray) -> np.ndarray:
+    """The cells of a column of numbers or days, zero where one is missing."""
+    if column.type == pa.date32():
+        column = column.cast(pa.int32())
+    zero = pa.scalar(0, column.type)
+    values: np.ndarray = pa.compute.if_else(pa.array(missing), zero, column).to_numpy().copy()
+    if column.type == pa.float64():
+        values[np.isnan(values)] = np.nan
+    return values
+
+
+def _text_buffers(column: pa.ChunkedArray) -> list[pa.Buffer]:
+    """Offsets from 0 and the letters of a text column, without those of missing cells."""
+    lengths = pa.compute.fill_null(pa.compute.binary_length(column), 0).to_numpy()
+    offsets = np.zeros(len(column) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    if offsets[-1] > _MOST_TEXT:
+        raise OverflowError
+    pieces = []
+    for chunk in pa.compute.fill_null(column, "").chunks:
+        _, places, letters = chunk.buffers()
+        if letters is None or not len(chunk):
+            continue
+        ends = np.frombuffer(places, dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        pieces.append(np.frombuffer(letters, dtype=np.uint8)[ends[0] : ends[-1]])
+    joined = np.concatenate([np.empty(0, dtype=np.uint8), *pieces])
+    return [_padded(offsets.astype(np.int32)), _padded(joined)]
+
+
+def _padded(values: np.ndarray) -> pa.Buffer:
+    """The bytes of an array, with zeros up to Arrow's multiple of 64."""
+    room = np.zeros(-(-values.nbytes // 64) * 64, dtype=np.uint8)
+    room[: values.nbytes] = values.view(np.uint8)
+    return pa.py_buffer(room)

@@ -1,0 +1,117 @@
+"""What a program gives: a list of numbers, each with a declared range."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sfumato import arguments, exact_numbers
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError
+
+MOST_OUTPUTS = 1000
+_FINENESS = 20
+"""A range is cut into about 2^20 steps, which is finer than any noise that people pay for."""
+_KEYS = ("low", "high", "name", "share")
+_EXAMPLE = '[{"low": 0, "high": 100}]'
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramOutput:
+    """One number that a program gives: what it is called, its range, its part of the price."""
+
+    name: str
+    low: Fraction
+    high: Fraction
+    share: Fraction = Fraction(1)
+
+    @property
+    def granule(self) -> Fraction:
+        """The step of the public grid onto which outputs are rounded: a power of two."""
+        span = (self.high - self.low) / 2**_FINENESS
+        exponent = span.numerator.bit_length() - span.denominator.bit_length() - 1
+        return Fraction(2**exponent) if exponent >= 0 else Fraction(1, 2**-exponent)
+
+    @property
+    def ends(self) -> tuple[Fraction, Fraction]:
+        """The range, widened to the nearest points of the grid."""
+        step = self.granule
+        return step * (self.low // step), step * -(-self.high // step)
+
+    def to_record(self) -> dict[str, str]:
+        """It as JSON-able data, exactly."""
+        return {name: str(getattr(self, name)) for name in _KEYS}
+
+
+def read_outputs(said: object) -> tuple[ProgramOutput, ...]:
+    """What was declared: pairs (low, high), mappings with a name and a share, or JSON of them."""
+    listed = _parsed(said) if isinstance(said, str) else said
+    if isinstance(listed, Mapping) or (_is_pair(listed) and not _is_pairs(listed)):
+        listed = [listed]
+    if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
+        raise _missing(listed)
+    if len(listed) > MOST_OUTPUTS:
+        raise ParameterError(
+            "outputs_too_many",
+            f"A program may give at most {MOST_OUTPUTS:,} numbers, not {len(listed):,}. Give fewer "
+            "of them, each with its range.",
+        )
+    found = tuple(_output(one, place) for place, one in enumerate(listed, start=1))
+    names = [one.name for one in found]
+    if len(set(names)) < len(names):
+        twice = next(one for one in names if names.count(one) > 1)
+        raise ParameterError(
+            "output_named_twice", f"Two outputs are called {quoted(twice)}. Give each its own name."
+        )
+    return found
+
+
+def _is_pair(said: object) -> bool:
+    return isinstance(said, Sequence) and not isinstance(said, str) and len(said) == 2
+
+
+def _is_pairs(said: Any) -> bool:
+    return all(_is_pair(one) or isinstance(one, Mapping) for one in said)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text, parse_float=str)
+    except (ValueError, RecursionError):
+        raise ParameterError(
+            "output_not_json",
+            f"output must be a list of ranges in JSON, such as {_EXAMPLE}, "
+            f"not {arguments.shown(text)}.",
+        ) from None
+
+
+def _output(said: object, place: int) -> ProgramOutput:
+    name = f"output {place}"
+    if _is_pair(said):
+        said = dict(zip(("low", "high"), said, strict=True))  # type: ignore[call-overload]
+    if not isinstance(said, Mapping) or not {"low", "high"} <= said.keys():
+        raise _missing(said)
+    for key in said:
+        if key not in _KEYS:
+            raise ParameterError(
+                "output_key_unknown",
+                f"{name} has an unknown key {quoted(str(key))}; {suggestion(str(key), _KEYS)}",
+            )
+    low, high = exact_numbers.bounds(said["low"], said["high"])
+    return ProgramOutput(
+        name=arguments.text(said.get("name", name), "name"),
+        low=low,
+        high=high,
+        share=exact_numbers.positive(said.get("share", 1), "share"),
+    )
+
+
+def _missing(said: object) -> ParameterError:
+    return ParameterError(
+        "range_missing",
+        f"Every number that a program gives needs its range, lower end first, such as {_EXAMPLE}; "
+        f"{arguments.shown(said)} was given.",
+    )

@@ -1,0 +1,116 @@
+"""Ranges of outputs from private quartiles of columns, by a helper function of the program.
+
+The helper sees quartiles that were paid for, and nothing else: whatever it makes of them is private
+already. It runs in the sandbox like any block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.data.counting.axes import Grid, declared
+from sfumato.data.counting.frequencies import count
+from sfumato.data.schema.names import quoted
+from sfumato.errors import ParameterError
+from sfumato.methods.programs.aggregate import LOWER, UPPER
+from sfumato.methods.programs.blocks import to_stream
+from sfumato.methods.programs.language import executable
+from sfumato.privacy.mechanisms.quantile import Counted, Quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.method import Dataset
+    from sfumato.methods.programs.aggregate import Aggregate
+    from sfumato.methods.programs.sandbox.base import BlockLimits, Chamber, Program
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+@dataclass(frozen=True)
+class InputQuartiles:
+    """The columns whose quartiles are bought, and the function that makes ranges of them."""
+
+    function: str
+    axes: tuple[Grid, ...]
+
+    @classmethod
+    def of(cls, function: str, columns: Sequence[Column]) -> InputQuartiles:
+        """A helper on those columns that have bounds; refused where there are none."""
+        axes = [
+            axis
+            for one in columns
+            if one.public_domain is not None and isinstance(axis := declared(one), Grid)
+        ]
+        if not axes:
+            raise ParameterError(
+                "helper_without_columns",
+                f"The helper {quoted(function)} needs a column with declared bounds to have "
+                "quartiles of. Name one with --columns, or take --ranges loose.",
+            )
+        return cls(function, tuple(axes))
+
+    def to_record(self) -> dict[str, Any]:
+        """It as JSON-able data."""
+        columns = [
+            [one.column, str(one.bounds.low), str(one.bounds.high), str(one.bounds.grid_step)]
+            for one in self.axes
+        ]
+        return {"function": self.function, "columns": columns}
+
+    def quartiles(
+        self, data: Dataset, unit: Unit, epsilon: Fraction, salt: str, entropy: Entropy
+    ) -> pa.Table:
+        """Of each column the lower and the upper quartile, for so much all together."""
+        each = epsilon / (2 * len(self.axes))
+        found = []
+        for axis in self.axes:
+            counted = count(data.engine, data.table, [axis], unit=unit, salt=salt, outside="drop")
+            codes = counted.codes[0].astype(np.int64)
+            inside = codes < axis.points
+            points, counts = codes[inside], counted.counts[inside]
+            rows = Counted(points, counts, np.zeros(len(points), dtype=np.int64), 1)
+            chosen = [
+                Quantile(epsilon=each, rank=rank, size=axis.points, unit=unit).sample(rows, entropy)
+                for rank in (LOWER, UPPER)
+            ]
+            found.append(np.sort(np.concatenate(chosen)))
+        ends = [
+            pa.chunked_array(
+                [_reals(axis, pair[place]) for axis, pair in zip(self.axes, found, strict=True)]
+            )
+            for place in (0, 1)
+        ]
+        names = pa.array([axis.column for axis in self.axes])
+        return pa.table({"column": names, "low": ends[0], "high": ends[1]})
+
+    def ranges(
+        self,
+        room: Chamber,
+        program: Program,
+        quartiles: pa.Table,
+        aggregate: Aggregate,
+        limits: BlockLimits,
+    ) -> list[tuple[float, float]] | None:
+        """What the helper makes of quartiles; None where it fails, which tells nothing new."""
+        width = 2 * len(aggregate.outputs)
+        helping = executable(replace(program, function=self.function), limits)
+        [record] = room.run(helping, [to_stream(quartiles)], width, limits, 1)
+        if record is None:
+            return None
+        ends = np.frombuffer(record, dtype="<f8")
+        if not np.isfinite(ends).all():
+            return None
+        return [(low, high) for low, high in ends.reshape(-1, 2).tolist()]
+
+
+def _reals(axis: Grid, code: int) -> pa.Array:
+    """The value of a code as a real; days count from 1970."""
+    value = axis.decode(np.array([code]))
+    return (value.cast(pa.int32()) if pa.types.is_date(value.type) else value).cast(pa.float64())

@@ -1,0 +1,309 @@
+"""A program on blocks of people, as the gatekeeper charges and runs it.
+
+The whole charge is made before the first block; programs have no way to the ledger, to each other
+or to the clock of the answer, which leaves when the longest run could have ended, whatever became
+of the blocks. Decisions 0375 and 0376.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import ParameterError
+from sfumato.methods.method import AnswerSize
+from sfumato.methods.programs.blocks import Cut, to_stream
+from sfumato.methods.programs.forecast import ProgramForecast
+from sfumato.methods.programs.language import executable, is_strict, program_digest
+from sfumato.methods.programs.made_up_rows import made_up
+from sfumato.methods.programs.sandbox import chamber
+from sfumato.methods.programs.sandbox.base import Program, longest_seconds
+from sfumato.privacy.noise.entropy import secret
+from sfumato.release.release import Guarantee, Provenance, Release, today
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.arrays import FloatArray
+    from sfumato.methods.method import Dataset
+    from sfumato.methods.programs.aggregate import Aggregate
+    from sfumato.methods.programs.range_helper import InputQuartiles
+    from sfumato.methods.programs.sandbox.base import BlockLimits, Chamber
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.accounting.price import Price
+    from sfumato.privacy.noise.entropy import Entropy
+
+VALUES = "values"
+TICK_SECONDS = 1.0
+"""How long reading took, and how late an answer is, is told in whole ticks, rounded up."""
+_TWIN_ROWS = 200
+_OUTPUT_BYTES = 8 * 25
+"""The numbers of one output and of its errors, as JSON."""
+_REHEARSED = 3
+"""Tables of made-up rows in one rehearsal, each with the time of a block."""
+
+
+class ProgramRules(Protocol):
+    """What binds a principal who sends programs: approvals, and how often they may rehearse."""
+
+    def check_approved(self, digest: str) -> None:
+        """Refuse native code that the owner has not approved."""
+        ...
+
+    def count_rehearsal(self, seconds: float) -> None:
+        """Count a rehearsal that may take so long; refused where there were too many."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """What the gatekeeper charges and runs. Nothing in it saw data."""
+
+    dataset: str
+    program: Program
+    cut: Cut
+    aggregate: Aggregate
+    price: Price
+    limits: BlockLimits
+    helper: InputQuartiles | None = None
+    sandbox: str | None = None
+    """The chamber that is asked for, where the owner chose one."""
+    workers: int = 1
+    """How many blocks run at the same time. Two can feel each other by how busy they keep the
+    machine, so that only the owner may have more than one."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    rules: ProgramRules | None = field(default=None, compare=False)
+    """What binds whoever asks; the owner of the rows is bound by none."""
+
+    public = ()
+    name = "run"
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data set it reads."""
+        return (self.dataset,)
+
+    @property
+    def event(self) -> Event:
+        """What it costs, from public facts alone."""
+        return self.aggregate.event
+
+    @property
+    def answer_size(self) -> AnswerSize:
+        """At most how large the answer is: a row for each declared output."""
+        outputs = self.aggregate.outputs
+        size = sum(_OUTPUT_BYTES + len(one.name.encode()) for one in outputs)
+        return AnswerSize(len(outputs), size, work=0)
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """How far the noise will put each output off."""
+        return self.aggregate.error
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is asked, in canonical JSON form."""
+        aggregate = self.aggregate
+        return {
+            "program": hashlib.sha256(self.program.source).hexdigest(),
+            "language": self.program.language,
+            "function": self.program.function,
+            "columns": [[one.name, str(one.kind)] for one in self.cut.columns],
+            "outputs": [one.to_record() for one in aggregate.outputs],
+            "helper": None if self.helper is None else self.helper.to_record(),
+            "cost": self.price.to_record(),
+            "unit": self.cut.unit.sentence(),
+            "method": {
+                "blocks": aggregate.blocks,
+                "repeats": aggregate.repeats,
+                "aggregate": aggregate.how,
+                "ranges": aggregate.ranges,
+                "seconds": self.limits.seconds,
+                "memory": self.limits.memory,
+            },
+        }
+
+    @property
+    def seconds(self) -> float:
+        """How long the blocks may take here; an answer never leaves sooner."""
+        return longest_seconds(self.aggregate.blocks, self.workers, self.limits)
+
+    def check_in_time(self, deadline: float | None) -> None:
+        """Refuse what could not be answered before the deadline of a vault."""
+        if deadline is not None and self.seconds > deadline:
+            raise ParameterError(
+                "program_too_slow",
+                f"The blocks may take {self.seconds:,.0f} seconds together, and nothing is "
+                f"answered after {deadline:g}. Give fewer --blocks, or fewer --seconds for each.",
+            )
+
+    @property
+    def digest(self) -> str:
+        """What an owner approves: everything that decides which code runs."""
+        return program_digest(self.program, None if self.helper is None else self.helper.function)
+
+    def check_approved(self) -> None:
+        """Refuse native code that whoever asks may not run on this machine.
+
+        Programs in a strict language need no approval. Rehearsals of native code do: also on
+        made-up rows it may watch what other programs leave behind on the machine.
+        """
+        if self.rules is not None and not is_strict(self.program):
+            self.rules.check_approved(self.digest)
+
+    def rehearse(self) -> tuple[str, ...]:
+        """Run the program on rows about nobody; refused, with an error and a line, where it fails.
+
+        Given is what the analyst should know besides: where it would fail on a real block. Nothing
+        of it is the program's own choice but a class of errors, a line and the first output that
+        is not as declared: a program could put what it felt of the machine into anything else.
+        """
+        self.check_approved()
+        if self.rules is not None:
+            self.rules.count_rehearsal(_REHEARSED * self.limits.seconds)
+        program = executable(self.program, self.limits)
+        room, width = chamber(self.sandbox), len(self.aggregate.outputs)
+        columns, said = self.cut.columns, []
+        tried = {
+            "": made_up(columns, _TWIN_ROWS),
+            "values are missing": made_up(columns, _TWIN_ROWS, missing=True),
+            "a block has no rows": made_up(columns, 0),
+        }
+        for where, rows in tried.items():
+            found = room.rehearse(program, to_stream(rows), width, self.limits)
+            fails = found.record is None
+            if not where:
+                if fails:
+                    raise _failed(self.program, found.said, self.limits)
+                said += _unusual(found.record, self.aggregate)
+            elif fails and rows != tried[""]:
+                said.append(
+                    f"The program fails where {where}: such a block counts as the middle of the "
+                    f"range. {found.said.rstrip('.')}."
+                )
+        # Once more: it may have been revoked meanwhile, and the charge and real rows come next.
+        self.check_approved()
+        return tuple(said)
+
+    def explain(self) -> ProgramForecast:
+        """What it would cost and how far off it would be; the program is tried on made-up rows."""
+        return self.forecast(self.rehearse())
+
+    def forecast(self, rehearsed: tuple[str, ...]) -> ProgramForecast:
+        """The same with what a rehearsal said, here or elsewhere."""
+        return ProgramForecast(
+            self.parameters, self.error, self.seconds, (*rehearsed, *self.remarks)
+        )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader of the answer must know, from public facts."""
+        blocks, repeats = self.aggregate.blocks, self.aggregate.repeats
+        part = f"1/{blocks}" if repeats == 1 else f"{repeats}/{blocks}"
+        stated = (
+            "The error stated is that of the noise alone, which is known. The program itself saw "
+            f"about {part} of the people at a time: what it loses by that is not known, grows with "
+            "the number of blocks, and does not go away with a larger epsilon."
+        )
+        median = [one["blocks95"] for one in self.error.values() if "blocks95" in one]
+        ranks = (
+            f"The middle block is found within {max(median):,} blocks on either side in 95 % of "
+            "cases; how far off that puts the value depends on how blocks differ."
+            if median
+            else ""
+        )
+        return tuple(one for one in (stated, ranks, *self.notes) if one)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the release promises."""
+        told = {"table": self.dataset, "notes": list(self.remarks)}
+        return Guarantee(*self.price.promise(self.cut.unit, **told))
+
+    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
+        """Cut the rows into blocks, run the program on each, and release the aggregate."""
+        started, data = time.monotonic(), datasets[self.dataset]
+        room = chamber(self.sandbox)
+        salt = secret(entropy)
+        blocks = [to_stream(one) for one in self.cut.blocks_of(data.engine, data.table, salt)]
+        ranges = None
+        if self.helper is not None:
+            found = self.helper.quartiles(
+                data, self.cut.unit, self.aggregate.on_inputs, salt, entropy
+            )
+            ranges = self.helper.ranges(room, self.program, found, self.aggregate, self.limits)
+        reading = _ticks(time.monotonic() - started)
+        values = self._outputs(room, blocks)
+        released = self.aggregate.release(values, entropy, ranges)
+        outputs = self.aggregate.outputs
+        columns: dict[str, Any] = {
+            "output": pa.array([one.name for one in outputs]),
+            "value": pa.array([one.value for one in released]),
+            "low": pa.array([one.low for one in released]),
+            "high": pa.array([one.high for one in released]),
+        }
+        release = Release(
+            {VALUES: pa.table(columns)},
+            self.guarantee,
+            Provenance(self.name, self.parameters, fingerprint="", made=today()),
+            {"value": {name: [one.error[name] for one in released] for name in released[0].error}},
+        )
+        _wait_until(started + reading + self.seconds)
+        return release
+
+    def _outputs(self, room: Chamber, blocks: list[bytes]) -> FloatArray:
+        """What each block gave, by block and output; NaN for all of a block that failed."""
+        width = len(self.aggregate.outputs)
+        program = executable(self.program, self.limits)
+        records = room.run(program, blocks, width, self.limits, self.workers)
+        failed = np.full(width, np.nan)
+        return np.stack(
+            [failed if one is None else np.frombuffer(one, dtype="<f8") for one in records]
+        )
+
+
+def _wait_until(moment: float) -> None:
+    """Wait, so that no answer leaves early; one that is late leaves at a whole tick."""
+    late = time.monotonic() - moment
+    time.sleep(_ticks(max(late, 0)) - late)
+
+
+def _ticks(seconds: float) -> float:
+    return math.ceil(seconds / TICK_SECONDS) * TICK_SECONDS
+
+
+def _failed(program: Program, said: str, limits: BlockLimits) -> ParameterError:
+    return ParameterError(
+        "program_failed",
+        f"{program.function!r} failed on made-up rows, before anything was charged: "
+        f"{said.rstrip('.') or f'it did not end well within {limits.seconds:g} seconds'}. Mend it "
+        "and try it again: that costs nothing.",
+    )
+
+
+def _unusual(record: bytes | None, aggregate: Aggregate) -> list[str]:
+    """The first output that is none, or outside of its range, on made-up rows; never its value."""
+    values = np.frombuffer(record or b"", dtype="<f8").tolist()
+    for output, value in zip(aggregate.outputs, values, strict=True):
+        if not math.isfinite(value):
+            return [
+                (
+                    f"{output.name!r} is no finite number on made-up rows: it would count as the "
+                    "middle of the range."
+                )
+            ]
+        if not output.low <= value <= output.high:
+            return [
+                (
+                    f"{output.name!r} is outside of its range {float(output.low):g} to "
+                    f"{float(output.high):g} on made-up rows: it would be moved to its end."
+                )
+            ]
+    return []

@@ -1,0 +1,80 @@
+"""Where other people's code may run: in a chamber that holds, or not at all. Decision 0383."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from typing import TYPE_CHECKING, Final
+
+from sfumato.errors import ParameterError
+from sfumato.methods.programs.sandbox.base import (
+    BlockLimits,
+    Chamber,
+    Probe,
+    Program,
+    Rehearsal,
+    longest_seconds,
+    unavailable,
+)
+from sfumato.methods.programs.sandbox.seccomp import MACHINES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "PROVIDERS",
+    "VARIABLE",
+    "BlockLimits",
+    "Chamber",
+    "Probe",
+    "Program",
+    "Rehearsal",
+    "chamber",
+    "chambers",
+    "checked_choice",
+    "longest_seconds",
+]
+
+PROVIDERS: Final = ("bubblewrap", "landlock")
+"""In the order in which they are tried."""
+VARIABLE: Final = "SFUMATO_SANDBOX"
+"""Chooses among them, where a vault does not; there is no way to choose none."""
+
+
+def chamber(choice: str | None = None) -> Chamber:
+    """A chamber that has just passed its own test; where none does, no program is run.
+
+    Ask for one before each job: what a machine allows may change. `choice` is what a vault's owner
+    has written, and goes before the variable.
+    """
+    choice = checked_choice(choice or os.environ.get(VARIABLE))
+    found: list[str] = []
+    for one in chambers():
+        if choice in {None, one.name}:
+            tried = one.probe()
+            if tried.passed:
+                return one
+            found += tried.findings
+    raise unavailable("; ".join(found) or f"{sys.platform} on {platform.machine()} has none")
+
+
+def checked_choice(choice: str | None) -> str | None:
+    """What somebody chose, if anything; what there is not is refused."""
+    if choice and choice not in PROVIDERS:
+        raise ParameterError(
+            "sandbox_unknown",
+            f"There is no sandbox '{choice}'. Write {' or '.join(PROVIDERS)}, or nothing to have "
+            f"the first that passes its test: in vault.toml (sandbox = ...) or in {VARIABLE}.",
+        )
+    return choice or None
+
+
+def chambers() -> Iterator[Chamber]:
+    """All that are made for this kind of machine, whether or not they hold."""
+    if sys.platform == "linux" and platform.machine() in MACHINES:
+        from sfumato.methods.programs.sandbox.bubblewrap import Bubblewrap
+        from sfumato.methods.programs.sandbox.landlock import Landlock
+
+        yield Bubblewrap()
+        yield Landlock()

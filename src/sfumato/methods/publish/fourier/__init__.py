@@ -1,0 +1,30 @@
+"""Fourier coefficients: waves of one ordered column, parities of several columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.errors import ParameterError
+from sfumato.methods.publish.fourier import parities, series
+
+if TYPE_CHECKING:
+    from sfumato.methods.publish.request import Method, Request
+
+
+def prepare(
+    request: Request, *, coefficients: object = None, way: object = None, of: object = None
+) -> Method:
+    """Make the method for one column (`coefficients`: how many) or several (`way` or `of`)."""
+    single = len(request.axes) == 1
+    given = {"way": way, "of": of} if single else {"coefficients": coefficients}
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(
+                "option_not_for_columns",
+                f"The option {name} of a Fourier publication is for "
+                f"{'several columns' if single else 'one column'}, not for {len(request.axes)}. "
+                "Leave it out.",
+            )
+    if single:
+        return series.prepare(request, coefficients=coefficients)
+    return parities.prepare(request, way=way, of=of)

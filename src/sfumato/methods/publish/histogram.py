@@ -1,0 +1,185 @@
+"""The histogram: every cell of the declared columns counted, with independent noise on each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+from sfumato.methods.publish import options
+from sfumato.methods.publish.domain import CellsMethod, Domain
+from sfumato.methods.publish.measurement import SingleNoise, least_noise, noise_error, noise_name
+from sfumato.methods.publish.postprocess import caveat, public_total, with_missing
+from sfumato.privacy.mechanisms.laplace import TruncatedGeometric
+from sfumato.privacy.mechanisms.spending import spendings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.data.counting.frequencies import Counter
+    from sfumato.methods.publish.request import Request
+    from sfumato.privacy.mechanisms.spending import Noise
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+TRUNCATED = "truncated-geometric"
+
+
+def prepare(
+    request: Request, *, total: object = None, noise: object = None, most: object = None
+) -> Histogram | TruncatedHistogram:
+    """Choose the noise of least variance that the price pays for; `total` is public if given.
+
+    With the `noise` "truncated-geometric" every count lies from 0 to `most`, a public number.
+    """
+    way = options.choice(noise or "least", "noise", ("least", TRUNCATED))
+    if way == TRUNCATED:
+        return _truncated(request, total, most)
+    if most is not None:
+        raise ParameterError(
+            "most_without_truncation",
+            f"Only truncated noise keeps counts up to a public number. Give noise={TRUNCATED!r} "
+            "beside most, or leave most out.",
+        )
+    return unbiased(request, total=total)
+
+
+def unbiased(request: Request, *, total: object = None) -> Histogram:
+    """The histogram with the noise of least variance that the price pays for."""
+    public = public_total(request, total)
+    return Histogram(Domain(request.axes), least_noise(request), request.postprocess, public)
+
+
+def _truncated(request: Request, total: object, most: object) -> TruncatedHistogram:
+    if request.postprocess or total is not None:
+        raise ParameterError(
+            "postprocess_of_truncated",
+            "Truncated counts are whole numbers of at least 0 already, and no longer unbiased: "
+            "other post-processing would add to that. Leave it out, or leave noise out.",
+        )
+    if most is None:
+        raise ParameterError(
+            "most_missing",
+            "Truncated noise needs the largest count that a cell can have, as a public number: "
+            "give most=N. The number of rows of the table is private unless you publish it.",
+        )
+    high = options.whole(most, "most", least=1, most=1 << 53)
+    epsilon = spendings(request.price)[0].pure_epsilon()
+    noise = TruncatedGeometric(
+        epsilon=epsilon, low=0, high=high, l1_sensitivity=request.sensitivity.l1
+    )
+    return TruncatedHistogram(Domain(request.axes), noise)
+
+
+@dataclass(frozen=True)
+class TruncatedHistogram(SingleNoise, CellsMethod):
+    """Geometric noise on the count of every cell, moved to the nearer end outside of 0 and `most`.
+
+    *Guarantee*: the price in full, as pure epsilon, for all cells together: truncation looks at
+    noisy counts and at public ends alone.
+    *Sensitivity*: L1, of a histogram under the privacy unit.
+    *Error*: of a cell never more than without truncation, for counts up to `most`; biased near the
+    ends, so that ranges over many cells add the biases up and nothing is stated of them. Of one
+    count, for every loss that grows with distance, whoever has a prior can make the best use of it.
+    *Edges*: a count above `most` is told as about `most`. Missing values have cells of their own.
+    *Reference*: Ghosh, Roughgarden & Sundararajan 2009, section 2.
+    """
+
+    table: ClassVar[str] = "histogram"
+    domain: Domain
+    noise: TruncatedGeometric
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The noise, and the largest count."""
+        return {"noise": TRUNCATED, "most": self.noise.high}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """Bounds for one cell, of a count between the ends."""
+        note = "bounds; counts near the ends are biased, and sums of many add their biases up"
+        return {"cell": noise_error(self.noise), "note": note}
+
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row for every cell."""
+        interior, nulls = self.domain.split(counter)
+        noisy = self.noise.steps(np.concatenate([interior.ravel(), nulls]), entropy)
+        inner, outer = np.split(noisy, [interior.size])
+        return {self.table: self.domain.table(inner, outer)}
+
+
+@dataclass(frozen=True)
+class Histogram(SingleNoise, CellsMethod):
+    """Independent integer noise on the count of every cell, those of missing values included.
+
+    *Guarantee*: the price in full, epsilon or rho, for all cells together; every declared cell is
+    released, whether anyone is in it or not.
+    *Sensitivity*: of a histogram under the privacy unit: a person of m rows moves it by m in L1
+    (2 m if replaced).
+    *Error*: the noise's variance in each cell, unbiased; a range of n cells has n times as much.
+    *Edges*: missing values have cells of their own, behind the others; counts are cut to 64 bits.
+    *Reference*: Dwork, McSherry, Nissim & Smith 2006, Example 3; Ghosh, Roughgarden & Sundararajan
+    2009.
+    """
+
+    table: ClassVar[str] = "histogram"
+    domain: Domain
+    noise: Noise
+    steps: tuple[str, ...] = ()
+    total: int | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Which noise was chosen, and the total that counts are brought to."""
+        chosen = {"noise": noise_name(self.noise)}
+        return chosen if self.total is None else {**chosen, "total": self.total}
+
+    @cached_property
+    def cells(self) -> int:
+        """How many cells there are, those of missing values included."""
+        return math.prod(axis.size for axis in self.domain.axes)
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """Of one cell, and the largest of all cells with 95 %."""
+        # Cells are independent, so each may pass the bound with this chance.
+        each = -math.expm1(math.log(0.95) / self.cells)
+        stated: dict[str, Any] = {
+            "cell": noise_error(self.noise),
+            "largest95": self.noise.bound(each),
+        }
+        return {**stated, "note": caveat(self.steps)} if self.steps else stated
+
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row for every cell."""
+        interior, nulls = self.domain.split(counter)
+        noisy = self.noise.steps(np.concatenate([interior.ravel(), nulls]), entropy)
+        if not self.steps:
+            kept = np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)
+            return {"histogram": self.domain.table(kept[: interior.size], kept[interior.size :])}
+        inner, outer = np.split(noisy.astype(np.float64), [interior.size])
+        each = self.noise.variance
+        done = with_missing(
+            inner.reshape(interior.shape),
+            outer,
+            self.steps,
+            variances=(inner.size * each, each),
+            total=self.total,
+        )
+        return {"histogram": self.domain.table(*done)}
+
+    def ranges_unevenness(self, _tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
+        """Nothing: no range ends within a cell."""
+        return np.zeros(len(boxes))
+
+    def ranges_variance(self, boxes: IntArray) -> FloatArray:
+        """The variance of each estimate before post-processing: cells times the noise's."""
+        lengths = np.maximum(boxes[:, :, 1] - boxes[:, :, 0] + 1, 0)
+        return np.asarray(lengths.prod(axis=1, dtype=np.float64) * self.noise.variance)

@@ -1,0 +1,307 @@
+"""What is measured for some marginals, with which noise, and the residuals estimated from it.
+
+*Shares*: measurement T gets a share s of the budget and has then the variance unit / s^power in
+each cell: power 1 for Gaussian noise, whose rho adds up, and 2 for Laplace noise, whose epsilon
+does.
+
+*Merging*: every table takes its share of the budget, and Laplace noise grows with the square of
+1 / share; so one table over more columns, from which several wanted ones are added up, often beats
+them all. If T is measured for wanted tables of total weight W, their cells have a total variance of
+W times the cells of T, and at the best shares the sum over all measured tables is, with p the power
+of 1/share, the (1 + p)-th power of the sum of (W x cells)^(1 / (1 + p)).
+
+Decisions 0135 and 0136.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import inf, log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.data.counting.grouping import keys
+from sfumato.data.schema.unit import Sensitivity
+from sfumato.privacy.estimation.residuals import MarginalLattice, PrecisionLinks, ResidualEstimate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.data.counting.frequencies import Counter, Frequencies
+    from sfumato.methods.publish.marginals.column_sets import Set
+    from sfumato.privacy.mechanisms.spending import Noise, Spending
+    from sfumato.privacy.noise.entropy import Entropy
+
+_ROUNDS = 1000
+_SETTLED = 1e-12
+_UNITS = 1 << 30
+
+
+def divide(
+    links: PrecisionLinks,
+    importance: FloatArray,
+    units: FloatArray,
+    *,
+    power: int,
+    rounds: int = _ROUNDS,
+) -> tuple[FloatArray, float]:
+    """Give the shares, which sum to 1, and the sum of importance x variance over all residuals.
+
+    The variance of a weighted mean with fixed weights is a sum of one term for each measurement,
+    of which the best shares are known; and the best weights never make it larger. Taking turns
+    improves the sum in every round. For Gaussian noise the end is the optimum, as the problem is
+    convex; for Laplace noise it is a local one.
+    """
+    shares = np.full(len(units), 1 / len(units))
+    before = np.inf
+    for _ in range(rounds):
+        measured = shares**power / units
+        variances = 1 / links.precisions(measured, len(importance))
+        now = float(importance @ variances)
+        if now >= before * (1 - _SETTLED):
+            break
+        before = now
+        felt = links.factor * (importance * variances**2)[links.residual]
+        terms = np.bincount(links.measured, weights=felt, minlength=len(units))
+        shares = (terms * measured**2 * units) ** (1 / (1 + power))
+        shares /= shares.sum()
+    return shares, before
+
+
+def exact(shares: FloatArray) -> list[Fraction]:
+    """Shares as fractions above 0 that sum to exactly 1."""
+    units = np.maximum((shares * _UNITS).astype(np.int64), 1)
+    units[np.argmax(units)] += _UNITS - units.sum()
+    return [Fraction(int(one), _UNITS) for one in units]
+
+
+_LARGEST = log(1 << 22)
+_SPACING = 0.95
+
+
+def families(lattice: MarginalLattice, *, power: int) -> Iterator[tuple[Set, ...]]:
+    """Families of tables to measure: the wanted ones, then ever fewer, merged pair by pair."""
+    merging = _Merging(lattice, power)
+    yield merging.family
+    yielded = len(merging.matter)
+    for left in merging.steps():
+        if left <= _SPACING * yielded:
+            yielded = left
+            yield merging.family
+
+
+class _Merging:
+    """Tables to measure, of which the two that gain most become one, again and again.
+
+    What a table gains with its best mate is an upper bound once the mate was merged itself; it is
+    found anew only where the bound comes out on top.
+    """
+
+    def __init__(self, lattice: MarginalLattice, power: int) -> None:
+        weights = dict.fromkeys(lattice.wanted, 0.0)
+        for one, weight in zip(lattice.wanted, lattice.weights, strict=True):
+            weights[one] += weight
+        self.logs = np.log(np.array(lattice.sizes))
+        self.members = lattice.membership(tuple(weights)).astype(np.float64)
+        self.matter = np.array(list(weights.values()))
+        self.cells = self.members @ self.logs
+        self.root = 1 / (1 + power)
+        self.alive = np.ones(len(weights), dtype=bool)
+
+    @property
+    def family(self) -> tuple[Set, ...]:
+        """The tables as they are now."""
+        rows = self.members[self.alive]
+        return tuple(dict.fromkeys(tuple(np.flatnonzero(row).tolist()) for row in rows))
+
+    def steps(self) -> Iterator[int]:
+        """Merge the best pair, and say how many tables are left."""
+        gains = np.empty(len(self.matter))
+        mates, merged, known = np.zeros((3, len(gains)), dtype=np.int64)
+        for place in range(len(gains)):
+            row = self._gains(place)
+            gains[place], mates[place] = row.max(), row.argmax()
+        while gains.max() > -inf:
+            first = int(gains.argmax())
+            second = mates[first]
+            if self.alive[second] and merged[second] == known[first]:
+                self._merge(first, second)
+                gains[second] = -inf
+                merged[first] += 1
+                better = (row := self._gains(first)) > gains
+                gains[better], mates[better], known[better] = row[better], first, merged[first]
+                yield int(self.alive.sum())
+            else:
+                row = self._gains(first)
+            gains[first], mates[first] = row.max(), row.argmax()
+            known[first] = merged[mates[first]]
+
+    def _merge(self, first: int, second: int) -> None:
+        self.members[first] = np.maximum(self.members[first], self.members[second])
+        self.cells[first] = self.members[first] @ self.logs
+        self.matter[first] += self.matter[second]
+        self.alive[second] = False
+
+    def _gains(self, place: int) -> FloatArray:
+        """What merging with each other table takes from the sum of roots."""
+        union = self.cells[place] + self.cells - self.members @ (self.members[place] * self.logs)
+        apart = self._roots(self.cells[place], self.matter[place])
+        apart = apart + self._roots(self.cells, self.matter)
+        gain = apart - self._roots(union, self.matter[place] + self.matter)
+        possible = self.alive & (union <= _LARGEST)
+        possible[place] = False
+        return np.where(possible, gain, -inf)
+
+    def _roots(self, cells: FloatArray, weights: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(self.root * (cells + np.log(weights))))
+
+
+_NEGLIGIBLE = 2.0**-20
+_RANKING_ROUNDS = 50
+_COUNTED_TOGETHER = 1 << 20
+"""Cells of a table of which several measured ones are added up: one passage over the data."""
+
+
+@dataclass(frozen=True)
+class MarginalStrategy:
+    """Tables measured with independent noise in each cell: as they are, or centred.
+
+    A centred table is a residual times its number of cells, which makes it whole numbers.
+    """
+
+    lattice: MarginalLattice
+    measured: tuple[Set, ...]
+    shares: tuple[Fraction, ...]
+    noises: tuple[Noise, ...]
+    centred: bool
+
+    @cached_property
+    def scales(self) -> FloatArray:
+        """What the measured whole numbers are divided by."""
+        cells = [float(self.lattice.cells(one)) for one in self.measured]
+        return np.array(cells) if self.centred else np.ones(len(cells))
+
+    @cached_property
+    def precisions(self) -> FloatArray:
+        """One over the variance of each measurement, in counts."""
+        return np.array([1 / one.variance for one in self.noises]) * self.scales**2
+
+    @cached_property
+    def fitted(self) -> ResidualEstimate:
+        """The least squares over all measurements."""
+        return ResidualEstimate(self.lattice, self.measured, self.precisions, self.centred)
+
+    @cached_property
+    def total_variance(self) -> float:
+        """The sum of the variances of all wanted cells, each times the weight of its table."""
+        return float(self.lattice.importance @ self.fitted.variances)
+
+    def measure(
+        self, counter: Counter, columns: Sequence[str], entropy: Entropy
+    ) -> dict[Set, FloatArray]:
+        """Count with noise and estimate every residual; `columns` are the names of ours."""
+        return self.fitted.residuals(self._noisy(counter, columns, entropy))
+
+    def _noisy(
+        self, counter: Counter, columns: Sequence[str], entropy: Entropy
+    ) -> Iterator[FloatArray]:
+        """The measured tables, in order. Several small ones are counted together."""
+        covers = _covers(self.lattice, self.measured)
+        known: tuple[Set, Frequencies] | None = None
+        for place, (one, noise) in enumerate(zip(self.measured, self.noises, strict=True)):
+            if known is None or known[0] != covers[place]:
+                cover = covers[place]
+                known = cover, counter.of([columns[axis] for axis in cover])
+            table = _table(known[1], [known[0].index(axis) for axis in one])
+            whole = _centred_whole(table) if self.centred else table
+            yield noise.steps(whole, entropy).astype(np.float64) / self.scales[place]
+
+
+def measured_tables(
+    lattice: MarginalLattice, spending: Spending, sensitivity: Sensitivity
+) -> MarginalStrategy:
+    """Measure tables as they are: the family of them, and the shares, that give the least error."""
+    power = 1 if spending.epsilon is None else 2
+
+    def shared(family: tuple[Set, ...], rounds: int) -> tuple[FloatArray, float]:
+        units, links = np.ones(len(family)), lattice.links(family)
+        return divide(links, lattice.importance, units, power=power, rounds=rounds)
+
+    family = min(
+        families(lattice, power=power), key=lambda family: shared(family, _RANKING_ROUNDS)[1]
+    )
+    useful = shared(family, 1000)[0] >= _NEGLIGIBLE
+    kept = tuple(
+        one
+        for one, needed in zip(family, useful, strict=True)
+        if needed or not any(set(one) < set(other) for other in family)
+    )
+    shares = exact(shared(kept, 1000)[0])
+    noises = tuple(spending.noise(sensitivity, share) for share in shares)
+    return MarginalStrategy(lattice, kept, tuple(shares), noises, centred=False)
+
+
+def measured_residuals(
+    lattice: MarginalLattice, spending: Spending, sensitivity: Sensitivity
+) -> MarginalStrategy:
+    """Measure every residual once: with Gaussian noise the best of all.
+
+    Only where people are added or removed; then a histogram moves by as many rows as a person has,
+    and most if all of them are in one cell. A row moves a centred table times its cells by the
+    product of n - 1 where a column agrees with the row and of -1 where it does not.
+    """
+    moves = [
+        Sensitivity(
+            l1=sensitivity.l1 * 2 ** len(one) * lattice.freedom(one),
+            l2_squared=sensitivity.l2_squared * lattice.cells(one) * lattice.freedom(one),
+        )
+        for one in lattice.residuals
+    ]
+    cells = np.array([float(lattice.cells(one)) for one in lattice.residuals])
+    units = np.array([float(move.l2_squared) for move in moves]) / cells**2
+    shares = exact(divide(PrecisionLinks.own(len(cells)), lattice.importance, units, power=1)[0])
+    noises = [spending.noise(move, share) for move, share in zip(moves, shares, strict=True)]
+    return MarginalStrategy(lattice, lattice.residuals, tuple(shares), tuple(noises), centred=True)
+
+
+def _covers(lattice: MarginalLattice, measured: Sequence[Set]) -> list[Set]:
+    """For each measured set one that holds it and its neighbours, of few enough cells to count."""
+    found: list[Set] = []
+    for one in reversed(measured):
+        union = tuple(sorted({*one, *found[-1]})) if found else one
+        found.append(union if lattice.cells(union) <= _COUNTED_TOGETHER else one)
+    last: Set = ()
+    for place in range(len(found) - 1, -1, -1):
+        last = last if set(found[place]) <= set(last) else found[place]
+        found[place] = last
+    return found[::-1]
+
+
+def _table(counts: Frequencies, places: Sequence[int]) -> IntArray:
+    """The table of some columns, every cell of it."""
+    sizes = [counts.sizes[place] for place in places]
+    table = np.zeros(sizes, dtype=np.int64)
+    if places:
+        key, _ = keys([counts.codes[place] for place in places], sizes)
+        np.add.at(table.reshape(-1), key, counts.counts)
+    else:
+        table[...] = counts.total
+    return table
+
+
+def _centred_whole(table: IntArray) -> NDArray[Any]:
+    """A table centred along every axis, times its number of cells.
+
+    No step makes a number larger than its axis is long; so counts that stay below 2^62 over the
+    cells cannot pass 64 bits. Cutting larger ones down moves no neighbours apart.
+    """
+    whole = np.minimum(table, (1 << 62) // table.size)
+    for axis, size in enumerate(table.shape):
+        whole = size * whole - whole.sum(axis=axis, keepdims=True)
+    return whole

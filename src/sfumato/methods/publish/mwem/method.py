@@ -1,0 +1,273 @@
+"""The method of multiplicative weights, and the tables that learn from noisy answers.
+
+Decision 0147.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sfumato.data.schema.unit import Sensitivity, sum_sensitivity
+from sfumato.methods.publish.domain import CellsMethod
+from sfumato.methods.publish.measurement import noise_name
+from sfumato.methods.publish.postprocess import caveat, postprocess
+from sfumato.privacy.accounting.events import Composed, Repeated
+from sfumato.privacy.mechanisms.selection import Exponential
+from sfumato.privacy.mechanisms.sparse_vector import ABOVE, SparseVector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.data.counting.frequencies import Counter
+    from sfumato.methods.publish.domain import Domain
+    from sfumato.methods.publish.mwem.queries import Queries
+    from sfumato.methods.publish.request import Request
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.mechanisms.spending import Noise, Spending
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+@dataclass
+class Learner:
+    """One table for each run, the answers it has heard, and the sum of the tables after each."""
+
+    queries: Queries
+    tables: FloatArray
+    totals: FloatArray
+    chosen: IntArray
+    measured: FloatArray
+    heard: IntArray
+    sums: FloatArray
+    replays: int = 0
+    """How often all answers are gone through when a new one came; 0 uses each answer once."""
+
+    @classmethod
+    def even(
+        cls, queries: Queries, shape: tuple[int, ...], noisy: NDArray[Any], rounds: int
+    ) -> Learner:
+        """Begin with even tables of these noisy totals, and room for as many answers."""
+        runs = shape[0]
+        totals = np.maximum(noisy.astype(np.float64), 1.0).reshape(-1, *[1] * (len(shape) - 1))
+        tables = np.full(shape, totals / np.prod(shape[1:]))
+        return cls(
+            queries,
+            tables,
+            totals,
+            np.zeros((runs, rounds), dtype=np.int64),
+            np.zeros((runs, rounds)),
+            np.zeros(runs, dtype=np.int64),
+            np.zeros(shape),
+        )
+
+    @property
+    def average(self) -> FloatArray:
+        """The average of the tables after each answer; the even table where none was heard."""
+        heard = self.heard.reshape(self.totals.shape)
+        return np.where(heard > 0, self.sums / np.maximum(heard, 1), self.tables)
+
+    def guesses(self) -> IntArray:
+        """What the tables answer to all queries, in whole rows."""
+        return np.asarray(np.rint(self.queries.answers(self.tables)), dtype=np.int64)
+
+    def hear(self, runs: IntArray, chosen: IntArray, measured: NDArray[Any]) -> None:
+        """Mend the tables of some runs by the noisy answer to one query each."""
+        self.chosen[runs, self.heard[runs]] = chosen
+        self.measured[runs, self.heard[runs]] = measured.astype(np.float64)
+        self.heard[runs] += 1
+        if not self.replays:
+            self._mend(runs, self.heard[runs] - 1)
+        for _ in range(self.replays):
+            for turn in range(int(self.heard[runs].max())):
+                those = runs[self.heard[runs] > turn]
+                self._mend(those, np.full(len(those), turn))
+        self.sums[runs] += self.tables[runs]
+
+    def _mend(self, runs: IntArray, turns: IntArray) -> None:
+        """A(x) *= exp(q(x) (m - q(A)) / (2 n)), then back to the total n."""
+        weights = self.queries.weights(self.chosen[runs, turns])
+        tables, totals = self.tables[runs], self.totals[runs]
+        axes = tuple(range(1, tables.ndim))
+        guess = (weights * tables).sum(axis=axes, keepdims=True)
+        # No true answer lies outside these, and so the exponent stays between -1 and 1.
+        lowest = -totals if self.queries.signed else np.zeros_like(totals)
+        answer = np.clip(self.measured[runs, turns].reshape(totals.shape), lowest, totals)
+        tables *= np.exp(weights * ((answer - guess) / (2 * totals)))
+        self.tables[runs] = tables * (totals / tables.sum(axis=axes, keepdims=True))
+
+
+TOTAL_SHARE = Fraction(1, 20)
+"""The part of the price that counts all rows, which no one is told otherwise."""
+
+REPLAYS = 10
+"""How often each round goes through all answers so far, for the last table."""
+
+PASSES = 2
+"""How often the sparse vector goes through all queries."""
+
+
+@dataclass(frozen=True)
+class Mwem(CellsMethod):
+    """Start from an even table; again and again measure a query that it answers badly, and mend it.
+
+    The update is A(x) *= exp(q(x) (m - q(A)) / (2 n)) with the noisy answer m, then A is brought
+    back to the noisy total n.
+
+    *Guarantee*: the price in full: 1/20 for the total n, and of the rest half for choosing queries
+    and half for answering them, in equal parts for each of T rounds.
+    *Sensitivity*: one person of m rows moves the answer of a query with weights 0 and 1 by m, and
+    that of a parity by m, or by 2 m where people are replaced; so too the score |q - q(A)|, in
+    which q(A) comes from what was released before.
+    *Error*: no closed form. But for probability beta the average of the tables answers no query
+    worse than 2 n sqrt(log(cells) / T) + the bounds of choice, answer and total (`error` gives
+    both parts). The last table, mended by all answers so far again and again in each round, is
+    far better as a rule, but nothing is proven of it.
+    *Edges*: missing values are cells like others, behind the largest code. The table is positive
+    and adds up to n, at least 1. Rounding q(A) to whole rows for the choice loses half a row.
+    *Reference*: Hardt, Ligett & McSherry 2012, Figure 1 and Theorem 2.2; Hardt & Rothblum 2010 for
+    choosing by the sparse vector.
+    """
+
+    table: ClassVar[str] = "mwem"
+    request: Request
+    domain: Domain
+    queries: Queries
+    iterations: int
+    iterate: str
+    selection: str
+    spending: Spending
+
+    @property
+    def _share(self) -> Fraction:
+        """The part of all choices, and that of all answers."""
+        return (1 - TOTAL_SHARE) / 2
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity:
+        """How far one person moves the answer of any one query."""
+        return sum_sensitivity(self.request.unit, -1 if self.queries.signed else 0, 1)
+
+    @cached_property
+    def total_noise(self) -> Noise:
+        """The noise of the number of rows."""
+        return self.spending.noise(sum_sensitivity(self.request.unit, 1, 1), TOTAL_SHARE)
+
+    @cached_property
+    def noise(self) -> Noise:
+        """The noise of each answer."""
+        return self.spending.noise(self.sensitivity, self._share / self.iterations)
+
+    @cached_property
+    def choice(self) -> Exponential | SparseVector:
+        """What chooses queries: for each round, or once for all of them."""
+        if self.selection == "exponential":
+            return Exponential(
+                epsilon=self.spending.choice_epsilon(self._share / self.iterations),
+                candidates=len(self.queries),
+                sensitivity=self.sensitivity.l1,
+            )
+        return SparseVector(
+            epsilon=self.spending.pure_epsilon(self._share),
+            cutoff=self.iterations,
+            sensitivity=self.sensitivity.l1,
+        )
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        choices: Event = self.choice.event
+        if isinstance(self.choice, Exponential):
+            choices = Repeated(choices, self.iterations)
+        answers = Repeated(self.noise.event, self.iterations)
+        return Composed((self.total_noise.event, choices, answers))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The choices made."""
+        return {
+            "iterations": self.iterations,
+            "queries": f"{len(self.queries)} {self.queries.name}",
+            "iterate": self.iterate,
+            "selection": self.selection,
+            "noise": noise_name(self.noise),
+        }
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """The noise of each answer, and for the average what the theorem says."""
+        stated: dict[str, Any] = {
+            "answer": {"sd": self.noise.stddev},
+            "total": {"sd": self.total_noise.stddev},
+        }
+        note = "no closed form is known; the error depends on the data"
+        if self.iterate == "average" and isinstance(self.choice, Exponential):
+            each = 0.05 / (2 * self.iterations + 1)
+            bounds = self.choice.bound(each) + self.noise.bound(each)
+            stated["largest95"] = {
+                "rows": bounds + 4 * self.total_noise.bound(each) + 1,
+                "of_total": 2 * math.sqrt(math.log(self._cells) / self.iterations),
+            }
+            note = "no query is worse than `rows` and the share `of_total` of all rows together"
+        return {**stated, "note": f"{note}; {caveat(self._steps)}" if self._steps else note}
+
+    @property
+    def _cells(self) -> int:
+        return math.prod(axis.size for axis in self.domain.axes)
+
+    @property
+    def _steps(self) -> tuple[str, ...]:
+        return self.request.postprocess
+
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row for every cell."""
+        learnt = self.learn(counter.of(self.request.columns).dense()[None], entropy)[0]
+        if self._steps:
+            learnt = postprocess(learnt, self._steps)
+        inner = learnt[tuple(slice(size) for size in self.domain.shape)]
+        return {"mwem": self.domain.table(inner, learnt[self.domain.missing_codes])}
+
+    def learn(self, counts: IntArray, entropy: Entropy) -> FloatArray:
+        """The table learnt from each of some tables of counts (runs, codes of each column).
+
+        Cells are cut down so that all of them together stay within 2^53: answers are then exact as
+        floats, and cutting moves no neighbours apart. So is their noisy number.
+        """
+        counts = np.minimum(counts, (1 << 53) // self._cells)
+        exact = np.rint(self.queries.answers(counts)).astype(np.int64)
+        noisy = self.total_noise.steps(counts.reshape(len(counts), -1).sum(axis=1), entropy)
+        noisy = np.clip(noisy, 1, 1 << 53)
+        learner = Learner.even(self.queries, counts.shape, noisy, self.iterations)
+        learner.replays = REPLAYS if self.iterate == "last" else 0
+        for runs, chosen in self._choices(exact, learner, entropy):
+            learner.hear(runs, chosen, self.noise.steps(exact[runs, chosen], entropy))
+        return learner.average if self.iterate == "average" else learner.tables
+
+    def _choices(
+        self, exact: IntArray, learner: Learner, entropy: Entropy
+    ) -> Iterator[tuple[IntArray, IntArray]]:
+        """Runs that are to hear an answer, and the query of each."""
+        everyone = np.arange(len(exact))
+        if isinstance(self.choice, Exponential):
+            for _ in range(self.iterations):
+                scores = np.abs(exact - learner.guesses())
+                yield everyone, self.choice.sample(scores, entropy)
+            return
+        # What is worth an answer stands out of the largest noise among all queries.
+        threshold = round(float(self.choice.query_scale) * math.log(len(self.queries) + 1))
+        session = self.choice.start(threshold, entropy, runs=len(exact))
+        guesses = learner.guesses()
+        for place in [*range(len(self.queries))] * PASSES:
+            verdicts = session.ask(np.abs(exact[:, place] - guesses[:, place])).verdicts
+            runs = np.flatnonzero(verdicts == ABOVE)
+            if len(runs):
+                yield runs, np.full(len(runs), place)
+                guesses = learner.guesses()

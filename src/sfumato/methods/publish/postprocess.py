@@ -1,0 +1,158 @@
+"""What may be done to noisy counts afterwards, each step by its name; nothing is done unasked.
+
+Post-processing costs no privacy, but it is not free of harm: setting negative counts to zero one
+by one adds a bias to every empty cell, and sums over many cells add the biases up. So the steps
+here are projections by weighted least squares that keep totals, from the whole down to cells:
+
+    nonnegative  counts of at least 0: those of the blocks of a block are the nearest with its total
+    total        the nearest counts that add up to a total which is public, given as total=N
+    integer      whole numbers, the largest remainders of a family of blocks up, with its total
+
+Those asked for are applied in this order. Blocks are those that a method measures; cells without
+any are brought to the whole at once, which is best for cells that are read one by one, and for
+ranges over many of them is not. How far counts are off afterwards depends on the data, so that
+nothing is stated of it.
+
+Decisions 0151 and 0195.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError
+from sfumato.methods.publish import options
+from sfumato.privacy.estimation.trees import descended, flat_line, generations, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray
+    from sfumato.methods.publish.request import Request
+    from sfumato.privacy.estimation.trees import Line
+
+
+STEPS = ("nonnegative", "total", "integer")
+"""The names of the steps, in the order in which they are applied."""
+
+
+def check(names: Sequence[str], *, total: int | None = None) -> None:
+    """Refuse steps that are unknown or lack what they need, before anything is spent."""
+    for name in names:
+        if name not in STEPS:
+            raise ParameterError(
+                "postprocess_unknown",
+                f"There is no post-processing {quoted(name)}; {suggestion(name, STEPS)}",
+            )
+    if ("total" in names) != (total is not None):
+        raise ParameterError(
+            "postprocess_total",
+            "Post-processing to a public total needs both the step 'total' and its number: give "
+            "the step and total=N, or neither.",
+        )
+    if total is not None and total < 0:
+        raise ParameterError(
+            "postprocess_total_negative", f"A total of counts must be at least 0, not {total}."
+        )
+
+
+def public_total(request: Request, total: object) -> int | None:
+    """The public total, if one is given, once post-processing was checked."""
+    public = None if total is None else options.whole(total, "total", least=0, most=1 << 53)
+    check(request.postprocess, total=public)
+    return public
+
+
+def caveat(names: Sequence[str]) -> str:
+    """Say what the steps do to the errors that are stated: an entry for a release's error."""
+    done = ", ".join(step for step in STEPS if step in names)
+    return f"stated for counts before post-processing ({done}), which makes them biased"
+
+
+def unstated(error: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
+    """What is known of errors after the steps: nothing, each figure being that of before."""
+    if not names:
+        return error
+    figures = {name: None for name, one in error.items() if not isinstance(one, str)}
+    done = ", ".join(step for step in STEPS if step in names)
+    note = (
+        f"How far counts are off after post-processing ({done}) depends on the data and is not "
+        "known. `before_postprocess` is of the noise alone, before these steps."
+    )
+    return {**figures, "note": note, "before_postprocess": dict(error)}
+
+
+def postprocess(
+    values: FloatArray,
+    names: Sequence[str],
+    *,
+    lines: Sequence[Line] | None = None,
+    variances: FloatArray | float | None = None,
+    total: float | None = None,
+) -> FloatArray:
+    """Apply the named steps to noisy counts of any shape, from the whole down to cells.
+
+    `lines` are the blocks along each axis, the whole alone if not given. `variances`
+    (positive; equal ones if not given) weigh the cells: a cell moves in proportion to its own. A
+    negative noisy total, which no counts of at least 0 can have, becomes 0.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if not names or not array.size:
+        return array
+    whole, nonnegative = "integer" in names, "nonnegative" in names
+    goal = float(array.sum()) if total is None else float(total)
+    goals = np.array([max(goal, 0.0) if nonnegative else goal])
+    goals = np.rint(goals) if whole else goals
+    spread = np.broadcast_to(1.0 if variances is None else variances, array.shape)
+    blocks = [flat_line(one) for one in array.shape] if lines is None else lines
+    below = generations(array, spread, blocks)
+    done = descended(below, goals, nonnegative=nonnegative, whole=whole)
+    return done.reshape(array.shape)
+
+
+def with_missing(
+    inner: FloatArray,
+    missing: FloatArray,
+    names: Sequence[str],
+    *,
+    variances: tuple[float, float] = (1.0, 1.0),
+    lines: Sequence[Line] | None = None,
+    total: int | None = None,
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Apply the steps to cells and, apart from them, to the cells of missing values.
+
+    Each of the two keeps its own total. A public one is of both together; `variances`, of all
+    cells' sum and of one cell of missing values, say which of them moves how far.
+    """
+    goals: list[float | None] = [None, None]
+    if total is not None:
+        sums = np.array([inner.sum(), missing.sum()])
+        weights = np.array([variances[0], len(missing) * variances[1]])
+        at = slice(2) if len(missing) else slice(1)
+        goals[at] = _shared(sums[at], weights[at], float(total), names)
+    done = [
+        postprocess(inner, names, lines=lines, total=goals[0]),
+        postprocess(missing, names, total=goals[1]),
+    ]
+    if "integer" in names:
+        return done[0].astype(np.int64), done[1].astype(np.int64)
+    return done[0], done[1]
+
+
+def _shared(
+    sums: FloatArray, weights: FloatArray, total: float, names: Sequence[str]
+) -> list[float]:
+    """The nearest to two sums that add up to a total, one of them whole where both are to be."""
+    below = np.zeros(len(sums), dtype=np.int64)
+    goal = np.array([total])
+    if "nonnegative" in names:
+        found = nearest(sums, weights, below, goal)
+    else:
+        found = sums + weights * ((total - sums.sum()) / weights.sum())
+    first = float(np.rint(found[0])) if "integer" in names else float(found[0])
+    return [first, total - first][: len(sums)]

@@ -1,0 +1,112 @@
+"""The kind 'quadtree': counts of ever smaller quarters of the plane of two columns."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+from sfumato.methods.publish import options
+from sfumato.methods.publish.domain import LARGEST
+from sfumato.methods.publish.postprocess import public_total
+from sfumato.methods.publish.spatial import kdtree
+from sfumato.methods.publish.tree import blocks_of, checked, deepened, in_step
+from sfumato.methods.publish.tree.method import StrategyMethod
+from sfumato.methods.publish.tree.search import SharedTree
+from sfumato.methods.publish.tree.shares import ShareProblem, block_sizes, starting_shares
+from sfumato.privacy.estimation.blocks import Nesting, spectrum
+from sfumato.privacy.mechanisms.spending import spendings
+
+if TYPE_CHECKING:
+    from sfumato.methods.publish.request import Request
+    from sfumato.methods.publish.spatial.kdtree import KdTree
+    from sfumato.privacy.mechanisms.spending import Spending
+
+
+def prepare(
+    request: Request, *, height: object = None, budget: object = None, total: object = None
+) -> StrategyMethod | KdTree:
+    """Count quarters of quarters: of cells or, where the plane is too fine for these, of boxes.
+
+    A plane of more cells than can be released is halved down to single points, where no height is
+    given, but for boxes of few rows by their noisy counts.
+    """
+    if len(request.axes) != 2:
+        raise ParameterError(
+            "columns_not_two",
+            f"A quadtree divides the plane of two columns, not {len(request.axes)}. Name two "
+            "columns, or publish as 'tree'.",
+        )
+    if prod(axis.size for axis in request.axes) > LARGEST:
+        return _of_boxes(request, height, budget, total)
+    return of_cells(request, height=height, budget=budget, total=total)
+
+
+def of_cells(
+    request: Request, *, height: object = None, budget: object = None, total: object = None
+) -> StrategyMethod:
+    """Count quarters of quarters, `height` times (default: down to single cells).
+
+    Budgets: "geometric" (the default without a workload), "uniform", "optimised" for the workload
+    (the default with one). With a lower height the release is of blocks that hold several values.
+
+    *Guarantee*: the price in full, for all levels together.
+    *Sensitivity*: of a histogram, for each level.
+    *Error*: of any rectangle, exact and in closed form, after least squares over all levels.
+    *Edges*: a column with fewer values than the other stays whole while the other is halved.
+    *Reference*: Cormode, Procopiuc, Srivastava, Shen & Yu 2012, sections 4.2 and 5: a level i
+    above the leaves gets epsilon_i ~ 2^(-i/3).
+    """
+    public = public_total(request, total)
+    shape = checked(request)
+    default = "geometric" if request.boxes is None else "optimised"
+    way = options.choice(budget or default, "budget", ["geometric", "uniform", "optimised"])
+    full = max(*((points - 1).bit_length() for points in shape), 1)
+    most = full if height is None else options.whole(height, "height", least=1, most=full)
+    nestings = tuple(_halved(points, most) for points in shape)
+    if way != "optimised":
+        plans = in_step(request, nestings, geometric=way == "geometric", root=True, total=public)
+    else:
+        plans = [
+            StrategyMethod(
+                request, blocks_of(_optimised(request, nestings, spending)), {"budget": way}, public
+            )
+            for spending in spendings(request.price)
+        ]
+    return min(plans, key=lambda one: one.workload_mse)
+
+
+def _of_boxes(request: Request, height: object, budget: object, total: object) -> KdTree:
+    """Quarters of a plane that is too fine to be counted cell by cell."""
+    options.choice(budget or "geometric", "budget of so fine a plane", ["geometric"])
+    if total is not None:
+        raise ParameterError(
+            "total_not_offered",
+            "Boxes of so fine a plane cannot be brought to a public total. Leave it out, or "
+            "declare a coarser step.",
+        )
+    return kdtree.prepare(request, height=height, hybrid=0, prune=None if height is None else 0)
+
+
+def _halved(points: int, height: int) -> Nesting:
+    """An axis halved so many times, or until each block is one code."""
+    needed = (points - 1).bit_length()
+    if needed <= height:
+        return deepened(Nesting(points, (2,) * needed), height)
+    cuts = np.arange((1 << height) + 1, dtype=np.int64) * points >> height
+    return Nesting(points, (2,) * height, cuts)
+
+
+def _optimised(request: Request, nestings: tuple[Nesting, ...], spending: Spending) -> SharedTree:
+    """The best shares of levels in step."""
+    in_step_only = np.eye(nestings[0].depth + 1, dtype=bool)
+    tried = starting_shares(nestings)
+    tried = tried[~tried[:, ~in_step_only].any(axis=1)]
+    energies = spectrum(nestings, request.boxes)
+    budget = ShareProblem(
+        energies, block_sizes(nestings), spending, request.sensitivity, in_step_only
+    )
+    found = budget.improved(tried)
+    return SharedTree(nestings, budget, found[np.argmin(budget.error(found))]).settled()

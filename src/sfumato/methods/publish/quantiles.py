@@ -1,0 +1,353 @@
+"""Several quantiles of one column at once, in order: the middle one first, then both sides.
+
+Decisions 0145 and 0206.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato import arguments
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.unit import Neighbours, Ties
+from sfumato.errors import ParameterError
+from sfumato.exact_numbers import exact, plain
+from sfumato.methods.publish import options
+from sfumato.methods.publish.domain import blank_cells, figure_name, points
+from sfumato.methods.publish.measurement import SingleNoise, one_axis, without_postprocess
+from sfumato.privacy.accounting.events import ExponentialChoice, Repeated
+from sfumato.privacy.mechanisms.quantile import Counted, Quantile
+from sfumato.privacy.mechanisms.smooth_median import SmoothMedian
+from sfumato.privacy.mechanisms.spending import spendings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import IntArray
+    from sfumato.data.counting.axes import Axis
+    from sfumato.data.counting.frequencies import Counter
+    from sfumato.methods.publish.request import Request
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.mechanisms.spending import Spending
+    from sfumato.privacy.noise.entropy import Entropy
+
+TIES = 256
+"""Into how many places each point is divided, so that a point with many rows can be split."""
+
+MOST = 1000
+_FINEST = 10**6
+_DEFAULT = ("0.25", "0.5", "0.75")
+_MECHANISMS = ("exponential", "smooth")
+_MOST_ROWS = 1 << 20
+
+
+def prepare(
+    request: Request, *, ranks: object = None, mechanism: object = None, rows: object = None
+) -> Quantiles | SmoothQuantile:
+    """Read the wanted ranks, and by which mechanism they are found.
+
+    With the `mechanism` "smooth" one rank, 0.5, is found by noise on the median itself, among
+    `rows` rows, a public number.
+    """
+    without_postprocess(request, "quantiles")
+    one_axis(request, "quantiles")
+    if options.choice(mechanism or "exponential", "mechanism", _MECHANISMS) == "smooth":
+        return _smooth(request, ranks, rows)
+    if rows is not None:
+        raise ParameterError(
+            "rows_not_needed",
+            "The exponential mechanism needs no public number of rows. Leave rows out, or take "
+            "mechanism='smooth'.",
+        )
+    return by_choices(request, ranks=ranks)
+
+
+def by_choices(request: Request, *, ranks: object = None) -> Quantiles:
+    """All ranks by exponential choices; the price is shared among the depths of the recursion."""
+    wanted = _ranks(_DEFAULT if ranks is None else ranks)
+    made = [Quantiles(request, wanted, spending) for spending in spendings(request.price)]
+    return max(made, key=lambda one: one.epsilon)
+
+
+def _smooth(request: Request, ranks: object, rows: object) -> SmoothQuantile:
+    """The median by smooth sensitivity, where a person is one row of a public number."""
+    if _ranks("0.5" if ranks is None else ranks) != (Fraction(1, 2),):
+        raise ParameterError(
+            "smooth_not_median",
+            "Smooth sensitivity is known of the median alone. Ask for ranks=[0.5], or take "
+            "mechanism='exponential'.",
+        )
+    if rows is None:
+        raise ParameterError(
+            "rows_missing",
+            "The smooth median is that of a public number of rows: give rows=N, about as many as "
+            "there are. The number of rows in the table itself is private.",
+        )
+    replaced = request.unit.relation is Neighbours.REPLACE_ONE
+    if request.sensitivity.l1 > (2 if replaced else 1):
+        raise ParameterError(
+            "smooth_one_row",
+            "Smooth sensitivity is known where a person has one row, but a person may have more "
+            "here. Protect the table with max_rows=1, or take mechanism='exponential'.",
+        )
+    size = points(request.axes[0])
+    if size < 2:
+        raise ParameterError(
+            "median_of_one_value",
+            f"Column {quoted(request.columns[0])} has one declared value, which is its median.",
+        )
+    price = request.price
+    epsilon = spendings(price)[0].pure_epsilon()
+    delta = price.delta if price.rho is None else Fraction(0)
+    number = options.whole(rows, "rows", least=1, most=_MOST_ROWS)
+    return SmoothQuantile(
+        request, SmoothMedian(epsilon=epsilon, delta=delta, rows=number, size=size)
+    )
+
+
+@dataclass(frozen=True)
+class SmoothQuantile(SingleNoise):
+    """The median with noise scaled to its smooth sensitivity: little where rows crowd around it.
+
+    *Guarantee*: the price in full, epsilon or (epsilon, delta): with a delta the noise is Laplace,
+    without one Cauchy.
+    *Sensitivity*: one row that comes, goes or is replaced changes one of `rows` values, whatever
+    the table holds: rows that lack, and those whose value is missing, stand half at the lowest and
+    half at the highest point, so that one row more takes the place of one of them; of rows too many
+    as many are left out at either end, and one row more moves one value into what is kept or out.
+    So neighbours under either relation are tables of as many rows that differ in one.
+    *Error*: depends on the table; `error` bounds it for every table, which is far more.
+    *Edges*: the lower median of an even number. The answer lies on the declared grid.
+    *Reference*: Nissim, Raskhodnikova & Smith 2007, Claim 3.3 and Lemma 2.9.
+    """
+
+    request: Request
+    noise: SmoothMedian
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The rank, and the public number of rows."""
+        return {"ranks": ["1/2"], "mechanism": "smooth", "rows": self.noise.rows}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """How many points the median is off by, at most, with 95 %, whatever the table is."""
+        worst = {"points_bound95": self.noise.bound(0.05)}
+        note = "in points of the column, for every table; far less where rows crowd at the median"
+        return {"quantiles": {"1/2": worst}, "note": note}
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"quantiles": blank_cells(self.request.axes, "rank")}
+
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row: the rank and the value."""
+        counts = counter.of(self.request.columns)
+        table = self.table(counts.codes[0], counts.counts)
+        found = self.noise.sample(table[None], entropy)
+        return {"quantiles": quantile_table(self.request.axes[0], [Fraction(1, 2)], found)}
+
+    def table(self, codes: NDArray[np.integer], counts: IntArray) -> IntArray:
+        """As many points, in order, as there are rows in public, whatever the table holds."""
+        present = np.flatnonzero(codes < self.noise.size)
+        order = present[np.argsort(codes[present], kind="stable")]
+        rows = self.noise.rows
+        ends = np.cumsum(counts[order])
+        held = int(ends[-1]) if len(ends) else 0
+        # The places kept of all rows in order; those before the first row stand at the low end.
+        first = (held - rows) // 2 if held > rows else -((rows - held) // 2)
+        places = np.arange(first, first + rows)
+        at = np.searchsorted(ends, places, side="right")
+        values = np.append(codes[order].astype(np.int64), self.noise.size - 1)[at]
+        return np.where(places < 0, 0, values)
+
+
+def quantile_table(axis: Axis, ranks: Sequence[Fraction], codes: IntArray) -> pa.Table:
+    """One row for every rank: the rank and the value."""
+    names = [figure_name([axis], "rank"), axis.column]
+    figures = pa.array([float(rank) for rank in ranks])
+    return pa.Table.from_arrays([figures, axis.decode(codes)], names=names)
+
+
+def _ranks(value: object) -> tuple[Fraction, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not 1 <= len(parts) <= MOST:
+        raise ParameterError(
+            "ranks_not_list",
+            f"ranks must be a list of 1 to {MOST:,} numbers such as 0.25,0.5,0.75, not "
+            f"{arguments.shown(value)}.",
+        )
+    found = sorted({exact(part, "rank") for part in parts})
+    for rank in found:
+        if not 0 <= rank <= 1 or (rank * _FINEST).denominator != 1:
+            raise ParameterError(
+                "ranks_out_of_range",
+                f"Each rank must lie between 0 and 1 with at most six decimals, not "
+                f"{plain(rank, digits=7)}.",
+            )
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The ranks between two that were found before, the middle one first; its depth is from 0."""
+
+    first: int
+    stop: int
+    depth: int
+
+    @property
+    def middle(self) -> int:
+        return (self.first + self.stop) // 2
+
+    def walk(self) -> Iterator[_Part]:
+        """This part and all below it, parents before children."""
+        if self.first < self.stop:
+            yield self
+            yield from _Part(self.first, self.middle, self.depth + 1).walk()
+            yield from _Part(self.middle + 1, self.stop, self.depth + 1).walk()
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """The middle rank by the exponential mechanism, then the ranks of either side among its rows.
+
+    *Guarantee*: the price in full for all quantiles together. Each depth is one exponential choice
+    of an equal share: given the points found before, its parts are disjoint, and each scores its
+    own rows only.
+    *Sensitivity*: of the rank score in each part, known from the unit: a person's rows in all
+    parts together weigh no more than all of them in one. Where people are replaced, rows leave one
+    part and enter another, so below the first depth each part has half of its depth's epsilon.
+    *Error*: the rank of each quantile is off by at most the sum of the bounds of the choices above
+    and of its own, but for probability beta, and by 1/256 of the rows of one value at each depth.
+    *Edges*: quantiles never cross. Missing values are left out. Rows of the same value are spread
+    over 256 places in it in a fixed order, so that rows more or fewer move no others. Without rows
+    every quantile is a uniform point above the one before.
+    *Reference*: Kaplan, Schnapp & Stemmer 2022, Algorithm 1; Smith 2011.
+    """
+
+    request: Request
+    ranks: tuple[Fraction, ...]
+    spending: Spending
+
+    @property
+    def _axis(self) -> Axis:
+        return self.request.axes[0]
+
+    @property
+    def depths(self) -> int:
+        """How many choices follow upon each other."""
+        return len(self.ranks).bit_length()
+
+    @property
+    def ties(self) -> int:
+        """Into how many places each point is divided; a single quantile splits none."""
+        room = 1 << max(62 - points(self._axis).bit_length(), 0)
+        return 1 if len(self.ranks) == 1 else min(TIES, room)
+
+    @cached_property
+    def epsilon(self) -> Fraction:
+        """What each depth costs."""
+        return self.spending.choice_epsilon(Fraction(1, self.depths))
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return Repeated(ExponentialChoice(epsilon=self.epsilon), self.depths)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The ranks, exactly."""
+        return {"ranks": [str(rank) for rank in self.ranks]}
+
+    def _mechanism(self, part: _Part, size: int) -> Quantile:
+        """The choice of a part's middle rank, relative to the ranks at its ends."""
+        low = self.ranks[part.first - 1] if part.first else Fraction(0)
+        high = self.ranks[part.stop] if part.stop < len(self.ranks) else Fraction(1)
+        unit, epsilon = self.request.unit, self.epsilon
+        if part.depth and unit.relation is Neighbours.REPLACE_ONE and not isinstance(unit, Ties):
+            # A row that leaves and one that enters are two changes, in two parts or in one.
+            unit, epsilon = replace(unit, relation=Neighbours.ADD_REMOVE), epsilon / 2
+        rank = (self.ranks[part.middle] - low) / (high - low)
+        return Quantile(epsilon=epsilon, rank=rank, size=size, unit=unit)
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """How many rows the rank of each quantile is off by, at most, with 95 %."""
+        size = points(self._axis) * self.ties
+        path: list[Quantile] = []
+        bounds = {}
+        for part in _Part(0, len(self.ranks), 0).walk():
+            path[part.depth :] = [self._mechanism(part, size)]
+            # Each boundary above may cut one row more or less than the places tell.
+            bounds[part.middle] = sum(one.bound(0.05 / len(path)) for one in path) + part.depth
+        stated = {
+            str(rank): {"rank_bound95": bounds[place]} for place, rank in enumerate(self.ranks)
+        }
+        share = math.ceil(1000 * (self.depths - 1) / self.ties) / 10
+        ties = f", and by {share} % of the rows of any one value"
+        return {"quantiles": stated, "note": f"in rows{ties if self.ties > 1 and share else ''}"}
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"quantiles": blank_cells([self._axis], "rank")}
+
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row for every rank, in order: the rank and the value."""
+        counts = counter.of(self.request.columns)
+        found = self.choose(counts.codes[0], counts.counts, entropy)
+        return {"quantiles": quantile_table(self._axis, self.ranks, found)}
+
+    def choose(self, codes: NDArray[np.integer], counts: IntArray, entropy: Entropy) -> IntArray:
+        """The code of each quantile."""
+        present = codes < points(self._axis)
+        places, rows = _spread(codes[present].astype(np.int64), counts[present], self.ties)
+        found = np.empty(len(self.ranks), dtype=np.int64)
+        for part in _Part(0, len(self.ranks), 0).walk():
+            # The first part has rows from place 0 on; another one those above its lower end.
+            low = int(found[part.first - 1]) if part.first else -1
+            high = (
+                int(found[part.stop])
+                if part.stop < len(found)
+                else points(self._axis) * self.ties - 1
+            )
+            begin, end = np.searchsorted(places, [low, high], side="right")
+            start = max(low, 0)
+            own = Counted(
+                places[begin:end] - start, rows[begin:end], np.zeros(end - begin, np.int64), 1
+            )
+            mechanism = self._mechanism(part, high - start + 1)
+            found[part.middle] = start + mechanism.sample(own, entropy)[0]
+        return found // self.ties
+
+
+def _spread(codes: IntArray, counts: IntArray, ties: int) -> tuple[IntArray, IntArray]:
+    """Spread the rows of each point over its places, in order: places that have rows, and how many.
+
+    The first row goes to place 0, the next ones to 1/2, 1/4, 3/4, ... of the point: any stretch of
+    places gets nearly its fair share, and one more row goes to one place without moving another.
+    """
+    bits = ties.bit_length() - 1
+    turns = np.arange(ties)
+    reversed_turns = np.zeros_like(turns)
+    for bit in range(bits):
+        reversed_turns |= ((turns >> bit) & 1) << (bits - 1 - bit)
+    taken = np.minimum(counts, ties)
+    firsts = np.repeat(np.cumsum(taken) - taken, taken)
+    turn = np.arange(len(firsts)) - firsts
+    places = np.repeat(codes, taken) * ties + reversed_turns[turn]
+    # Every round of as many rows as there are places puts one row into each.
+    rows = (np.repeat(counts, taken) - turn - 1) // ties + 1
+    order = np.argsort(places)
+    return places[order], rows[order]

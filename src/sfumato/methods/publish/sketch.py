@@ -1,0 +1,258 @@
+"""The count sketch: a short summary of a huge table from which any cell can be estimated.
+
+Each of `depth` lines hashes every cell into one of `width` buckets with a sign, by a public
+function, and adds the signed counts up. The hash hides nothing and is no source of noise: it only
+spreads the cells, and whoever has the release can compute it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import ParameterError
+from sfumato.methods.publish import options
+from sfumato.methods.publish.domain import blank_figures
+from sfumato.methods.publish.measurement import (
+    ColumnNorms,
+    SingleNoise,
+    least_noise,
+    noise_error,
+    noise_name,
+    without_postprocess,
+)
+from sfumato.privacy.mechanisms.laplace import Geometric
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.data.counting.axes import Axis
+    from sfumato.data.counting.frequencies import Counter
+    from sfumato.methods.publish.request import Request
+    from sfumato.privacy.mechanisms.spending import Noise
+    from sfumato.privacy.noise.entropy import Entropy
+
+_FINE = 400
+"""So many points for a standard deviation are as good as all of them."""
+_FAR, _FAR_BY_LAPLACE = 12, 40
+"""Standard deviations beyond which there is nothing left to add up."""
+
+
+def median_stddev(noise: Noise, size: int) -> float:
+    """The standard deviation of the median of so many independent noises.
+
+    With F the law of one noise, the k-th of n is at most t with the chance that k of n are, which
+    is an incomplete beta function of F(t). Of an even number 2 m the median is the mean of the
+    middle two, a and b: E[((a + b) / 2)^2] = E[a^2 + b^2] / 2 - E[(b - a)^2] / 4, where b - a
+    counts the points t with m noises up to t and m behind.
+
+    *Reference*: David & Nagaraja 2003, Order Statistics, sections 2.1 and 3.1.
+    """
+    points, below = _law(noise)
+    if size % 2:
+        return math.sqrt(_square(points, below, size // 2 + 1, size))
+    half = size // 2
+    middle = (_square(points, below, half, size) + _square(points, below, half + 1, size)) / 2
+    step = float(points[1] - points[0])
+    lower, upper = below**half, (1 - below) ** half
+    # Pairs s < t of points between the two, each in both orders, and the points themselves.
+    before = np.cumsum(lower) - lower
+    gap = step**2 * math.comb(size, half) * float((upper * (2 * before + lower)).sum())
+    return math.sqrt(max(middle - gap / 4, 0.0))
+
+
+def _law(noise: Noise) -> tuple[FloatArray, FloatArray]:
+    """Points of the noise, all or evenly spaced ones, and the chance to be at most each."""
+    step = max(1, int(noise.stddev / _FINE))
+    far = _FAR_BY_LAPLACE if isinstance(noise, Geometric) else _FAR
+    reach = math.ceil(far * noise.stddev / step) + 2
+    points = step * np.arange(-reach, reach + 1, dtype=np.float64)
+    if isinstance(noise, Geometric):
+        weights = np.exp(-np.abs(points) / float(noise.scale))
+    else:
+        weights = np.exp(-(points**2) / (2 * noise.variance))
+    return points, np.minimum(np.cumsum(weights) / weights.sum(), 1.0)
+
+
+def _square(points: FloatArray, below: FloatArray, place: int, size: int) -> float:
+    """The mean square of the place-th smallest of so many."""
+    # It is at most a point where at least so many are.
+    above = 1 - below
+    reached = sum(
+        math.comb(size, many) * below**many * above ** (size - many)
+        for many in range(place, size + 1)
+    )
+    chances = np.diff(reached, prepend=0.0)
+    return float((chances * points**2).sum())
+
+
+DEPTH, WIDTH = 3, 4096
+MOST_DEPTH, MOST_WIDTH = 99, 1 << 24
+MOST_CELLS = 1 << 62
+MOST_ASKED = 1 << 22
+
+
+def prepare(
+    request: Request, *, width: object = None, depth: object = None, seed: object = None
+) -> Sketch:
+    """Read the size of the sketch and the public seed of its hash; choose the better noise."""
+    without_postprocess(request, "sketch")
+    cells = math.prod(axis.size for axis in request.axes)
+    if cells > MOST_CELLS:
+        raise ParameterError(
+            "too_many_cells_to_hash",
+            f"{' x '.join(request.columns)} has {cells:.1e} cells; at most {MOST_CELLS:.1e} can "
+            "be told apart. Take fewer columns or a coarser step.",
+        )
+    lines = DEPTH if depth is None else options.whole(depth, "depth", least=1, most=MOST_DEPTH)
+    buckets = WIDTH if width is None else options.whole(width, "width", least=2, most=MOST_WIDTH)
+    start = 0 if seed is None else options.whole(seed, "seed", least=0, most=(1 << 63) - 1)
+    hashing = Hashing(lines, buckets, start)
+    return Sketch(request.axes, hashing, least_noise(request, hashing.columns))
+
+
+@dataclass(frozen=True)
+class Hashing:
+    """A public function of cells: a bucket and a sign in each line."""
+
+    depth: int
+    width: int
+    seed: int
+
+    @property
+    def columns(self) -> ColumnNorms:
+        """Each cell has one entry, 1 or -1, in every line."""
+        return ColumnNorms(l1=self.depth, l2_squared=self.depth, signed=True)
+
+    def places(self, cells: IntArray) -> tuple[IntArray, IntArray]:
+        """The bucket and the sign of each cell in each line: two arrays (depth, cells)."""
+        lines = _mixed(np.arange(1, self.depth + 1, dtype=np.uint64) ^ _mixed(np.uint64(self.seed)))
+        hashed = _mixed(cells.astype(np.uint64)[None, :] ^ lines[:, None])
+        buckets = (hashed >> np.uint64(1)) % np.uint64(self.width)
+        signs = 1 - 2 * (hashed & np.uint64(1)).astype(np.int64)
+        return buckets.astype(np.int64), signs
+
+    def summary(self, cells: IntArray, counts: IntArray) -> IntArray:
+        """The exact sketch of the cells that have rows."""
+        buckets, signs = self.places(cells)
+        lines = np.zeros((self.depth, self.width), dtype=np.int64)
+        for line, (places, turned) in enumerate(zip(buckets, signs, strict=True)):
+            np.add.at(lines[line], places, turned * counts)
+        return lines
+
+
+def _mixed(words: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
+    """The finalizer of SplitMix64: a fixed permutation of 64-bit words that mixes all bits."""
+    mixed = np.atleast_1d(words) + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+
+
+@dataclass(frozen=True)
+class Sketch(SingleNoise):
+    """A count sketch with independent noise on every bucket.
+
+    *Guarantee*: the price in full, epsilon or rho, for all lines together.
+    *Sensitivity*: every row is in one bucket of each line, so depth times that of a count in L1 and
+    depth in L2 squared; where people are replaced two signs may differ, so twice resp. four times.
+    *Error*: an estimate is the median of the lines, safer against large cells than their mean; the
+    noise gives it the deviation of a median of `depth` noises, as `error` states. An estimate by
+    the mean is unbiased over seeds, with the noise's variance / depth. What other cells add to it,
+    sum of squared counts / (width depth), depends on the data.
+    *Edges*: missing values are codes like others; domains up to 2^62 cells; time and memory are
+    those of the cells that have rows and of the sketch. The seed is public and hides nothing.
+    *Reference*: Charikar, Chen & Farach-Colton 2002; Pagh & Thorup 2022, section 3; Steele, Lea &
+    Flood 2014 for the hash.
+    """
+
+    axes: tuple[Axis, ...]
+    hashing: Hashing
+    noise: Noise
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """All that is needed to compute the hash again, and the noise that was chosen."""
+        hashing = self.hashing
+        return {
+            "depth": hashing.depth,
+            "width": hashing.width,
+            "seed": hashing.seed,
+            "hash": "splitmix64",
+            "noise": noise_name(self.noise),
+        }
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """The noise of a bucket and of an estimate by the median of the lines."""
+        return {
+            "bucket": noise_error(self.noise),
+            "cell": {"sd": median_stddev(self.noise, self.hashing.depth)},
+            "note": "noise alone; cells that share a bucket add what depends on the data",
+        }
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The table that will be released, without a row."""
+        return {"sketch": blank_figures("line", "bucket", "count")}
+
+    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """One row for every bucket of every line."""
+        counts = counter.of([axis.column for axis in self.axes])
+        summary = self.hashing.summary(self.cells(counts.codes), counts.counts)
+        noisy = self.noise.steps(summary, entropy)
+        figures = np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)
+        line, bucket = np.indices(summary.shape).reshape(2, -1)
+        arrays = [pa.array(line), pa.array(bucket), pa.array(figures.ravel())]
+        return {"sketch": pa.Table.from_arrays(arrays, names=["line", "bucket", "count"])}
+
+    def cells(self, codes: Sequence[NDArray[np.integer]]) -> IntArray:
+        """The number of each combination of codes: mixed radix, the last column fastest."""
+        numbers = np.zeros(len(codes[0]), dtype=np.int64)
+        for axis, column in zip(self.axes, codes, strict=True):
+            numbers = numbers * axis.size + column
+        return numbers
+
+    def estimate(
+        self,
+        tables: Mapping[str, pa.Table],
+        codes: Sequence[NDArray[np.integer]],
+        *,
+        by: str = "median",
+    ) -> FloatArray:
+        """Estimate the count of any combinations of codes, by the median or the mean of lines."""
+        lines = self._lines(tables, codes)
+        median = options.choice(by, "by", ("median", "mean")) == "median"
+        return np.asarray(np.median(lines, axis=0) if median else lines.mean(axis=0))
+
+    def ranges(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
+        """Estimate the rows in each box, by the median of what the lines say of all its cells."""
+        sizes = np.maximum(boxes[:, :, 1] - boxes[:, :, 0] + 1, 0)
+        asked = int(sizes.astype(object).prod(axis=1).sum())
+        if asked > MOST_ASKED:
+            raise ParameterError(
+                "ranges_too_wide_for_sketch",
+                f"The ranges hold {asked:,} cells; a sketch is asked for at most {MOST_ASKED:,} at "
+                "a time. Ask for fewer or smaller ones.",
+            )
+        found = np.zeros(len(boxes))
+        for place, (box, size) in enumerate(zip(boxes, sizes, strict=True)):
+            codes = np.indices(size).reshape(len(size), -1) + box[:, :1]
+            found[place] = np.median(self._lines(tables, list(codes)).sum(axis=1))
+        return found
+
+    def _lines(
+        self, tables: Mapping[str, pa.Table], codes: Sequence[NDArray[np.integer]]
+    ) -> IntArray:
+        """What each line says of each combination of codes: (depth, cells)."""
+        shape = (self.hashing.depth, self.hashing.width)
+        lines = np.asarray(tables["sketch"].column("count")).reshape(shape)
+        buckets, signs = self.hashing.places(self.cells(codes))
+        return np.asarray(signs * lines[np.arange(len(lines))[:, None], buckets])

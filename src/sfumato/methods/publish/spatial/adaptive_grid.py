@@ -1,0 +1,112 @@
+"""The adaptive grid: a coarse grid whose cells are divided by how many rows they seem to hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+from sfumato.methods.publish import options
+from sfumato.methods.publish.measurement import noise_name
+from sfumato.methods.publish.postprocess import check
+from sfumato.methods.publish.spatial.decomposition import Decomposition
+from sfumato.methods.publish.spatial.growth import LARGEST, Space
+from sfumato.privacy.accounting.events import Composed
+from sfumato.privacy.mechanisms.spending import spendings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.arrays import IntArray
+    from sfumato.methods.publish.request import Request
+    from sfumato.methods.publish.spatial.growth import Growth
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.noise.entropy import Entropy
+
+_SHARES = (Fraction(1, 50), Fraction(49, 100), Fraction(49, 100))
+_ROWS_A_CELL = 10
+"""The constant c of the paper: rows times epsilon that one cell of the best even grid holds."""
+_COARSEST, _FINEST = 10, 512
+
+
+def prepare(request: Request, *, grid: object = None) -> AdaptiveGrid:
+    """Choose the noise of least variance; `grid` is the number of coarse cells a side."""
+    if len(request.axes) != 2:
+        raise ParameterError(
+            "columns_not_two",
+            f"An adaptive grid lies over two columns, not {len(request.axes)}. Name two, or "
+            "publish as 'kdtree'.",
+        )
+    coarse = None if grid is None else options.whole(grid, "grid", least=1, most=_FINEST)
+    check(request.postprocess)
+    ways = [
+        tuple(spending.noise(request.sensitivity, one) for one in _SHARES)
+        for spending in spendings(request.price)
+    ]
+    least = min(ways, key=lambda noises: noises[-1].variance)
+    return AdaptiveGrid(
+        space=Space(request.axes), noises=least, grid=coarse, steps=request.postprocess
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveGrid(Decomposition):
+    """A grid of m x m cells, each divided into n x n; m and n go by noisy counts of the divided.
+
+    With E = sqrt(2) / sd of a measurement, m = max(10, ceil(sqrt(rows E / 10) / 4)) and a cell of
+    about r rows has n = ceil(sqrt(r E / 5)).
+
+    *Guarantee*: the price in full: 2 % for the total, of which m is made, 49 % for each of the two
+    grids. Sizes are made of noisy counts only.
+    *Sensitivity*: of a histogram under the privacy unit, for each grid with the blocks of missing
+    values.
+    *Error*: of a cell at most the noise of its grid, less where both are made consistent. The noise
+    that a division was chosen by remains in the counts.
+    *Edges*: a cell has at most as many parts as points; one with a noisy count below 1 stays whole.
+    *Reference*: Qardaji, Yang & Li 2013: the adaptive grids approach and its guidelines.
+    """
+
+    grid: int | None
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return Composed(tuple(noise.event for noise in self.noises))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The noise, and the coarse grid if it was given."""
+        chosen = {"noise": noise_name(self.noises[0])}
+        return chosen if self.grid is None else {**chosen, "grid": self.grid}
+
+    def grow(self, growth: Growth, entropy: Entropy) -> None:
+        """Measure the total, the coarse grid, and the fine one."""
+        growth.measure(self.noises[0], entropy)
+        coarse = self.grid
+        if coarse is None:
+            # Both grids together measure as well as one noise of the two strengths.
+            strength = sum(math.sqrt(2) / noise.stddev for noise in self.noises[1:])
+            rows = max(float(growth.estimates()[0]), 0.0)
+            wanted = math.ceil(math.sqrt(rows * strength / _ROWS_A_CELL) / 4)
+            coarse = min(max(wanted, _COARSEST), _FINEST)
+        self._divide(growth, np.full(len(growth.sizes()), coarse))
+        growth.measure(self.noises[1], entropy)
+        strength = math.sqrt(2) / self.noises[2].stddev
+        rows_a_cell = np.maximum(growth.estimates(), 0.0)
+        parts = np.ceil(np.sqrt(rows_a_cell * strength / (_ROWS_A_CELL / 2)))
+        most = math.isqrt(LARGEST // coarse**2)
+        self._divide(growth, np.clip(parts, 1, most).astype(np.int64))
+        growth.measure(self.noises[2], entropy)
+
+    def _divide(self, growth: Growth, parts: IntArray) -> None:
+        """Divide each box into a number of parts along both columns."""
+        chosen = (parts > 1) & (growth.sizes() > 1).any(axis=1)
+        division = growth.begin(chosen)
+        parts = parts[chosen]
+        for axis in range(2):
+            division.evenly(axis, parts[division.origins])
+        growth.end(division)

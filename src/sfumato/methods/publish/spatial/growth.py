@@ -1,0 +1,312 @@
+"""Growing a tree of boxes over private rows: boxes are divided, rows follow, blocks are measured.
+
+At every moment the boxes that were not divided, with the blocks of missing values, are a partition
+of all rows. A measurement is of boxes of the partition, so its sensitivity is that of a histogram.
+
+A point with a missing value has no place in the order. Such rows are counted apart, in one block
+for each combination of present and missing values: a few blocks, however fine the columns are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.data.counting.axes import Grid
+from sfumato.data.schema.names import quoted
+from sfumato.errors import ParameterError
+from sfumato.methods.publish.domain import points
+from sfumato.privacy.estimation.trees import BoxTree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
+    from sfumato.data.counting.axes import Axis
+    from sfumato.data.counting.frequencies import Counter
+    from sfumato.privacy.mechanisms.spending import Noise
+    from sfumato.privacy.noise.entropy import Entropy
+
+    # RESHAPE
+
+LARGEST = 1 << 22
+"""The most boxes that a tree may end in."""
+
+
+@dataclass
+class Division:
+    """Some boxes while they are divided, with the occupied cells in them."""
+
+    lows: IntArray
+    highs: IntArray
+    origins: IntArray
+    """The place of the box that each is a part of, among those that were to be divided."""
+    codes: IntArray
+    rows: IntArray
+    places: IntArray
+    """The box in which each cell lies."""
+
+    def sizes(self, axis: int) -> IntArray:
+        """How many codes of an axis each box spans."""
+        return self.highs[:, axis] - self.lows[:, axis] + 1
+
+    def cut(self, axis: int, cuts: IntArray) -> None:
+        """Cut each box in two behind a code; behind its last code it stays whole."""
+        lower_ends = self.highs.copy()
+        lower_ends[:, axis] = cuts
+        upper_starts = self.lows.copy()
+        upper_starts[:, axis] = cuts + 1
+        beyond = self.codes[:, axis] > cuts[self.places]
+        old, second = self._divide(np.where(cuts < self.highs[:, axis], 2, 1), beyond)
+        is_upper = second[:, None] == 1
+        self.highs = np.where(is_upper, self.highs[old], lower_ends[old])
+        self.lows = np.where(is_upper, upper_starts[old], self.lows[old])
+
+    def evenly(self, axis: int, parts: IntArray) -> None:
+        """Cut each box into parts of equal size, give or take a code; at most as many as codes."""
+        sizes, starts = self.sizes(axis), self.lows[:, axis]
+        parts = np.minimum(parts, sizes)
+        offsets = self.codes[:, axis] - starts[self.places]
+        # Part j begins at floor(j size / parts), so this is the part of an offset.
+        within = ((offsets + 1) * parts[self.places] - 1) // sizes[self.places]
+        old, which = self._divide(parts, within)
+        self.lows, self.highs = self.lows[old], self.highs[old]
+        self.lows[:, axis] = starts[old] + which * sizes[old] // parts[old]
+        self.highs[:, axis] = starts[old] + (which + 1) * sizes[old] // parts[old] - 1
+
+    def _divide(self, parts: IntArray, within: IntArray | BoolArray) -> tuple[IntArray, IntArray]:
+        """Move the cells to their parts; give the box of each part, and its place within it."""
+        firsts = np.cumsum(parts) - parts
+        old = np.repeat(np.arange(len(parts)), parts)
+        self.places = firsts[self.places] + within
+        self.origins = self.origins[old]
+        return old, np.arange(len(old)) - firsts[old]
+
+
+class Growth:
+    """A tree while it grows: the boxes so far, and what was measured of each."""
+
+    def __init__(
+        self,
+        space: Space,
+        codes: IntArray,
+        rows: IntArray,
+        missing: IntArray,
+    ) -> None:
+        self._codes, self._rows, self._missing = codes, rows, missing
+        self._lows = np.zeros((1, len(space.shape)), dtype=np.int64)
+        self._highs = np.array([space.shape], dtype=np.int64) - 1
+        self._parents = np.array([-1])
+        self._last = np.array([0])  # the undivided boxes
+        self._newest = 0  # the first of those that came last
+        self._places = np.zeros(len(rows), dtype=np.int64)  # of each cell, among those
+        self._weighted, self._precisions = np.zeros(1), np.zeros(1)
+        self._missing_weighted, self._missing_precision = np.zeros(len(missing)), 0.0
+
+    def counts(self) -> IntArray:
+        """The rows in each undivided box: private."""
+        counts: IntArray = np.zeros(len(self._last), dtype=np.int64)
+        np.add.at(counts, self._places, self._rows)
+        return counts
+
+    def sizes(self) -> IntArray:
+        """How many codes of each axis each undivided box spans."""
+        return np.asarray(self._highs[self._last] - self._lows[self._last] + 1)
+
+    def measure(
+        self,
+        noise: Noise,
+        entropy: Entropy,
+        *,
+        chosen: BoolArray | None = None,
+        missing: bool = True,
+    ) -> None:
+        """Count the partition with noise, and average with what was measured before.
+
+        Only the chosen of the undivided boxes if some are chosen, and the blocks of missing values
+        unless they are left out.
+        """
+        nodes = self._last if chosen is None else self._last[chosen]
+        counts = self.counts() if chosen is None else self.counts()[chosen]
+        apart = self._missing if missing else self._missing[:0]
+        figures = noise.steps(np.concatenate([counts, apart]), entropy).astype(np.float64)
+        precision = 1 / noise.variance
+        self._weighted[nodes] += precision * figures[: len(nodes)]
+        self._precisions[nodes] += precision
+        if missing:
+            self._missing_weighted += precision * figures[len(nodes) :]
+            self._missing_precision += precision
+
+    def estimates(self) -> FloatArray:
+        """What was measured of each undivided box: no longer private."""
+        return np.asarray(self._weighted[self._last] / self._precisions[self._last])
+
+    @property
+    def newest(self) -> BoolArray:
+        """Which of the undivided boxes came last: only these are ever divided."""
+        return np.asarray(self._last >= self._newest)
+
+    def room(self, parts: int) -> int:
+        """How many of the undivided boxes may be divided into so many parts each."""
+        return (LARGEST - len(self._last)) // max(parts - 1, 1)
+
+    def begin(self, chosen: BoolArray) -> Division:
+        """Take the chosen undivided boxes to be divided; one that is passed over stays whole."""
+        self._chosen = chosen & self.newest
+        self._moving = self._chosen[self._places]
+        rank = np.cumsum(self._chosen) - 1
+        nodes = self._last[self._chosen]
+        return Division(
+            self._lows[nodes],
+            self._highs[nodes],
+            np.arange(len(nodes)),
+            self._codes[self._moving],
+            self._rows[self._moving],
+            rank[self._places[self._moving]],
+        )
+
+    def end(self, division: Division) -> None:
+        """Put the parts in the place of the boxes that were divided."""
+        kept = self._last[~self._chosen]
+        added = np.arange(len(division.origins))
+        rank = np.cumsum(~self._chosen) - 1
+        self._places = rank[self._places]
+        self._places[self._moving] = len(kept) + division.places
+        self._parents = np.append(self._parents, self._last[self._chosen][division.origins])
+        self._newest = len(self._lows)
+        self._last = np.append(kept, self._newest + added)
+        self._lows = np.concatenate([self._lows, division.lows])
+        self._highs = np.concatenate([self._highs, division.highs])
+        nothing = np.zeros(len(added))
+        self._weighted = np.append(self._weighted, nothing)
+        self._precisions = np.append(self._precisions, nothing)
+
+    @property
+    def tree(self) -> BoxTree:
+        """The boxes so far."""
+        return BoxTree(self._lows, self._highs, self._parents)
+
+    @property
+    def measured(self) -> tuple[FloatArray, FloatArray]:
+        """The mean of each node's measurements, and its precision: 0 where there is none."""
+        known = self._precisions > 0
+        means = np.divide(self._weighted, self._precisions, out=np.zeros(len(known)), where=known)
+        return means, self._precisions
+
+    @property
+    def missing(self) -> tuple[FloatArray, float]:
+        """What was measured of the blocks of missing values, and the precision of each."""
+        return self._missing_weighted / self._missing_precision, self._missing_precision
+
+
+FINEST = 1 << 40
+"""The most points of one column: with the number of a box beside it a code still has 64 bits."""
+_MOST_COLUMNS = 4
+_PRESENT = ("present", "missing", "not a number")
+
+
+@dataclass(frozen=True)
+class Space:
+    """The columns of a decomposition."""
+
+    axes: tuple[Axis, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.axes) > _MOST_COLUMNS:
+            raise ParameterError(
+                "too_many_columns",
+                f"Boxes lie in at most {_MOST_COLUMNS} columns, not {len(self.axes)}: each more "
+                "doubles the parts of every box. Name fewer, or publish 'marginals'.",
+            )
+        for axis, size in zip(self.axes, self.shape, strict=True):
+            if not 1 <= size <= FINEST:
+                raise ParameterError(
+                    "column_too_fine",
+                    f"Column {quoted(axis.column)} has {size:,} points; boxes need from 1 to "
+                    f"{FINEST:,}. Declare a coarser step.",
+                )
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The points of each column."""
+        return tuple(points(axis) for axis in self.axes)
+
+    @cached_property
+    def patterns(self) -> list[tuple[int, ...]]:
+        """For each block of missing values, whether each column is present (0), NULL or NaN."""
+        ways = [range(1 + axis.size - points(axis)) for axis in self.axes]
+        return list(product(*ways))[1:]
+
+    def plant(self, counter: Counter) -> Growth:
+        """One box with all rows in it, from which a tree grows."""
+        counts = counter.of([axis.column for axis in self.axes])
+        codes = np.stack([one.astype(np.int64) for one in counts.codes], axis=1)
+        ways = np.maximum(codes - np.array(self.shape) + 1, 0)
+        inside = ~ways.any(axis=1)
+        sizes = [1 + axis.size - points(axis) for axis in self.axes]
+        missing = np.zeros(int(np.prod(sizes)), dtype=np.int64)
+        np.add.at(missing, np.ravel_multi_index(tuple(ways.T), sizes), counts.counts)
+        return Growth(self, codes[inside], counts.counts[inside], missing[1:])
+
+    def table(self, tree: BoxTree, counts: FloatArray, variances: FloatArray | None) -> pa.Table:
+        """One row for each box, the root first: where it lies, in whom, and how many are in it.
+
+        Where no variances are known the deviations are null.
+        """
+        columns: dict[str, pa.Array] = {}
+        for place, axis in enumerate(self.axes):
+            columns[f"{axis.column}_low"] = axis.decode(tree.lows[:, place])
+            columns[f"{axis.column}_high"] = axis.decode(tree.highs[:, place])
+        columns["level"] = pa.array(tree.depths)
+        columns["parent"] = pa.array(tree.parents, mask=tree.parents < 0)
+        columns["leaf"] = pa.array(tree.leaves)
+        columns["count"] = pa.array(counts)
+        columns["sd"] = _deviations(variances, len(counts))
+        return pa.table(columns)
+
+    def read(self, table: pa.Table) -> tuple[BoxTree, FloatArray]:
+        """The tree and the counts of a table that `table` made."""
+        lows = self._codes(table, "low")
+        parents = np.asarray(table.column("parent").fill_null(-1), dtype=np.int64)
+        counts = np.asarray(table.column("count"), dtype=np.float64)
+        return BoxTree(lows, self._codes(table, "high"), parents), counts
+
+    def _codes(self, table: pa.Table, end: str) -> IntArray:
+        """The codes of the values at one end of each box."""
+        found = [_code(axis, table.column(f"{axis.column}_{end}")) for axis in self.axes]
+        return np.stack(found, axis=1)
+
+    def missing(self, counts: FloatArray, variance: float | None) -> pa.Table:
+        """One row for each way in which values can be missing."""
+        words: list[Sequence[str]] = [[_PRESENT[way] for way in one] for one in self.patterns]
+        names = [f"{axis.column}_is" for axis in self.axes]
+        arrays = [pa.array(column) for column in zip(*words, strict=True)]
+        spread = None if variance is None else np.full(len(counts), variance)
+        deviations = _deviations(spread, len(counts))
+        return pa.Table.from_arrays(
+            [*arrays, pa.array(counts), deviations], names=[*names, "count", "sd"]
+        )
+
+
+def _deviations(variances: FloatArray | None, size: int) -> pa.Array:
+    return pa.nulls(size, pa.float64()) if variances is None else pa.array(np.sqrt(variances))
+
+
+def _code(axis: Axis, values: pa.ChunkedArray) -> IntArray:
+    if not isinstance(axis, Grid):
+        import pyarrow.compute as pc
+
+        return np.asarray(pc.index_in(values, value_set=axis.values), dtype=np.int64)
+    ends = values.combine_chunks()
+    first = axis.decode(np.zeros(1, dtype=np.int64))
+    if pa.types.is_date(ends.type):
+        ends, first = ends.cast(pa.int32()), first.cast(pa.int32())
+    step = float(axis.bounds.grid_step or 1)
+    # Fewer than 2^40 points, so the nearest whole number is the code.
+    codes: IntArray = np.rint((np.asarray(ends) - np.asarray(first)) / step).astype(np.int64)
+    return codes

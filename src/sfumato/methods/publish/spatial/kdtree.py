@@ -1,0 +1,359 @@
+"""The kd-tree: boxes are cut at private medians, then, if asked, evenly like a quadtree's.
+
+Decisions 0141 and 0196.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.methods.publish import options
+from sfumato.methods.publish.measurement import noise_name
+from sfumato.methods.publish.postprocess import check
+from sfumato.methods.publish.spatial.decomposition import (
+    USUAL_HEIGHT,
+    Decomposition,
+    level_shares,
+    middle,
+    price_share,
+)
+from sfumato.methods.publish.spatial.growth import LARGEST, Space
+from sfumato.privacy.accounting.events import Composed, ExponentialChoice
+from sfumato.privacy.mechanisms.spending import spendings
+from sfumato.privacy.noise.selection import choose_within, uniform_below
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
+    from sfumato.methods.publish.request import Request
+    from sfumato.methods.publish.spatial.growth import Division, Growth
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.estimation.trees import BoxTree
+    from sfumato.privacy.mechanisms.spending import Noise, Spending
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Medians:
+    """Cut each of some disjoint boxes in two where about half of its rows lie on either side.
+
+    The candidates are the cuts behind each code of the box but its last. A cut with L rows up to it
+    and R behind it has the score -|L - R|, which is constant between neighbouring values found: one
+    choice among these ranges, weighted by their lengths, and a uniform cut within is the same law.
+
+    *Guarantee*: epsilon-differential privacy of bounded range epsilon for the cuts of all boxes
+    together. A person who moves d rows of a box moves each of its scores by at most d, so the
+    logarithm of the chances of its cuts moves within a range of epsilon d / sensitivity; boxes are
+    disjoint and cut independently, so the ranges add up, and so do the rows: to the sensitivity.
+    *Sensitivity*: L1, of a histogram of rows: m for a person of m rows that comes or goes, 2 m for
+    one that is replaced; established by the privacy unit.
+    *Error*: |L - R| is above the best of its box by more than 2 sensitivity log(cuts / beta) /
+    epsilon with probability at most beta.
+    *Edges*: a box of one code has no cut and stays whole; an empty box is cut anywhere.
+    *Reference*: McSherry & Talwar 2007, Theorem 6; Cormode, Procopiuc, Srivastava, Shen & Yu 2012
+    (there with a score of -|rank - n/2|, half of ours, of half the sensitivity).
+    """
+
+    epsilon: Fraction
+    sensitivity: Fraction
+
+    @property
+    def event(self) -> ExponentialChoice:
+        """What the cuts of all boxes cost."""
+        return ExponentialChoice(epsilon=self.epsilon)
+
+    def sample(self, division: Division, axis: int, entropy: Entropy) -> IntArray:
+        """The code behind which to cut each box; its last code where there is only one."""
+        cuts = division.highs[:, axis].copy()
+        wide = np.flatnonzero(division.sizes(axis) > 1)
+        if not len(wide):
+            return cuts
+        begins, lengths, scores, boxes = _ranges(division, axis)
+        chosen = choose_within(
+            scores,
+            np.searchsorted(boxes, wide),
+            rate=self.epsilon / (2 * self.sensitivity),
+            weights=lengths,
+            entropy=entropy,
+        )
+        cuts[wide] = division.lows[wide, axis] + begins[chosen]
+        cuts[wide] += uniform_below(lengths[chosen], entropy)
+        return cuts
+
+
+def _ranges(division: Division, axis: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Ranges of cuts of equal score: first cut, as offset in its box, length, score, and box."""
+    sizes = division.sizes(axis)
+    offsets, rows, places = _occupied(division, axis, int(sizes.max(initial=1)))
+    totals = np.concatenate([[0], np.cumsum(rows)])
+    bounds = np.searchsorted(places, np.arange(len(sizes) + 1))
+    # Each box has one range before its first value and one behind each value.
+    opening = bounds[:-1] + np.arange(len(sizes))
+    behind = np.arange(len(offsets)) + places + 1
+    begins, below, boxes = (np.zeros(len(offsets) + len(sizes), dtype=np.int64) for _ in range(3))
+    begins[behind] = offsets
+    below[behind] = totals[1:] - totals[bounds[places]]
+    boxes[behind], boxes[opening] = places, np.arange(len(sizes))
+    ends = sizes[boxes] - 1
+    ends[:-1] = np.where(boxes[1:] == boxes[:-1], begins[1:], ends[:-1])
+    scores = -np.abs(2 * below - (totals[bounds[1:]] - totals[bounds[:-1]])[boxes])
+    kept = ends > begins
+    return begins[kept], (ends - begins)[kept], scores[kept], boxes[kept]
+
+
+def _occupied(division: Division, axis: int, span: int) -> tuple[IntArray, IntArray, IntArray]:
+    """The offsets that occur in each box, in order, with how many rows have each."""
+    places = division.places
+    keys = places * span + (division.codes[:, axis] - division.lows[places, axis])
+    order = np.argsort(keys)
+    keys = keys[order]
+    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+    if not len(firsts):
+        return keys, keys, keys
+    rows = np.add.reduceat(division.rows[order], firsts)
+    found, offsets = np.divmod(keys[firsts], span)
+    return offsets, rows, found
+
+
+_MEDIANS, _HYBRID_MEDIANS = Fraction(3, 10), Fraction(1, 10)
+_PART = 4
+"""One level of a hybrid in so many is cut at medians: further down a box has too few rows."""
+_ENOUGH = 4
+"""Below so many standard deviations, of the leaves of a tree of usual height, a count tells little
+and those of its parts tell less."""
+_DOUBT = 2
+"""Below so many of its own a count may well be that of nobody."""
+_BIAS = 0.5
+_STOPPED = (
+    "Boxes are cut by noisy counts that remain in the estimates: a count may be off by this part "
+    "of its standard deviation on average. With prune=0 none is."
+)
+
+
+def prepare(
+    request: Request,
+    *,
+    height: object = None,
+    medians: object = None,
+    hybrid: object = None,
+    prune: object = None,
+) -> KdTree:
+    """Share the price out and choose the noise of least error.
+
+    `height` is the number of levels below the root: if not given, as many as lead to single points
+    after the medians, wherever counts do not stop a box. `medians` is the share of the price that
+    cuts cost, `hybrid` how many levels are cut at medians before the rest is cut evenly (of a given
+    height all, else up to 8). A box with a noisy count below `prune` is not cut further: 4 standard
+    deviations of the leaves of a tree of height 8, and 2 of its own, if not given; with 0 every box
+    is cut.
+    """
+    space = Space(request.axes)
+    least = None if prune is None else options.whole(prune, "prune", least=0, most=1 << 53)
+    most = (LARGEST.bit_length() - 1) // len(space.shape)
+    given = None if height is None else options.whole(height, "height", least=1, most=most)
+    finest = max(1, *((size - 1).bit_length() for size in space.shape))
+    usual = min(USUAL_HEIGHT, finest) if given is None else given
+    cut = usual if hybrid is None else options.whole(hybrid, "hybrid", least=0, most=given or most)
+    tall = cut + finest if given is None else given
+    if least is not None and given is None:
+        # Who says when to stop may have every box cut: then there can be no more than these.
+        tall = min(tall, most)
+        cut = min(cut, tall)
+    part = price_share(medians, "medians", default=_MEDIANS)
+    check(request.postprocess)
+    ways = [
+        _tree(request, space, spending, tall, cut, part, least)
+        for spending in spendings(request.price)
+    ]
+    judged = middle(request, space)
+    return min(ways, key=lambda way: float(way.ranges_variance(judged).mean()))
+
+
+def prepare_hybrid(
+    request: Request, *, height: object = None, medians: object = None, prune: object = None
+) -> KdTree:
+    """The kind 'hybrid': medians for a quarter of the height, or two levels if none is given."""
+    tall = USUAL_HEIGHT if height is None else height
+    whole = options.whole(tall, "height", least=1, most=1 << 20)
+    finest = max((size - 1).bit_length() for size in Space(request.axes).shape)
+    cut = -(-whole // _PART) if height is not None else -(-min(whole, max(finest, 1)) // _PART)
+    return prepare(
+        request,
+        height=height,
+        medians=_HYBRID_MEDIANS if medians is None else medians,
+        hybrid=cut,
+        prune=prune,
+    )
+
+
+def _tree(
+    request: Request,
+    space: Space,
+    spending: Spending,
+    height: int,
+    cut: int,
+    medians: Fraction,
+    prune: int | None,
+) -> KdTree:
+    """The tree that one way of spending the price pays for."""
+    axes = [place for place, size in enumerate(space.shape) if size > 1]
+    rounds = cut * len(axes)
+    counts = 1 - medians if rounds else Fraction(1)
+    shares = [counts * one for one in level_shares(height, max(1, len(axes)), spending)]
+    noises = [spending.noise(request.sensitivity, one) for one in shares]
+    rests = [
+        spending.noise(request.sensitivity, sum(shares[depth + 1 :], Fraction(0)))
+        for depth in range(height)
+    ]
+    if prune is None:
+        usual = level_shares(min(height, USUAL_HEIGHT), max(1, len(axes)), spending)[-1]
+        least = _ENOUGH * spending.noise(request.sensitivity, counts * usual).stddev
+        # However little noise there is, a box of nobody is not cut.
+        prunes = [max(1, round(max(least, _DOUBT * noise.stddev))) for noise in noises[:-1]]
+    else:
+        prunes = [prune] * height
+    cuts = [
+        Medians(
+            epsilon=spending.choice_epsilon(medians / rounds),
+            sensitivity=request.sensitivity.l1,
+        )
+        for _ in range(rounds)
+    ]
+    return KdTree(
+        space=space,
+        noises=tuple(noises),
+        rests=tuple(rests),
+        cuts=tuple(cuts),
+        prunes=tuple(prunes),
+        steps=request.postprocess,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KdTree(Decomposition):
+    """Cut every box in two along each column in turn, level by level, and count all boxes noisily.
+
+    *Guarantee*: the price in full. Each round of cuts and each level of counts has its own share;
+    a level's boxes and the blocks of missing values are one partition of the rows. Whether a box
+    is cut further depends on noisy counts that were paid for, and on its size, which is public, as
+    is how many boxes there may be. One
+    that is not is counted once more, with all the shares of the levels below it, of which its rows
+    have no other use: so no row costs more than the shares of all levels. With Gaussian noise a
+    person of d rows in a box costs d^2 times its shares at most, and parts of d have no more.
+    *Sensitivity*: of a histogram for counts; for cuts that of `Medians`, both by the privacy unit.
+    *Error*: of a box at most its level's noise, less where levels are made consistent; of a range,
+    `ranges_variance` bounds it beforehand by the nodes that its sides can cross. These hold for
+    noise that does not shape the tree; with `prune`, noise that stopped a box stays in its count,
+    which is biased by less than half a standard deviation, as `error` states. Inside a leaf of
+    several points rows are taken to lie evenly: `ranges_unevenness` bounds what that adds.
+    *Edges*: boxes of a single point are not cut. Counts may be negative and are not whole.
+    *Reference*: Cormode, Procopiuc, Srivastava, Shen & Yu 2012: kd-standard and kd-hybrid, with
+    geometric budgets (Lemma 3), consistency, and 30 % for medians.
+    """
+
+    rests: tuple[Noise, ...]
+    """For each depth but the last, the noise of all levels below it together."""
+    cuts: tuple[Medians, ...]
+    """One for each round: the columns in turn, level by level."""
+    prunes: tuple[int, ...]
+    """For each depth but the last, the least noisy count of a box that is cut; 0 if all are."""
+
+    @cached_property
+    def _columns(self) -> list[int]:
+        """The columns along which there is something to cut."""
+        return [place for place, size in enumerate(self.space.shape) if size > 1]
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return Composed(
+            (*(one.event for one in self.cuts), *(noise.event for noise in self.noises))
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The shape of the tree and how its price is spent."""
+        chosen: dict[str, Any] = {
+            "noise": noise_name(self.noises[0]),
+            "height": len(self.noises) - 1,
+            "levels_at_medians": len(self.cuts) // max(1, len(self._columns)),
+        }
+        if self.cuts:
+            chosen["cut_epsilon"] = str(self.cuts[0].epsilon)
+        return {**chosen, "prune": min(self.prunes), "prune_at_root": self.prunes[0]}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """The noise of each level's boxes before they are made consistent, the root's first."""
+        levels = [{"sd": noise.stddev} for noise in self.noises]
+        stated = {**super().error, "levels": levels, "ranges": "A bound, whatever the cuts are."}
+        return (
+            {**stated, "stopped": {"bias_sd": _BIAS, "note": _STOPPED}}
+            if any(self.prunes)
+            else stated
+        )
+
+    def grow(self, growth: Growth, entropy: Entropy) -> None:
+        """Cut and count, level by level."""
+        cuts = iter(self.cuts)
+        growth.measure(self.noises[0], entropy)
+        for depth, noise in enumerate(self.noises[1:]):
+            chosen = self._chosen(growth, depth)
+            # Rows without a place are in no box that could be cut.
+            growth.measure(
+                self.rests[depth], entropy, chosen=growth.newest & ~chosen, missing=depth == 0
+            )
+            if not chosen.any():
+                return
+            division = growth.begin(chosen)
+            for axis in self._columns:
+                medians = next(cuts, None)
+                if medians is None:
+                    division.evenly(axis, np.full(len(division.lows), 2))
+                else:
+                    division.cut(axis, medians.sample(division, axis, entropy))
+            growth.end(division)
+            growth.measure(noise, entropy, chosen=growth.newest, missing=False)
+
+    def _chosen(self, growth: Growth, depth: int) -> BoolArray:
+        """The boxes to be cut; where there is no room for all, those of the largest counts."""
+        chosen = growth.newest & (growth.sizes() > 1).any(axis=1)
+        if self.prunes[depth]:
+            chosen &= growth.estimates() >= self.prunes[depth]
+        places, room = np.flatnonzero(chosen), growth.room(1 << len(self._columns))
+        if len(places) > room:
+            order = np.argsort(-growth.estimates()[places], kind="stable")
+            chosen[places[order[room:]]] = False
+        return chosen
+
+    def precisions(self, tree: BoxTree) -> FloatArray:
+        """Every node is measured with its level, and a leaf with what is left for those below."""
+        each = np.array([1 / noise.variance for noise in self.noises])
+        left = np.array([*(1 / noise.variance for noise in self.rests), 0.0])
+        return each[tree.depths] + np.where(tree.leaves, left[tree.depths], 0.0)
+
+    def ranges_variance(self, boxes: IntArray) -> FloatArray:
+        """Bound the variance that noise gives each estimate, whatever the cuts will be.
+
+        A side of a box crosses at most 2^((k-1) i) nodes of depth i in k columns. Nodes wholly
+        inside whose parents are crossed, and the crossed leaves, add up to the range; the best
+        estimate has no more variance than this sum.
+        """
+        ends = np.array(self.space.shape) - 1
+        lows, highs = np.maximum(boxes[:, :, 0], 0), np.minimum(boxes[:, :, 1], ends)
+        sides = np.count_nonzero(lows > 0, axis=1) + np.count_nonzero(highs < ends, axis=1)
+        fan = 2.0 ** len(self._columns)
+        variances = [noise.variance for noise in self.noises]
+        crossed = [
+            np.minimum(sides * (fan / 2) ** depth, fan**depth) for depth in range(len(variances))
+        ]
+        found = np.where(sides == 0, variances[0], crossed[-1] * variances[-1])
+        for above, variance in zip(crossed, variances[1:], strict=False):
+            found += (fan - 1) * above * variance
+        return np.where((lows > highs).any(axis=1), 0.0, found)

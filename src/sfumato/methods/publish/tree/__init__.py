@@ -1,0 +1,167 @@
+"""The kind 'tree': counts of nested blocks over one or more ordered columns.
+
+Blocks are counted at several scales at once and made consistent by least squares in linear time.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+from sfumato.methods.publish import options
+from sfumato.methods.publish.domain import LARGEST, Domain
+from sfumato.methods.publish.postprocess import public_total
+from sfumato.methods.publish.tree.blocks import BlockCounts
+from sfumato.methods.publish.tree.method import StrategyMethod
+from sfumato.methods.publish.tree.search import TreeSearch, nestings_of
+from sfumato.methods.publish.tree.shares import exact
+from sfumato.privacy.estimation.blocks import Nesting
+from sfumato.privacy.mechanisms.spending import spendings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.methods.publish.request import Request
+    from sfumato.methods.publish.tree.search import SharedTree
+    from sfumato.privacy.estimation.blocks import Level
+
+MOST_COLUMNS = 10
+_FINE = 1 << 40
+
+
+def prepare(
+    request: Request,
+    *,
+    fanout: object = None,
+    budget: object = None,
+    root: object = None,
+    total: object = None,
+) -> StrategyMethod:
+    """Count blocks of `fanout` children (default: the best) with shares by `budget`.
+
+    Budgets: "optimised" for the workload, or for all ranges without one; "uniform" over the levels
+    of all columns in step; "geometric", more for smaller blocks. `root` says for the last two
+    whether the whole is counted too.
+    """
+    public = public_total(request, total)
+    shape = checked(request)
+    way = options.choice(budget or "optimised", "budget", ["optimised", "uniform", "geometric"])
+    most = (
+        None if fanout in (None, "best") else options.whole(fanout, "fanout", least=2, most=LARGEST)
+    )
+    choices = [_up_to(nestings_of(points), most) for points in shape]
+    if way == "optimised":
+        if root is not None:
+            raise ParameterError(
+                "root_not_free",
+                "An optimised budget itself decides whether the whole is counted. "
+                "Leave root out, or take budget uniform or geometric.",
+            )
+        search = TreeSearch(request.boxes, spendings(request.price), request.sensitivity)
+        found = search.of_cells(shape) if most is None else search.best(choices)
+        return StrategyMethod(request, blocks_of(found), {"budget": way}, public)
+    with_root = options.choice(_word(root), "root", ["yes", "no"]) == "yes"
+    deepest = max(map(len, choices))
+    tried = [
+        plan
+        for place in range(deepest)
+        for plan in in_step(
+            request,
+            [one[min(place, len(one) - 1)] for one in choices],
+            geometric=way == "geometric",
+            root=with_root,
+            total=public,
+        )
+    ]
+    return min(tried, key=lambda one: one.workload_mse)
+
+
+def checked(request: Request) -> tuple[int, ...]:
+    """The points of every column, of a request that a tree can serve."""
+    shape = Domain(request.axes).shape
+    if len(shape) > MOST_COLUMNS:
+        raise ParameterError(
+            "too_many_columns",
+            f"Blocks can be counted over at most {MOST_COLUMNS} columns, not {len(shape)}. Take "
+            "fewer, or publish as 'marginals'.",
+        )
+    if 0 in shape:
+        raise ParameterError("column_empty", "A column without declared values has no ranges.")
+    boxes = request.boxes
+    if boxes is not None and not (boxes[:, :, 0] <= boxes[:, :, 1]).all(axis=1).any():
+        raise ParameterError(
+            "workload_empty",
+            "None of the ranges of the workload holds a value. Give ranges that do, or none.",
+        )
+    return shape
+
+
+def in_step(
+    request: Request,
+    nestings: Sequence[Nesting],
+    *,
+    geometric: bool,
+    root: bool,
+    total: int | None,
+) -> list[StrategyMethod]:
+    """Count the levels of all axes in step, with fixed shares; one plan for each way to pay."""
+    deepest = max(nesting.depth for nesting in nestings)
+    aligned = tuple(deepened(nesting, deepest) for nesting in nestings)
+    shares = step_shares(aligned, geometric=geometric, root=root)
+    chosen = {"budget": "geometric" if geometric else "uniform"}
+    return [
+        StrategyMethod(
+            request,
+            BlockCounts.shared(aligned, shares, spending, lambda _: request.sensitivity),
+            chosen,
+            total,
+        )
+        for spending in spendings(request.price)
+    ]
+
+
+def deepened(nesting: Nesting, depth: int) -> Nesting:
+    """The same nesting with levels before the first at which its only block stays whole."""
+    return Nesting(nesting.points, (1,) * (depth - nesting.depth) + nesting.fanouts, nesting.cuts)
+
+
+def step_shares(
+    nestings: Sequence[Nesting], *, geometric: bool, root: bool
+) -> Mapping[Level, Fraction]:
+    """Equal shares of the levels, or shares that fall as blocks grow: size^((1/d - 1) / 3)."""
+    depth = nestings[0].depth
+    levels = range(0 if root else 1, depth + 1)
+    line = np.zeros(depth + 1)
+    for level in levels:
+        size = np.prod([nesting.widths[level] for nesting in nestings], dtype=np.float64)
+        line[level] = size ** ((1 / len(nestings) - 1) / 3) if geometric else 1.0
+    if not geometric:
+        return {(level,) * len(nestings): Fraction(1, len(levels)) for level in levels}
+    found = exact(line / line.sum(), _FINE)
+    return {level * len(nestings): share for level, share in found.items()}
+
+
+def blocks_of(shared: SharedTree) -> BlockCounts:
+    """Measure the levels that a search found, with shares as exact fractions."""
+    budget = shared.budget
+    shares = exact(shared.shares)
+    return BlockCounts.shared(
+        shared.nestings, shares, budget.spending, lambda _: budget.sensitivity
+    )
+
+
+def _up_to(nestings: list[Nesting], fanout: int | None) -> list[Nesting]:
+    """The nestings of all depths, or the one that comes nearest to a fan-out from below."""
+    return (
+        nestings
+        if fanout is None
+        else [next(one for one in nestings if max(one.fanouts) <= fanout)]
+    )
+
+
+def _word(root: object) -> object:
+    """A yes or no of Python as the word for it; yes is the default."""
+    return "yes" if root is None or root is True else "no" if root is False else root

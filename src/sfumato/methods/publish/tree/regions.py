@@ -1,0 +1,285 @@
+"""Regions: the cells that exactly the same queries hold, for workloads of few queries.
+
+What to measure of them is found by descent on the expected error: the strategy [I; T] D of
+non-negative rows T, with D such that every column has norm 1 (L1 for Laplace noise, L2 for
+Gaussian), measures all cells and has an error that is smooth in T.
+
+Decision 0132.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.methods.publish.measurement import ColumnNorms, SingleNoise, noise_name
+from sfumato.privacy.estimation.blocks import Nesting, outer
+from sfumato.privacy.mechanisms.spending import spendings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.methods.publish.request import Request
+    from sfumato.privacy.mechanisms.spending import Noise
+    from sfumato.privacy.noise.entropy import Entropy
+
+    Matrix = NDArray[np.float64]
+    Objective = Callable[[Matrix], tuple[float, Matrix]]
+
+_ROUNDS, _LEAST_ROUNDS = 150, 30
+_FEW_CELLS = 96
+"""So many cells are few: descent from every start takes less than a second."""
+_FEW_QUERIES = 32
+_MOST_DESCENT_WORK = 1 << 26
+"""Queries squared times cells beyond which a step of many cells takes too long."""
+_ALL_WORK = 1 << 30
+_REMEMBERED = 8
+_GOLDEN = 0.6180339887498949
+
+
+def manageable(cells: int, queries: int) -> bool:
+    """Whether a strategy for so many can be found in a few seconds."""
+    return cells <= _FEW_CELLS or (queries <= cells and queries**2 * cells <= _MOST_DESCENT_WORK)
+
+
+def best_strategy(queries: Matrix, weights: Matrix, *, pure: bool) -> Matrix:
+    """Rows over few cells with columns of norm at most 1, for queries that matter by weights.
+
+    Descent begins at the queries themselves and at fixed scattered rows, as many as a quarter and
+    an eighth of the cells (McKenna, Miklau, Hay & Machanavajjhala 2018, section 5: OPT_0). Of many
+    cells it begins at the queries only, at the scale at which their error is least.
+    """
+    cells = queries.shape[1]
+    scaled = queries * np.sqrt(weights)[:, None]
+    if cells <= _FEW_CELLS:
+        gram = scaled.T @ scaled
+        tried = [
+            _descended(lambda rows: _error(rows, gram, pure=pure), rows, _ROUNDS)
+            for rows in _begun(cells, queries)
+        ]
+        _, rows = min(tried, key=lambda one: one[0])
+    else:
+        rows = _of_many(scaled, queries, pure=pure)
+    return np.concatenate([np.eye(cells), rows]) / _norms(rows, pure=pure)
+
+
+def _of_many(scaled: Matrix, queries: Matrix, *, pure: bool) -> Matrix:
+    """Rows for more cells than queries, descended from the queries themselves."""
+
+    def objective(rows: Matrix) -> tuple[float, Matrix]:
+        return _error_of_few(rows, scaled, pure=pure)
+
+    begun = min(
+        (scale * queries for scale in (0.05, 0.5, 1, 5, 20)), key=lambda rows: objective(rows)[0]
+    )
+    work = len(queries) ** 2 * queries.shape[1]
+    rounds = min(max(_ALL_WORK // work, _LEAST_ROUNDS), _ROUNDS)
+    return _descended(objective, begun, rounds)[1]
+
+
+def _begun(cells: int, queries: Matrix) -> Sequence[Matrix]:
+    scattered: Matrix = np.arange(1.0, cells * cells + 1) * _GOLDEN % 1
+    sizes = {max(cells // 8, 1), max(cells // 4, 1)}
+    found: list[Matrix] = [scattered[: size * cells].reshape(size, cells) for size in sorted(sizes)]
+    # The scale at which queries alone, or cells alone, are measured, and one between them.
+    few = len(queries) <= min(cells, _FEW_QUERIES)
+    return [*found, 0.05 * queries, queries, 20 * queries] if few else found
+
+
+def _norms(rows: Matrix, *, pure: bool) -> Matrix:
+    """The norms of the columns of [I; T]."""
+    return np.asarray(1 + rows.sum(axis=0) if pure else np.sqrt(1 + (rows**2).sum(axis=0)))
+
+
+def _error(rows: Matrix, gram: Matrix, *, pure: bool) -> tuple[float, Matrix]:
+    """The error of a strategy with noise of variance 1, and its gradient in the rows."""
+    norms = _norms(rows, pure=pure)
+    inverse = np.linalg.inv(np.eye(len(gram)) + rows.T @ rows)
+    scaled = gram * np.outer(norms, norms)
+    by_norms = 2 * (gram * inverse) @ norms
+    slopes = -2 * rows @ (inverse @ scaled @ inverse)
+    slopes += by_norms if pure else rows * (by_norms / norms)
+    return float((scaled * inverse).sum()), slopes
+
+
+def _error_of_few(rows: Matrix, queries: Matrix, *, pure: bool) -> tuple[float, Matrix]:
+    """The same where rows and queries are fewer than cells, whose gram matrix is never made.
+
+    By the identity of Woodbury the inverse of I + T'T is I - T'(I + TT')^-1 T.
+    """
+    norms = _norms(rows, pure=pure)
+    within = np.linalg.solve(np.eye(len(rows)) + rows @ rows.T, rows)
+    asked = queries * norms
+    met = asked @ within.T
+    inverse = asked - met @ rows  # of the queries, each times the inverse
+    by_norms = 2 * (queries * inverse).sum(axis=0)
+    slopes = -2 * met.T @ inverse
+    slopes += by_norms if pure else rows * (by_norms / norms)
+    return float((asked * inverse).sum()), slopes
+
+
+def _descended(objective: Objective, rows: Matrix, rounds: int) -> tuple[float, Matrix]:
+    """Projected gradients with steps after Barzilai & Borwein, which may rise for a while."""
+    value, slopes = objective(rows)
+    step = 0.1 / max(float(np.abs(slopes).max()), 1e-300)
+    seen, best = [value], (value, rows)
+    for _ in range(rounds):
+        way = np.maximum(rows - step * slopes, 0.0) - rows
+        fall = float((slopes * way).sum())
+        if fall > -1e-9 * value:
+            break
+        part = 1.0
+        while True:
+            found, turned = objective(rows + part * way)
+            if found <= max(seen[-_REMEMBERED:]) + 1e-4 * part * fall or part < 1e-6:
+                break
+            part /= 2
+        bend = float((part * way * (turned - slopes)).sum())
+        step = float(np.clip(part**2 * (way**2).sum() / bend, 1e-8, 1e8)) if bend > 0 else step * 10
+        rows, value, slopes = rows + part * way, found, turned
+        seen.append(value)
+        best = min(best, (value, rows), key=lambda one: one[0])
+    return best
+
+
+MOST_REGIONS = 1000
+_MOST_WORK = 1 << 22
+"""Blocks times distinct queries that are looked at, at most."""
+_SCALE = 1 << 12
+"""Rows are rounded to whole numbers at this scale."""
+
+
+@dataclass(frozen=True, eq=False)
+class Regions(SingleNoise):
+    """Weighted sums of a few regions with noise, and the least-squares estimate of all of them.
+
+    *Guarantee*: the price in full, epsilon or rho, for all sums together.
+    *Sensitivity*: of the whole-number matrix that the optimised one is rounded to, by the norms of
+    its columns; a row of missing values counts in one number of its own.
+    *Error*: unbiased for every union of regions, so for the workload; exact. What lies within a
+    region is taken to be spread evenly.
+    *Edges*: rows of the table that no query holds are a region too. At most 1,000 regions.
+    *Reference*: McKenna, Miklau, Hay & Machanavajjhala 2018, section 5.
+    """
+
+    nestings: tuple[Nesting, ...]
+    labels: IntArray
+    """The region of each block between cuts."""
+    matrix: IntArray
+    columns: ColumnNorms
+    noise: Noise
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """How much is measured, at which scale."""
+        return {
+            "cells": list(self.labels.shape),
+            "regions": self.matrix.shape[1],
+            "sums": self.matrix.shape[0],
+            "scale": _SCALE,
+            "noise": noise_name(self.noise),
+        }
+
+    @property
+    def coarse(self) -> bool:
+        """Whether a region has several values."""
+        return int(self.matrix.shape[1]) < math.prod(nesting.points for nesting in self.nestings)
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Of the estimates of regions."""
+        matrix = self.matrix.astype(np.float64)
+        return np.asarray(np.linalg.inv(matrix.T @ matrix) * self.noise.variance, dtype=np.float64)
+
+    @property
+    def missing_precision(self) -> float:
+        """1 / variance of the estimate of a cell of missing values."""
+        return self.columns.missing_weight(self.noise) ** 2 / self.noise.variance
+
+    @cached_property
+    def cell_variance(self) -> float:
+        """The mean variance of a block, of which a region's estimate is dealt out."""
+        return float((self._parts**2 * np.diag(self.covariance)[self.labels]).mean())
+
+    @cached_property
+    def _parts(self) -> FloatArray:
+        """The part of its region's codes that each block has."""
+        codes = outer([_lengths(nesting) for nesting in self.nestings])
+        return np.asarray(codes / np.bincount(self.labels.ravel(), codes.ravel())[self.labels])
+
+    def variances(self, boxes: IntArray) -> FloatArray:
+        """The variance of the estimate of each box, of the noise alone."""
+        held = np.array([self.held(box) for box in boxes]).reshape(len(boxes), -1)
+        return np.asarray((held @ self.covariance * held).sum(axis=1))
+
+    def mean_variance(self, boxes: IntArray | None) -> float:
+        """The mean variance over boxes; regions are made of some."""
+        assert boxes is not None
+        unique, times = np.unique(boxes, axis=0, return_counts=True)
+        return float(np.average(self.variances(unique), weights=times))
+
+    def held(self, box: IntArray) -> FloatArray:
+        """The part of each region that a box holds."""
+        sides = [nesting.held(*ends) for nesting, ends in zip(self.nestings, box, strict=True)]
+        weights = (outer(sides) * self._parts).ravel()
+        return np.asarray(np.bincount(self.labels.ravel(), weights), dtype=np.float64)
+
+    def estimate(
+        self, cells: IntArray, nulls: IntArray, entropy: Entropy
+    ) -> tuple[FloatArray, FloatArray]:
+        """Measure with noise; estimate each block as a part of its region, and missing values."""
+        counts = np.zeros(self.matrix.shape[1], dtype=np.int64)
+        np.add.at(counts, self.labels.ravel(), cells.ravel())
+        sums, weight = self.matrix @ counts, self.columns.missing_weight(self.noise)
+        noisy = self.noise.steps(np.concatenate([sums, weight * nulls]), entropy)
+        inside, outside = np.split(noisy.astype(np.float64), [len(sums)])
+        found = self.covariance @ (self.matrix.T @ inside) / self.noise.variance
+        return found[self.labels] * self._parts, outside / weight
+
+
+def regions(request: Request, cuts: Sequence[IntArray], boxes: IntArray) -> list[Regions]:
+    """The strategies for the regions of a workload, one for each way to pay; none if too many."""
+    queries, times = np.unique(boxes, axis=0, return_counts=True)
+    shape = tuple(len(one) - 1 for one in cuts)
+    if np.prod(shape, dtype=np.float64) * len(queries) > _MOST_WORK:
+        return []
+    held = np.ones((*shape, len(queries)), dtype=bool)
+    for axis, cut in enumerate(cuts):
+        side = (queries[:, axis, 0] <= cut[:-1, None]) & (cut[1:, None] <= queries[:, axis, 1] + 1)
+        held &= side.reshape(*(size if at == axis else 1 for at, size in enumerate(shape)), -1)
+    kinds, labels = np.unique(held.reshape(-1, len(queries)), axis=0, return_inverse=True)
+    if len(kinds) > MOST_REGIONS or not manageable(len(kinds), len(queries)):
+        return []
+    rows = kinds.T.astype(np.float64)
+    points = [int(cut[-1]) for cut in cuts]
+    nestings = tuple(
+        Nesting(size, (len(cut) - 1,), None if len(cut) > size else cut)
+        for size, cut in zip(points, cuts, strict=True)
+    )
+    found = []
+    for spending in spendings(request.price):
+        real = best_strategy(rows, times / times.sum(), pure=spending.epsilon is not None)
+        matrix = np.rint(real * _SCALE).astype(np.int64)
+        columns = ColumnNorms(
+            l1=int(matrix.sum(axis=0).max()),
+            l2_squared=int((matrix**2).sum(axis=0).max()),
+            signed=False,
+        )
+        noise = spending.noise(columns.sensitivity(request))
+        found.append(Regions(nestings, labels.reshape(shape), matrix, columns, noise))
+    return found
+
+
+def _cuts(nesting: Nesting) -> IntArray:
+    return np.arange(nesting.points + 1) if nesting.cuts is None else nesting.cuts
+
+
+def _lengths(nesting: Nesting) -> FloatArray:
+    return np.diff(_cuts(nesting)).astype(np.float64)

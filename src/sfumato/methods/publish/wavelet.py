@@ -1,0 +1,254 @@
+"""The kind 'wavelet': differences between halves, at every scale (Privelet).
+
+Where a block has more than two children, as in the tree of a nominal column, the difference of
+each child to the mean of all of them takes the place of the difference of halves.
+
+Decision 0130.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.methods.publish import options
+from sfumato.methods.publish.measurement import ColumnNorms, noise_name
+from sfumato.methods.publish.postprocess import public_total
+from sfumato.methods.publish.tree import checked
+from sfumato.methods.publish.tree.blocks import DiagonalStrategy, MeasuredLevel
+from sfumato.methods.publish.tree.method import StrategyMethod
+from sfumato.methods.publish.tree.nominal import nominal_nestings
+from sfumato.methods.publish.tree.shares import exact
+from sfumato.privacy.estimation.blocks import Nesting, assembled, gathered, spectrum
+from sfumato.privacy.mechanisms.base import widened
+from sfumato.privacy.mechanisms.spending import spendings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.methods.publish.request import Request
+    from sfumato.privacy.estimation.blocks import Level
+    from sfumato.privacy.mechanisms.spending import Spending
+    from sfumato.privacy.noise.entropy import Entropy
+
+_LEAST = 1e-3
+"""No scale gets less than this part of what the best one gets: all are needed for cells."""
+
+
+def prepare(
+    request: Request, *, budget: object = None, hierarchy: object = None, total: object = None
+) -> StrategyMethod:
+    """Measure differences of halves at every scale, of every column.
+
+    Budgets: "uniform" over the scales, as Privelet does it, or "optimised" for the workload (all
+    ranges where there is none). `hierarchy` gives, for a nominal column, the groups of each value
+    from the smallest up: {column: {value: [group, ...]}}; its groups take the place of halves. By
+    default it is what the schema says.
+    """
+    public = public_total(request, total)
+    way = options.choice(budget or "uniform", "budget", ["uniform", "optimised"])
+    shape = checked(request)
+    nominal = nominal_nestings(request.axes, hierarchy or request.groups or None)
+    nestings = tuple(
+        nominal.get(column) or halves(points)
+        for column, points in zip(request.columns, shape, strict=True)
+    )
+    plans = planned(request, nestings, way, public)
+    return min(plans, key=lambda one: one.workload_mse)
+
+
+def halves(points: int) -> Nesting:
+    """An axis halved down to single codes."""
+    return Nesting(points, (2,) * max((points - 1).bit_length(), 1))
+
+
+def planned(
+    request: Request, nestings: tuple[Nesting, ...], way: str, total: int | None
+) -> list[StrategyMethod]:
+    """One plan for each way to pay."""
+    found = []
+    for spending in spendings(request.price):
+        shares = (
+            uniform(nestings)
+            if way == "uniform"
+            else optimised(nestings, spectrum(nestings, request.boxes), spending)
+        )
+        strategy = contrasts(request, nestings, shares, spending)
+        found.append(StrategyMethod(request, strategy, {"budget": way}, total))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts(DiagonalStrategy):
+    """Whole-number wavelet coefficients with noise, one share for each tuple of scales.
+
+    *Guarantee*: the price in full, epsilon or rho, for all scales together: shares sum to 1.
+    *Sensitivity*: at each scale a row is in one coefficient, sum(left) - sum(right), with weight
+    1; so uniform shares over 1 + log2 n scales are Privelet's generalised sensitivity, and over
+    several columns the product of those. With f > 2 children the coefficients f * child - block
+    have columns of L1 norm 2 (f - 1). A replaced person may turn a sign: then L2 norms double.
+    *Error*: unbiased; the variance of any range is exact and in closed form.
+    *Edges*: a column is filled up to a power of two with cells that are zero for everyone. Cells
+    of missing values are measured at every scale and averaged.
+    *Reference*: Xiao, Wang & Gehrke 2010, sections IV (Haar), V (nominal) and VI (several columns).
+    """
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What is spent on each scale."""
+        return {
+            "fanouts": [list(nesting.fanouts) for nesting in self.nestings],
+            "scales": [[list(one.level), str(one.share)] for one in self.measured],
+            "noise": noise_name(self.measured[0].noise),
+        }
+
+    @cached_property
+    def precisions(self) -> FloatArray:
+        """1 / variance of the estimate in each projection."""
+        # Projections in which nothing can differ, within blocks of one child, are never asked for.
+        found = np.ones([nesting.depth + 1 for nesting in self.nestings])
+        for level, _, noise in self.measured:
+            found[level] = _weight(self.nestings, level) / noise.variance
+        return found
+
+    @cached_property
+    def missing_precision(self) -> float:
+        """1 / variance of the estimate of a cell of missing values."""
+        return sum(self._missing_weight(one) ** 2 / one.noise.variance for one in self.measured)
+
+    def _missing_weight(self, one: MeasuredLevel) -> int:
+        return _columns(self.nestings, one.level).missing_weight(one.noise)
+
+    def estimate(
+        self, cells: IntArray, nulls: IntArray, entropy: Entropy
+    ) -> tuple[FloatArray, FloatArray]:
+        """Measure all scales with noise; give the estimate of cells and missing values."""
+        # Along each axis a contrast weighs blocks by no more than their number under one parent.
+        widest = prod(max(2, *nesting.fanouts) for nesting in self.nestings)
+        coefficients = dict(_coefficients(widened(cells, widest), self.nestings, 0))
+        found: dict[Level, FloatArray] = {}
+        around = np.zeros(len(nulls))
+        for one in self.measured:
+            exact_ones, weight = coefficients[one.level], self._missing_weight(one)
+            around_ones = weight * widened(nulls, weight)
+            noisy = one.noise.steps(np.concatenate([exact_ones.ravel(), around_ones]), entropy)
+            inside, outside = np.split(noisy.astype(np.float64), [exact_ones.size])
+            found[one.level] = self._projection(inside.reshape(exact_ones.shape), one.level)
+            around += outside * (weight / one.noise.variance)
+        return assembled(found, self.nestings), around / self.missing_precision
+
+    def _projection(self, array: FloatArray, level: Level) -> FloatArray:
+        """What noisy coefficients say of each block: its mean beyond its parent's."""
+        for axis, (nesting, at) in enumerate(zip(self.nestings, level, strict=True)):
+            if at == 0:
+                array = array / nesting.size
+                continue
+            fanout = nesting.fanouts[at - 1]
+            if fanout == 2:
+                both = np.stack([array, -array], axis=axis + 1)
+                array = both.reshape(*array.shape[:axis], -1, *array.shape[axis + 1 :])
+            else:
+                means = gathered(array, fanout, axis) / fanout
+                array = array - np.repeat(means, fanout, axis=axis)
+            array = array / nesting.widths[at - 1]
+        return array
+
+
+def contrasts(
+    request: Request,
+    nestings: tuple[Nesting, ...],
+    shares: Mapping[Level, Fraction],
+    spending: Spending,
+) -> Contrasts:
+    """Measure each scale with the noise that its share of a price buys."""
+    return Contrasts.shared(
+        nestings, shares, spending, lambda level: _columns(nestings, level).sensitivity(request)
+    )
+
+
+def uniform(nestings: Sequence[Nesting]) -> Mapping[Level, Fraction]:
+    """The same share for every tuple of scales."""
+    scales = _scales(nestings)
+    return dict.fromkeys(scales, Fraction(1, len(scales)))
+
+
+def optimised(
+    nestings: Sequence[Nesting], energies: FloatArray, spending: Spending
+) -> Mapping[Level, Fraction]:
+    """The shares of least error for a workload: by Lagrange, because scales are independent.
+
+    The variance of a scale falls with the square of its share of epsilon, or with its share of rho.
+    """
+    wanted = np.zeros(energies.shape)
+    for level in _scales(nestings):
+        columns = _columns(nestings, level)
+        size = columns.l1**2 if spending.rho is None else columns.l2_squared
+        wanted[level] = energies[level] * size / _weight(nestings, level)
+    shares = wanted ** (1 / 3 if spending.rho is None else 1 / 2)
+    for level in _scales(nestings):
+        shares[level] = max(shares[level], _LEAST * shares.max())
+    return exact(shares / shares.sum())
+
+
+def _scales(nestings: Sequence[Nesting]) -> list[Level]:
+    """The tuples of levels at which something can differ."""
+    lines = [
+        [0, *(at for at, fanout in enumerate(nesting.fanouts, start=1) if fanout > 1)]
+        for nesting in nestings
+    ]
+    return list(product(*lines))
+
+
+def _coefficients(
+    cells: IntArray, nestings: Sequence[Nesting], axis: int
+) -> Iterator[tuple[Level, IntArray]]:
+    """The coefficients of all scales along this axis and those after it."""
+    if axis == len(nestings):
+        yield (), cells
+        return
+    nesting, blocks = nestings[axis], cells
+    for at in range(nesting.depth, -1, -1):
+        fanout = nesting.fanouts[at - 1] if at else 0
+        if fanout == 1:
+            continue
+        found = _contrasts(blocks, fanout, axis) if fanout else blocks
+        for others, array in _coefficients(found, nestings, axis + 1):
+            yield (at, *others), array
+        blocks = gathered(blocks, fanout, axis) if fanout else blocks
+
+
+def _contrasts(blocks: IntArray, fanout: int, axis: int) -> IntArray:
+    """Left less right, or of more children each one times their number less all of them."""
+    parents = gathered(blocks, fanout, axis)
+    if fanout > 2:
+        return np.asarray(fanout * blocks - np.repeat(parents, fanout, axis=axis))
+    lefts = blocks[(slice(None),) * axis + (slice(None, None, 2),)]
+    return np.asarray(2 * lefts - parents)
+
+
+def _columns(nestings: Sequence[Nesting], level: Level) -> ColumnNorms:
+    """What one row does to the coefficients of a tuple of scales."""
+    fanouts = [
+        nesting.fanouts[at - 1] for nesting, at in zip(nestings, level, strict=True) if at > 0
+    ]
+    return ColumnNorms(
+        l1=prod(2 * (fanout - 1) for fanout in fanouts if fanout > 2),
+        l2_squared=prod(fanout * (fanout - 1) for fanout in fanouts if fanout > 2),
+        signed=bool(fanouts),
+    )
+
+
+def _weight(nestings: Sequence[Nesting], level: Level) -> float:
+    """The precision in a projection of coefficients of variance 1."""
+    found = 1.0
+    for nesting, at in zip(nestings, level, strict=True):
+        fanout = nesting.fanouts[at - 1] if at else 1
+        found *= nesting.widths[max(at - 1, 0)] * (fanout if fanout > 2 else 1)
+    return found

@@ -1,0 +1,228 @@
+"""The questions to the engine: bounded whole-number aggregates, and how they come back.
+
+Long terms are cut into limbs that are summed apart, of 23 bits, or of 12 bits with weights of 17,
+so that every summed term is below 2^29. Sums are decimals, too wide for any number of rows, and are
+cut off at 2^62 before they become 64-bit integers: from 2^33 rows of the largest terms in one group
+on. Cutting off moves no sum further than the rows did, and what the limbs of a person's terms move
+together is at most the terms' magnitudes added up; so sensitivities hold, and no engine error
+depends on the size of a sum. Decisions 0093 and 0165.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sqlglot import exp
+
+from sfumato.data.counting.axes import Listed
+from sfumato.data.counting.contribution import COUNT, PERSON, WEIGHT, bound, keep_groups, weigh_rows
+from sfumato.data.schema.column import Kind
+from sfumato.methods.query.plan.statistics import Count, DistinctCount, Rank, Total
+from sfumato.privacy.mechanisms.base import narrow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.data.counting.hashing import Keyed
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.query.plan import Level, Plan
+    from sfumato.methods.query.plan.statistics import Additive
+
+_CUT = 2**62
+_CHARACTER_BITS = 32
+"""The most bits that a character takes."""
+_ROWS, _RANKED = "sf_bounded", "sf_ranked"
+
+
+@dataclass(frozen=True)
+class EngineQuery:
+    """One query to the engine: its first columns are keys, by position; the others are figures."""
+
+    query: exp.Query
+    positions: tuple[int, ...]
+    figures: tuple[str, ...]
+
+
+class Aggregates:
+    """The queries of one plan, with every person's contribution bounded by a keyed hash."""
+
+    def __init__(self, plan: Plan, source: exp.Query, keyed: Keyed) -> None:
+        self._plan, self._source, self._keyed = plan, source, keyed
+        self._columns = [key.column for key in plan.keys]
+        self._every = tuple(range(len(plan.keys)))
+
+    def additive(self, wanted: Sequence[Additive]) -> EngineQuery:
+        """Counts and sums by all keys; those by fewer keys are sums of these."""
+        terms = {
+            f"sf_figure_{place}_{limb}": tree
+            for place, one in enumerate(wanted)
+            for limb, tree in enumerate(self._terms(one))
+        }
+        query = self._summed(self._source.copy(), [], terms)
+        return EngineQuery(query, self._every, tuple(terms))
+
+    def ranked(self, wanted: Rank) -> EngineQuery:
+        """How often each value of an argument occurs, by all keys."""
+        column = wanted.argument.column
+        present = exp.column(column).is_(exp.Null()).not_()
+        rows = exp.select(exp.Star()).from_(self._source.subquery("sf_source"), copy=False)
+        query = self._summed(rows.where(present, copy=False), [column], {_RANKED: exp.convert(1)})
+        return EngineQuery(query, self._every, (column, _RANKED))
+
+    def _summed(
+        self, rows: exp.Query, others: Sequence[str], terms: Mapping[str, exp.Expr]
+    ) -> exp.Select:
+        """Sums of terms by all keys and other columns, every person's weight bounded."""
+        columns = [*self._columns, *others]
+        figures = dict(terms)
+        if self._plan.unit.by_person:
+            rows = self._weighed(rows)
+            weight = exp.column(WEIGHT)
+            figures = {
+                name: exp.Mul(this=tree, expression=weight.copy()) for name, tree in figures.items()
+            }
+        return self._declared(_sums(rows, columns, figures), columns)
+
+    def _declared(self, query: exp.Select, columns: Sequence[str]) -> exp.Select:
+        """Leave out groups of texts longer than any that is declared.
+
+        No answer shows them, but a person who has many could fill the memory with them.
+        """
+        for key in self._plan.keys:
+            listed = key.axis if isinstance(key.axis, Listed) else None
+            if listed is not None and key.kind is Kind.TEXT and key.column in columns:
+                longest = max(len(one) for one in listed.values.to_pylist() if one is not None)
+                column = exp.column(key.column)
+                bits = exp.Anonymous(this="BIT_LENGTH", expressions=[column.copy()])
+                short = exp.LTE(this=bits, expression=exp.convert(_CHARACTER_BITS * longest))
+                query = query.having(exp.or_(column.is_(exp.Null()), short), copy=False)
+        return query
+
+    def _weighed(self, rows: exp.Query) -> exp.Query:
+        """What is kept of everybody, with its weight."""
+        if not self._limits_groups:
+            return weigh_rows(rows, self._plan.unit)
+        kept = keep_groups(rows, self._plan.unit.groups, self._columns, self._keyed)
+        # Weighing reads its rows twice; these have a name, so that they are found only once.
+        weighed = weigh_rows(exp.select(exp.Star()).from_("sf_kept", copy=False), self._plan.unit)
+        return weighed.with_("sf_kept", as_=kept, copy=False)
+
+    def people(self, level: Level) -> EngineQuery:
+        """How many people there are by a level's keys, each in at most so many groups."""
+        groups, columns = self._plan.unit.groups, [key.column for key in level.keys]
+        rows = self._source
+        if level.groups is None or level.groups > groups:
+            rows = keep_groups(rows, groups, columns, self._keyed)
+        owned = exp.column(PERSON).is_(exp.Null()).not_()
+        pairs = _distinct(rows, [PERSON, *columns]).where(owned, copy=False)
+        counted = _sums(pairs, columns, {COUNT: exp.convert(1)})
+        return EngineQuery(self._declared(counted, columns), level.positions, (COUNT,))
+
+    def distinct(self, wanted: DistinctCount, level: Level) -> EngineQuery:
+        """How many values of a column there are by a level's keys."""
+        columns = [key.column for key in level.keys]
+        rows: exp.Query = self._source.copy()
+        if self._plan.unit.by_person:
+            pairs = _distinct(self._source, [PERSON, *columns, wanted.column])
+            present = pairs.where(exp.column(wanted.column).is_(exp.Null()).not_(), copy=False)
+            bounded = bound(
+                present,
+                self._plan.unit,
+                columns,
+                self._keyed.salt,
+                [wanted.column],
+                self._keyed.native,
+            )
+            kept = exp.column(COUNT) > exp.convert(0)
+            rows = (
+                exp.select(exp.Star())
+                .from_(bounded.subquery("sf_pairs", copy=False), copy=False)
+                .where(kept, copy=False)
+            )
+        values = exp.Count(this=exp.Distinct(expressions=[exp.column(wanted.column)]))
+        query = exp.select(*_columns(columns), exp.alias_(exp.cast(values, "BIGINT"), COUNT))
+        grouped = _grouped(query.from_(rows.subquery(_ROWS, copy=False), copy=False), columns)
+        return EngineQuery(self._declared(grouped, columns), level.positions, (COUNT,))
+
+    @property
+    def _limits_groups(self) -> bool:
+        """Whether a person can have more groups than are allowed, by what is declared."""
+        axes = [key.axis for key in self._plan.keys]
+        groups = prod(axis.size for axis in axes if axis is not None)
+        within = groups <= self._plan.unit.groups and None not in axes
+        return self._plan.unit.groups < self._plan.unit.max_rows and not within
+
+    def _terms(self, one: Additive) -> list[exp.Expr]:
+        """What to sum for a statistic: its terms, limb by limb from the lowest."""
+        if isinstance(one, Count):
+            if one.column is None:
+                return [exp.convert(1)]
+            missing = exp.column(one.column).is_(exp.Null())
+            return [exp.case().when(missing, exp.convert(0)).else_(exp.convert(1))]
+        bits = limb_bits(self._plan.unit)
+        unit = exp.cast(exp.convert(1 << bits), "BIGINT")
+        trees, rest = [], exp.Paren(this=one.term)
+        for _ in range(limbs(one, self._plan.unit) - 1):
+            trees.append(exp.Paren(this=exp.Mod(this=rest.copy(), expression=unit.copy())))
+            rest = exp.Paren(this=exp.IntDiv(this=rest, expression=unit.copy()))
+        return [*trees, rest]
+
+
+def limb_bits(unit: Unit) -> int:
+    """How many bits of a term are summed in one 64-bit integer, weights included."""
+    return 12 if unit.by_person else 23
+
+
+def limbs(one: Additive, unit: Unit) -> int:
+    """Into how many limbs a statistic's terms are cut."""
+    bits = one.largest.bit_length() if isinstance(one, Total) else 1
+    return max(1, -(-bits // limb_bits(unit)))
+
+
+def joined(parts: Sequence[NDArray[Any]], unit: Unit) -> NDArray[Any]:
+    """Put limbs together: int64 where all values fit, Python integers beyond."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = np.zeros(len(parts[0]), dtype=object)
+    for place, part in enumerate(parts):
+        whole += part.astype(object) << (limb_bits(unit) * place)
+    return narrow(whole)
+
+
+def _sum(tree: exp.Expr) -> exp.Expr:
+    """A sum of terms below 10^18 as a 64-bit integer, cut off; zero where nothing is to add."""
+    total = exp.Sum(this=exp.cast(tree, "DECIMAL(18, 0)"))
+    some = exp.Coalesce(this=total, expressions=[exp.convert(0)])
+    low, high = (exp.cast(exp.convert(end), "BIGINT") for end in (-_CUT, _CUT))
+    above = exp.Greatest(this=some, expressions=[low], ignore_nulls=True)
+    return exp.cast(exp.Least(this=above, expressions=[high], ignore_nulls=True), "BIGINT")
+
+
+def _distinct(source: exp.Query, columns: Sequence[str]) -> exp.Select:
+    return (
+        exp.select(*_columns(columns))
+        .distinct(copy=False)
+        .from_(source.subquery("sf_source"), copy=False)
+    )
+
+
+def _sums(rows: exp.Query, columns: Sequence[str], figures: Mapping[str, exp.Expr]) -> exp.Select:
+    """Sums of figures by some columns."""
+    query = exp.select(
+        *_columns(columns),
+        *(exp.alias_(_sum(tree), name, copy=False) for name, tree in figures.items()),
+    )
+    return _grouped(query.from_(rows.subquery(_ROWS, copy=False), copy=False), columns)
+
+
+def _grouped(query: exp.Select, columns: Sequence[str]) -> exp.Select:
+    return query.group_by(*_columns(columns), copy=False) if columns else query
+
+
+def _columns(names: Sequence[str]) -> list[exp.Column]:
+    return [exp.column(name) for name in names]

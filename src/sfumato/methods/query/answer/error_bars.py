@@ -1,0 +1,374 @@
+"""The error of each column of an answer, and which of its figures are too noisy to use.
+
+What bars are made of stands beside the figures in the noisy table, and leaves `finish` in the
+order of the answer's rows. A total over all rows, `SUM(COUNT(*)) OVER ()`, is a figure and the
+rest: the sum over all other rows. The noises of the rest are independent where no row was chosen by
+its noise; its margin then follows from their variances, and else is the sum of margins that hold
+for all rows together. Decision 0220.
+
+Rows that are chosen by noisy figures have more noise than others. Their bars hold for all rows that
+might have been chosen together, and so for those that were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.data.schema.names import free_prefix
+from sfumato.methods.query.answer.figures import BETA, spread_factor
+from sfumato.methods.query.answer.intervals import Figure, Spans, UnknownBarError
+from sfumato.methods.query.plan import Function
+from sfumato.methods.query.plan.outputs import total
+from sfumato.methods.query.plan.statistics import parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sfumato.arrays import BoolArray, FloatArray
+    from sfumato.methods.query.plan import Measure, Plan
+    from sfumato.methods.query.plan.allocation import Allocation
+
+
+LEVEL = "level"
+_JOINT, _ALL = "joint", "all"
+_COUNTS = (Function.COUNT, Function.COUNT_PEOPLE, Function.COUNT_DISTINCT)
+_ADDED = (*_COUNTS, Function.SUM)
+_WANTED = 3
+"""A figure is of use where its bar is at most one such part of it."""
+_NEAR_AN_END = 0.1
+"""A mean at an end of its range is noise where its bar is more than this part of the range."""
+
+
+def beside(plan: Plan, what: str, place: int | None = None) -> str:
+    """The name of a column of the noisy table, or beside an answer, which no other column has."""
+    keys, measures = ([one.name for one in some] for some in (plan.keys, plan.measures))
+    prefix = free_prefix([*plan.columns, *keys, *measures])
+    return f"{prefix}{what}" if place is None else f"{prefix}{what}_{place}"
+
+
+def _computed(plan: Plan) -> dict[str, exp.Expr]:
+    """The columns of the answer that are computed from figures."""
+    measures = {one.name for one in plan.measures}
+    return {
+        column: node.unalias()
+        for column, node in zip(plan.columns, plan.finish.expressions, strict=True)
+        if not isinstance(node.unalias(), exp.Column)
+        and any(found.name in measures for found in node.find_all(exp.Column))
+    }
+
+
+def _totalled(nodes: Sequence[exp.Expr]) -> set[str]:
+    """The measures of which totals over all rows are asked."""
+    windows = [window for node in nodes for window in node.find_all(exp.Window)]
+    return {found.name for window in windows for found in window.find_all(exp.Column)}
+
+
+def chosen_by_noise(plan: Plan) -> bool:
+    """Whether noisy figures decide which rows are in the answer."""
+    measures = {one.name for one in plan.measures}
+    clauses = ["where", "qualify"]
+    if plan.finish.args.get("limit") or plan.finish.args.get("offset"):
+        clauses.append("order")
+    asked = [one for clause in clauses if (one := plan.finish.args.get(clause)) is not None]
+    return any(found.name in measures for one in asked for found in one.find_all(exp.Column))
+
+
+def beta_of_rows(plan: Plan, rows: int, *, is_cut: bool = False) -> float:
+    """How often a bar may fail, so that 95 % of bars hold among so many rows, chosen or not.
+
+    `is_cut` says that a limit has left out rows of small noisy counts: that is a choice too.
+    """
+    return BETA / max(rows, 1) if is_cut or chosen_by_noise(plan) else BETA
+
+
+def joint_betas(plan: Plan, rows: int, *, is_cut: bool = False) -> Iterator[tuple[str, float]]:
+    """By how much margins may be passed so that all figures of an output hold together.
+
+    Every output counts as made of as many figures as the one with the most.
+    """
+    measures = {one.name for one in plan.measures}
+    most = max(
+        (
+            len({one.name for one in node.find_all(exp.Column)} & measures) + len(_totalled([node]))
+            for node in _computed(plan).values()
+        ),
+        default=0,
+    )
+    if most:
+        yield _JOINT, beta_of_rows(plan, rows, is_cut=is_cut) / most
+        yield _ALL, BETA / most / max(rows, 1)
+
+
+def selected_beside(plan: Plan, columns: Sequence[str]) -> list[exp.Expr]:
+    """What `finish` gives besides the answer: errors, and figures that others are computed from."""
+    known = {*(key.name for key in plan.keys), *(measure.name for measure in plan.measures)}
+    wanted: list[exp.Expr] = [_column(name) for name in columns if name not in known]
+    computed = list(_computed(plan).values())
+    if not computed and all(one.function is not Function.QUANTILE for one in plan.measures):
+        return wanted
+    totalled = _totalled(computed)
+    for place, measure in enumerate(plan.measures):
+        figure = _column(measure.name)
+        wanted.append(exp.alias_(figure, beside(plan, "value", place), quoted=True))
+        if measure.name not in totalled:
+            continue
+        sd = _column(beside(plan, "sd", place))
+        margin = _column(beside(plan, _ALL, place))
+        summed = {"sum": figure, "variance": sd * sd.copy(), "margin": margin}
+        for name, tree in summed.items():
+            wanted.append(exp.alias_(total(tree), beside(plan, name, place), quoted=True))
+    return wanted
+
+
+def _column(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def whole_rows(plan: Plan, allocation: Allocation, errors: pa.Table) -> dict[str, list[int]]:
+    """The rows of an answer, by column, in which NULL stands for all values of a key."""
+    name = beside(plan, LEVEL)
+    if name not in errors.column_names:
+        return {}
+    levels = errors[name].to_numpy()
+    found = {}
+    for column, node in zip(plan.columns, plan.finish.expressions, strict=True):
+        used = {one.name for one in node.find_all(exp.Column)}
+        places = [place for place, key in enumerate(plan.keys) if key.name in used]
+        if len(used) == len(places) == 1:
+            without = [one.number for one in allocation.levels if places[0] not in one.positions]
+            found[column] = np.flatnonzero(np.isin(levels, without)).tolist()
+    return found
+
+
+def error_bars(
+    plan: Plan,
+    allocation: Allocation,
+    answer: pa.Table,
+    errors: pa.Table,
+    ranks: Mapping[str, float],
+) -> dict[str, Any]:
+    """The error of each column of the answer that is made of figures: sd and bound95.
+
+    One number where all rows have the same error, else one for each row, None where there is none.
+    A quantile has the error of its rank, in rows: `ranks95`. `too_noisy` lists rows whose figure is
+    of no use, `less_noise` tells how many times less noise would help.
+    """
+    places = {one.name: place for place, one in enumerate(plan.measures)}
+    computed = _computed(plan)
+    spans = _spans(plan, allocation, errors) if computed else None
+    bars: dict[str, Any] = {}
+    for column, node in zip(plan.columns, plan.finish.expressions, strict=True):
+        if not {found.name for found in node.find_all(exp.Column)} & places.keys():
+            continue
+        values = _floats(answer, column)
+        bars[column] = {"sd": None, "bound95": None}
+        if column in computed:
+            both = None if spans is None else _computed_bars(computed[column], spans, values)
+            useless = _useless(values, both)
+        else:
+            measure = plan.measures[places[node.unalias().name]]
+            both = _own_bars(plan, places[measure.name], errors)
+            low, high = _range(measure)
+            useless = _useless(values, both)
+            if measure.function in _ADDED:
+                useless |= (values < low) | (values > high)
+            elif measure.name in ranks:
+                bars[column]["ranks95"] = ranks[measure.name]
+                useless |= _ranked_by_noise(plan, measure, values, errors, ranks[measure.name])
+            elif measure.function is Function.AVERAGE and both is not None:
+                useless |= _at(values, low, high) & (both[1] > _NEAR_AN_END * (high - low))
+        if both is not None:
+            bars[column] |= dict(zip(("sd", "bound95"), map(_one_or_all, both), strict=True))
+        if useless.any():
+            bars[column]["too_noisy"] = np.flatnonzero(useless).tolist()
+            bars[column] |= dict(_less_noise(plan, node.unalias(), values, both, useless))
+    return bars
+
+
+def _less_noise(
+    plan: Plan,
+    node: exp.Expr,
+    values: FloatArray,
+    both: tuple[FloatArray, FloatArray] | None,
+    useless: BoolArray,
+) -> Iterator[tuple[str, float]]:
+    """By what noise would have to shrink for a bar of a third of the largest useless figure.
+
+    It follows for counts and sums, whose bars shrink with the noise. Those of other figures depend
+    on how many rows there are, which may be none.
+    """
+    added = {one.name: _range(one) for one in plan.measures if one.function in _ADDED}
+    if both is None or not isinstance(node, exp.Column) or node.name not in added:
+        return
+    low, high = added[node.name]
+    sizes = np.where(useless & (values >= low) & (values <= high), np.abs(values), 0.0)
+    largest = int(np.argmax(sizes))
+    if sizes[largest] > 0:
+        yield "less_noise", float(_WANTED * both[1][largest] / sizes[largest])
+
+
+def _floats(table: pa.Table, column: str) -> FloatArray:
+    """A column as floats, dates as their days; NaN where nothing is, or no number."""
+    values = table[column]
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    elif pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return np.full(len(values), np.nan)
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+
+
+def _own_bars(plan: Plan, place: int, errors: pa.Table) -> tuple[FloatArray, FloatArray] | None:
+    """The sd and the bound of a figure, as they stand beside it."""
+    names = [beside(plan, one, place) for one in ("sd", "bound")]
+    if not set(names) <= set(errors.column_names):
+        return None
+    return errors[names[0]].to_numpy(), errors[names[1]].to_numpy()
+
+
+def _computed_bars(
+    node: exp.Expr, spans: Spans, values: FloatArray
+) -> tuple[FloatArray, FloatArray] | None:
+    """The sd and the bound of an output; no sd is above the bound, which no error passes there."""
+    try:
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            found = spans.of(node)
+            bound = np.fmax(np.fmax(found.high - values, values - found.low), 0.0)
+            sd = np.fmin(spans.stddev(found), bound)
+    except UnknownBarError:
+        return None
+    bound = np.where(np.isnan(values), np.nan, bound)
+    return np.where(np.isfinite(bound), sd, np.nan), bound
+
+
+def _spans(plan: Plan, allocation: Allocation, errors: pa.Table) -> Spans | None:
+    """The figures that outputs are computed from, with margins that hold together."""
+    if not errors.num_columns:
+        return None
+    figures: dict[str, Figure] = {}
+    for place, measure in enumerate(plan.measures):
+
+        def columns(*names: str, at: int = place) -> list[FloatArray]:
+            named = (beside(plan, name, at) for name in names)
+            return [
+                errors[name].to_numpy().astype(np.float64)
+                for name in named
+                if name in errors.column_names
+            ]
+
+        if not columns(_JOINT):
+            continue
+        value, sd, margin, far = columns("value", "sd", _JOINT, _ALL)
+        figure = Figure(value, sd, margin, _range(measure))
+        if totals := columns("sum", "variance", "margin"):
+            whole, variance, union = totals
+            spread = np.sqrt(np.fmax(variance - sd**2, 0.0))
+            far = np.fmax(union - far, 0.0)
+            factor = _independent_factor(plan, allocation, measure)
+            if factor is not None:
+                far = np.fmin(far, factor * spread)
+            figure = replace(figure, rest=whole - value, rest_stddev=spread, rest_margin=far)
+        figures[measure.name] = figure
+    return Spans(figures, partial(_possible, plan), errors.num_rows)
+
+
+def _independent_factor(plan: Plan, allocation: Allocation, measure: Measure) -> float | None:
+    """How many sds the noises of other rows together rarely pass.
+
+    None where the rows of the total were chosen; QUALIFY and LIMIT choose once it is known.
+    """
+    level = allocation.levels[0]
+    if level.groups is None or plan.finish.args.get("where"):
+        return None
+    mechanism = allocation.mechanisms[level.number, parts(measure, plan.unit)[0]]
+    betas = dict(joint_betas(plan, level.groups))
+    return spread_factor(mechanism, betas[_JOINT])
+
+
+def _possible(plan: Plan, upper: str, lower: str) -> tuple[float, float] | None:
+    """Between what the quotient of two measures can only be, by what they count."""
+    above, below = (next(m for m in plan.measures if m.name == name) for name in (upper, lower))
+    if below.function is not Function.COUNT or below.argument is not None:
+        return None
+    if above.function is Function.COUNT:
+        return 0.0, 1.0
+    if above.function is not Function.SUM:
+        return None
+    low, high = _declared(above)
+    return min(low, 0.0), max(high, 0.0)
+
+
+def _range(measure: Measure) -> tuple[float, float]:
+    """Between what a figure can only be: a mean or a quantile within the declared bounds."""
+    if measure.function in _COUNTS:
+        return 0.0, np.inf
+    if measure.function in (Function.VARIANCE, Function.STDDEV):
+        return 0.0, np.inf
+    low, high = _declared(measure)
+    if measure.function is Function.SUM:
+        return (0.0 if low >= 0 else -np.inf), (0.0 if high <= 0 else np.inf)
+    return low, high
+
+
+def _declared(measure: Measure) -> tuple[float, float]:
+    argument = measure.argument
+    assert argument is not None
+    return float(argument.low * argument.step), float(argument.high * argument.step)
+
+
+def _useless(values: FloatArray, bars: tuple[FloatArray, FloatArray] | None) -> BoolArray:
+    """Which figures are no larger than their bar."""
+    if bars is None:
+        return np.zeros(len(values), dtype=bool)
+    return (bars[1] >= np.abs(values)) & (bars[1] > 0)
+
+
+def _at(values: FloatArray, low: float, high: float) -> BoolArray:
+    """Which values are at an end of their range, to a float's precision."""
+    near = 1e-9 * (high - low)
+    return (low < high) & ((values <= low + near) | (values >= high - near))
+
+
+def row_counts(plan: Plan) -> list[int]:
+    """The places of measures that tell how many rows a group has."""
+    return [
+        place
+        for place, one in enumerate(plan.measures)
+        if one.function is Function.COUNT and one.argument is None
+    ]
+
+
+def _ranked_by_noise(
+    plan: Plan, measure: Measure, values: FloatArray, errors: pa.Table, ranks: float
+) -> BoolArray:
+    """Which values at a rank say little: those whose rank may be any, by the noise, in their group.
+
+    Where the answer does not count its rows, those at an end of the declared bounds; but the least
+    and the greatest value may well be there.
+    """
+    assert measure.quantile is not None
+    share = float(min(measure.quantile, 1 - measure.quantile))
+    counts = [beside(plan, "value", place) for place in row_counts(plan)]
+    if counts and counts[0] in errors.column_names:
+        return np.asarray(ranks >= (share or 1.0) * errors[counts[0]].to_numpy())
+    if not share:
+        return np.zeros(len(values), dtype=bool)
+    assert measure.argument is not None
+    several = measure.argument.high - measure.argument.low > 1  # else every value is at an end
+    return _at(values, *_range(measure)) & several
+
+
+def _one_or_all(numbers: FloatArray) -> float | list[float | None] | None:
+    """One number where all rows have the same, else one for each; None for what is not finite."""
+    finite = np.isfinite(numbers)
+    if not finite.any():
+        return None
+    if finite.all():
+        same = bool((numbers == numbers[0]).all())
+        return float(numbers[0]) if same else numbers.tolist()
+    return [one if known else None for one, known in zip(numbers.tolist(), finite, strict=True)]

@@ -1,0 +1,252 @@
+"""From noisy statistics to the figures that were asked for, each with its error.
+
+Errors count the noise alone: not what clamping and bounding took away, of which nothing public is
+known. A ratio of noisy figures has no symmetric error, least of all in small groups. So its 95 %
+bound is read off a box: count and sums are each within their margin of the released figure with
+probability 95 % together, and wherever in that box the true statistics are, the true ratio lies
+between two ends. The bound reaches to the farther one. Where the box admits too few rows for a
+ratio at all, it reaches to the ends of what is possible. Only released figures and declared bounds
+are used. Decision 0166.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.data.schema.column import Kind
+from sfumato.methods.query.plan import Function
+from sfumato.methods.query.plan.statistics import Total, parts
+from sfumato.privacy.mechanisms.base import to_floats
+from sfumato.privacy.mechanisms.gaussian import Gaussian
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.query.plan import Argument, Measure
+    from sfumato.methods.query.plan.allocation import Mechanism
+    from sfumato.methods.query.plan.statistics import Statistic
+
+    Ends = tuple[FloatArray, FloatArray]
+
+BETA = 0.05
+
+
+@dataclass(frozen=True)
+class NoisyStatistic:
+    """A noisy statistic, group by group, with the variance of its noise and a margin of it.
+
+    `margin(beta)` is passed with probability at most beta: one number, or one for each group.
+    """
+
+    values: NDArray[Any]
+    variance: float
+    margin: Callable[[float], Any]
+
+
+def ratio(
+    measure: Measure,
+    made_of: Sequence[Statistic],
+    noisy: Sequence[NoisyStatistic],
+    beta: float,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """An average, variance or standard deviation of each group, its sd and its bound.
+
+    The sd follows from the noises by linear propagation where the group is surely large enough for
+    it, and else is the bound itself, which no error passes there.
+    """
+    total = made_of[1]
+    assert isinstance(total, Total)
+    step = float(total.argument.step)
+    if measure.function is Function.AVERAGE:
+        mean, spread, ends = _average(noisy, total, beta)
+        stddev, bound = _within(mean, spread, ends)
+        return (float(total.centre) + mean) * step, stddev * step, bound * step
+    squares = made_of[2]
+    assert isinstance(squares, Total)
+    variance, spread, ends = _variance(noisy, total, squares, beta)
+    scale = step * 2.0**total.shift
+    if measure.function is Function.VARIANCE:
+        stddev, bound = _within(variance, spread, ends)
+        return variance * scale**2, stddev * scale**2, bound * scale**2
+    root = np.sqrt(variance)
+    # Near zero a root moves by the root of the error, further up by error / (2 root).
+    nearest, known = np.maximum(2 * root, np.sqrt(spread)), np.isfinite(spread)
+    unmoved = np.where(known, 0.0, np.inf)
+    moved = np.divide(spread, nearest, out=unmoved, where=known & (nearest > 0))
+    stddev, bound = _within(root, moved, (np.sqrt(ends[0]), np.sqrt(ends[1])))
+    return root * scale, stddev * scale, bound * scale
+
+
+def _average(
+    noisy: Sequence[NoisyStatistic], total: Total, beta: float
+) -> tuple[FloatArray, FloatArray, Ends]:
+    """Means of terms, their linear sd (infinite in groups perhaps too small), and their ends."""
+    rows, sums = _boxes(noisy, beta)
+    count = np.maximum(noisy[0].values.astype(np.float64), 1.0)
+    mean = _inside(noisy[1].values.astype(np.float64) / count, total)
+    spread = np.sqrt(noisy[1].variance + mean**2 * noisy[0].variance) / count
+    few = rows[0] < 1
+    return mean, np.where(few, np.inf, spread), _means(sums, rows, total, few)
+
+
+def _variance(
+    noisy: Sequence[NoisyStatistic], total: Total, squares: Total, beta: float
+) -> tuple[FloatArray, FloatArray, Ends]:
+    """Sample variances of terms, their linear sd as above, and their ends.
+
+    Of n terms between -reach and reach the sample variance is at most reach^2 n / (n - 1), twice
+    reach^2 for two of them; of fewer than two there is none.
+    """
+    rows, sums, of_squares = _boxes(noisy, beta)
+    reach = float(max(abs(end) for end in total.ends))
+    count = np.maximum(noisy[0].values.astype(np.float64), 1.0)
+    mean = _inside(noisy[1].values.astype(np.float64) / count, total)
+    second = _inside(noisy[2].values.astype(np.float64) / count, squares)
+    found = np.clip(second + squares.square_centre - mean**2, 0.0, reach**2)
+    found *= count / np.maximum(count - 1, 1.0)
+    by_count = (second - 2 * mean**2) ** 2 * noisy[0].variance
+    by_mean = 4 * mean**2 * noisy[1].variance
+    spread = np.sqrt(noisy[2].variance + by_mean + by_count) / count
+    few = rows[0] < 2
+    means, seconds = _means(sums, rows, total, few), _means(of_squares, rows, squares, few)
+    largest = np.maximum(means[0] ** 2, means[1] ** 2)
+    smallest = np.where(means[0] * means[1] < 0, 0, np.minimum(means[0] ** 2, means[1] ** 2))
+    least = np.clip(seconds[0] + squares.square_centre - largest, 0.0, reach**2)
+    most = np.clip(seconds[1] + squares.square_centre - smallest, 0.0, reach**2)
+    low, high = (np.maximum(end, 2.0) for end in rows)
+    ends = np.where(few, 0, least * (high / (high - 1))), most * (low / (low - 1))
+    return found, np.where(few, np.inf, spread), (ends[0], np.where(few, 2 * reach**2, ends[1]))
+
+
+def _boxes(noisy: Sequence[NoisyStatistic], beta: float) -> list[Ends]:
+    """The ends between which the statistics are, all of them together but for probability beta."""
+    boxes = []
+    for one in noisy:
+        values, margin = one.values.astype(np.float64), one.margin(beta / len(noisy))
+        boxes.append((values - margin, values + margin))
+    return boxes
+
+
+def _means(sums: Ends, rows: Ends, total: Total, few: BoolArray) -> Ends:
+    """The ends of sum / rows anywhere in a box; any mean of terms where rows may be too few."""
+    low, high = (np.maximum(end, 1.0) for end in rows)
+    least = np.where(sums[0] < 0, sums[0] / low, sums[0] / high)
+    most = np.where(sums[1] > 0, sums[1] / low, sums[1] / high)
+    first, last = map(float, total.ends)
+    return (
+        np.where(few, first, _inside(least, total)),
+        np.where(few, last, _inside(most, total)),
+    )
+
+
+def _within(found: FloatArray, spread: FloatArray, ends: Ends) -> Ends:
+    """An sd and a bound: what reaches from a figure to the farther of two ends."""
+    bound = np.maximum(np.maximum(ends[1] - found, found - ends[0]), 0.0)
+    return np.minimum(spread, bound), bound
+
+
+def _inside(means: FloatArray, total: Total) -> FloatArray:
+    """Means of terms, moved to where means of terms can be."""
+    low, high = total.ends
+    return np.clip(means, float(low), float(high))
+
+
+_INTEGERS = np.iinfo(np.int64)
+_SUM_BITS = 29  # of so many bits 2^34 terms fit
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """A measure, group by group, in the unit that was asked for, with its error.
+
+    Where the error of the value cannot be told, `ranks` bounds that of its rank, in rows.
+    """
+
+    values: pa.Array
+    stddev: FloatArray | None
+    bound: FloatArray | None
+    ranks: float | None = None
+
+
+def estimates(
+    measure: Measure, unit: Unit, noisy: Mapping[Statistic, NoisyStatistic], beta: float
+) -> Estimates:
+    """Make a measure of its statistics; its bound is passed with probability at most beta."""
+    made_of = parts(measure, unit)
+    first = noisy[made_of[0]]
+    match measure.function:
+        case Function.SUM:
+            assert measure.argument is not None
+            return _scaled(first, measure.argument, beta, exact=_is_whole(made_of[0]))
+        case Function.AVERAGE | Function.VARIANCE | Function.STDDEV:
+            used = [noisy[part] for part in made_of]
+            values, stddev, bound = ratio(measure, made_of, used, beta)
+            return Estimates(pa.array(values), stddev, bound)
+        case Function.QUANTILE:
+            assert measure.argument is not None
+            return Estimates(
+                _points(first.values, measure.argument), None, None, first.margin(beta)
+            )
+        case _:
+            return Estimates(pa.array(_whole(first.values)), *_even(first, 1.0, beta))
+
+
+def spread_factor(mechanism: Mechanism, beta: float) -> float:
+    """How many sds a weighted sum of such noises passes with probability at most beta."""
+    if isinstance(mechanism, Gaussian):
+        return math.sqrt(2 * math.log(2 / beta))
+    return math.sqrt(4 / (9 * beta))
+
+
+def _is_whole(one: Statistic) -> bool:
+    """Whether sums of a statistic are integers that stay inside 64 bits, whatever the data."""
+    if not isinstance(one, Total) or one.argument.step.denominator != 1:
+        return False
+    return one.largest.bit_length() <= _SUM_BITS
+
+
+def _even(noisy: NoisyStatistic, step: float, beta: float) -> tuple[FloatArray, FloatArray]:
+    """The sd and the bound of a figure that is a statistic, in every group."""
+    groups = len(noisy.values)
+    bound = np.broadcast_to(noisy.margin(beta), groups) * step
+    return np.full(groups, math.sqrt(noisy.variance) * step), bound
+
+
+def _scaled(noisy: NoisyStatistic, argument: Argument, beta: float, *, exact: bool) -> Estimates:
+    """A sum in steps, as a sum of values."""
+    errors = _even(noisy, float(argument.step), beta)
+    if exact and noisy.values.dtype.kind != "f":
+        whole = noisy.values.astype(object) * argument.step.numerator
+        return Estimates(pa.array(_whole(whole)), *errors)
+    return Estimates(pa.array(to_floats(noisy.values, argument.step)), *errors)
+
+
+def _whole(values: NDArray[Any]) -> NDArray[Any]:
+    """Integers of 64 bits, the noise of absurdly small budgets cut off; or floats as they are."""
+    if values.dtype.kind == "f":
+        return values
+    return np.asarray(np.clip(values, _INTEGERS.min, _INTEGERS.max), dtype=np.int64)
+
+
+def _points(points: IntArray, argument: Argument) -> pa.Array:
+    """Chosen points of a grid as values of its kind."""
+    steps = points + argument.low
+    match argument.kind:
+        case Kind.REAL:
+            return pa.array(to_floats(steps, argument.step))
+        case Kind.BOOLEAN:
+            return pa.array(steps != 0)
+        case Kind.DATE:
+            days = steps * int(argument.step)
+            return pa.array(days.astype(np.int32)).cast(pa.date32())
+        case _:
+            return pa.array(steps * int(argument.step))

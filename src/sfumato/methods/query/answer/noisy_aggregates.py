@@ -1,0 +1,216 @@
+"""The one step between private and public figures: read bounded aggregates, add exact noise.
+
+Decision 0095.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.methods.query.answer.exact_aggregates import (
+    EngineQueries,
+    ExactAggregates,
+    LevelGroups,
+    all_groups,
+)
+from sfumato.methods.query.answer.figures import NoisyStatistic, spread_factor
+from sfumato.methods.query.plan.statistics import Count, Rank, Total
+from sfumato.privacy.estimation.residuals import MarginalLattice, ResidualEstimate
+from sfumato.privacy.mechanisms.base import add
+from sfumato.privacy.mechanisms.quantile import Quantile
+from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
+from sfumato.privacy.noise.entropy import secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from sqlglot import exp
+
+    from sfumato.arrays import FloatArray
+    from sfumato.data.counting.axes import Axis
+    from sfumato.data.engines.base import Engine
+    from sfumato.methods.query.plan import Level, Plan
+    from sfumato.methods.query.plan.allocation import Allocation, Mechanism
+    from sfumato.methods.query.plan.statistics import Additive, Statistic
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+@dataclass(frozen=True)
+class NoisyLevel:
+    """What a level may show: its groups and their noisy statistics.
+
+    `consistent` has the counts and sums whose totals equal the sums of their parts. `released` is
+    how many groups those shown were chosen among: more, where a limit cut off small noisy counts.
+    """
+
+    groups: LevelGroups
+    noisy: Mapping[Statistic, NoisyStatistic]
+    consistent: Mapping[Statistic, NoisyStatistic]
+    released: int
+
+
+def release(
+    plan: Plan,
+    allocation: Allocation,
+    engine: Engine,
+    source: exp.Query,
+    entropy: Entropy,
+    observed_cap: int | None = None,
+) -> tuple[Mapping[int, Axis], list[NoisyLevel]]:
+    """Read a plan's aggregates from the engine and give every figure its noise.
+
+    Of observed groups each level shows at most `observed_cap`.
+    """
+    # Fresh for each question, and never shown: it keys the hash by which rows are kept.
+    salt = secret(entropy)
+    questions = EngineQueries(
+        plan, allocation.levels, allocation.mechanisms, source, salt, engine.traits.hashed
+    )
+    exact = ExactAggregates(questions, engine)
+    levels = [
+        _release_level(allocation, exact, level, entropy, observed_cap)
+        for level in allocation.levels
+    ]
+    return exact.axes, _made_consistent(allocation, levels)
+
+
+def _release_level(
+    allocation: Allocation,
+    exact: ExactAggregates,
+    level: Level,
+    entropy: Entropy,
+    observed_cap: int | None,
+) -> NoisyLevel:
+    """Give the groups and statistics of one level their noise."""
+    noisy: dict[Statistic, NoisyStatistic] = {}
+    if level.declared:
+        groups = all_groups(level)
+        released = groups.count
+    else:
+        found = _passing(allocation, exact, level, entropy, observed_cap)
+        groups, noisy[allocation.carrier], released = found
+    for one, mechanism in allocation.at(level).items():
+        if one in noisy:
+            continue
+        if isinstance(mechanism, Quantile):
+            assert isinstance(one, Rank)
+            chosen = mechanism.sample(exact.counted(one, groups), entropy)
+            noisy[one] = NoisyStatistic(chosen, 0.0, partial(allocation.bound, level, one))
+        else:
+            assert not isinstance(mechanism, ThresholdKeys)
+            fine = allocation.granules[one]
+            steps = mechanism.steps(exact.values(one, groups), entropy)
+            values = add(steps, np.full_like(steps, fine // 2)) // fine
+            margin = partial(allocation.bound, level, one)
+            noisy[one] = NoisyStatistic(values, allocation.variance(level, one), margin)
+    return NoisyLevel(groups, noisy, {}, released)
+
+
+def _passing(
+    allocation: Allocation,
+    exact: ExactAggregates,
+    level: Level,
+    entropy: Entropy,
+    observed_cap: int | None,
+) -> tuple[LevelGroups, NoisyStatistic, int]:
+    """The observed groups whose noisy count passes the threshold, that count, how many passed.
+
+    Where more pass than may be shown, those of the largest noisy counts are: a choice among what
+    is released already, which costs nothing.
+    """
+    mechanism = allocation.mechanisms[level.number, allocation.carrier]
+    assert isinstance(mechanism, ThresholdKeys)
+    found, counts = exact.found(allocation.carrier, level)
+    passed = mechanism.sample(counts, entropy)
+    places, noisy_counts = passed.places, passed.counts
+    if observed_cap is not None and len(places) > observed_cap:
+        largest = np.sort(np.argsort(-noisy_counts, kind="stable")[:observed_cap])
+        places, noisy_counts = places[largest], noisy_counts[largest]
+    codes = tuple(column[places] for column in found.codes)
+    groups = LevelGroups(level, found.sizes, codes, len(places))
+    margin = partial(_passed_margin, allocation, level, noisy_counts)
+    variance = allocation.variance(level, allocation.carrier)
+    return groups, NoisyStatistic(noisy_counts, variance, margin), len(passed.places)
+
+
+def _passed_margin(
+    allocation: Allocation, level: Level, counts: NDArray[Any], beta: float
+) -> FloatArray:
+    """What the error of a count that has passed the threshold stays within, but for beta.
+
+    Only high noise lets a small count pass. However small it is, what it then has beyond the
+    threshold passes the plain bound B no more often than noise that is not negative does; so a
+    count at most B above the threshold may be any from 1 on. Groups that pass with probability
+    1/2 or more see at worst beta' / (1 - beta' / 2) = beta, where B is for beta'.
+    """
+    mechanism = allocation.mechanisms[level.number, allocation.carrier]
+    assert isinstance(mechanism, ThresholdKeys)
+    noisy, far = (
+        counts.astype(np.float64),
+        allocation.bound(level, allocation.carrier, beta / (1 + beta / 2)),
+    )
+    return np.where(noisy <= mechanism.threshold + far, np.maximum(noisy - 1, far), far)
+
+
+def _made_consistent(allocation: Allocation, levels: list[NoisyLevel]) -> list[NoisyLevel]:
+    """Adjust counts and sums of several declared levels to each other."""
+    dense = [one for one in levels if one.groups.level.declared]
+    if len(dense) < 2:
+        return levels
+    changed: dict[int, dict[Statistic, NoisyStatistic]] = {
+        one.groups.level.number: {} for one in dense
+    }
+    for statistic in allocation.statistics:
+        if isinstance(statistic, Count | Total):
+            for number, noisy in _adjusted(statistic, dense, allocation).items():
+                changed[number][statistic] = noisy
+    return [replace(one, consistent=changed.get(one.groups.level.number, {})) for one in levels]
+
+
+def _adjusted(
+    statistic: Additive, dense: Sequence[NoisyLevel], allocation: Allocation
+) -> dict[int, NoisyStatistic]:
+    """One statistic of the declared levels by weighted least squares, by the level's number."""
+    levels = [one.groups.level for one in dense]
+    estimate = _least_squares(statistic, levels, allocation)
+    residuals = estimate.residuals(
+        one.noisy[statistic].values.astype(float).reshape(one.groups.level.sizes) for one in dense
+    )
+    adjusted = {}
+    for level in levels:
+        variance = estimate.cell_variance(level.positions)
+        mechanism = allocation.mechanisms[level.number, statistic]
+        margin = partial(_adjusted_margin, mechanism, variance)
+        values = estimate.marginal(residuals, level.positions).ravel()
+        adjusted[level.number] = NoisyStatistic(values, variance, margin)
+    return adjusted
+
+
+def _adjusted_margin(mechanism: Mechanism, variance: float, beta: float) -> float:
+    return spread_factor(mechanism, beta) * math.sqrt(variance)
+
+
+def adjusted_variances(allocation: Allocation, statistic: Additive) -> dict[int, float]:
+    """The variances after levels were adjusted to each other; nothing where they are not."""
+    dense = [level for level in allocation.levels if level.declared]
+    if len(dense) < 2:
+        return {}
+    estimate = _least_squares(statistic, dense, allocation)
+    return {level.number: estimate.cell_variance(level.positions) for level in dense}
+
+
+def _least_squares(
+    statistic: Additive, dense: Sequence[Level], allocation: Allocation
+) -> ResidualEstimate:
+    """The figures of declared levels are marginals of one table, each with noise of its own."""
+    sets = tuple(level.positions for level in dense)
+    known = allocation.sizes
+    sizes = tuple(known.get(position, 1) for position in range(max(known, default=-1) + 1))
+    precisions = np.array([1 / allocation.variance(level, statistic) for level in dense])
+    return ResidualEstimate(MarginalLattice(sizes, sets), sets, precisions)

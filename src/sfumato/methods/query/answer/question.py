@@ -1,0 +1,335 @@
+"""A question that was planned and priced: what it costs, and its answer once that is paid.
+
+Everything above the aggregate, HAVING, ORDER BY, LIMIT and arithmetic, runs over noisy figures.
+Decision 0167.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from sfumato.data.schema.names import quoted
+from sfumato.errors import QueryError
+from sfumato.exact_numbers import EPSILON_MAXIMUM
+from sfumato.methods.query.answer.error_bars import (
+    LEVEL,
+    beside,
+    beta_of_rows,
+    chosen_by_noise,
+    error_bars,
+    joint_betas,
+    row_counts,
+    selected_beside,
+    whole_rows,
+)
+from sfumato.methods.query.answer.explain import Explanation, explain
+from sfumato.methods.query.answer.figures import Estimates, estimates
+from sfumato.methods.query.answer.noisy_aggregates import NoisyLevel, release
+from sfumato.methods.query.answer.size import answer_size, observed_cap
+from sfumato.methods.query.plan import NOISY, Function
+from sfumato.methods.query.plan.allocation import Allocation, QueryPrice, allocate, query_price
+from sfumato.methods.query.sql.tables import placed
+from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
+from sfumato.release.release import Guarantee, Provenance, Release
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from fractions import Fraction
+
+    from sfumato.data.counting.axes import Axis
+    from sfumato.data.engines.base import Engine
+    from sfumato.methods.method import AnswerLimit, AnswerSize, Dataset
+    from sfumato.methods.query.answer.exact_aggregates import LevelGroups
+    from sfumato.methods.query.plan import Plan
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.noise.entropy import Entropy
+
+    OpenTable = Callable[[pa.Table], Engine]
+
+
+def noisy_table(
+    plan: Plan,
+    axes: Mapping[int, Axis],
+    levels: Sequence[tuple[LevelGroups, Sequence[Estimates]]],
+    margins: Mapping[str, Sequence[Sequence[Estimates]]],
+) -> pa.Table:
+    """The figures of all levels as one table, with columns of error for each measure.
+
+    `margins` has wider estimates of the same figures, by what their bounds are called.
+    """
+    columns: dict[str, pa.Array] = {}
+    for position, key in enumerate(plan.keys):
+        columns[key.name] = _stacked(
+            [_key(axes[position], position, groups) for groups, _ in levels]
+        )
+    made = [of_level for _, of_level in levels]
+    for place, measure in enumerate(plan.measures):
+        columns[measure.name] = _stacked([one[place].values for one in made])
+        errors = {"sd": [one[place].stddev for one in made]}
+        for name, wider in {"bound": made, **margins}.items():
+            errors[name] = [one[place].bound for one in wider]
+        for name, of_levels in errors.items():
+            known = [one for one in of_levels if one is not None]
+            if known:
+                columns[beside(plan, name, place)] = pa.array(np.concatenate(known))
+    if len(levels) > 1:
+        numbers = np.repeat(np.arange(len(levels)), [groups.count for groups, _ in levels])
+        columns[beside(plan, LEVEL)] = pa.array(numbers)
+    return pa.table(columns)
+
+
+def _key(axis: Axis, position: int, groups: LevelGroups) -> pa.Array:
+    """The values of a key; a level that does not group by it has none."""
+    if position not in groups.level.positions:
+        return pa.nulls(groups.count, axis.decode(np.zeros(0, dtype=np.int64)).type)
+    return axis.decode(groups.codes[groups.level.positions.index(position)])
+
+
+def _stacked(parts: Sequence[pa.Array]) -> pa.ChunkedArray:
+    """Arrays of several levels as one; integers become floats where one level has floats."""
+    types = {part.type for part in parts}
+    target = parts[0].type if len(types) == 1 else pa.float64()
+    return pa.chunked_array([part.cast(target) for part in parts], target)
+
+
+def finished(plan: Plan, noisy: pa.Table, open_table: OpenTable) -> tuple[pa.Table, pa.Table]:
+    """Run what stands above the aggregate; give the answer, and beside it the errors by row.
+
+    Where rows are merged once more (DISTINCT) the errors of none of them are known.
+    """
+    query = plan.finish.copy()
+    if not (query.args.get("distinct") or query.args.get("group")):
+        query = query.select(*selected_beside(plan, noisy.column_names), copy=False)
+    result = _chosen(query, noisy)
+    if result is None:
+        engine = _opened(open_table, os.getpid())
+        with engine.lend(noisy) as table:
+            result = engine.run(placed(query, {NOISY: table}))
+    shown = len(plan.columns)
+    answer = result.select(list(range(shown))).rename_columns(list(plan.columns))
+    return answer, result.select(list(range(shown, result.num_columns)))
+
+
+def _chosen(query: exp.Select, noisy: pa.Table) -> pa.Table | None:
+    """What a query gives that only names columns of the noisy table, sorted by keys or not at all.
+
+    None where it does more: then an engine runs it, which takes longer than all the rest.
+    """
+    asked = {clause for clause, part in query.args.items() if part}
+    order = query.args["order"].expressions if "order" in asked else []
+    keys = [one.this for one in order if one.args.get("nulls_first") and not one.args.get("desc")]
+    wanted = [one.unalias() for one in query.expressions]
+    if asked - {"expressions", "from_", "order"} or len(keys) < len(order):
+        return None
+    if not all(isinstance(one, exp.Column) for one in (*wanted, *keys)):
+        return None
+    if any(pa.types.is_floating(noisy.column(one.name).type) for one in keys):
+        return None
+    if keys:
+        noisy = noisy.take(_sorted([noisy.column(one.name) for one in keys]))
+    columns = [noisy.column(one.name) for one in wanted]
+    return pa.table(columns, names=[one.alias_or_name for one in query.expressions])
+
+
+def _sorted(keys: Sequence[pa.ChunkedArray]) -> pa.Array:
+    """The places of rows in the order of their keys, missing ones first."""
+    pairs = [one for key in keys for one in (key.is_valid(), key)]
+    names = [str(place) for place in range(len(pairs))]
+    return pc.sort_indices(pa.table(pairs, names), sort_keys=[(one, "ascending") for one in names])
+
+
+@cache
+def _opened(open_table: OpenTable, process: int) -> Engine:  # noqa: ARG001  # part of the key
+    """An engine that stays open: opening one takes longer than all that is asked of it here.
+
+    Each process has its own, as a connection does not survive a fork.
+    """
+    return open_table(pa.table({"nothing": pa.array([0])}))
+
+
+BIAS = (
+    "Error bars count the noise alone, not what clamping values into their bounds and bounding "
+    "each person's rows took away."
+)
+_CHOOSING = ("where", "qualify", "limit", "offset")
+_ADDITIVE = (Function.COUNT, Function.SUM)
+
+
+def prepare(
+    plan: Plan,
+    *,
+    open_table: OpenTable,
+    epsilon: object = None,
+    rho: object = None,
+    delta: object = 0,
+    weights: Mapping[str, object] | None = None,
+    maximum: Fraction = EPSILON_MAXIMUM,
+    limit: AnswerLimit | None = None,
+) -> Question:
+    """Make a plan ready to be charged and run at a cost: epsilon or rho, with or without delta.
+
+    `open_table` opens an engine on a table in memory; `finish` runs there, over noisy figures.
+    `maximum` is the largest epsilon that the owner of the data allows, `limit` the largest answer.
+    """
+    price = query_price(epsilon=epsilon, rho=rho, delta=delta, weights=weights, maximum=maximum)
+    return Question(plan, price, allocate(plan, price), open_table, limit)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A plan at a cost: what the gatekeeper charges and runs. Nothing in it saw data."""
+
+    plan: Plan
+    price: QueryPrice
+    allocation: Allocation
+    open_table: OpenTable
+    limit: AnswerLimit | None = None
+
+    name = "query"
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data sets it reads."""
+        return self.plan.datasets
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The data sets about nobody that it reads too."""
+        return self.plan.public
+
+    @property
+    def event(self) -> Event:
+        """What it costs, from public facts alone."""
+        return self.allocation.event
+
+    @cached_property
+    def answer_size(self) -> AnswerSize:
+        """At most how large the answer is, from public facts alone."""
+        return answer_size(self.plan, self.allocation.levels, self.limit)
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is asked, in canonical JSON form."""
+        return {"plan": self.plan.canonical, "cost": self.price.to_record()}
+
+    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
+        """Read bounded aggregates, add noise, and give the answer with its error bars."""
+        engine, source = located(self.plan, datasets)
+        cap = observed_cap(self.plan, self.allocation.levels, self.limit)
+        axes, levels = release(self.plan, self.allocation, engine, source, entropy, cap)
+        # Bars hold for all groups that a limit chose among, and so for those that are shown.
+        rows = sum(one.released for one in levels)
+        is_cut = any(one.released > one.groups.count for one in levels)
+        beta = beta_of_rows(self.plan, rows, is_cut=is_cut)
+        made = [(one.groups, self._estimates(one, beta)) for one in levels]
+        wider = {
+            name: [self._estimates(one, joint) for one in levels]
+            for name, joint in joint_betas(self.plan, rows, is_cut=is_cut)
+        }
+        noisy = noisy_table(self.plan, axes, made, wider)
+        table, errors = finished(self.plan, noisy, self.open_table)
+        ranks = {
+            measure.name: max(level[place].ranks or 0.0 for _, level in made)
+            for place, measure in enumerate(self.plan.measures)
+            if measure.function is Function.QUANTILE
+        }
+        totals = whole_rows(self.plan, self.allocation, errors)
+        told = {**self.parameters, "all": totals} if totals else self.parameters
+        return Release(
+            {"answer": table},
+            self.guarantee,
+            Provenance(self.name, told, fingerprint=""),
+            error_bars(self.plan, self.allocation, table, errors, ranks),
+        )
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the answer must know."""
+        return tuple(_notes(self.plan, self.allocation, self.limit))
+
+    def explain(self) -> Explanation:
+        """Cost, expected error and advice, without spending anything."""
+        return explain(self)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the answer promises."""
+        charged = self.price.charged(self.event)
+        return Guarantee(*charged.promise(self.plan.unit, notes=list(self.notes)))
+
+    def _estimates(self, one: NoisyLevel, beta: float) -> list[Estimates]:
+        """The measures of one level, with bounds that are passed with probability beta."""
+        adjusted = {**one.noisy, **one.consistent}
+        return [
+            estimates(
+                measure,
+                self.plan.unit,
+                adjusted if measure.function in _ADDITIVE else one.noisy,
+                beta,
+            )
+            for measure in self.plan.measures
+        ]
+
+
+def located(plan: Plan, datasets: Mapping[str, Dataset]) -> tuple[Engine, exp.Query]:
+    """The engine of a plan's data sets, and its source with their tables in place."""
+    engines = {id(one.engine): one.engine for one in datasets.values()}
+    if len(engines) != 1:
+        raise QueryError(
+            "engines_differ",
+            "The data sets of one question must lie in the same database, but "
+            f"{', '.join(map(quoted, datasets))} lie in {len(engines)}. Ask about each apart.",
+        )
+    tables = {name: one.table for name, one in datasets.items()}
+    return next(iter(engines.values())), placed(plan.source, tables)
+
+
+def _notes(plan: Plan, chosen: Allocation, limit: AnswerLimit | None) -> Iterator[str]:
+    if plan.kept is not None:
+        yield (
+            f"Of people with more than {plan.kept:,} rows in a table that is joined only some rows "
+            "are joined, drawn by a secret hash."
+        )
+    for level in chosen.levels:
+        names = ", ".join(quoted(key.name) for key in level.keys)
+        if not level.declared:
+            mechanism = chosen.mechanisms[level.number, chosen.carrier]
+            assert isinstance(mechanism, ThresholdKeys)
+            yield (
+                f"The values of {names} are not all declared: a group is shown only if its noisy "
+                f"count reaches {mechanism.threshold}, so small groups are missing."
+            )
+            if (cap := observed_cap(plan, chosen.levels, limit)) is not None:
+                yield (
+                    f"Of these groups at most {cap:,} are shown, those of the largest noisy "
+                    "counts. Where more pass, these tend to be too high; their bounds allow for it."
+                )
+        elif level.grouped:
+            chosen_from = any(plan.finish.args.get(one) for one in _CHOOSING)
+            then = "; HAVING and LIMIT choose among them" if chosen_from else ""
+            groups = f"All {level.groups:,} declared groups of {names}"
+            yield f"{groups} are answered, empty ones too{then}."
+    if chosen_by_noise(plan):
+        yield (
+            "Rows are chosen by their noisy figures, so rows with much noise are shown more often; "
+            "bars are wider to allow for that."
+        )
+    ranked = [quoted(one.name) for one in plan.measures if one.function is Function.QUANTILE]
+    if ranked and not row_counts(plan):
+        yield (
+            f"The answer does not tell how many rows {', '.join(ranked)} "
+            f"{'are' if len(ranked) > 1 else 'is'} chosen from; there may be none: add COUNT(*) to "
+            "know."
+        )
+    for measure in plan.measures:
+        if measure.note:
+            yield measure.note
+    yield BIAS

@@ -1,0 +1,214 @@
+"""A plan: what a question asks of private rows, in a form whose cost follows from public facts.
+
+Planning never looks at data. A plan holds one query, `source`, that yields the rows to aggregate,
+under names of our own; everything above the aggregate is in `finish`, which sees noisy figures.
+Each level of a plan is a set of keys to group by. Two questions with the same canonical form are
+the same question. Decisions 0091 and 0167.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from hashlib import sha256
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from sfumato.data.counting.axes import Grid
+from sfumato.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
+    from sqlglot import exp
+
+    from sfumato.data.counting.axes import Axis
+    from sfumato.data.schema.column import Kind
+    from sfumato.data.schema.unit import Unit
+
+
+NOISY = "sf_noisy"
+"""The table of noisy figures that `finish` reads: one column per key and per measure, by name."""
+
+
+class Function(StrEnum):
+    """What is asked about the rows of a group."""
+
+    COUNT = "count"
+    COUNT_PEOPLE = "count-people"
+    COUNT_DISTINCT = "count-distinct"
+    SUM = "sum"
+    AVERAGE = "average"
+    VARIANCE = "variance"
+    STDDEV = "stddev"
+    QUANTILE = "quantile"
+
+
+@dataclass(frozen=True)
+class Key:
+    """What rows are grouped by.
+
+    With a declared `axis` the column holds what that axis codes (`Grid`: codes, `Listed`: values)
+    and every one of its values is answered. Without one the values are observed, hence private, and
+    only those that pass a noisy threshold are answered. `length` is how many characters a text has
+    at most.
+    """
+
+    column: str
+    name: str
+    kind: Kind
+    axis: Axis | None
+    length: int | None = None
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A value that is aggregated, as a whole number of steps, clamped in the engine.
+
+    The column holds n for the value n * step, low <= n <= high, or NULL. The bounds are declared,
+    or derived from declared ones, never observed. A date counts in days since 1970-01-01, a truth
+    value as 0 or 1. `COUNT` counts what is not NULL. For `COUNT_DISTINCT` the column holds any
+    integer or text, and without bounds low and high are 0.
+    """
+
+    column: str
+    low: int
+    high: int
+    step: Fraction
+    kind: Kind
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One aggregate of the question; without an argument it counts rows."""
+
+    name: str
+    function: Function
+    argument: Argument | None = None
+    quantile: Fraction | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that answering needs.
+
+    `source` has the columns of keys and arguments and, where the unit is an `Entity`, the person
+    under `contribution.PERSON`; no row of it depends on more than one person. One private row gives
+    at most `multiplicity` rows of `source`: what joins with public tables multiply; it is 1 where
+    the unit is an `Entity`, whose rows are bounded after the joins. `levels` lists the sets of keys
+    to group by, as positions in `keys`; more than one for ROLLUP and CUBE. Every table that
+    `source` names is one of `datasets`, which are private, or of `public`, by its name there. Of
+    people with more than `kept` rows in what is joined only some rows are; None: of nobody.
+    """
+
+    datasets: tuple[str, ...]
+    source: exp.Query
+    unit: Unit
+    multiplicity: int
+    keys: tuple[Key, ...]
+    levels: tuple[tuple[int, ...], ...]
+    measures: tuple[Measure, ...]
+    finish: exp.Select
+    columns: tuple[str, ...]
+    public: tuple[str, ...] = ()
+    kept: int | None = None
+
+    @cached_property
+    def canonical(self) -> Mapping[str, Any]:
+        """Everything that determines what it asks, in one order, without aliases of the asker."""
+        return canonical(self)
+
+
+MOST_GROUPS = 1_000_000
+"""How many groups of declared keys one question may have, over all levels."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """One set of keys: all combinations of declared ones are answered, or those that pass."""
+
+    number: int
+    positions: tuple[int, ...]
+    keys: tuple[Key, ...]
+
+    @property
+    def declared(self) -> bool:
+        """Whether every key is declared, so that all combinations are answered."""
+        return all(key.axis is not None for key in self.keys)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each declared key has."""
+        return tuple(key.axis.size for key in self.keys if key.axis is not None)
+
+    @property
+    def groups(self) -> int | None:
+        """How many groups are answered; None where the data decide."""
+        return prod(self.sizes) if self.declared else None
+
+    @property
+    def grouped(self) -> bool:
+        """Whether there may be more than one group."""
+        return self.groups != 1
+
+
+def levels(plan: Plan) -> tuple[Level, ...]:
+    """The levels of a plan, each once; too many declared groups are refused."""
+    sets = dict.fromkeys(tuple(sorted(set(positions))) for positions in plan.levels)
+    found = tuple(
+        Level(number, positions, tuple(plan.keys[place] for place in positions))
+        for number, positions in enumerate(sets)
+    )
+    groups = sum(level.groups or 0 for level in found)
+    if groups > MOST_GROUPS:
+        raise QueryError(
+            "groups_too_many",
+            f"The declared keys make {groups:,} groups, all of which would be answered; at most "
+            f"{MOST_GROUPS:,} are allowed. Group by fewer columns, or by coarser ones.",
+        )
+    return found
+
+
+def canonical(plan: Plan) -> dict[str, Any]:
+    """Everything that determines what a plan asks, in one order, without aliases of the asker."""
+    return {
+        "datasets": list(plan.datasets),
+        "public": list(plan.public),
+        "source": plan.source.sql(comments=False),
+        "unit": repr(plan.unit),
+        "multiplicity": plan.multiplicity,
+        "keys": [[key.column, key.name, str(key.kind), _axis(key.axis)] for key in plan.keys],
+        "levels": [list(level) for level in plan.levels],
+        "measures": [
+            [one.name, str(one.function), _argument(one.argument), _text(one.quantile)]
+            for one in plan.measures
+        ],
+        "finish": plan.finish.sql(comments=False),
+        "columns": list(plan.columns),
+    }
+
+
+def _axis(axis: Axis | None) -> list[Any] | None:
+    """An axis; long lists of values by their hash."""
+    if axis is None:
+        return None
+    if isinstance(axis, Grid):
+        bounds = axis.bounds
+        return [str(bounds.low), str(bounds.high), _text(bounds.step), axis.nullable]
+    values = repr(axis.values.to_pylist())
+    return [axis.size, sha256(values.encode()).hexdigest()]
+
+
+def _argument(argument: Argument | None) -> list[Any] | None:
+    if argument is None:
+        return None
+    ends = [argument.low, argument.high, str(argument.step)]
+    return [argument.column, *ends, str(argument.kind), argument.nullable]
+
+
+def _text(value: object | None) -> str | None:
+    return None if value is None else str(value)

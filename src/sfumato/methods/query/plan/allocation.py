@@ -1,0 +1,311 @@
+"""Sharing the cost of a question among its statistics, and choosing the noise of least error.
+
+The cost is either a pure epsilon, spent on Laplace noise, or a rho, spent on Gaussian noise. With
+epsilon and a delta both are possible, and the one whose errors are smaller is taken. By default
+the errors of all statistics are equal in units of their declared range: Laplace noise of relative
+L1 sensitivity a gets a share a of epsilon, Gaussian noise of relative L2 sensitivity a a share a^2
+of rho. A caller's weights share the cost among the measures instead. Decision 0094.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sfumato import exact_numbers
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError, QueryError
+from sfumato.methods.query.plan import Level, levels
+from sfumato.methods.query.plan.statistics import (
+    Count,
+    Effect,
+    PeopleCount,
+    Rank,
+    Statistic,
+    bounded,
+    effect,
+    granule,
+    parts,
+    statistics,
+)
+from sfumato.privacy.accounting.events import Composed
+from sfumato.privacy.accounting.price import Price, price
+from sfumato.privacy.mechanisms.gaussian import Gaussian
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.quantile import Quantile
+from sfumato.privacy.mechanisms.spending import Spending, spendings
+from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.methods.query.plan import Plan
+    from sfumato.privacy.accounting.events import Event
+
+Mechanism = Geometric | Gaussian | Quantile | ThresholdKeys
+Slot = tuple[int, Statistic]
+"""A statistic at a level, by the level's number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryPrice(Price):
+    """What a question may cost: epsilon or rho, a delta, and shares of the measures by name."""
+
+    weights: Mapping[str, Fraction] = field(default_factory=dict)
+
+    def to_record(self) -> dict[str, Any]:
+        """Write the cost as JSON-able data; exact numbers become texts like "1/10"."""
+        record = super().to_record()
+        if self.weights:
+            record["weights"] = {name: str(self.weights[name]) for name in sorted(self.weights)}
+        return record
+
+
+def query_price(
+    *,
+    epsilon: object = None,
+    rho: object = None,
+    delta: object = 0,
+    weights: Mapping[str, object] | None = None,
+    maximum: Fraction = exact_numbers.EPSILON_MAXIMUM,
+) -> QueryPrice:
+    """Read the cost that a caller offers: exactly one of epsilon and rho."""
+    offered = price(epsilon=epsilon, rho=rho, delta=delta, maximum=maximum)
+    return QueryPrice(
+        epsilon=offered.epsilon,
+        rho=offered.rho,
+        delta=offered.delta,
+        weights={
+            name: exact_numbers.weight(one, "weight") for name, one in (weights or {}).items()
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The mechanism of every statistic at every level, and what all of them cost together."""
+
+    levels: tuple[Level, ...]
+    mechanisms: Mapping[Slot, Mechanism]
+    epsilon: Fraction | None
+    """The pure epsilon that was shared; None where it was a rho."""
+    rho: Fraction | None
+    carrier: Statistic
+    """The statistic whose noisy value decides which observed keys are released."""
+    granules: Mapping[Statistic, int]
+    """How many units of what gets noise make one row, or one step of a value."""
+
+    @cached_property
+    def statistics(self) -> tuple[Statistic, ...]:
+        """Every statistic that gets noise at some level."""
+        return tuple(dict.fromkeys(one for _, one in self.mechanisms))
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        """How many values each declared key has, by its position."""
+        return {
+            position: key.axis.size
+            for level in self.levels
+            for position, key in zip(level.positions, level.keys, strict=True)
+            if key.axis is not None
+        }
+
+    def at(self, level: Level) -> dict[Statistic, Mechanism]:
+        """The mechanisms of one level."""
+        return {
+            one: made for (number, one), made in self.mechanisms.items() if number == level.number
+        }
+
+    def variance(self, level: Level, one: Statistic) -> float:
+        """The variance of a statistic, in rows or steps, rounding from granules included."""
+        mechanism = self.mechanisms[level.number, one]
+        assert not isinstance(mechanism, Quantile)
+        fine = self.granules[one]
+        return mechanism.variance / fine**2 + (1 / 12 if fine > 1 else 0.0)
+
+    def bound(self, level: Level, one: Statistic, beta: float) -> float:
+        """What the error of a statistic, in rows or steps, or that of its rank, rarely passes."""
+        mechanism = self.mechanisms[level.number, one]
+        noise = mechanism.noise if isinstance(mechanism, ThresholdKeys) else mechanism
+        fine = self.granules[one]
+        return noise.bound(beta) / fine + (0.5 if fine > 1 else 0.0)
+
+    @property
+    def event(self) -> Event:
+        """What all of it costs."""
+        return Composed(tuple(mechanism.event for mechanism in self.mechanisms.values()))
+
+
+def allocate(plan: Plan, price: QueryPrice) -> Allocation:
+    """Choose noise for every statistic within a cost: of the ways to spend it, the best one."""
+    found = levels(plan)
+    observed = [level for level in found if not level.declared]
+    if observed and not price.delta:
+        names = ", ".join(quoted(key.name) for key in plan.keys if key.axis is None)
+        raise QueryError(
+            "delta_missing",
+            f"The values of {names} are not declared, so groups can be released only by a "
+            "threshold, which needs a delta. Give --delta 1e-7, say, which is a part of the "
+            "budget's delta, or add under the column in its schema: values = [...]",
+        )
+    _check_weights(plan, price.weights)
+    carrier: Statistic = PeopleCount() if plan.unit.by_person else Count()
+    effects = _effects(plan, found, carrier)
+    if not effects:
+        raise QueryError(
+            "aggregate_missing",
+            "The question asks for no aggregate, and its keys are declared, so public. Ask for "
+            "COUNT, SUM, AVG or another figure of each group.",
+        )
+    ways = [_spend(plan, effects, price, way) for way in _ways(price, len(observed))]
+    best, made = min(ways, key=lambda one: _error(effects, one[1]))
+    for level in observed:
+        slot = (level.number, carrier)
+        made[slot] = _threshold(plan, made[slot], best.keys_delta)
+    granules = {one: granule(plan, one) for _, one in effects}
+    return Allocation(found, made, best.spending.epsilon, best.spending.rho, carrier, granules)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One way to spend a price, and a delta for the keys of each level."""
+
+    spending: Spending
+    keys_delta: Fraction
+
+
+def _ways(price: QueryPrice, observed: int) -> list[_Way]:
+    """Read (epsilon, delta) as a pure epsilon, or as the rho that implies it."""
+    each = price.delta / observed if observed else Fraction(0)
+    # The conversion takes a delta of its own: half of it where keys need the other half.
+    first, *converted = spendings(price, conversion=price.delta / (2 if observed else 1))
+    return [_Way(first, each), *(_Way(one, each / 2) for one in converted)]
+
+
+def _effects(plan: Plan, found: tuple[Level, ...], carrier: Statistic) -> dict[Slot, Effect]:
+    """What one person can do to each statistic at each level."""
+    effects: dict[Slot, Effect] = {}
+    for level in found:
+        wanted = dict.fromkeys(statistics(plan))
+        if not level.declared:
+            wanted[carrier] = None
+        for one in wanted:
+            effects[level.number, one] = effect(plan, one, grouped=level.grouped)
+    return effects
+
+
+def _spend(
+    plan: Plan, effects: Mapping[Slot, Effect], price: QueryPrice, way: _Way
+) -> tuple[_Way, dict[Slot, Mechanism]]:
+    """Make the mechanism of every statistic for its share."""
+    sizes = {
+        slot: one.relative if way.spending.rho is None else one.relative_squared
+        for slot, one in effects.items()
+    }
+    shares = _weighted(plan, sizes, price.weights) if price.weights else sizes
+    whole = sum(shares.values())
+    if price.weights:
+        _check_shares(way.spending, min(shares.values()) / whole)
+    made: dict[Slot, Mechanism] = {
+        slot: _mechanism(slot[1], one, way, shares[slot] / whole) for slot, one in effects.items()
+    }
+    return way, made
+
+
+def _check_shares(spending: Spending, least: Fraction) -> None:
+    """Refuse weights that leave a figure less than a budget counts, so nothing but noise."""
+    if spending.epsilon is not None:
+        left, unit = spending.epsilon * least, exact_numbers.EPSILON_UNIT
+    else:
+        assert spending.rho is not None
+        left, unit = spending.rho * least, exact_numbers.RHO_UNIT
+    if left < unit or least < _LEAST_SHARE:
+        raise ParameterError(
+            "weights_too_far_apart",
+            f"The weights leave one of the figures {exact_numbers.plain(least, digits=2)} of the "
+            f"price, which is less than {exact_numbers.plain(_LEAST_SHARE)} of it or than a budget "
+            "counts. Give weights that are closer together, or ask for more.",
+        )
+
+
+_LEAST_SHARE = Fraction(1, 10**9)
+
+
+def _weighted(
+    plan: Plan, sizes: Mapping[Slot, Fraction], weights: Mapping[str, Fraction]
+) -> dict[Slot, Fraction]:
+    """Give each measure its weight, and within it each statistic what its size asks for.
+
+    Measures without a weight have weight 1, and so has a count that only decides about keys.
+    """
+    shares = dict.fromkeys(sizes, Fraction(0))
+    wanted = [(weights.get(one.name, Fraction(1)), parts(one, plan.unit)) for one in plan.measures]
+    used = {part for _, of_measure in wanted for part in of_measure}
+    hidden = tuple(dict.fromkeys(one for _, one in sizes if one not in used))
+    if hidden:
+        wanted.append((Fraction(1), hidden))
+    for weight, of_measure in wanted:
+        slots = [slot for slot in sizes if slot[1] in of_measure]
+        whole = sum(sizes[slot] for slot in slots)
+        for slot in slots:
+            shares[slot] += weight * sizes[slot] / whole
+    return shares
+
+
+def _mechanism(
+    statistic: Statistic, one: Effect, way: _Way, share: Fraction
+) -> Geometric | Gaussian | Quantile:
+    """The noise that a share of the cost pays for."""
+    if isinstance(statistic, Rank):
+        argument = statistic.argument
+        return Quantile(
+            epsilon=way.spending.choice_epsilon(share),
+            rank=statistic.quantile,
+            size=argument.high - argument.low + 1,
+            unit=one.unit,
+            granule=one.granule,
+        )
+    return way.spending.noise(one.sensitivity, share)
+
+
+def _threshold(plan: Plan, noise: Mechanism, delta: Fraction) -> ThresholdKeys:
+    """The noisy count that decides which observed keys are released."""
+    assert isinstance(noise, Geometric | Gaussian)
+    unit = bounded(plan)
+    return ThresholdKeys(
+        noise=noise,
+        delta=delta,
+        max_groups=unit.groups,
+        max_count=1 if plan.unit.by_person else unit.max_rows,
+        relation=unit.relation,
+    )
+
+
+def _error(effects: Mapping[Slot, Effect], made: Mapping[Slot, Mechanism]) -> float:
+    """The sum of the variances, each relative to its declared range."""
+    total = 0.0
+    for slot, mechanism in made.items():
+        if isinstance(mechanism, Quantile):
+            # Ranks are off by about an exponential of this scale on either side.
+            variance = 2 * float(2 * mechanism.sensitivity / mechanism.epsilon) ** 2
+        else:
+            variance = mechanism.variance
+        total += variance / float(effects[slot].spread) ** 2
+    return total
+
+
+def relative_error(plan: Plan, chosen: Allocation) -> float:
+    """The sum of the variances of all figures, each relative to its declared range."""
+    return _error(_effects(plan, chosen.levels, chosen.carrier), chosen.mechanisms)
+
+
+def _check_weights(plan: Plan, weights: Mapping[str, Fraction]) -> None:
+    names = [measure.name for measure in plan.measures]
+    for name in weights:
+        if name not in names:
+            raise ParameterError(
+                "weight_unknown",
+                f"There is no aggregate {quoted(name)} to weigh; {suggestion(name, names)}",
+            )

@@ -1,0 +1,242 @@
+"""From a question to a plan, without a look at any row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.data.counting.contribution import PERSON
+from sfumato.errors import QueryError
+from sfumato.methods.query.builder import built_tree
+from sfumato.methods.query.expressions import compile_value
+from sfumato.methods.query.plan import Plan
+from sfumato.methods.query.plan.columns import PlannedKey, planned_key
+from sfumato.methods.query.plan.outputs import Outputs, QuestionMeasures, output_names
+from sfumato.methods.query.sql.parse import PrivacyClause, check_depth, parse, part
+from sfumato.methods.query.sql.relation import GroupedScope, has_aggregate
+from sfumato.methods.query.sql.rewrite import rewrite
+from sfumato.methods.query.sql.select_blocks import SelectPlanner
+from sfumato.methods.query.sql.work_limits import check_texts, written_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from fractions import Fraction
+
+    from sfumato.methods.query.expressions.typed_values import Typed
+    from sfumato.methods.query.sql.relation import Block
+    from sfumato.methods.query.sql.tables import Catalogue
+
+_KEYS, _LEVELS = 20, 64
+
+
+@dataclass(frozen=True)
+class PlannedQuestion:
+    """A plan, and the cost that BigQuery's clause asked for, if it did."""
+
+    plan: Plan
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+
+
+def plan_question(asked: object, catalogue: Catalogue) -> PlannedQuestion:
+    """Plan a question, given as SQL or built, against declared tables; or refuse it."""
+    if isinstance(asked, str):
+        parsed = parse(asked)
+        tree, options = parsed.tree, parsed.options
+    else:
+        tree, options = built_tree(asked), PrivacyClause()
+        check_depth(tree)
+    try:
+        plan = _plan(rewrite(tree), catalogue)
+    except RecursionError:
+        raise QueryError(
+            "sql_too_deep", "Cannot plan the question: it is nested too deeply. Make it flatter."
+        ) from None
+    return PlannedQuestion(_narrowed(plan, options), options.epsilon, options.delta)
+
+
+def _plan(select: exp.Select, catalogue: Catalogue) -> Plan:
+    planner = SelectPlanner(catalogue)
+    block = planner.block(select)
+    owner = block.whole.owner
+    if owner is None:
+        raise QueryError(
+            "nothing_private",
+            "Cannot plan the question: it reads only public tables, which need no privacy. Read "
+            "them directly.",
+        )
+    names = output_names(select)
+    nodes, levels = _grouping(select, block, names)
+    measures = QuestionMeasures(block.scope, len(levels))
+    keys = _keys(nodes, block, names, measures)
+    optional = len(levels) > 1
+    pairs = [(inside, _shown(inside, key, optional=optional)) for inside, key in keys]
+    scope = GroupedScope(block.scope, pairs, measures.ask, totals=True)
+    outputs = Outputs(select, names, scope, measures, [key for _, key in keys])
+    finish = outputs.query()
+    if not measures.found:
+        raise QueryError(
+            "aggregate_missing",
+            f"Cannot release {part(select)}: it shows rows, not aggregates. Ask for COUNT(*), SUM, "
+            "AVG, MEDIAN, ...",
+        )
+    unit = owner.unit
+    return Plan(
+        datasets=tuple(sorted(block.whole.private)),
+        source=_source(planner, block, keys, measures),
+        unit=unit,
+        multiplicity=1 if unit.by_person else block.whole.most or 1,
+        keys=tuple(key.key for _, key in keys),
+        levels=levels,
+        measures=tuple(measures.found),
+        finish=finish,
+        columns=tuple(names),
+        public=tuple(sorted(block.whole.public)),
+        kept=planner.kept,
+    )
+
+
+def _grouping(
+    select: exp.Select, block: Block, names: dict[str, exp.Expr]
+) -> tuple[list[exp.Expr], tuple[tuple[int, ...], ...]]:
+    """The expressions of GROUP BY, each once, and the sets of them to group by."""
+    group = select.args.get("group")
+    if group is None:
+        return [], ((),)
+    if {key for key, given in group.args.items() if given} - {"expressions"}:
+        raise QueryError(
+            "clause_not_allowed",
+            f"Cannot use {part(group)}. Write GROUP BY with columns, expressions, ROLLUP(...), "
+            "CUBE(...) or GROUPING SETS(...).",
+        )
+    nodes: list[exp.Expr] = []
+    trees: list[exp.Expr] = []
+
+    def position(node: exp.Expr) -> int:
+        meant = _meant(node, block, names)
+        tree = compile_value(meant, block.scope).tree
+        if tree not in trees:
+            trees.append(tree)
+            nodes.append(meant)
+        return trees.index(tree)
+
+    parts = [_sets(node, position) for node in group.expressions]
+    if len(nodes) > _KEYS or prod(map(len, parts)) > _LEVELS:
+        raise QueryError(
+            "keys_too_many",
+            f"Cannot group by {part(group)}: at most {_KEYS} keys and {_LEVELS} sets of them.",
+        )
+    levels = [tuple(sorted(set().union(*chosen))) for chosen in product(*parts)]
+    return nodes, tuple(dict.fromkeys(levels))
+
+
+def _sets(node: exp.Expr, position: Callable[[exp.Expr], int]) -> list[frozenset[int]]:
+    """The sets of keys that one element of GROUP BY stands for."""
+
+    def together(entry: exp.Expr) -> frozenset[int]:
+        parts = entry.expressions if isinstance(entry, exp.Tuple) else [entry]
+        return frozenset(position(one.unnest()) for one in parts)
+
+    if isinstance(node, exp.GroupingSets):
+        return [one for entry in node.expressions for one in _sets(entry, position)]
+    if isinstance(node, exp.Rollup):
+        entries = [together(entry) for entry in node.expressions]
+        return [frozenset().union(*entries[:end]) for end in range(len(entries), -1, -1)]
+    if isinstance(node, exp.Cube):
+        sets = [frozenset[int]()]
+        for entry in node.expressions[:7]:  # seven give more sets than are allowed
+            sets += [one | together(entry) for one in sets]
+        return sets[::-1]
+    return [together(node)]
+
+
+def _meant(node: exp.Expr, block: Block, names: dict[str, exp.Expr]) -> exp.Expr:
+    """What an element of GROUP BY means: an expression, the place or the name of an output."""
+    outputs = list(names.values())
+    meant = node
+    if isinstance(node, exp.Literal) and not node.is_string:
+        place = int(node.name) if node.name.isdigit() and len(node.name) < 5 else 0
+        if not 1 <= place <= len(outputs):
+            raise QueryError(
+                "ordinal_out_of_range",
+                f"GROUP BY {part(node)} names no output; there are {len(outputs)}.",
+            )
+        meant = outputs[place - 1]
+    elif isinstance(node, exp.Column) and not node.table and not block.scope.has(node):
+        meant = names.get(node.name, node)
+    if has_aggregate(meant):
+        raise QueryError(
+            "aggregate_misplaced", f"Cannot group by {part(meant)}, which is an aggregate."
+        )
+    return meant
+
+
+def _keys(
+    nodes: list[exp.Expr], block: Block, names: dict[str, exp.Expr], measures: QuestionMeasures
+) -> list[tuple[Typed, PlannedKey]]:
+    """Plan the keys, each under the name of the output that shows it."""
+    keys = []
+    for place, node in enumerate(nodes):
+        shown = [name for name, output in names.items() if output == node]
+        wanted = (shown or [node.name or f"key_{place + 1}"])[0]
+        value = compile_value(node, block.scope)
+        name = measures.reserve(wanted)
+        keys.append((value, planned_key(value, node, f"sf_key_{place}", name)))
+    return keys
+
+
+def _shown(value: Typed, key: PlannedKey, *, optional: bool) -> Typed:
+    """A key as it stands above the aggregate."""
+    nullable = value.nullable or optional
+    return replace(value, tree=key.shown, nullable=nullable, direct=None, unit=False)
+
+
+def _source(
+    planner: SelectPlanner,
+    block: Block,
+    keys: list[tuple[Typed, PlannedKey]],
+    measures: QuestionMeasures,
+) -> exp.Select:
+    """The query that yields the rows to aggregate."""
+    query = block.query
+    if block.whole.person is not None:
+        query = query.select(exp.alias_(block.whole.person.copy(), PERSON), copy=False)
+    for _, key in keys:
+        query = query.select(exp.alias_(key.tree.copy(), key.key.column), copy=False)
+    for tree, argument in measures.arguments.items():
+        query = query.select(exp.alias_(tree.copy(), argument.column), copy=False)
+    if not query.expressions:
+        query = query.select(exp.alias_(exp.convert(1), "sf_one"))
+    check_texts(value for value, _ in keys)
+    return written_out(planner, query)
+
+
+def _narrowed(plan: Plan, options: PrivacyClause) -> Plan:
+    """A plan with the bounds that the question itself asks for; never wider than declared."""
+    unit = plan.unit
+    column = options.privacy_unit_column
+    if column is not None and (unit.column is None or unit.column.casefold() != column.casefold()):
+        raise QueryError(
+            "unit_not_declared",
+            f"The privacy unit is declared by the owner, not by the question. {unit.sentence()}",
+        )
+    rows, groups = options.max_rows_contributed, options.max_groups_contributed
+    if rows is None and groups is None:
+        return plan
+    if not unit.by_person:
+        raise QueryError(
+            "unit_not_declared", f"Nothing is to be bounded per person. {unit.sentence()}"
+        )
+    rows = unit.max_rows if rows is None else rows
+    groups = unit.groups if groups is None else groups
+    if not (1 <= rows <= unit.max_rows and 1 <= groups <= unit.groups):
+        raise QueryError(
+            "contribution_out_of_range",
+            f"A question may use from 1 to {unit.max_rows} rows in 1 to {unit.groups} groups of "
+            f"each person, not {rows} and {groups}.",
+        )
+    return replace(plan, unit=unit.bounded(rows, groups))

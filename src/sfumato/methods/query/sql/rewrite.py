@@ -1,0 +1,386 @@
+"""Rewriting a question into fewer forms before it is planned: one rule after the other.
+
+A rule sees one SELECT whose subqueries are rewritten already, changes it in place and keeps its
+meaning. Common table expressions go first, so that no rule needs to know of them. Subqueries in
+conditions and expressions become joins, which say plainly whose rows they pair; a column of a
+subquery is one of the outer SELECT when it is qualified by a name that its FROM does not have.
+Decision 0091.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.errors import QueryError
+from sfumato.methods.query.sql.parse import part
+from sfumato.methods.query.sql.relation import has_aggregate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+EXPANSIONS = 64
+
+Named = tuple[exp.Select, int]
+"""What a name stands for, and how many uses of names it is made of."""
+
+
+def inline_ctes(select: exp.Select) -> exp.Select:
+    """Put the meaning of every name of WITH where it is used."""
+    whole = select.copy()
+    _inline(whole, {})
+    return whole
+
+
+def _inline(select: exp.Select, outer: Mapping[str, Named]) -> int:
+    """Expand names inside a SELECT in place; give the number of expansions."""
+    names, spent = dict(outer), 0
+    clause = select.args.get("with_")
+    if clause is not None:
+        if clause.args.get("recursive"):
+            raise QueryError(
+                "cte_recursive", f"Cannot use WITH RECURSIVE in {part(select)}. Write it out."
+            )
+        for entry in clause.expressions:
+            names[entry.alias.casefold()] = _named(entry, names)
+        select.set("with_", None)
+    for node in _own(select):
+        if isinstance(node, exp.Select):
+            spent += _inline(node, names)
+        elif isinstance(node, exp.Table) and not node.args.get("db"):
+            meaning = names.get(node.name.casefold())
+            if meaning is not None:
+                spent += 1 + meaning[1]
+                _check(spent)
+                alias = exp.to_identifier(node.alias_or_name, quoted=True)
+                joins = node.args.get("joins")
+                subquery = meaning[0].copy().subquery(alias, copy=False)
+                subquery.set("joins", joins)
+                node.replace(subquery)
+    _check(spent)
+    return spent
+
+
+def _named(entry: exp.Expr, names: Mapping[str, Named]) -> Named:
+    """One entry of WITH, with the names before it expanded."""
+    body = entry.this
+    alias = entry.args["alias"]
+    if not isinstance(body, exp.Select) or alias.args.get("columns"):
+        raise QueryError(
+            "cte_not_select",
+            f"Cannot use {part(entry)}: an entry of WITH is name AS (SELECT ...).",
+        )
+    body = body.copy()
+    return body, _inline(body, names)
+
+
+def _own(select: exp.Select) -> list[exp.Expr]:
+    """The tables of a SELECT and the SELECTs directly inside it, but not what is inside those."""
+    found: list[exp.Expr] = []
+    waiting: list[exp.Expr] = list(select.iter_expressions())
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, exp.Select | exp.Table):
+            found.append(node)
+        else:
+            waiting.extend(node.iter_expressions())
+    return found
+
+
+def _check(spent: int) -> None:
+    if spent > EXPANSIONS:
+        raise QueryError(
+            "cte_expansions",
+            f"Cannot plan the question: its WITH names are used more than {EXPANSIONS} times when "
+            "written out. Use them less often.",
+        )
+
+
+_QUANTILES = {"quantile_cont", "quantile_disc", "approx_percentile", "percentile"}
+
+
+def conditional_aggregates(select: exp.Select) -> None:
+    """COUNT(*) FILTER (WHERE c) and COUNT_IF(c) become COUNT(CASE WHEN c THEN 1 END)."""
+    for node in list(select.find_all(exp.CountIf)):
+        _replace(node, exp.Count(this=_case(node.this, exp.convert(1))))
+    for filtered in list(select.find_all(exp.Filter)):
+        _replace(filtered, _filtered(filtered))
+
+
+def _filtered(node: exp.Filter) -> exp.Expr:
+    aggregate, condition = node.this.copy(), node.expression.this
+    inner = aggregate.this
+    if not isinstance(aggregate, exp.AggFunc) or inner is None:
+        raise QueryError("aggregate_not_allowed", f"Cannot use {part(node)}.")
+    if isinstance(inner, exp.Distinct):
+        given = [_case(condition, one) for one in inner.expressions]
+        aggregate.set("this", exp.Distinct(expressions=given))
+    else:
+        value = exp.convert(1) if isinstance(inner, exp.Star) else inner
+        aggregate.set("this", _case(condition, value))
+    return aggregate
+
+
+def _case(condition: exp.Expr, value: exp.Expr) -> exp.Case:
+    return exp.case().when(condition.copy(), value.copy())
+
+
+def quantiles(select: exp.Select) -> None:
+    """MEDIAN(x), PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x) and their like become QUANTILE."""
+    for within in list(select.find_all(exp.WithinGroup)):
+        entries = within.expression.expressions
+        shaped = isinstance(within.this, exp.PercentileCont | exp.PercentileDisc)
+        if not shaped or len(entries) != 1 or entries[0].args.get("desc"):
+            raise QueryError(
+                "aggregate_not_allowed", f"Cannot use {part(within)}. Write QUANTILE(x, q)."
+            )
+        share = within.this.this
+        _replace(within, exp.Quantile(this=entries[0].this.copy(), quantile=share.copy()))
+    for node in list(
+        select.find_all(
+            exp.Median,
+            exp.ApproxQuantile,
+            exp.PercentileCont,
+            exp.PercentileDisc,
+            exp.Anonymous,
+        )
+    ):
+        share = node.args.get("quantile") or node.args.get("expression")
+        value = node.this
+        if isinstance(node, exp.Median):
+            share = exp.Literal.number("0.5")
+        elif isinstance(node, exp.Anonymous):
+            if node.name.casefold() not in _QUANTILES or len(node.expressions) != 2:
+                continue
+            value, share = node.expressions
+        if share is not None:
+            _replace(node, exp.Quantile(this=value.copy(), quantile=share.copy()))
+
+
+def _replace(node: exp.Expr, made: exp.Expr) -> None:
+    """Put a node in place of another, which keeps its place in the text."""
+    made.meta.update(node.meta, name=node.key)
+    node.replace(made)
+
+
+def distinct_to_groups(select: exp.Select) -> None:
+    """Group by every output instead of asking for distinct ones."""
+    distinct = select.args.get("distinct")
+    if distinct is None:
+        return
+    outputs = [node.unalias() for node in select.expressions]
+    stars = any(isinstance(node, exp.Star) or isinstance(node.this, exp.Star) for node in outputs)
+    grouped = select.args.get("group") or any(has_aggregate(node) for node in select.expressions)
+    if distinct.args.get("on") or stars or grouped:
+        raise QueryError(
+            "clause_not_allowed",
+            f"Cannot use DISTINCT in {part(select)}. Name its columns, without aggregates, "
+            "without GROUP BY and without ON.",
+        )
+    select.set("distinct", None)
+    select.set("group", exp.Group(expressions=[node.copy() for node in outputs]))
+
+
+_PREFIX = "sf_sub_"
+
+
+def membership_to_join(select: exp.Select) -> None:
+    """WHERE x IN (SELECT y ...) becomes a join with the distinct y."""
+    for condition in _conditions(select):
+        if isinstance(condition, exp.Not) and _asks_membership(condition.this.unnest()):
+            raise QueryError(
+                "subquery_misplaced",
+                f"Cannot use {part(condition)}: NOT IN is unknown where a value is missing. Write "
+                "NOT EXISTS (SELECT ... WHERE inner.key = outer.key).",
+            )
+        if not _asks_membership(condition):
+            continue
+        inner = condition.args["query"].this
+        if not isinstance(inner, exp.Select) or len(inner.expressions) != 1:
+            raise QueryError(
+                "subquery_misplaced", f"Cannot use {part(condition)}: select one column in it."
+            )
+        alias = _alias(select)
+        inner.set("expressions", [exp.alias_(inner.expressions[0].unalias(), "member")])
+        members = exp.select("member").from_(inner.subquery("members")).group_by("member")
+        match = exp.EQ(this=condition.this.copy(), expression=_column(alias, "member"))
+        _join(select, members, alias, [match], side=None)
+        condition.replace(exp.true())
+
+
+def _asks_membership(node: exp.Expr) -> bool:
+    return isinstance(node, exp.In) and node.args.get("query") is not None
+
+
+def exists_to_join(select: exp.Select) -> None:
+    """WHERE [NOT] EXISTS (SELECT ... WHERE inner.key = outer.key) becomes a join on the key."""
+    for condition in _conditions(select):
+        negated = isinstance(condition, exp.Not)
+        exists = condition.this.unnest() if negated else condition
+        if not isinstance(exists, exp.Exists):
+            continue
+        inner = _correlated(exists, exists.this)
+        if not inner.keys or inner.select.args.get("group"):
+            raise QueryError(
+                "subquery_uncorrelated",
+                f"Cannot use {part(exists)}: compare a column inside with one outside, "
+                "inner.key = outer.key, and do not group.",
+            )
+        alias = _alias(select)
+        inner.hand_up([])
+        _join(select, inner.select, alias, inner.matches(alias), side="LEFT" if negated else None)
+        made: exp.Expr = exp.true()
+        if negated:
+            made = exp.Is(this=_column(alias, "key_0"), expression=exp.Null())
+        condition.replace(made)
+
+
+def scalars_to_join(select: exp.Select) -> None:
+    """A subquery that gives one aggregate becomes a column of a left join."""
+    places = [*select.expressions, *filter(None, [select.args.get("where")])]
+    for node in [found for place in places for found in place.find_all(exp.Subquery)]:
+        inner_select = node.this
+        if node.find_ancestor(exp.Select) is not select or not isinstance(inner_select, exp.Select):
+            continue
+        inner = _correlated(node, inner_select)
+        outputs = inner.select.expressions
+        aggregate = outputs[0].unalias() if len(outputs) == 1 else None
+        plain = not inner.select.args.get("group") and not inner.select.args.get("having")
+        if not isinstance(aggregate, exp.AggFunc) or not plain:
+            raise QueryError(
+                "subquery_misplaced",
+                f"Cannot use {part(node)} as a value: it must give exactly one aggregate, without "
+                "GROUP BY.",
+            )
+        alias = _alias(select)
+        inner.hand_up([exp.alias_(aggregate.copy(), "value")])
+        matches = inner.matches(alias) or [exp.true()]
+        _join(select, inner.select, alias, matches, side="LEFT")
+        value: exp.Expr = _column(alias, "value")
+        if isinstance(aggregate, exp.Count):
+            value = exp.Coalesce(this=value, expressions=[exp.convert(0)])
+        node.replace(value)
+
+
+@dataclass
+class _Correlated:
+    """A subquery freed of its outer columns: what it compares, inside and outside."""
+
+    select: exp.Select
+    keys: list[tuple[exp.Expr, exp.Expr]]
+
+    def hand_up(self, values: list[exp.Expr]) -> None:
+        """Select the keys, grouped by them, and some values."""
+        inside = [key for key, _ in self.keys]
+        named = [exp.alias_(key.copy(), f"key_{place}") for place, key in enumerate(inside)]
+        self.select.set("expressions", [*named, *values])
+        self.select.set("distinct", None)
+        if inside:
+            self.select.set("group", exp.Group(expressions=[key.copy() for key in inside]))
+
+    def matches(self, alias: str) -> list[exp.Expr]:
+        """What the join compares."""
+        return [
+            exp.EQ(this=outside.copy(), expression=_column(alias, f"key_{place}"))
+            for place, (_, outside) in enumerate(self.keys)
+        ]
+
+
+def _correlated(node: exp.Expr, inner: exp.Expr) -> _Correlated:
+    """Split the conditions of a subquery into its own and those that compare with outside."""
+    if not isinstance(inner, exp.Select):
+        raise QueryError("subquery_misplaced", f"Cannot use {part(node)}: it must be a SELECT.")
+    select = inner.copy()
+    own = {
+        item.alias_or_name.casefold()
+        for item in [select.args.get("from_"), *(select.args.get("joins") or [])]
+        if item is not None
+        for item in [item.this]
+    }
+    keys, kept = [], []
+    for condition in _conditions(select):
+        outer = _outer(condition, own)
+        if not outer:
+            kept.append(condition.copy())
+            continue
+        pair = _pair(condition, own)
+        if pair is None:
+            raise QueryError(
+                "subquery_uncorrelated",
+                f"Cannot use {part(condition)}: inside a subquery an outer column may only be "
+                "compared by = with an expression of inner columns.",
+            )
+        keys.append(pair)
+    select.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
+    return _Correlated(select, keys)
+
+
+def _pair(condition: exp.Expr, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
+    """The inner and the outer side of an equality."""
+    if not isinstance(condition, exp.EQ):
+        return None
+    for inside, outside in (
+        (condition.this, condition.expression),
+        (condition.expression, condition.this),
+    ):
+        columns = list(outside.find_all(exp.Column))
+        if columns and len(_outer(outside, own)) == len(columns) and not _outer(inside, own):
+            return inside, outside
+    return None
+
+
+def _outer(node: exp.Expr, own: set[str]) -> list[exp.Column]:
+    return [
+        column
+        for column in node.find_all(exp.Column)
+        if column.table and column.table.casefold() not in own
+    ]
+
+
+def _conditions(select: exp.Select) -> list[exp.Expr]:
+    """The conditions of WHERE that are joined by AND."""
+    where = select.args.get("where")
+    if where is None:
+        return []
+    whole = where.this.unnest()
+    parts = whole.flatten() if isinstance(whole, exp.And) else [whole]
+    return [one.unnest() for one in parts]
+
+
+def _alias(select: exp.Select) -> str:
+    """A name for one more joined subquery."""
+    return f"{_PREFIX}{len(select.args.get('joins') or [])}"
+
+
+def _column(alias: str, name: str) -> exp.Column:
+    return exp.column(name, table=alias)
+
+
+def _join(
+    select: exp.Select, inner: exp.Select, alias: str, matches: list[exp.Expr], *, side: str | None
+) -> None:
+    join = exp.Join(this=inner.subquery(alias), on=exp.and_(*matches))
+    if side is not None:
+        join.set("side", side)
+    select.append("joins", join)
+
+
+RULES: tuple[Callable[[exp.Select], None], ...] = (
+    conditional_aggregates,
+    quantiles,
+    membership_to_join,
+    exists_to_join,
+    scalars_to_join,
+    distinct_to_groups,
+)
+
+
+def rewrite(select: exp.Select) -> exp.Select:
+    """Apply every rule to every SELECT, the innermost first."""
+    whole = inline_ctes(select)
+    for one in reversed(list(whole.find_all(exp.Select, bfs=True))):
+        for rule in RULES:
+            rule(one)
+    return whole

@@ -1,0 +1,202 @@
+"""One SELECT below the aggregate: FROM, JOIN, WHERE and what it hands up, person by person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.names import suggestion
+from sfumato.errors import QueryError
+from sfumato.methods.query.expressions import compile_value
+from sfumato.methods.query.expressions.typed_values import demand
+from sfumato.methods.query.sql.joins import joined
+from sfumato.methods.query.sql.parse import part
+from sfumato.methods.query.sql.relation import (
+    PERSON,
+    Block,
+    Relation,
+    RowScope,
+    add_output,
+    beneath,
+    column,
+    output_name,
+    same_name,
+)
+from sfumato.methods.query.sql.subqueries import aggregated, is_aggregated
+from sfumato.methods.query.sql.tables import declared_table
+from sfumato.methods.query.sql.work_limits import capped, caps, check_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sfumato.methods.query.expressions.typed_values import Typed
+    from sfumato.methods.query.sql.tables import Catalogue
+    from sfumato.methods.query.sql.work_limits import Cap
+
+JOINS = 8
+_CLAUSES = {
+    "expressions", "from_", "joins", "where", "group", "having", "distinct", "order", "limit",
+    "offset",
+}  # fmt: skip
+
+
+@dataclass
+class SelectPlanner:
+    """Plans SELECTs against the declared tables, under aliases of its own.
+
+    `caps` says of which relations, by alias, how many rows of a person are kept before a join, and
+    `kept` what the lowest cap came to.
+    """
+
+    catalogue: Catalogue
+    caps: dict[str, Cap] = field(default_factory=dict)
+    kept: int | None = None
+    aliases: Iterator[int] = field(default_factory=count)
+
+    def alias(self) -> str:
+        """A new name for a relation."""
+        return f"r{next(self.aliases)}"
+
+    def block(self, select: exp.Select) -> Block:
+        """Plan FROM, JOIN and WHERE."""
+        check_clauses(select)
+        origin = select.args.get("from_")
+        if origin is None:
+            raise QueryError("from_missing", f"{part(select)} has no FROM. Name a table.")
+        joins = select.args.get("joins") or []
+        if len(joins) > JOINS:
+            raise QueryError(
+                "joins_too_many", f"Cannot join {len(joins)} tables; at most {JOINS} are allowed."
+            )
+        items = [self._item(node) for node in (origin.this, *(join.this for join in joins))]
+        block = self._joined(items, joins)
+        most = caps([relation for _, relation in block.scope.relations], block.factors)
+        if any(most):
+            kept = [
+                (name, relation if cap is None else capped(self, relation, cap))
+                for (name, relation), cap in zip(items, most, strict=True)
+            ]
+            block = self._joined(kept, joins)
+        condition = select.args.get("where")
+        if condition is not None:
+            held = compile_value(condition.this, block.scope)
+            demand(held, (Kind.BOOLEAN,), condition.this)
+            block.query = block.query.where(held.sql, copy=False)
+        return block
+
+    def _joined(self, items: list[tuple[str, Relation]], joins: list[exp.Join]) -> Block:
+        """Join relations, one after the other."""
+        name, relation = items[0]
+        start = exp.select().from_(relation.item)
+        block = Block(RowScope(((name, relation),)), start, relation, (relation.most,))
+        for join, (name, relation) in zip(joins, items[1:], strict=True):
+            if same_name(exp.to_identifier(name), dict(block.scope.relations)):
+                raise QueryError(
+                    "alias_repeats", f"Two tables are called {part(join.this)}. Give one an alias."
+                )
+            block = joined(self, block, join, name, relation)
+        return block
+
+    def _item(self, node: exp.Expr) -> tuple[str, Relation]:
+        """A table or a subquery of FROM, and the name it goes under."""
+        extras = {key for key, given in node.args.items() if given} - {"this", "alias"}
+        alias = node.args.get("alias")
+        renamed = alias is not None and alias.args.get("columns")
+        if (
+            isinstance(node, exp.Subquery)
+            and isinstance(node.this, exp.Select)
+            and not (extras or renamed)
+        ):
+            if not node.alias:
+                raise QueryError("alias_missing", f"Give the subquery {part(node)} an alias.")
+            return node.alias, self.relation(node.this)
+        plain = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
+        if not plain or extras or renamed:
+            raise QueryError(
+                "from_not_allowed",
+                f"Cannot read from {part(node)}. Allowed are declared tables by their plain name "
+                "and subqueries that are a SELECT.",
+            )
+        name = same_name(node.this, self.catalogue)
+        if name is None:
+            raise QueryError(
+                "table_unknown",
+                f"Unknown table {part(node)}; {suggestion(node.name, self.catalogue)}",
+            )
+        return node.alias_or_name, declared_table(name, self.catalogue[name], self.alias())
+
+    def relation(self, select: exp.Select) -> Relation:
+        """Plan a subquery."""
+        for clause, name in (("limit", "LIMIT"), ("offset", "OFFSET"), ("order", "ORDER BY")):
+            if select.args.get(clause):
+                raise QueryError(
+                    "clause_below_aggregate",
+                    f"Cannot use {name} in the subquery {part(select)}: which rows it keeps "
+                    "depends on other people. Use it only at the end of the whole question.",
+                )
+        if select.args.get("distinct"):
+            raise QueryError("clause_not_allowed", f"Cannot use DISTINCT in {part(select)}.")
+        block = self.block(select)
+        if is_aggregated(select):
+            return aggregated(self, select, block)
+        values = outputs(select, block.scope)
+        check_texts(values.values())
+        return self.beneath(block, values)
+
+    def beneath(self, block: Block, values: Mapping[str, Typed]) -> Relation:
+        """A block as a subquery that hands up some values."""
+        alias, whole = self.alias(), block.whole
+        query = block.query
+        names = {name: f"c{place}" for place, name in enumerate(values)}
+        for name, value in values.items():
+            query = query.select(exp.alias_(value.sql, names[name], quoted=True), copy=False)
+        person = None
+        if whole.person is not None:
+            person = column(alias, PERSON)
+            query = query.select(exp.alias_(whole.person.copy(), PERSON, quoted=True), copy=False)
+        if not query.expressions:
+            query = query.select(exp.convert(1), copy=False)
+        item = query.subquery(exp.to_identifier(alias, quoted=True), copy=False)
+        columns = {name: beneath(value, alias, names[name]) for name, value in values.items()}
+        return replace(whole, item=item, columns=columns, person=person, keys={}, keys_hold=False)
+
+
+def outputs(select: exp.Select, scope: RowScope) -> dict[str, Typed]:
+    """What a subquery without aggregates hands up, by name."""
+    found: dict[str, Typed] = {}
+    for place, node in enumerate(select.expressions):
+        star = node.this if isinstance(node, exp.Column) else node
+        if isinstance(star, exp.Star):
+            if any(star.args.values()):
+                raise QueryError("star_misplaced", f"Cannot use {part(node)}. Name the columns.")
+            _add_all(found, node, scope)
+            continue
+        add_output(found, output_name(node, place), compile_value(node.unalias(), scope), node)
+    return found
+
+
+def _add_all(found: dict[str, Typed], star: exp.Expr, scope: RowScope) -> None:
+    """Every column of every table, or of the one that is named."""
+    wanted = star.args.get("table")
+    for alias, relation in scope.relations:
+        if wanted is not None and same_name(wanted, [alias]) is None:
+            continue
+        for name, value in relation.columns.items():
+            if (alias, name) not in scope.merged:
+                add_output(found, name, value, star)
+
+
+def check_clauses(select: exp.Select) -> None:
+    """Refuse clauses of SELECT that have no private meaning."""
+    strange = {key for key, given in select.args.items() if given} - _CLAUSES
+    if strange:
+        names = ", ".join(sorted(name.strip("_").upper() for name in strange))
+        raise QueryError(
+            "clause_not_allowed",
+            f"Cannot use {names} in {part(select)}. Allowed are SELECT, FROM, JOIN, WHERE, "
+            "GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET.",
+        )

@@ -1,0 +1,240 @@
+"""What a question may cost to compute, from declarations alone: never from how long a table is.
+
+Reading a table takes time in proportion to it, whoever's rows they are. Joins multiply: a person
+with n rows has n^4 after joining a table to itself three times. So every person's rows are capped
+before they are joined, at a number that follows from what is declared; what could be too much even
+then is refused before anything is charged. Nothing here depends on a row.
+
+People with too many rows are found by one GROUP BY; only their rows are put into the order of a
+keyed hash, of which the first ones stay. Whatever the hash is, what is kept of a person is a
+function of that person's rows and of the salt, so that no row of anybody else moves it, and every
+bound that is established after the joins holds as before. Rows without a person are left out.
+
+The salt is secret and drawn for each question when it is answered: a plan, which is public, only
+marks the place of the hash. Decision 0161.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isqrt, prod
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sfumato.errors import QueryError
+from sfumato.methods.query.sql.relation import PERSON, Block, RowScope, column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sfumato.data.counting.hashing import Keyed
+    from sfumato.methods.query.expressions.typed_values import Typed
+    from sfumato.methods.query.sql.relation import Relation
+    from sfumato.methods.query.sql.select_blocks import SelectPlanner
+
+WORK = 2**16
+"""Rows of one person after the joins of a SELECT, at which caps aim."""
+
+MOST = 2**20
+"""Rows of one person after the joins of a SELECT, above which a question is refused."""
+
+SCANS = 100
+"""How often the tables of a question may be read, written out."""
+
+CHARACTERS_OF_A_ROW = 8
+"""Characters of text that take as long to compute with as a row takes to join."""
+
+CHARACTERS = 2**20
+"""Characters of text in one row that a SELECT makes."""
+
+
+def caps(relations: Sequence[Relation], factors: Sequence[int | None]) -> list[int | None]:
+    """How many rows of a person to keep of each relation before they are joined; None: all.
+
+    A factor says how many rows of a relation meet one of the others at most, None where a person
+    may have any number of them. Where only one factor is above 1 the rows do not multiply. No cap
+    is below the `max_rows` that is declared: who keeps to what is declared loses nothing.
+    """
+    growing = [factor for factor in factors if factor != 1]
+    if not growing or growing == [None]:
+        return [None] * len(relations)
+    pairs = list(zip(relations, factors, strict=True))
+
+    def reached(common: int) -> int:
+        return prod(_met(relation, factor, common) for relation, factor in pairs)
+
+    low, high = 1, WORK
+    while low < high:  # the largest cap that stays within the work, or 1
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if reached(middle) <= WORK else (low, middle - 1)
+    if reached(low) > MOST:
+        raise QueryError(
+            "join_too_large",
+            f"Cannot join these tables: by what is declared one person may have {reached(low):,} "
+            f"rows after it; at most {MOST:,} are computed. Join fewer tables at once, aggregate "
+            "one by person first (SELECT person, ... GROUP BY person), or join public tables on "
+            "columns of which fewer rows share a value.",
+        )
+    return [_cap(relation, low) for relation in relations]
+
+
+def _met(relation: Relation, factor: int | None, common: int) -> int:
+    """The rows of a relation that meet one of the others, after capping."""
+    least = least_rows(relation)
+    if least is None or factor == 1:
+        assert factor is not None
+        return factor
+    cap = max(common, least)
+    return cap if factor is None else min(factor, cap)
+
+
+def _cap(relation: Relation, common: int) -> int | None:
+    least = least_rows(relation)
+    if least is None:
+        return None
+    cap = max(common, least)
+    return cap if relation.most is None or relation.most > cap else None
+
+
+def beside_text(most: int, characters: int) -> int:
+    """A cap for rows that hold texts: of two joined relations each gives up its square root."""
+    return max(1, most // isqrt(1 + characters // CHARACTERS_OF_A_ROW))
+
+
+def least_rows(relation: Relation) -> int | None:
+    """The declared number of rows of one person; None for relations that are never capped."""
+    unit = relation.owner and relation.owner.unit
+    return unit.max_rows if unit and unit.by_person else None
+
+
+def check_texts(values: Iterable[Typed]) -> None:
+    """Refuse rows that may hold more text than is computed."""
+    length = sum(value.length or 0 for value in values)
+    if length > CHARACTERS:
+        raise QueryError(
+            "text_too_long",
+            f"Cannot select these columns: by what is declared their texts may have {length:,} "
+            f"characters in one row; at most {CHARACTERS:,} are computed. Select fewer, cut them "
+            "with LEFT(x, n), or add under each in its schema: length = 100",
+        )
+
+
+def check_scans(scans: int) -> None:
+    """Refuse a question whose joins, written out with their caps, read tables too often."""
+    if scans > SCANS:
+        raise QueryError(
+            "joins_too_deep",
+            f"Cannot plan the question: with its joins inside joins it reads tables {scans} times; "
+            f"at most {SCANS} are allowed. Join fewer subqueries that are joins themselves, or "
+            "aggregate them by person first.",
+        )
+
+
+_MARK, _PLACE = "SF_KEYED", "place"
+_READ = 4
+"""How often a relation is read where it is capped."""
+
+
+@dataclass(frozen=True)
+class Cap:
+    """At most so many rows of a person, never fewer than `least`; beside long texts fewer."""
+
+    most: int
+    least: int
+    lengths: Mapping[str, int]
+
+
+def capped(planner: SelectPlanner, relation: Relation, most: int) -> Relation:
+    """A relation of which everybody keeps at most so many rows, once the plan is written out.
+
+    Which of its columns are used is known only then; rows that are equal in these are the same.
+    """
+    block = Block(RowScope(()), exp.select().from_(relation.item), relation)
+    inner = planner.beneath(block, relation.columns)
+    lengths = {value.tree.name: value.length or 0 for value in inner.columns.values()}
+    planner.caps[inner.item.alias] = Cap(most, least_rows(relation) or 1, lengths)
+    return replace(inner, keys=relation.keys, keys_hold=relation.keys_hold, most=most)
+
+
+def written_out(planner: SelectPlanner, query: exp.Select) -> exp.Select:
+    """A query in which the caps of its relations stand as SQL."""
+    for alias, cap in reversed(planner.caps.items()):  # what encloses others was planned later
+        used = {one.name for one in query.find_all(exp.Column) if one.table == alias}
+        characters = sum(cap.lengths.get(name, 0) for name in used)
+        most = max(cap.least, beside_text(cap.most, characters))
+        planner.kept = min(most, planner.kept or most)
+        items = [item for item in query.find_all(exp.Subquery) if item.alias == alias]
+        check_scans(_scans(query) + (_READ - 1) * sum(map(_scans, items)))
+        for item in items:
+            item.set("this", _kept(planner, item.this, used, most))
+    return query
+
+
+def _scans(query: exp.Expr) -> int:
+    return sum(1 for _ in query.find_all(exp.Table))
+
+
+def _kept(planner: SelectPlanner, rows: exp.Select, used: set[str], most: int) -> exp.Query:
+    """The rows of those who have few, and the first ones of everybody else."""
+    names = [one.alias for one in rows.expressions if one.alias in {*used, PERSON}]
+    shown = [one for one in rows.expressions if one.alias in names]
+    rows.set("expressions", shown)
+    alone = planner.alias()
+    heavy = _heavy(planner, rows, most)
+    light = _selected(alone, names).from_(_under(rows, alone), copy=False)
+    light = light.join(heavy, on=_same(alone, heavy), join_type="left", copy=False)
+    known = column(alone, PERSON).is_(exp.Null()).not_()
+    light = light.where(known, column(heavy.alias, PERSON).is_(exp.Null()), copy=False)
+    return exp.union(light, _first(planner, rows, names, most), distinct=False, copy=False)
+
+
+def salted(source: exp.Query, keyed: Keyed) -> exp.Query:
+    """A source in which the hash stands where its plan marked it."""
+    changed = source.copy()
+    for mark in list(changed.find_all(exp.Anonymous)):
+        if mark.this == _MARK:
+            mark.replace(keyed.of(mark.expressions))
+    return changed
+
+
+def _heavy(planner: SelectPlanner, rows: exp.Query, most: int) -> exp.Subquery:
+    """The people who have more rows than are kept."""
+    inner = planner.alias()
+    found = exp.select(column(inner, PERSON)).from_(_under(rows, inner), copy=False)
+    found = found.group_by(column(inner, PERSON), copy=False)
+    found = found.having(exp.Count(this=exp.Star()) > exp.convert(most), copy=False)
+    return found.subquery(exp.to_identifier(planner.alias(), quoted=True), copy=False)
+
+
+def _first(planner: SelectPlanner, rows: exp.Query, names: list[str], most: int) -> exp.Select:
+    """The rows of these people that come first; equal rows may stand in for each other."""
+    crowded, placed = planner.alias(), planner.alias()
+    heavy = _heavy(planner, rows, most)
+    own = [column(crowded, name) for name in names]
+    mark = exp.Anonymous(this=_MARK, expressions=[one.copy() for one in own])
+    order = [exp.Ordered(this=one, nulls_first=True) for one in (mark, *own)]
+    place = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[column(crowded, PERSON)],
+        order=exp.Order(expressions=order),
+    )
+    ranked = _selected(crowded, names).select(exp.alias_(place, _PLACE, quoted=True), copy=False)
+    ranked = ranked.from_(_under(rows, crowded), copy=False)
+    ranked = ranked.join(heavy, on=_same(crowded, heavy), copy=False)
+    item = ranked.subquery(exp.to_identifier(placed, quoted=True), copy=False)
+    kept = _selected(placed, names).from_(item, copy=False)
+    return kept.where(column(placed, _PLACE) <= exp.convert(most), copy=False)
+
+
+def _selected(alias: str, names: list[str]) -> exp.Select:
+    return exp.select(*(column(alias, name) for name in names))
+
+
+def _under(query: exp.Query, alias: str) -> exp.Subquery:
+    """A copy of a query as a subquery."""
+    return query.subquery(exp.to_identifier(alias, quoted=True))
+
+
+def _same(alias: str, heavy: exp.Subquery) -> exp.Expr:
+    return column(alias, PERSON).eq(column(heavy.alias, PERSON))

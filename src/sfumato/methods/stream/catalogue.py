@@ -1,0 +1,63 @@
+"""The methods of streams, by name, and the best one of those that count."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError
+from sfumato.methods.stream.running_counts import FACTORS, LARGEST_STATE, SEGMENTS, running_ways
+from sfumato.methods.stream.window import window_ways
+
+if TYPE_CHECKING:
+    from sfumato.methods.stream.method import StreamMethod
+    from sfumato.methods.stream.request import StreamRequest
+
+AUTO = "auto"
+KINDS: dict[str, str] = {
+    "w-event": "sfumato.methods.stream.w_event",
+    "histogram": "sfumato.methods.stream.histograms",
+    "top": "sfumato.methods.stream.top_cells",
+}
+"""Other methods: the module of each, whose `prepare` makes one of a request."""
+
+METHODS = (AUTO, *FACTORS, *(f"{SEGMENTS}{one}" for one in FACTORS), *KINDS)
+
+_LOOK_AHEAD = 1024
+"""So many steps of a stream without end are looked at when its method is chosen."""
+
+
+def prepare(request: StreamRequest, method: str = AUTO) -> StreamMethod:
+    """The method of that name; by `auto` running counts or windows of the least mean variance."""
+    if method in KINDS:
+        made: StreamMethod = import_module(KINDS[method]).prepare(request)
+        return made
+    if method not in METHODS:
+        raise ParameterError(
+            "stream_method_unknown",
+            f"There is no method {quoted(method)} of streams; {suggestion(method, METHODS)}",
+        )
+    if request.options:
+        listed = ", ".join(map(quoted, request.options))
+        raise ParameterError(
+            "stream_option_unknown", f"The method {quoted(method)} takes no {listed}. Leave it out."
+        )
+    named = None if method == AUTO else method
+    ways: list[Any] = []
+    ways += (running_ways if request.window is None else window_ways)(request, named)
+    if not ways:
+        raise ParameterError(
+            "stream_too_long",
+            f"The method {quoted(method)} has no window, needs to know how many periods there will "
+            f"be, or would have to remember more than {LARGEST_STATE:,} figures. Take method "
+            "'auto', fewer cells, or a shorter window.",
+        )
+    steps = request.periods or _LOOK_AHEAD
+    places = range(1, steps + 1, max(1, steps // _LOOK_AHEAD))
+
+    def mean(way: Any) -> float:
+        return float(sum(way.variance(step) for step in places))
+
+    best: StreamMethod = min(ways, key=mean)
+    return best

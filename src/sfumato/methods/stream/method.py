@@ -1,0 +1,66 @@
+"""What a method over a stream offers: a cost for the whole of it, a state, and one step at a time.
+
+A step sees the counts of its own period alone. Its entropy comes from a tape that belongs to the
+stream and the step, so that a step that was killed and is run again draws the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+State = Mapping[str, Any]
+"""What a stream remembers between steps: whole numbers, lists of them, and texts, as JSON has them.
+
+As secret as the data, unless the method says that it `may_be_seized`.
+"""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one step tells."""
+
+    values: NDArray[Any]
+    """Whole numbers or floats, one for each cell."""
+    stddev: FloatArray
+    """How far off each of them is, from public facts alone."""
+    note: str = ""
+
+
+class StreamMethod(Protocol):
+    """A method with all its parameters, ready to be charged and stepped. Nothing in it saw data."""
+
+    name: ClassVar[str]
+    may_be_seized: ClassVar[bool]
+    """Whether the state is private by itself, so that whoever takes it learns no more."""
+
+    @property
+    def event(self) -> Event:
+        """What the whole stream costs, from public facts, charged before the first step."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is asked, public, in canonical JSON form."""
+        ...
+
+    def variance(self, step: int) -> float | None:
+        """Of a figure that a step tells; None where that depends on what will have come."""
+        ...
+
+    def begin(self, entropy: Entropy) -> State:
+        """The state before the first step."""
+        ...
+
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+        """Take the exact rows of this period, for each cell, and tell what the step tells."""
+        ...

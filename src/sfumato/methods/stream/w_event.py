@@ -1,0 +1,184 @@
+"""Counts of every period, told anew only when they have changed: w-event privacy.
+
+What a person does in any `window` periods that follow each other is hidden with epsilon, however
+long the stream runs. Decision 0410.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sfumato.arguments import one_of
+from sfumato.data.schema.unit import count_sensitivity
+from sfumato.errors import ParameterError
+from sfumato.exact_numbers import plain, store, store_positive
+from sfumato.methods.stream.method import Told
+from sfumato.methods.stream.options import of_cells, only
+from sfumato.methods.stream.w_budget import PLANS, Presence
+from sfumato.privacy.accounting.events import PureEvent
+from sfumato.privacy.mechanisms.base import narrow, whole
+from sfumato.privacy.mechanisms.laplace import Geometric
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import IntArray
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.stream.method import State
+    from sfumato.methods.stream.request import StreamRequest
+    from sfumato.methods.stream.w_budget import Plan
+    from sfumato.privacy.noise.entropy import Entropy
+
+REPEATED = "repeated: too little has changed since the last release"
+
+
+def prepare(request: StreamRequest) -> WEvent:
+    """Windows of the request's length, at as much epsilon each as makes the whole its price."""
+    only(request, WEvent.name, "plan", "caution")
+    if request.window is None:
+        raise ParameterError(
+            "stream_without_window",
+            "A stream by 'w-event' needs to know how many periods in a row it hides together. "
+            "Give a window, such as 7 for a week of days.",
+        )
+    plan_name = request.options.get("plan", "absorption")
+    one_of(plan_name, "plan", tuple(PLANS))
+    plan = PLANS[plan_name](request.window)
+    presence = Presence(periods=request.people.periods, ends=request.periods)
+    price = request.spendings[0].pure_epsilon()
+    epsilon = price / presence.whole_cost(plan, Fraction(1))
+    return WEvent(
+        plan=plan, epsilon=epsilon, cells=request.cells, unit=request.unit, presence=presence,
+        caution=whole(request.options.get("caution", 1), "caution", least=0),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class WEvent:
+    """Measure how far the counts moved from the last release; release them again if it is far.
+
+    *Guarantee*: epsilon-differential privacy for all that one person does in any `window` periods
+    that follow each other: every period spends epsilon / (2 window) on measuring, told or not, and
+    releases within a window spend at most epsilon / 2 together (`w_budget`). The ledger composes
+    over all time, so `event` charges what a person can lose in all the periods in which the unit
+    lets them have rows (`presence`): epsilon itself only where those lie within one window.
+    *Sensitivity*: L1 of one period's histogram, by the unit, d: 1 for a row that is present or
+    not, 2 for one that is replaced. The distance to the last release, summed over cells, moves by
+    at most d, as that release is public; so its mean moves by d / cells. Who is replaced by another
+    in other periods moves each of them by half of d only, so that two such people lose together
+    what one does.
+    *Error*: of a release that of the noise it was offered; of a repeated one the mean distance of
+    a cell as it was measured, plus one standard deviation of that measure. A release is repeated
+    where that distance is below what fresh noise would add to a cell; `caution` adds to that what
+    the measure itself may be off by, without which few cells are told anew in vain. Decision 0412.
+    *Edges*: before the first release zeros are repeated. Whether a period was released is public;
+    so is the state, which is made of what was told alone and may be seized. A period of no rows is
+    like any other. Where a window has nothing left to offer, the last release is repeated.
+    *Reference*: Kellaris, Papadopoulos, Xiao & Papadias 2014, Theorems 3, 5 and 6.
+    """
+
+    plan: Plan
+    epsilon: Fraction
+    """For any window of periods."""
+    cells: int
+    unit: Unit
+    """What one person can change in one period."""
+    presence: Presence
+    caution: int = 1
+    """By how many scales of its own noise the distance must pass; the paper's rule is 0."""
+
+    name: ClassVar[str] = "w-event"
+    may_be_seized: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        store_positive(self, "epsilon")
+        store(self, cells=whole(self.cells, "cells", least=1))
+        store(self, caution=whole(self.caution, "caution", least=0))
+
+    @property
+    def event(self) -> PureEvent:
+        """What the whole stream costs a person, at most."""
+        return PureEvent(epsilon=self.presence.whole_cost(self.plan, self.epsilon))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is told."""
+        return {
+            "method": self.name,
+            "plan": self.plan.name,
+            "window": self.plan.window,
+            "epsilon": str(self.epsilon),
+            "cells": self.cells,
+            "caution": self.caution,
+            "unit": self.unit.sentence(),
+            "periods": self.presence.periods,
+            "in_a_row": self.presence.in_a_row,
+            "ends": self.presence.ends,
+        }
+
+    def sentence(self) -> str:
+        """Say what is hidden by how much, in a window and over the whole stream."""
+        return (
+            f"epsilon {plain(self.epsilon, digits=6, up=True)} for any {self.plan.window} periods "
+            f"in a row, and {plain(self.event.epsilon, digits=6, up=True)} for all of a person's "
+            f"up to {self.presence.most:,} periods. {self.unit.sentence()}"
+        )
+
+    @cached_property
+    def _moved(self) -> Fraction:
+        """How far one person moves the counts of one period."""
+        return count_sensitivity(self.unit, grouped=True).l1
+
+    @cached_property
+    def distance_noise(self) -> Geometric:
+        """The noise on the distance to the last release, of every period."""
+        share = self.epsilon / (2 * self.plan.window)
+        return Geometric(epsilon=share, l1_sensitivity=self._moved)
+
+    def release_noise(self, parts: int) -> Geometric:
+        """The noise of a release that takes so many parts of half of epsilon."""
+        share = self.epsilon / 2 * parts / self.plan.parts
+        return Geometric(epsilon=share, l1_sensitivity=self._moved)
+
+    def variance(self, step: int) -> None:
+        """Not known ahead: what a step is offered depends on which periods before were released."""
+        del step
+
+    def begin(self, entropy: Entropy) -> State:
+        """Nothing released, nothing spent."""
+        del entropy
+        return {"released": [0] * self.cells, "spent": []}
+
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+        """Tell a period: its own counts with noise, or the last release again."""
+        private = of_cells(counts, self.cells)
+        released = np.array(state["released"], dtype=object)
+        distance = int(np.abs(private.astype(object) - released).sum())
+        measured = int(self.distance_noise.steps([distance], entropy)[0])
+        offer = self.plan.offered(state["spent"])
+        if not self._is_far(measured, offer):
+            return self._after(state, 0, released), self._repeated(released, measured)
+        noise = self.release_noise(offer)
+        fresh = noise.steps(private, entropy)
+        told = Told(fresh, np.full(self.cells, noise.stddev))
+        return self._after(state, offer, fresh), told
+
+    def _is_far(self, measured: int, offer: int) -> bool:
+        """Whether the last release is further off than fresh noise, in whole numbers and ratios."""
+        own = self.caution * self.distance_noise.scale
+        return offer > 0 and measured > self.cells * self.release_noise(offer).scale + own
+
+    def _after(self, state: State, taken: int, released: NDArray[Any]) -> State:
+        spent = [*state["spent"], taken][-2 * self.plan.window :]
+        return {"released": [int(one) for one in released], "spent": spent}
+
+    def _repeated(self, released: NDArray[Any], measured: int) -> Told:
+        off = (max(measured, 0) + self.distance_noise.stddev) / self.cells
+        return Told(narrow(released), np.full(self.cells, off), REPEATED)

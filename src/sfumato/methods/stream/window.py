@@ -1,0 +1,237 @@
+"""Sliding windows: the rows of the last periods, without end, by noise that does not add up.
+
+A window that ends within a block of as many periods is the end of the block before and the
+beginning of its own; blocks of 1, 2, 4, ... periods within both make up the two parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from sfumato.methods.stream.factorization import SquareRoot, exact, level_norms, scaled
+from sfumato.methods.stream.honaker import HonakerTree, block_variance, estimated
+from sfumato.methods.stream.running_counts import FACTORS, LARGEST_STATE, longest_root, told
+from sfumato.privacy.mechanisms.base import narrow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.methods.stream.method import State, Told
+    from sfumato.methods.stream.request import StreamRequest
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.mechanisms.spending import Noise
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+def cover(low: int, stop: int, levels: int) -> Iterator[tuple[int, int]]:
+    """The fewest blocks that make up [low, stop): the level and number of each.
+
+    Blocks of 2^level periods begin at multiples of their length.
+    """
+    while low < stop:
+        level = min(levels, (stop - low).bit_length()) - 1
+        while low & ((1 << level) - 1):
+            level -= 1
+        yield level, low >> level
+        low += 1 << level
+
+
+@dataclass(frozen=True)
+class WindowBlocks:
+    """The rows of the last `window` periods, after each period, for ever, at one price.
+
+    *Guarantee*: the price in full, epsilon or rho, for all steps that will ever be.
+    *Sensitivity*: a period is in one block of each of `levels` lengths, whatever the number of
+    periods; a person's rows or `days` as for running counts.
+    *Error*: one noise for each block that makes up the window, or what estimates from the blocks
+    within leave of it: at most 2 log2(window), however long the stream is; `variance` is exact.
+    *Edges*: before the first window is full, all rows so far.
+    *Reference*: blocks of the window's length with a tree each, after Bolot, Fawaz, Muthukrishnan,
+    Nikolov & Taft 2013, section 4; Honaker 2015 for the estimates.
+    """
+
+    request: StreamRequest
+    levels: int
+    helped: bool
+    """Whether blocks within a block help to estimate it."""
+    noise: Noise
+
+    name: ClassVar[str] = "window"
+    may_be_seized: ClassVar[bool] = False
+
+    @property
+    def window(self) -> int:
+        """How many periods a full window has."""
+        assert self.request.window is not None
+        return self.request.window
+
+    @property
+    def event(self) -> Event:
+        """What all steps cost together, however many there are."""
+        return self.noise.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The blocks and the noise that were chosen."""
+        name = "honaker" if self.helped else "tree"
+        noise = type(self.noise).__name__.lower()
+        return {"method": name, "noise": noise, "window": self.window, "levels": self.levels}
+
+    def variance(self, step: int) -> float:
+        """Of what a step tells: of the beginning of its block, and the end of the one before."""
+        at = (step - 1) % self.window + 1
+        end = 0.0 if step <= self.window else self._parts[1][at]
+        return float(self._parts[0][at] + end) * self.noise.variance
+
+    @cached_property
+    def _parts(self) -> tuple[FloatArray, FloatArray]:
+        """Of the first periods of a block, and of those behind so many, in variances of a noise."""
+        first, last = np.zeros(self.window + 1), np.zeros(self.window + 1)
+        for at in range(1, self.window + 1):
+            level = min(self.levels, (at & -at).bit_length()) - 1
+            first[at] = first[at - (1 << level)] + self._of_block(level)
+        for at in range(self.window - 1, -1, -1):
+            level, _ = next(cover(at, self.window, self.levels))
+            last[at] = last[at + (1 << level)] + self._of_block(level)
+        return first, last
+
+    def _of_block(self, level: int) -> float:
+        return block_variance(level) if self.helped else 1.0
+
+    def begin(self, entropy: Entropy) -> State:
+        """Nothing counted; nothing is drawn."""
+        del entropy
+        blank = [[0] * self.request.cells for _ in range(self.levels)]
+        closed: list[list[Any]] = [[] for _ in range(self.levels)]
+        return {"step": 0, "open": blank, "closed": closed, "before": closed}
+
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+        """Close the blocks that end here, and add up those of the window."""
+        step = state["step"] + 1
+        at = (step - 1) % self.window + 1
+        opened = exact(state["open"]) + exact(counts)
+        before, closed = state["before"], [list(one) for one in state["closed"]]
+        ends = [level for level in range(self.levels) if at % (1 << level) == 0]
+        noisy = noised(opened[ends], self.noise, entropy)
+        for level in ends:
+            closed[level].append(self._estimate(level, noisy[level], closed).tolist())
+        opened[ends] = 0
+        estimates = self._sum(closed, cover(0, at, self.levels))
+        if step > self.window:
+            estimates = estimates + self._sum(before, cover(at, self.window, self.levels))
+        if at == self.window:
+            before, closed = closed, [[] for _ in range(self.levels)]
+            opened[:] = 0  # blocks that the window cuts off are never told
+        after = {"step": step, "open": opened.tolist(), "closed": closed, "before": before}
+        return after, told(estimates, self.variance(step), is_whole=not self.helped)
+
+    def _estimate(self, level: int, noisy: NDArray[Any], closed: list[list[Any]]) -> NDArray[Any]:
+        if not self.helped or level == 0:
+            return estimated(0, noisy, None)
+        halves = exact(closed[level - 1][-2:]).sum(axis=0)
+        return estimated(level, noisy, halves)
+
+    def _sum(self, blocks: list[list[Any]], which: Iterable[tuple[int, int]]) -> NDArray[Any]:
+        found = [blocks[level][number] for level, number in which]
+        return np.asarray(exact(found or [[0] * self.request.cells]).sum(axis=0))
+
+
+def noised(blocks: NDArray[Any], noise: Noise, entropy: Entropy) -> NDArray[Any]:
+    """Blocks that end together, with their noise."""
+    return noise.steps(narrow(blocks), entropy)
+
+
+@dataclass(frozen=True)
+class WindowDifferences:
+    """The rows of the last `window` periods as a running count less an earlier one.
+
+    *Guarantee*: that of running counts by a square root, from whose measurements it comes.
+    *Sensitivity*: that of the square root's columns.
+    *Error*: the squared differences of two weights, `window` apart, of all noises so far.
+    *Edges*: before the first window is full, all rows so far.
+    *Reference*: Fichtenberger, Henzinger & Upadhyay 2023.
+    """
+
+    request: StreamRequest
+    factor: SquareRoot
+    noise: Noise
+
+    name: ClassVar[str] = "window"
+    may_be_seized: ClassVar[bool] = False
+
+    @property
+    def window(self) -> int:
+        """How many periods a full window has."""
+        assert self.request.window is not None
+        return self.request.window
+
+    @property
+    def event(self) -> Event:
+        """What all steps cost together."""
+        return self.noise.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The factor and the noise that were chosen."""
+        noise = type(self.noise).__name__.lower()
+        return {"method": "root", "noise": noise, "window": self.window}
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        weights = self.factor.weights.copy()
+        weights[self.window :] -= self.factor.weights[: -self.window]
+        return weights
+
+    @cached_property
+    def _variances(self) -> FloatArray:
+        return np.cumsum(self._weights**2)
+
+    def variance(self, step: int) -> float:
+        """Of what a step tells."""
+        return float(self._variances[step - 1]) * self.noise.variance
+
+    def begin(self, entropy: Entropy) -> State:
+        """Nothing counted; nothing is drawn."""
+        del entropy
+        return self.factor.begin(self.request.cells)
+
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+        """Measure as a square root does, and weigh for the window."""
+        after, measured = self.factor.measure(state, counts, self.noise, entropy)
+        step = after["step"]
+        estimates = scaled(self._weights[:step][::-1] @ measured)
+        return after, told(estimates, self.variance(step), is_whole=False)
+
+
+def window_ways(
+    request: StreamRequest, method: str | None
+) -> list[WindowBlocks | WindowDifferences]:
+    """Windows by the method of a name, or else every one, at each way to spend the price."""
+    assert request.window is not None
+    found: list[WindowBlocks | WindowDifferences] = []
+    for kind in FACTORS.values():
+        if method not in (None, kind.name):
+            continue
+        if kind is SquareRoot:
+            if request.periods is not None and request.periods <= longest_root(request.cells):
+                root = SquareRoot(request.periods)
+                norms = root.norms(request.people.periods)
+                found += [
+                    WindowDifferences(request, root, request.noise(norms, one))
+                    for one in request.spendings
+                ]
+        elif 4 * request.window * request.cells <= LARGEST_STATE:
+            for levels in range(1, request.window.bit_length() + 1):
+                norms = level_norms(levels, request.people.periods)
+                found += [
+                    WindowBlocks(request, levels, kind is HonakerTree, request.noise(norms, one))
+                    for one in request.spendings
+                ]
+    return found

@@ -1,0 +1,120 @@
+"""Noisy tables that fit together: one number of rows, no negative counts, the same columns.
+
+All of it is post-processing. Least squares bring together what several tables tell of a column;
+a column is then brought to the nearest counts without negative ones, and larger tables to the sums
+of their columns.
+
+Decision 0261.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray
+    from sfumato.methods.synth.log import MeasurementLog
+    from sfumato.methods.synth.shape import Set
+
+    Allowed = NDArray[np.bool_]
+
+
+def nonnegative(table: FloatArray, total: float) -> FloatArray:
+    """The nearest table without negative counts that adds up to a total above 0."""
+    flat = np.sort(table, axis=None)[::-1]
+    excess = (np.cumsum(flat) - total) / np.arange(1, flat.size + 1)
+    last = np.flatnonzero(flat > excess)
+    level = excess[last[-1]] if len(last) else flat[0] - total
+    kept: FloatArray = np.maximum(table - level, 0)
+    return np.asarray(kept * (total / kept.sum()))
+
+
+def with_margins(
+    table: FloatArray,
+    margins: Sequence[FloatArray],
+    *,
+    rounds: int = 30,
+    allowed: Allowed | np.bool_ = np.True_,
+) -> FloatArray:
+    """The table nearest in proportions that has these sums along each of its axes.
+
+    Cells that are not positive become a small share of what independence would give; but those that
+    are not allowed are 0.
+    """
+    fitted = np.maximum(table, _FAINT * independent(margins)) * allowed
+    for _ in range(rounds):
+        for axis, margin in enumerate(margins):
+            others = tuple(other for other in range(fitted.ndim) if other != axis)
+            found = fitted.sum(axis=others)
+            factor = np.divide(margin, found, out=np.zeros_like(margin), where=found > 0)
+            fitted *= factor.reshape([-1 if other == axis else 1 for other in range(fitted.ndim)])
+    return fitted
+
+
+_FAINT = 1e-3
+_HARDLY = 1e-3
+_ROUNDS_OF_POSSIBLE = 200
+"""Where much is impossible, scaling takes longer."""
+
+
+def independent(margins: Sequence[FloatArray]) -> FloatArray:
+    """The table of columns that have these sums and nothing to do with each other."""
+    total = margins[0].sum()
+    table = np.full((), total)
+    for margin in margins:
+        table = table[..., None] * (margin / total)
+    return table
+
+
+def consistent_tables(log: MeasurementLog) -> tuple[dict[Set, FloatArray], float]:
+    """Every measured set, and every column, as non-negative counts that agree on columns.
+
+    All tables of the log are brought together by least squares first. Gives the total as well.
+    """
+    singles: list[Set] = [(column,) for column in log.shape.columns]
+    estimate = log.estimate(singles)
+    total = max(float(estimate.table(()).item()), 1.0)
+    tables: dict[Set, FloatArray] = {
+        one: nonnegative(estimate.table(one), total) for one in singles
+    }
+    for one in sorted(log.measured, key=len):
+        if len(one) > 1:
+            margins = [tables[(column,)] for column in one]
+            tables[one] = with_margins(estimate.table(one), margins)
+    return tables, total
+
+
+def only_possible(
+    tables: Mapping[Set, FloatArray], possible: Mapping[Set, Allowed]
+) -> dict[Set, FloatArray]:
+    """The same tables with nothing in impossible cells, and columns as they were.
+
+    Where no table has all columns of a constraint there is one more, in which they are as
+    independent as can be. Where hardly anything is possible by the columns, tables stay.
+    """
+    held = dict(tables)
+    for places in possible:
+        if not any(set(places) <= set(one) for one in tables):
+            held[places] = independent([tables[(column,)] for column in places])
+    for one, table in held.items():
+        within = [places for places in possible if set(places) <= set(one)]
+        if not within:
+            continue
+        allowed = np.ones(table.shape, dtype=bool)
+        for places in within:
+            sizes = [
+                size if column in places else 1
+                for column, size in zip(one, table.shape, strict=True)
+            ]
+            allowed &= possible[places].reshape(sizes)
+        margins = [tables[(column,)] for column in one]
+        fitted = with_margins(table, margins, rounds=_ROUNDS_OF_POSSIBLE, allowed=allowed)
+        if fitted.sum() > _HARDLY * table.sum():
+            held[one] = fitted * (table.sum() / fitted.sum())
+    return held

@@ -1,0 +1,388 @@
+"""What becomes of every column of a table that is synthesized: a plan from its schema alone.
+
+A column is an axis to be measured, a text whose values are discovered first, an identifier that is
+made up, or left out by name. Codes that were drawn become rows of the input's columns, in its
+order, with its types and missing values.
+
+Decision 0268.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato import arguments
+from sfumato.data.counting.axes import Grid, declared
+from sfumato.data.engines.kinds import STORED
+from sfumato.data.files.column_spelling import marked
+from sfumato.data.schema.column import Kind, Role
+from sfumato.data.schema.constraints import DeclaredRows
+from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.names import quoted, suggestion, untaken
+from sfumato.errors import ParameterError, SourceError
+from sfumato.methods.synth.encode.bins import Bins
+from sfumato.methods.synth.encode.cuts import starts
+from sfumato.methods.synth.encode.fakes import can_be_faked, fakes
+from sfumato.methods.synth.encode.open_text import Discovered, KeyDiscovery
+from sfumato.methods.synth.encode.quantile_bins import QuantileBins, evenly
+from sfumato.methods.synth.encode.real_grid import on_grid
+from sfumato.methods.synth.encode.weekdays import Weekdays
+from sfumato.privacy.accounting.price import Price
+from sfumato.privacy.mechanisms.spending import spendings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from sqlglot import exp
+
+    from sfumato.data.counting.axes import Axis
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.schema import Schema
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.noise.entropy import Entropy
+
+MOST_BINS = 64
+"""Up to so many points of a grid are counted one by one, and into so many bins more are put."""
+_MOST_CUTS = 1 << 16
+
+_PART, _QUANTILES_PART, _MOST_PARTS = Fraction(1, 20), Fraction(1, 10), Fraction(1, 4)
+"""The share of the charge that discovery takes for a column, that quantiles do, and all at most."""
+
+
+class PaidBefore(NamedTuple):
+    """What is found before anything is measured, each for its part of the price."""
+
+    discovery: KeyDiscovery | None
+    bins: QuantileBins | None
+    rest: Price
+    """What is left for all else."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What it costs."""
+        return tuple(one.event for one in (self.discovery, self.bins) if one is not None)
+
+    def run(
+        self, engine: Engine, table: exp.Table, salt: str, entropy: Entropy
+    ) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[int, ...]]]:
+        """The values and the ends of bins that are found."""
+        where = engine, table, salt, entropy
+        found = {} if self.discovery is None else self.discovery.run(*where)
+        return found, {} if self.bins is None else self.bins.run(*where)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Which columns are measured, discovered, made up and left out."""
+
+    schema: Schema
+    without: tuple[str, ...] = ()
+    """Columns that are left out, by name."""
+    most_bins: int = MOST_BINS
+    found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The values that were discovered, once they were."""
+    by_quantiles: tuple[str, ...] = ()
+    """Columns whose bins are to hold about equally many rows."""
+    cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Where these bins begin, once that was found."""
+    weekdays: tuple[str, ...] = ()
+    """Columns of dates of which the day of the week is measured too."""
+
+    def __post_init__(self) -> None:
+        for name in self.without:
+            self.schema.column(name)
+        if type(self.most_bins) is not int or not 2 <= self.most_bins <= _MOST_CUTS:
+            raise ParameterError(
+                "type_wrong",
+                f"most_bins must be a whole number from 2 to {_MOST_CUTS:,}, not "
+                f"{arguments.shown(self.most_bins)}.",
+            )
+        if not (self.measured or self.open):
+            raise ParameterError(
+                "columns_none_left",
+                f"Table {quoted(self.schema.table)} has no column left to synthesize. Leave out "
+                "fewer columns.",
+            )
+        for name in self.by_quantiles:
+            self._check_cut(name)
+        _ = self._weekdays  # what cannot be measured is refused at once
+
+    @cached_property
+    def kept(self) -> tuple[Column, ...]:
+        """The columns of the rows that will be drawn, in the table's order."""
+        return tuple(one for one in self.schema.columns if one.name not in self.without)
+
+    @cached_property
+    def invented(self) -> tuple[Column, ...]:
+        """The columns of identifiers, the person's among them, which are made up."""
+        person = self.schema.unit.column
+        return tuple(
+            one
+            for one in self.kept
+            if (one.role is Role.IDENTIFIER or one.name == person) and can_be_faked(one)
+        )
+
+    @cached_property
+    def open(self) -> tuple[Column, ...]:
+        """The columns of texts whose values have to be discovered."""
+        return tuple(
+            one
+            for one in self.kept
+            if one.kind is Kind.TEXT and one.public_domain is None and one not in self.invented
+        )
+
+    @cached_property
+    def measured(self) -> tuple[Column, ...]:
+        """The columns whose values are declared."""
+        return tuple(one for one in self.kept if one not in (*self.invented, *self.open))
+
+    @cached_property
+    def _fixed(self) -> dict[str, Axis]:
+        return {one.name: self._axis(one) for one in self.measured}
+
+    @cached_property
+    def _weekdays(self) -> dict[str, Weekdays]:
+        """The axes of days of the week, by the names of their columns."""
+        taken, found = [one.name for one in self.schema.columns], {}
+        daily = {name: axis.fine for name, axis in self._fixed.items() if isinstance(axis, Bins)
+                 and axis.kind is Kind.DATE and axis.bounds.grid_step == 1}  # fmt: skip
+        for name in self.weekdays:
+            if self.schema.column(name).name not in daily:
+                raise ParameterError(
+                    "weekdays_not_needed",
+                    f"Days of the week cannot be kept of column {quoted(name)}: they are for dates "
+                    f"within bounds of more than {self.most_bins} days, each of which may occur; "
+                    f"{suggestion(name, daily)}",
+                )
+            found[name] = Weekdays.of(daily[name], untaken(f"{name}.weekday", taken))
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all that is measured, once it is discovered, in the table's order."""
+        names = (one.name for one in self.kept if one not in self.invented)
+        beside = {name: [axis.column] for name, axis in self._weekdays.items()}
+        return [name for one in names for name in (one, *beside.get(one, ()))]
+
+    @property
+    def declared_axes(self) -> tuple[Axis, ...]:
+        """The axes of the columns whose values are declared."""
+        return tuple(axis for name in self._fixed for axis in self._axes_of(name))
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes to be measured, in the table's order; open columns need `discovered` before."""
+        axes: list[Axis] = []
+        for column in self.kept:
+            if column in self.open:
+                axes.append(Discovered.of(column, self.found[column.name]))
+            elif column.name in self._fixed:
+                axes += self._axes_of(column.name)
+        return tuple(axes)
+
+    def _axes_of(self, name: str) -> list[Axis]:
+        return [one[name] for one in (self._fixed, self._weekdays) if name in one]
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the schema declares, if it does."""
+        declared_rows = (one for one in self.schema.constraints if isinstance(one, DeclaredRows))
+        return next((one.rows for one in declared_rows), None)
+
+    def paid(self, price: Price, among: Collection[str] | None = None) -> PaidBefore:
+        """What is found for parts of the price before anything is measured, and what is left.
+
+        Of columns that are not `among` some names, where these are given, it is known already.
+        """
+        columns = tuple(one for one in self.open if among is None or one.name in among)
+        grids = tuple(one for one in self._grids if among is None or one.column in among)
+        texts, ends = len(columns) * _PART, len(grids) * _QUANTILES_PART
+        if not texts + ends:
+            return PaidBefore(None, None, price)
+        capped = min(_MOST_PARTS / (texts + ends), Fraction(1))
+        keys = _keys_delta(columns, price) if columns else None
+        whole = spendings(price, conversion=keys)[-1]
+        rest = whole.scaled(1 - capped * (texts + ends))
+        return PaidBefore(
+            KeyDiscovery(columns, self.schema.unit, whole.scaled(capped * texts), keys)
+            if keys
+            else None,
+            QuantileBins(grids, self.schema.unit, whole.scaled(capped * ends)) if ends else None,
+            Price(epsilon=rest.epsilon, rho=rest.rho),
+        )
+
+    def discovered(
+        self,
+        found: Mapping[str, Sequence[str]],
+        cuts: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+    ) -> Encoding:
+        """The same plan with the values, and the ends of bins, that were found."""
+        known = {column.name: tuple(found[column.name]) for column in self.open}
+        return replace(self, found=known, cuts=dict(cuts))
+
+    def columns(
+        self, codes: Sequence[NDArray[np.integer]], entropy: Entropy
+    ) -> dict[str, pa.Array]:
+        """The values of the measured columns, drawn evenly within each bin."""
+        drawn = {axis.column: one for axis, one in zip(self.axes, codes, strict=True)}
+        values = {}
+        for axis in self.axes:
+            week = self._weekdays.get(axis.column)
+            if week is not None and isinstance(axis, Bins):
+                both = drawn[axis.column], drawn[week.column]
+                values[axis.column] = week.spread(axis, *both, entropy)
+            elif not isinstance(axis, Weekdays):
+                values[axis.column] = self.values(axis, drawn[axis.column], entropy)
+        return values
+
+    @staticmethod
+    def values(axis: Axis, codes: NDArray[np.integer], entropy: Entropy) -> pa.Array:
+        """The values of one axis's codes, drawn evenly within each bin; NaN is missing."""
+        return nan_as_missing(
+            axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
+        )
+
+    def table(
+        self,
+        measured: Mapping[str, pa.ChunkedArray],
+        first: int,
+        rows: int,
+        linked: Mapping[str, pa.Array] | None = None,
+    ) -> pa.Table:
+        """All columns in the input's order, types and spelling; identifiers from number `first`.
+
+        Those that are `linked` to rows of another table are as they are there.
+        """
+        known = dict(linked or {})
+        made_up = {one.name: fakes(one, first, rows) for one in self.invented
+                   if one.name not in known}  # fmt: skip
+        arrays = {**measured, **made_up, **known}
+        types = pa.schema([(one.name, STORED[one.kind]) for one in self.kept])
+        spelled = {one.name: one.spelling for one in self.kept if one.spelling is not None}
+        table = pa.Table.from_arrays([arrays[one.name] for one in self.kept], schema=types)
+        return table.cast(marked(types, spelled))
+
+    def _check_cut(self, name: str) -> None:
+        """Refuse quantiles of what has none, or needs none, and ends that are none."""
+        column, grid = self.schema.column(name), None
+        if column in self.measured and not isinstance(column.public_domain, Values):
+            grid = None if column.kind is Kind.BOOLEAN else self._grid(column)
+        if grid is None or grid.points <= self.most_bins:
+            finer = [one.name for one in self.measured if self._is_fine(one)]
+            raise ParameterError(
+                "quantiles_not_needed",
+                f"Column {quoted(name)} cannot be cut at quantiles: they are for numbers and dates "
+                f"within bounds of more than {self.most_bins} points; {suggestion(name, finer)}",
+            )
+        starts = self.cuts.get(name)
+        if starts is not None and not (
+            starts[0] == 0 and starts[-1] < grid.points and [*starts] == sorted({*starts})
+        ):
+            raise ParameterError("type_wrong", f"Bins of {quoted(name)} must begin in order.")
+
+    def _is_fine(self, column: Column) -> bool:
+        bounded = isinstance(column.public_domain, Bounds)
+        return bounded and self._grid(column).points > self.most_bins
+
+    @property
+    def _grids(self) -> tuple[Grid, ...]:
+        return tuple(self._grid(self.schema.column(name)) for name in self.by_quantiles)
+
+    def _axis(self, column: Column) -> Axis:
+        if not isinstance(column.public_domain, Bounds):
+            return declared(column)
+        return self._binned(self._grid(column), column)
+
+    def _grid(self, column: Column) -> Grid:
+        axis = declared(on_grid(column))
+        assert isinstance(axis, Grid)
+        return axis
+
+    def _binned(self, grid: Grid, column: Column) -> Axis:
+        cuts = starts(grid, column.hierarchy, self.most_bins)
+        if cuts is None:
+            return grid
+        if column.name in self.by_quantiles:
+            cuts = self.cuts.get(column.name) or evenly(grid.points)
+        return Bins(grid.column, grid.kind, grid.bounds, grid.nullable, cuts)
+
+    def to_record(self) -> dict[str, Any]:
+        """The plan as JSON-able data, of what is public or paid for alone."""
+        return {
+            "without": list(self.without),
+            "most_bins": self.most_bins,
+            "found": {name: list(values) for name, values in self.found.items()},
+            "columns": {one.name: self._described(one) for one in self.kept},
+            "quantiles": {name: list(self.cuts.get(name, ())) for name in self.by_quantiles},
+            **({"weekdays": list(self.weekdays)} if self.weekdays else {}),
+        }
+
+    @classmethod
+    def from_record(cls, schema: Schema, record: Mapping[str, Any]) -> Encoding:
+        """Read what `to_record` wrote, for a schema that declares the same."""
+        found = {name: tuple(values) for name, values in record["found"].items()}
+        cuts = {name: tuple(starts) for name, starts in record["quantiles"].items()}
+        week = tuple(record.get("weekdays", ()))
+        without, most = tuple(record["without"]), record["most_bins"]
+        read = cls(schema, without, most, found, (*cuts,), cuts, week)
+        if read.to_record() != record:
+            raise SourceError(
+                "encoding_changed",
+                f"Table {quoted(schema.table)} was synthesized with other columns, values or "
+                "bounds than its schema declares now. Give the schema of that time.",
+            )
+        return read
+
+    def _described(self, column: Column) -> dict[str, Any]:
+        if column in self.invented:
+            return {"as": "identifiers"}
+        if column in self.open:
+            return {"as": "discovered values"}
+        axis = self._fixed[column.name]
+        described = {"as": "values", "size": axis.size, "nullable": column.nullable}
+        if isinstance(axis, Grid):
+            bounds = axis.bounds
+            facts = {"low": bounds.low, "high": bounds.high, "step": bounds.grid_step}
+            ends = {name: _exactly(fact) for name, fact in facts.items()}
+            cuts = {"as": "bins", "starts": list(axis.starts)} if isinstance(axis, Bins) else {}
+            return {**described, "as": "points", **ends, **cuts}
+        values = [None if one is None else str(one) for one in axis.values.to_pylist()]
+        return {**described, "values": values}
+
+
+def nan_as_missing(values: pa.Array) -> pa.Array:
+    """The values as rows have them, where NaN would take every mean with it."""
+    if not pa.types.is_floating(values.type):
+        return values
+    # Noise would put NaN into tables that never had any.
+    return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+
+
+def _keys_delta(columns: Sequence[Column], price: Price) -> Fraction:
+    """The part of delta that pays for the keys of columns, which they need."""
+    names = ", ".join(quoted(column.name) for column in columns)
+    if not price.delta:
+        raise ParameterError(
+            "delta_missing",
+            f"The values of {names} are not declared, so they have to be discovered, which "
+            "needs a delta. Give --delta 1e-7, say, which is a part of the budget's delta, or "
+            "add under the column in its schema: values = [...]",
+        )
+    # A rho needs no delta of its own; an epsilon needs one half to become a rho.
+    return price.delta if price.rho is not None else price.delta / 2
+
+
+def _exactly(fact: object) -> str:
+    """A bound or step, the same text however its decimals were written."""
+    return str(Fraction(fact) if isinstance(fact, Decimal) else fact)

@@ -1,0 +1,84 @@
+"""Keys that must not repeat: how many there can be, and which ones are free."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.data.counting.axes import Grid
+from sfumato.data.schema.constraints import UniqueKey
+from sfumato.errors import ParameterError
+from sfumato.methods.synth.encode.bins import Bins
+from sfumato.methods.synth.encode.fakes import room
+from sfumato.methods.synth.encode.repair import repeats
+from sfumato.privacy.noise.selection import permutation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.data.counting.axes import Axis
+    from sfumato.methods.synth.encode.encoding import Encoding
+    from sfumato.privacy.noise.entropy import Entropy
+
+_MOST_LISTED = 1 << 20
+"""Up to so many keys are listed to find those that are free."""
+
+
+def key_room(encoding: Encoding) -> int | None:
+    """How many rows can have different keys, by what is declared; None if any number can."""
+    keys = [one.columns for one in encoding.schema.constraints if isinstance(one, UniqueKey)]
+    sizes = [_size(encoding, columns) for columns in keys]
+    return min((one for one in sizes if one is not None), default=None)
+
+
+def too_many_for_keys(rows: int, most: int) -> ParameterError:
+    """Say that a constraint allows fewer rows."""
+    return ParameterError(
+        "rows_wrong",
+        f"A unique key of the schema has {most:,} different values by what is declared, so there "
+        f"cannot be {rows:,} rows. Ask for fewer, or leave out the constraint.",
+    )
+
+
+def free_keys(
+    encoding: Encoding, columns: Sequence[str], taken: pa.Table, wanted: int, entropy: Entropy
+) -> pa.Table | None:
+    """At most so many keys that none of the taken ones is, at random; None if all are too many."""
+    axes = [axis for axis in encoding.axes if axis.column in columns]
+    sizes = [_values(axis) for axis in axes]
+    if len(axes) < len(columns) or prod(sizes) > _MOST_LISTED:
+        return None
+    codes = np.indices(sizes).reshape(len(axes), -1)
+    listed = pa.table(
+        {axis.column: _fine(axis).decode(code) for axis, code in zip(axes, codes, strict=True)}
+    )
+    both = pa.concat_tables([taken, listed.select(columns).cast(taken.schema)])
+    free = np.flatnonzero(~repeats(both, columns)[taken.num_rows :])
+    return listed.take(pa.array(free[permutation(len(free), entropy)[:wanted]]))
+
+
+def _size(encoding: Encoding, columns: Sequence[str]) -> int | None:
+    """How many keys there are; a missing value makes a key that may repeat."""
+    axes = {axis.column: axis for axis in encoding.declared_axes}
+    sizes = []
+    for column in (encoding.schema.column(name) for name in columns):
+        if column in encoding.invented:
+            sizes.append(room(column))
+        elif column.name not in axes or column.nullable:
+            return None
+        else:
+            sizes.append(_values(axes[column.name]))
+    return None if None in sizes else prod(one for one in sizes if one is not None)
+
+
+def _values(axis: Axis) -> int:
+    """How many values there are, without missing ones."""
+    fine = _fine(axis)
+    return fine.points if isinstance(fine, Grid) else fine.size - fine.values.null_count
+
+
+def _fine(axis: Axis) -> Axis:
+    return axis.fine if isinstance(axis, Bins) else axis

@@ -1,0 +1,110 @@
+"""Texts whose values nobody declared: the frequent ones are discovered and paid for.
+
+Each person counts once, with one row drawn by a keyed hash, whatever the unit allows elsewhere: a
+value that only one person has then stays below the threshold but with the small chance delta. All
+that is not discovered is one more value, which no discovered one can be taken for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.data.counting.axes import Listed
+from sfumato.data.counting.frequencies import count
+from sfumato.data.schema.names import untaken
+from sfumato.data.schema.unit import count_sensitivity
+from sfumato.privacy.accounting.events import Composed
+from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.unit import Unit
+    from sfumato.privacy.mechanisms.spending import Spending
+    from sfumato.privacy.noise.entropy import Entropy
+
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Discovered(Listed):
+    """An axis of discovered values, the rest as one value behind them, and NULL."""
+
+    rest: str
+
+    @classmethod
+    def of(cls, column: Column, found: Sequence[str]) -> Discovered:
+        """The axis of a column of which these values were discovered."""
+        rest = untaken(OTHER, found)
+        values = pa.array([*found, rest, *([None] if column.nullable else [])], pa.string())
+        return cls(column.name, values, declared=True, rest=rest)
+
+    def code(self) -> exp.Expr:
+        """The SQL of a discovered value itself, and of the rest for all others."""
+        value = exp.column(self.column, quoted=True)
+        found = self.values.drop_null().to_pylist()[:-1]
+        case = exp.case().when(value.is_(exp.Null()), exp.Null())
+        if found:
+            case = case.when(value.isin(*map(exp.convert, found)), value.copy())
+        return exp.cast(case.else_(exp.convert(self.rest)), "TEXT")
+
+
+@dataclass(frozen=True)
+class KeyDiscovery:
+    """Release the frequent values of some columns of text.
+
+    *Guarantee*: the noise's loss and delta for each column, added up.
+    *Sensitivity*: one person has one row in one value of each column: 1 in L1 and L2 under
+    add/remove, 2 and sqrt(2) under replace-one.
+    *Error*: a value of fewer people than about `mechanism.threshold` is usually not discovered.
+    *Edges*: missing values, and texts longer than `Column.characters`, are never discovered; a
+    vault cuts texts to that where they are read. An empty table has no values.
+    *Reference*: as of `ThresholdKeys`.
+    """
+
+    columns: tuple[Column, ...]
+    unit: Unit
+    spending: Spending
+    delta: Fraction
+
+    @property
+    def mechanism(self) -> ThresholdKeys:
+        """What each column is discovered by."""
+        noise = self.spending.noise(count_sensitivity(self._once, grouped=True), 1 / self._parts)
+        return ThresholdKeys(
+            noise=noise, delta=self.delta / self._parts, max_groups=1, relation=self.unit.relation
+        )
+
+    @property
+    def event(self) -> Composed:
+        """What all columns cost together."""
+        return Composed((self.mechanism.event,) * len(self.columns))
+
+    def run(
+        self, engine: Engine, table: exp.Table, salt: str, entropy: Entropy
+    ) -> Mapping[str, tuple[str, ...]]:
+        """The values discovered in each column, in their own order."""
+        found = {}
+        for column in self.columns:
+            value = exp.column(column.name, quoted=True)
+            short = exp.Length(this=value) <= exp.convert(column.characters)
+            counts = count(engine, table, [column.name], where=short, unit=self._once, salt=salt)
+            released = self.mechanism.sample(counts.counts, entropy)
+            kept = counts.axes[0].decode(counts.codes[0][released.places])
+            found[column.name] = tuple(kept.to_pylist())
+        return found
+
+    @property
+    def _parts(self) -> Fraction:
+        return Fraction(len(self.columns))
+
+    @property
+    def _once(self) -> Unit:
+        return self.unit.bounded(1) if self.unit.by_person else self.unit

@@ -1,0 +1,203 @@
+"""Rows that were drawn are brought to keep the constraints: by values of other drawn rows.
+
+Every repair takes a value from a row that keeps the constraint and agrees with the broken one in
+what it is about, so that shares among the rows that keep it stay as they were drawn. Only what was
+drawn is read, never the data: this is post-processing.
+
+Decision 0269.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.privacy.noise.selection import uniform_below
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import IntArray
+    from sfumato.data.schema.constraints import (
+        FunctionalDependency,
+        ImpossibleCombination,
+        OrderedColumns,
+    )
+    from sfumato.privacy.noise.entropy import Entropy
+
+    Broken = NDArray[np.bool_]
+    Codes = Mapping[str, NDArray[np.integer]]
+
+
+class NeverTogether:
+    """Rows of an impossible combination get another value in its last column."""
+
+    def __init__(self, constraint: ImpossibleCombination) -> None:
+        self._cells = constraint.cells
+
+    def broken(self, table: pa.Table) -> Broken:
+        """Which rows have the combination."""
+        return self._have(table, [*self._cells])
+
+    def repaired(self, table: pa.Table, codes: Codes, entropy: Entropy) -> pa.Table:  # noqa: ARG002
+        """The table with the last column taken from rows that agree in all others of it."""
+        *others, last = self._cells
+        agree = self._have(table, others)
+        forbidden = self._have(table, [last])
+        source = np.arange(table.num_rows)
+        donors = np.flatnonzero(agree & ~forbidden)
+        rows = np.flatnonzero(agree & forbidden)
+        if len(donors) and len(rows):
+            source[rows] = donors[_evenly(len(donors), len(rows), entropy)]
+        return taken(table, [last[0]], source)
+
+    def _have(self, table: pa.Table, cells: Sequence[tuple[str, tuple[object, ...]]]) -> Broken:
+        have = np.ones(table.num_rows, dtype=bool)
+        for name, values in cells:
+            column = table.column(name)
+            real = pa.types.is_floating(column.type)
+            listed = [float(one) if real else one for one in values]  # type: ignore[arg-type]
+            one_of = pa.array(listed, column.type)
+            have &= np.asarray(pc.is_in(column, value_set=one_of), dtype=bool)
+        return have
+
+
+class InOrder:
+    """Where a value is above a later column's, that one is taken from rows where it is not.
+
+    Every pair is looked at: a value between two may be missing. What is repaired is not touched
+    again: pairs come by their upper column.
+    """
+
+    def __init__(self, constraint: OrderedColumns) -> None:
+        names = constraint.columns
+        self._pairs = [
+            (lower, upper) for place, upper in enumerate(names) for lower in reversed(names[:place])
+        ]
+
+    def broken(self, table: pa.Table) -> Broken:
+        """Which rows are out of order."""
+        out = np.zeros(table.num_rows, dtype=bool)
+        for lower, upper in self._pairs:
+            low, high, present = _ranks(table, lower, upper)
+            out |= present & (low > high)
+        return out
+
+    def repaired(self, table: pa.Table, codes: Codes, entropy: Entropy) -> pa.Table:
+        """The table with upper values taken from the same bin if possible, else from any."""
+        anywhere = np.zeros(table.num_rows, dtype=np.int64)
+        for lower, upper in self._pairs:
+            for bins in (codes.get(upper, anywhere), anywhere):
+                table = self._drawn_anew(table, lower, upper, bins.astype(np.int64), entropy)
+        return table
+
+    def _drawn_anew(
+        self, table: pa.Table, lower: str, upper: str, bins: IntArray, entropy: Entropy
+    ) -> pa.Table:
+        low, high, present = _ranks(table, lower, upper)
+        width = max(int(low.max(initial=0)), int(high.max(initial=0))) + 1
+        donors = np.flatnonzero(present & (low <= high))
+        key = bins[donors] * width + high[donors]
+        order = np.argsort(key, kind="stable")
+        donors, key = donors[order], key[order]
+        rows = np.flatnonzero(present & (low > high))
+        first = np.searchsorted(key, bins[rows] * width + low[rows])
+        room = np.searchsorted(key, (bins[rows] + 1) * width) - first
+        rows, first, room = rows[room > 0], first[room > 0], room[room > 0]
+        source = np.arange(table.num_rows)
+        source[rows] = donors[first + uniform_below(room, entropy)]
+        return taken(table, [upper], source)
+
+
+class Determined:
+    """Rows that agree in the given columns all get what most of them have; it is remembered."""
+
+    def __init__(self, constraint: FunctionalDependency) -> None:
+        self._given, self._determined = constraint.given, constraint.determined
+        self._known: pa.Table | None = None
+
+    def broken(self, table: pa.Table) -> Broken:
+        """Which rows have something else than what was remembered, or than most."""
+        return self._settled(table)[1]
+
+    def repaired(self, table: pa.Table, codes: Codes, entropy: Entropy) -> pa.Table:  # noqa: ARG002
+        """The table with one combination of determined values for each of the given ones."""
+        source, _, rows, settled = self._settled(table)
+        self._known = rows.take(pa.array(settled))
+        for name in self._determined:
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, rows.column(name).take(pa.array(source)))
+        return table
+
+    def _settled(self, table: pa.Table) -> tuple[IntArray, Broken, pa.Table, IntArray]:
+        """From which row each takes what is determined, which so change, and one row a key."""
+        rows = table.select([*self._given, *self._determined])
+        known = 0 if self._known is None else self._known.num_rows
+        if self._known is not None:
+            rows = pa.concat_tables([self._known, rows])
+        keys, values = _numbers(rows, self._given), _numbers(rows, self._determined)
+        width = int(values.max(initial=0)) + 1
+        pairs, firsts, which = np.unique(
+            keys * width + values, return_index=True, return_inverse=True
+        )
+        weights = np.ones(rows.num_rows)
+        weights[:known] = rows.num_rows
+        votes = np.bincount(which, weights=weights, minlength=len(pairs))
+        order = np.lexsort((pairs, -votes, pairs // width))
+        new = np.diff(pairs[order] // width, prepend=-1) != 0
+        settled = firsts[order][new]
+        source = settled[keys[known:]]
+        return source, values[known:] != values[source], rows, settled
+
+
+Repair = NeverTogether | InOrder | Determined
+
+
+def taken(table: pa.Table, names: Sequence[str], source: IntArray) -> pa.Table:
+    """The table with some columns taken from other rows."""
+    for name in names:
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, table.column(name).take(pa.array(source)))
+    return table
+
+
+def repeats(table: pa.Table, names: Sequence[str]) -> Broken:
+    """Which rows agree with an earlier one in all of some columns, where none is missing."""
+    present = np.ones(table.num_rows, dtype=bool)
+    for name in names:
+        present &= ~np.asarray(pc.is_null(table.column(name), nan_is_null=True), dtype=bool)
+    firsts = np.unique(_numbers(table, names), return_index=True)[1]
+    later = np.ones(table.num_rows, dtype=bool)
+    later[firsts] = False
+    return present & later
+
+
+def _numbers(table: pa.Table, names: Sequence[str]) -> IntArray:
+    """Combinations of values numbered 0, 1, ..., all numbers in use."""
+    numbers = np.zeros(table.num_rows, dtype=np.int64)
+    for name in names:
+        column = pc.dictionary_encode(table.column(name).combine_chunks(), null_encoding="encode")
+        codes = np.asarray(column.indices, dtype=np.int64)
+        numbers = numbers * (int(codes.max(initial=0)) + 1) + codes
+        numbers = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
+    return numbers
+
+
+def _ranks(table: pa.Table, lower: str, upper: str) -> tuple[IntArray, IntArray, Broken]:
+    """Two columns' values as ranks among both, and where both have one."""
+    columns = [table.column(name) for name in (lower, upper)]
+    missing = [np.asarray(pc.is_null(one, nan_is_null=True), dtype=bool) for one in columns]
+    if pa.types.is_date(columns[0].type):
+        columns = [one.cast(pa.int32()) for one in columns]
+    values = np.concatenate([np.nan_to_num(np.asarray(one.fill_null(0))) for one in columns])
+    ranks = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    return ranks[: table.num_rows], ranks[table.num_rows :], ~(missing[0] | missing[1])
+
+
+def _evenly(limit: int, size: int, entropy: Entropy) -> IntArray:
+    return uniform_below(np.full(size, limit), entropy)

@@ -1,0 +1,210 @@
+"""Before spending: how far noise would take each method off, and whether pairs are worth it.
+
+All of it follows from what is public: the declared domains, the price and the declared number of
+rows; where none is declared, it is told for several. What the columns have to do with each other is
+private, so that what `independent` loses by not looking at pairs is not told.
+
+Decision 0271.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.data.schema.unit import count_sensitivity
+from sfumato.methods.synth.select import aim, auto, mst, privbayes
+from sfumato.methods.synth.select.independent import divided
+from sfumato.methods.synth.shape import TableShape
+from sfumato.methods.synth.workbench import mean_noise
+from sfumato.report.display import Card, Shown
+from sfumato.text import share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.synth.shape import Set
+    from sfumato.privacy.accounting.price import Price
+    from sfumato.privacy.mechanisms.spending import Spending
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+"""The numbers of rows for which it is told where none is declared."""
+OPEN_VALUES = 20
+"""So many values are supposed of a column whose values are discovered."""
+
+_ONE = Fraction(1)
+SHARES = {
+    "independent": (_ONE, Fraction(0)),
+    "mst": (mst.COLUMNS_SHARE, (1 - mst.COLUMNS_SHARE) * (1 - mst.CHOICE_SHARE)),
+    "aim": (aim.COLUMNS_SHARE, (1 - aim.COLUMNS_SHARE) * (1 - aim.CHOICE_SHARE)),
+    "privbayes": (privbayes.COLUMNS_SHARE, 1 - privbayes.COLUMNS_SHARE - privbayes.CHOICE_SHARE),
+}
+"""The parts of the charge by which columns and pairs are measured."""
+
+
+@dataclass(frozen=True)
+class MethodForecast:
+    """How far noise would take a method's columns and pairs off, as total variation distance."""
+
+    method: str
+    rows: int
+    one_way: float
+    two_way: float | None
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class SynthesisForecast(Shown):
+    """What a synthesis would cost, and what each method would be worth; nothing was spent."""
+
+    columns: tuple[str, ...]
+    cells: tuple[int, ...]
+    open: tuple[str, ...]
+    by_quantiles: tuple[str, ...]
+    spending: Spending
+    unit: Unit
+    price: Price
+    method: str
+    sets: tuple[tuple[str, ...], ...]
+    rows: int | None
+    unkept: tuple[str, ...] = ()
+    """What is said of constraints that cannot be kept."""
+
+    def _card(self) -> Card:
+        first, *more = self.text().splitlines()
+        return Card(first, {}, notes=more)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of rows for which it is told."""
+        return SIZES if self.rows is None else (max(self.rows, 1),)
+
+    def suited(self, rows: int) -> str:
+        """The method that is worth most for so many rows, by the rule of `auto`."""
+        if len(self.columns) < 2:
+            return "independent"
+        each = (1 - auto.COLUMNS_SHARE) / len(self.columns)
+        return auto.suited(auto.pair_noise(self._shape, self._noise(each), rows))
+
+    def methods(self, rows: int) -> list[MethodForecast]:
+        """Every method for so many rows."""
+        names = SHARES if len(self.columns) > 1 else ("independent",)
+        found = [self._selecting(name, rows) for name in names]
+        return [*found, self._named(rows)] if self.sets else found
+
+    def to_json(self) -> dict[str, Any]:
+        """The forecast as JSON-able data."""
+        return {
+            "method": self.method,
+            "columns": list(self.columns),
+            "cost": self.price.to_record(),
+            "forecast": [
+                {
+                    "rows": rows,
+                    "suited": self.suited(rows),
+                    "methods": {
+                        one.method: {"one_way": one.one_way, "two_way": one.two_way}
+                        for one in self.methods(rows)
+                    },
+                }
+                for rows in self.sizes
+            ],
+            "notes": self._notes,
+        }
+
+    def text(self) -> str:
+        """The forecast for people."""
+        lines = [f"Cost: {self.price.sentence()}. Nothing was spent."]
+        for rows in self.sizes:
+            verdict = _VERDICTS[self.suited(rows)] if len(self.columns) > 1 else _ALONE
+            lines.append(f"With {rows:,} rows: {verdict}")
+            lines += [f"  {one.method}: {_said(one)}" for one in self.methods(rows)]
+        return "\n".join([*lines, *self._notes])
+
+    @property
+    def _notes(self) -> list[str]:
+        notes = ["Figures tell noise alone, and not what a method does not measure."]
+        if self.rows is None:
+            notes.append(
+                "How many rows there are is not declared; where everybody may know it, add to the "
+                "schema under [[constraints]]: rows = 10000, say."
+            )
+        if self.by_quantiles:
+            notes.append(
+                f"Where bins of {', '.join(self.by_quantiles)} end is found by private quantiles, "
+                "for a part of the cost."
+            )
+        if self.open:
+            names = ", ".join(self.open)
+            notes.append(f"Of {names}, {OPEN_VALUES} discovered values each are supposed.")
+        return [*notes, *self.unkept]
+
+    @property
+    def _shape(self) -> TableShape:
+        sizes = (
+            size + OPEN_VALUES * (name in self.open)
+            for name, size in zip(self.columns, self.cells, strict=True)
+        )
+        return TableShape(self.columns, tuple(sizes))
+
+    @property
+    def _power(self) -> int:
+        return 1 if self.spending.epsilon is None else 2
+
+    def _noise(self, share: Fraction) -> float:
+        """The mean size of the noise in a cell that a share pays for."""
+        return mean_noise(self.spending.noise(count_sensitivity(self.unit, grouped=True), share))
+
+    def _off(self, sets: Sequence[Set], share: Fraction, rows: int) -> list[float]:
+        """How far each set is off if a share measures all, as `measure_sets` divides it."""
+        cells = np.array([float(self._shape.cells(one)) for one in sets])
+        parts = divided(cells ** (2 / (2 + self._power)))
+        noise = [self._noise(share * part) for part in parts]
+        return [min(one, 1.0) for one in cells * noise / (2 * rows)]
+
+    def _selecting(self, name: str, rows: int) -> MethodForecast:
+        """A method that chooses pairs: of each column the cheapest is supposed."""
+        columns, pairs = SHARES[name]
+        alone = [(place,) for place in self._shape.columns]
+        if len(alone) < 2 or not pairs:
+            return MethodForecast(name, rows, _mean(self._off(alone, _ONE, rows)), None)
+        cheapest = list(dict.fromkeys(auto.cheapest_pairs(self._shape)))
+        one_way = _mean(self._off(alone, columns, rows))
+        return MethodForecast(name, rows, one_way, _mean(self._off(cheapest, pairs, rows)))
+
+    def _named(self, rows: int) -> MethodForecast:
+        """Sets that are named: a column of a set is a sum of its cells."""
+        places = [tuple(sorted(map(self.columns.index, one))) for one in self.sets]
+        covered = {place for one in places for place in one}
+        sets = [*places, *((place,) for place in self._shape.columns if place not in covered)]
+        off = dict(zip(sets, self._off(sets, _ONE, rows), strict=True))
+        one_way = [
+            min(
+                error * (self._shape.sizes[place] / self._shape.cells(one)) ** 0.5
+                for one, error in off.items()
+                if place in one
+            )
+            for place in self._shape.columns
+        ]
+        several = [error for one, error in off.items() if len(one) > 1]
+        return MethodForecast("workload", rows, _mean(one_way), _mean(several) if several else None)
+
+
+_ALONE = "there is one column, which every method measures alike."
+_VERDICTS = {
+    "independent": "pairs would drown in noise; 'independent' would be as good as any method.",
+    "mst": "some pairs are worth measuring; 'mst' suits.",
+    "aim": "pairs stand out of the noise; 'aim' suits.",
+}
+
+
+def _said(one: MethodForecast) -> str:
+    pairs = "pairs not measured" if one.two_way is None else f"a measured pair {share(one.two_way)}"
+    return f"a column off by {share(one.one_way)}, {pairs}"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))

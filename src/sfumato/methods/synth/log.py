@@ -1,0 +1,117 @@
+"""The measurement log: every noisy table that was paid for. All that is fitted comes from it.
+
+Every method writes the same log, so that any fit can be tried on any choice of tables, and how far
+any marginal is off follows from the log alone. Nothing in it is private any more.
+
+Decision 0260.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.privacy.estimation.residuals import MarginalLattice, ResidualEstimate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sfumato.arrays import FloatArray
+    from sfumato.methods.synth.shape import Set, TableShape
+    from sfumato.privacy.accounting.events import Event
+
+
+@dataclass(frozen=True)
+class MeasuredTable:
+    """The counts of a set of columns with independent noise of one variance in every cell."""
+
+    places: Set
+    counts: FloatArray
+    variance: float
+    event: Event
+
+    @property
+    def total_variance(self) -> float:
+        """The variance of the sum of all cells."""
+        return self.variance * self.counts.size
+
+
+@dataclass
+class MeasurementLog:
+    """The noisy tables of one synthesis, in the order in which they were measured."""
+
+    shape: TableShape
+    tables: list[MeasuredTable] = field(default_factory=list)
+
+    def add(self, table: MeasuredTable) -> None:
+        """Write down one more table."""
+        self.tables.append(table)
+
+    @property
+    def measured(self) -> set[Set]:
+        """The sets that were measured at least once."""
+        return {table.places for table in self.tables}
+
+    def total(self) -> float:
+        """The number of rows, as the tables tell it: at least 1."""
+        weights = np.array([1 / table.total_variance for table in self.tables])
+        sums = np.array([table.counts.sum() for table in self.tables])
+        return max(float(weights @ sums / weights.sum()), 1.0)
+
+    def merged(self) -> dict[Set, MeasuredTable]:
+        """One table for every measured set: the mean of all its measurements, by precision."""
+        found: dict[Set, MeasuredTable] = {}
+        for table in self.tables:
+            other = found.get(table.places)
+            if other is not None:
+                share = other.variance / (other.variance + table.variance)
+                counts = other.counts + share * (table.counts - other.counts)
+                table = MeasuredTable(table.places, counts, share * table.variance, table.event)
+            found[table.places] = table
+        return found
+
+    def estimate(self, wanted: Iterable[Set]) -> LogEstimate:
+        """Least squares over all tables, for sets within measured ones."""
+        return LogEstimate(self, tuple(wanted))
+
+
+@dataclass(frozen=True)
+class LogEstimate:
+    """The least-squares tables of some sets, and how far their cells are off.
+
+    *Error*: unbiased, every cell of a table has the variance that `variance` says: the least among
+    linear unbiased estimates.
+    *Edges*: a set must lie within a measured one (`known`).
+    *Reference*: Xiao, He, Zhang & Kifer 2023; McKenna and others for the log of marginals.
+    """
+
+    log: MeasurementLog
+    wanted: tuple[Set, ...]
+
+    @cached_property
+    def _fitted(self) -> ResidualEstimate:
+        merged = self.log.merged()
+        sets = tuple({*self.wanted, *merged})
+        lattice = MarginalLattice(self.log.shape.sizes, sets)
+        precisions = np.array([1 / table.variance for table in merged.values()])
+        return ResidualEstimate(lattice, tuple(merged), precisions)
+
+    @cached_property
+    def residuals(self) -> dict[Set, FloatArray]:
+        """The residual of every subset of a measured set."""
+        return self._fitted.residuals(table.counts for table in self.log.merged().values())
+
+    def known(self, places: Set) -> bool:
+        """Whether the log tells about a set at all."""
+        return any(set(places) <= set(one) for one in self.log.measured)
+
+    def table(self, places: Set) -> FloatArray:
+        """The counts of a set of columns."""
+        return self._fitted.marginal(self.residuals, places)
+
+    def variance(self, places: Set) -> float:
+        """The variance of each of its cells."""
+        return self._fitted.cell_variance(places)

@@ -1,0 +1,284 @@
+"""A synthesis of a declared table as the gatekeeper charges and runs it.
+
+Decision 0270.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato import arguments
+from sfumato.data.counting.axes import Listed
+from sfumato.data.counting.frequencies import BoundedCounter
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.constraints import words
+from sfumato.errors import ParameterError
+from sfumato.methods.method import AnswerSize
+from sfumato.methods.synth.encode.allowed_codes import possible_codes
+from sfumato.methods.synth.encode.decoder import unkept
+from sfumato.methods.synth.encode.keys import key_room, too_many_for_keys
+from sfumato.methods.synth.forecast import SynthesisForecast
+from sfumato.methods.synth.generator import SynthesisModel, drawn, wanted_rows
+from sfumato.methods.synth.synthesis import MOST_CODES, Synthesis
+from sfumato.privacy.accounting.events import Composed
+from sfumato.privacy.noise.entropy import secret
+from sfumato.release.release import Guarantee, Provenance, Release, today
+from sfumato.report.display import Card, Shown
+from sfumato.text import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.data.counting.axes import Axis
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.layout import FileLayout
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.method import Dataset
+    from sfumato.methods.synth.encode.encoding import Encoding
+    from sfumato.methods.synth.log import MeasurementLog
+    from sfumato.methods.synth.shape import Set
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.accounting.price import Price
+    from sfumato.privacy.noise.entropy import Entropy
+
+    ColumnSets = tuple[tuple[str, ...], ...]
+
+ROWS, MODEL = "rows", "model"
+"""The tables of the release as it is stored."""
+WEIGHING = ("aim", "mst")
+"""The methods that choose by themselves, and to which tables with a target matter more."""
+NAMING = ("aim", "workload")
+"""The methods that take sets of columns which matter."""
+MOST_BYTES = 1 << 28
+"""The most that the rows of a release may take, which the ledger stores."""
+
+
+_USUAL_LENGTH = 10
+"""Of a made-up text where none is declared: it is a number."""
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class SynthesisRequest(Shown):
+    """What the gatekeeper charges and runs. Nothing in it saw data."""
+
+    dataset: str
+    encoding: Encoding
+    unit: Unit
+    price: Price
+    method: str = "auto"
+    rows: int | None = None
+    sets: ColumnSets = ()
+    """The sets of columns that matter, for methods that take some."""
+    target: str | None = None
+    """A column that the others are to tell, for methods that choose by themselves."""
+
+    public = ()
+    name = "synthesize"
+
+    def __post_init__(self) -> None:
+        most, room = most_rows(self._assumed), key_room(self.encoding)
+        if self.rows is not None and not 1 <= self.rows <= most:
+            asked = f"{self.rows:,}" if abs(self.rows) < 10**18 else arguments.shown(self.rows)
+            raise ParameterError(
+                "rows_wrong",
+                f"--rows must be from 1 to {most:,}, not {asked}. A model that --model writes "
+                "draws any number.",
+            )
+        if room is not None and self.rows is not None and self.rows > room:
+            raise too_many_for_keys(self.rows, room)
+        _ = self._declared  # what cannot be measured is refused before anything is charged
+        check_cells(self._declared.axes, self.sets)
+
+    def _card(self) -> Card:
+        columns = ", ".join(one.name for one in self.encoding.kept)
+        line = f"synthesis of {columns} in {self.dataset}, would cost {self.price.sentence()}"
+        return Card(line, {"Method": self.method}, notes=self.explain().text().splitlines())
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data set it reads."""
+        return (self.dataset,)
+
+    @property
+    def columns(self) -> dict[str, tuple[Column, ...]]:
+        """The columns that are drawn, by table."""
+        return {self.dataset: self.encoding.kept}
+
+    @property
+    def layouts(self) -> dict[str, FileLayout]:
+        """How a file of its table is written, so that its schema reads it."""
+        return {self.dataset: self.encoding.schema.layout}
+
+    @cached_property
+    def _assumed(self) -> Encoding:
+        """The plan as if nothing were discovered."""
+        return self.encoding.discovered({one.name: () for one in self.encoding.open})
+
+    @cached_property
+    def _declared(self) -> Synthesis:
+        """The synthesis of the columns that are declared, by what discovery leaves of the price."""
+        left = self.encoding.paid(self.price).rest
+        axes = tuple(self.encoding.declared_axes)
+        return Synthesis(axes=axes, unit=self.unit, price=left, method=self.method, rows=self.rows)
+
+    @property
+    def event(self) -> Event:
+        """What it costs, from public facts alone."""
+        before, measuring = self.encoding.paid(self.price).events, self._declared.event
+        return Composed((*before, measuring)) if before else measuring
+
+    @property
+    def answer_size(self) -> AnswerSize | None:
+        """At most how large the table is, where the number of its rows is asked for."""
+        if self.rows is None:
+            return None
+        each = _row_bytes(self._assumed)
+        return AnswerSize(0, min(self.rows * each, MOST_BYTES), work=0)
+
+    def explain(self) -> SynthesisForecast:
+        """How far off each method would be, told from public facts alone; spends nothing."""
+        open_columns = self.encoding.open
+        return forecast_of(self._assumed, open_columns, self._declared, self.price, self.sets)
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is asked, in canonical JSON form."""
+        return {
+            "columns": [one.name for one in self.encoding.kept],
+            "domain": declared_digest(self.encoding),
+            "cost": self.price.to_record(),
+            "rows": self.rows,
+            "workload": [list(one) for one in self.sets],
+            "unit": self.unit.sentence(),
+            "method": {"method": self.method}
+            | ({} if self.target is None else {"target": self.target}),
+        }
+
+    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
+        """Discover, measure, fit and draw. What is read of the table are counts alone."""
+        data = datasets[self.dataset]
+        # Fresh for each release, and never shown: it keys the hash by which rows are kept.
+        salt = secret(entropy)
+        paid = self.encoding.paid(self.price)
+        encoding = self.encoding.discovered(*paid.run(data.engine, data.table, salt, entropy))
+        options = set_options(self.method, encoding, self.sets, self.target)
+        synthesis = replace(
+            self._declared,
+            axes=encoding.axes,
+            options=options,
+            possible=possible_codes(encoding),
+        )
+        counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
+        log = synthesis.measure(counter, entropy)
+        model = SynthesisModel(encoding, synthesis.fit(log), log)
+        rows = min(wanted_rows(model, self.rows), most_rows(encoding))
+        return Release(
+            {ROWS: drawn(model, rows, entropy), MODEL: model.packed},
+            self.guarantee,
+            Provenance(self.name, self.parameters, fingerprint="", made=today()),
+            noise_error(log),
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the release promises."""
+        price = self.price.charged(self.event)
+        told = {"notes": notes} if (notes := unkept(self.encoding)) else {}
+        return Guarantee(*price.promise(self.unit, table=self.dataset, **told))
+
+
+def check_cells(axes: Sequence[Axis], sets: ColumnSets) -> None:
+    """Refuse named sets of columns whose tables would be too large."""
+    sizes = {axis.column: axis.size for axis in axes}
+    for one in sets:
+        cells = np.prod([float(sizes.get(name, 1)) for name in one])
+        if cells > MOST_CODES:
+            raise ParameterError(
+                "workload_too_large",
+                f"The table of {' x '.join(one)} has {cells:,.0f} cells; at most "
+                f"{MOST_CODES:,} are possible. Name fewer columns in one set.",
+            )
+
+
+def forecast_of(
+    assumed: Encoding,
+    open_columns: Sequence[Column],
+    declared: Synthesis,
+    price: Price,
+    sets: ColumnSets,
+) -> SynthesisForecast:
+    """How far off each method would be, told from public facts alone."""
+    return SynthesisForecast(
+        columns=tuple(axis.column for axis in assumed.axes),
+        cells=tuple(axis.size for axis in assumed.axes),
+        open=tuple(one.name for one in open_columns),
+        by_quantiles=assumed.by_quantiles,
+        spending=declared.spending,
+        unit=declared.unit,
+        price=price,
+        method=declared.method,
+        sets=sets,
+        rows=assumed.rows,
+        unkept=tuple(unkept(assumed)),
+    )
+
+
+def declared_digest(encoding: Encoding) -> str:
+    """What marks the declared domain of what is asked."""
+    kept = [words(one) for one in encoding.schema.constraints]
+    drawn = [[one.name, str(one.kind), repr(one.spelling)] for one in encoding.kept]
+    told = dumps([encoding.to_record(), kept, drawn], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def set_options(
+    method: str, encoding: Encoding, named: ColumnSets, target: str | None = None
+) -> dict[str, Any]:
+    """What a method takes: named sets, and a target whose tables matter more; else nothing."""
+    names = [axis.column for axis in encoding.axes]
+    sets: list[Set] = [tuple(sorted(map(names.index, one))) for one in named]
+    options: dict[str, Any] = {"sets": sets} if method in NAMING else {}
+    return options if target is None else {**options, "target": names.index(target)}
+
+
+def most_rows(encoding: Encoding) -> int:
+    """The most rows of a release, whatever noise says of their number."""
+    return MOST_BYTES // _row_bytes(encoding)
+
+
+def _row_bytes(encoding: Encoding) -> int:
+    """The bytes of one row of a release."""
+    texts = [
+        max((len(one.encode()) for one in axis.values.drop_null().to_pylist()), default=0)
+        for axis in encoding.axes
+        if isinstance(axis, Listed) and axis.values.type == pa.string()
+    ]
+    made_up = [one.length or _USUAL_LENGTH for one in encoding.invented if one.kind is Kind.TEXT]
+    return 8 * len(encoding.kept) + sum(texts) + sum(made_up)
+
+
+def noise_error(log: MeasurementLog) -> dict[str, float | None]:
+    """How far noise takes shares of columns and of measured pairs off, in the mean, from the log.
+
+    As total variation distance: half of the sum of all expected deviations, at most 1. Pairs that
+    were not measured together are off by what the model does not know besides.
+    """
+    columns = log.shape.columns
+    pairs = [one for one in log.shape.pairs() if any(set(one) <= set(two) for two in log.measured)]
+    estimate = log.estimate([*((column,) for column in columns), *pairs])
+    total = log.total()
+
+    def mean(sets: list[Set]) -> float | None:
+        off = [
+            min(log.shape.cells(one) * (2 * estimate.variance(one) / np.pi) ** 0.5 / (2 * total), 1)
+            for one in sets
+        ]
+        return float(np.mean(off)) if off else None
+
+    return {"one_way": mean([(column,) for column in columns]), "two_way": mean(pairs)}

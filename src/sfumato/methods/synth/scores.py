@@ -1,0 +1,165 @@
+"""Scores by which sets of columns are chosen: whole numbers, with a proven sensitivity.
+
+How much a column depends on others is a share of all rows, n, which is private, and how far one
+person moves it is known for a given n alone. So a number of rows is fixed in public, by declaration
+or from a noisy count, and a table of fewer rows is filled up to it with rows of the first codes.
+Then the bounds below hold for every table, whatever the fixed number is: adding a row to a table
+that is filled up replaces a row of it, and adding a row to a larger one moves a score by no more
+than at the fixed number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import log2
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.arrays import IntArray
+    from sfumato.data.schema.unit import Sensitivity
+    from sfumato.methods.synth.exact import ExactTables
+    from sfumato.methods.synth.shape import Set
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """How far whole-number guesses of tables are off: w (|M(D) - guess|_1 - allowance).
+
+    *Sensitivity*: the largest weight w, times how far a person moves a table in L1: 1 for each row
+    that is added or removed. Guesses are made from what was released before, and rounded to whole
+    numbers; allowances are public. A score can go up or down: it is not monotone.
+    """
+
+    sets: Sequence[Set]
+    guesses: Sequence[IntArray]
+    allowances: Sequence[int]
+    weights: Sequence[int]
+    stop: int | None = None
+    """The score of one more candidate, the last, which is to choose none of them; public."""
+
+    @property
+    def candidates(self) -> int:
+        """How many candidates there are."""
+        return len(self.sets) + (self.stop is not None)
+
+    def sensitivity(self, table: Sensitivity) -> Fraction:
+        """The most that one person moves a score."""
+        return max(self.weights) * table.l1
+
+    def scores(self, exact: ExactTables) -> IntArray:
+        """The score of every candidate."""
+        found = [
+            weight * (int(np.abs(exact.of(one) - guess).sum()) - allowance)
+            for one, guess, allowance, weight in zip(
+                self.sets, self.guesses, self.allowances, self.weights, strict=True
+            )
+        ]
+        return np.array(found if self.stop is None else [*found, self.stop], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """How much a column depends on its parents, on a grid of shares: scores R, F and I.
+
+    R is half the L1 distance between the joint probabilities and the product of the column's and
+    the parents' own; F, for a column of two codes, is minus the distance to the nearest table in
+    which the parents determine the column and both its codes are as frequent; I is the mutual
+    information in bits.
+
+    *Sensitivity*: with n rows fixed (see the module), R: 3/n + 2/n^2, F: 1/n, I:
+    (2/n) log2((n + 1) / 2) + ((n - 1)/n) log2((n + 1) / (n - 1)) where a row is replaced; where one
+    is added to N - 1 >= n, R: 2 (N - 1) / N^2, F: 1/N, I: log2(N)/N + ((N - 1)/N) log2(N/(N - 1)).
+    The larger one is taken, per row of a person, and a unit of the grid more for rounding.
+    *Reference*: Zhang, Cormode, Procopiuc, Srivastava & Xiao 2014 and 2017.
+    """
+
+    kind: Literal["R", "F", "I"]
+    choices: Sequence[tuple[int, Set]]
+    """Columns with their parents."""
+    rows: int
+    """The fixed number of rows, at least 2."""
+
+    @property
+    def candidates(self) -> int:
+        """How many candidates there are."""
+        return len(self.choices)
+
+    @property
+    def grid(self) -> int:
+        """How many units of score make 1."""
+        return _FINENESS * self.rows
+
+    def sensitivity(self, table: Sensitivity) -> Fraction:
+        """The most that one person moves a score."""
+        # A row is one unit of L1; a replaced one is two, which are a removed and an added one.
+        most = Fraction(self.bound(self.rows)) * self.grid + 1
+        return table.l1 * most.__ceil__()
+
+    def bound(self, rows: int) -> float:
+        """The most that one row moves the share, of a table of at least so many rows."""
+        if self.kind == "F":
+            return 1 / rows
+        if self.kind == "R":
+            return 3 / rows + 2 / rows**2
+        replaced = (2 / rows) * log2((rows + 1) / 2)
+        replaced += (rows - 1) / rows * log2((rows + 1) / (rows - 1))
+        more = rows + 1
+        added = log2(more) / more + (more - 1) / more * log2(more / (more - 1))
+        return max(replaced, added) + 2 * _LOGARITHMS
+
+    def scores(self, exact: ExactTables) -> IntArray:
+        """The score of every candidate."""
+        found = []
+        for column, parents in self.choices:
+            places = tuple(sorted((column, *parents)))
+            table = np.moveaxis(exact.of(places), places.index(column), -1)
+            found.append(self.score(table.reshape(-1, table.shape[-1])))
+        return np.array(found, dtype=np.int64)
+
+    def score(self, counts: IntArray) -> int:
+        """The score of a table of (parents, column), filled up to the fixed number of rows."""
+        table = counts.copy()
+        table[0, 0] += max(self.rows - int(table.sum()), 0)
+        measured = {"R": _distance, "F": _determined, "I": _information}[self.kind]
+        return measured(table, self.grid)
+
+
+_FINENESS = 1 << 10
+_LOGARITHMS = 2.0**-28
+"""More than rounding can do to a sum of logarithms."""
+
+
+def _distance(table: IntArray, grid: int) -> int:
+    rows = int(table.sum())
+    # Products of two counts stay below 2^62, or are Python's integers.
+    wide = table if rows < 1 << 31 else table.astype(object)
+    product = np.multiply.outer(wide.sum(axis=1), wide.sum(axis=0))
+    return grid * int(np.abs(rows * wide - product).sum()) // (2 * rows**2)
+
+
+def _determined(table: IntArray, grid: int) -> int:
+    """Every combination of parents goes to one of two codes: the best way, by its whole sums."""
+    rows = int(table.sum())
+    # best[a]: the most rows of the second code, where those of the first code are a.
+    best = np.full(rows + 1, -1, dtype=np.int64)
+    best[0] = 0
+    for first, second in table.tolist():
+        moved = np.full_like(best, -1)
+        moved[first:] = best[: rows + 1 - first]
+        best = np.maximum(moved, np.where(best >= 0, best + second, -1))
+    reached = np.flatnonzero(best >= 0)
+    short = np.maximum(rows - 2 * reached, 0) + np.maximum(rows - 2 * best[reached], 0)
+    return -(grid * int(short.min()) // (4 * rows))
+
+
+def _information(table: IntArray, grid: int) -> int:
+    rows = float(table.sum())
+    even = np.multiply.outer(table.sum(axis=1) / rows, table.sum(axis=0) / rows)
+    there = table > 0
+    shares = table[there] / rows
+    return round(grid * float((shares * np.log2(shares / even[there])).sum()))

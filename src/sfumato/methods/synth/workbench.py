@@ -1,0 +1,131 @@
+"""Where the private table is touched: two operations, each paid for out of one charge.
+
+A selection never sees an exact count. It asks for a table, which comes with noise and is written
+into the log, or for a choice among candidates, which comes as an index. The charge was made before
+the first of them, for all of them together; the purse pays each one out of it and refuses what
+would pass it, whatever a selection wants to do.
+
+Decision 0260.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+from sfumato.errors import InternalError
+from sfumato.methods.synth.exact import ExactTables
+from sfumato.methods.synth.log import MeasuredTable, MeasurementLog
+from sfumato.privacy.mechanisms.gaussian import Gaussian
+from sfumato.privacy.mechanisms.selection import Exponential
+
+if TYPE_CHECKING:
+    from sfumato.arrays import IntArray
+    from sfumato.data.counting.frequencies import Counter
+    from sfumato.data.schema.unit import Sensitivity
+    from sfumato.methods.synth.shape import Set, TableShape
+    from sfumato.privacy.mechanisms.spending import Noise, Spending
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+def mean_noise(noise: Noise) -> float:
+    """The mean size of a noise."""
+    return noise.stddev * (math.sqrt(2 / math.pi) if isinstance(noise, Gaussian) else 0.5**0.5)
+
+
+class Purse:
+    """What was charged, and how much of it is left, as a share from 1 down to 0."""
+
+    def __init__(self) -> None:
+        self.left = Fraction(1)
+
+    def pay(self, share: Fraction) -> None:
+        """Take a share out; what is not there is refused, before anything is drawn."""
+        if not 0 < share <= self.left:
+            raise InternalError(
+                "charge_exceeded",
+                f"A share of {float(share):.6g} of the charge was asked for, "
+                f"but {float(self.left):.6g} is left.",
+            )
+        self.left -= share
+
+
+class Scoring(Protocol):
+    """Whole-number scores of some candidates, and how far one person moves any of them."""
+
+    @property
+    def candidates(self) -> int:
+        """How many candidates there are."""
+        ...
+
+    def sensitivity(self, table: Sensitivity) -> Fraction:
+        """The most that one person moves a score, given how far it moves one table."""
+        ...
+
+    def scores(self, exact: ExactTables) -> IntArray:
+        """The score of every candidate; the higher the better."""
+        ...
+
+
+class Workbench:
+    """The exact tables, the purse and the log of one synthesis."""
+
+    def __init__(
+        self,
+        shape: TableShape,
+        counter: Counter,
+        spending: Spending,
+        sensitivity: Sensitivity,
+        entropy: Entropy,
+    ) -> None:
+        self.shape = shape
+        self.log = MeasurementLog(shape)
+        self.purse = Purse()
+        self._exact = ExactTables(shape, counter)
+        self._spending, self._sensitivity, self._entropy = spending, sensitivity, entropy
+
+    @property
+    def power(self) -> int:
+        """Variance falls with this power of a share: 1 of a rho, 2 of an epsilon."""
+        return 1 if self._spending.epsilon is None else 2
+
+    def noise(self, share: Fraction) -> Noise:
+        """The noise that a share of the charge pays for, on one table."""
+        return self._spending.noise(self._sensitivity, share)
+
+    def magnitude(self, share: Fraction) -> float:
+        """The mean size of that noise in a cell."""
+        return mean_noise(self.noise(share))
+
+    def measure(self, places: Set, share: Fraction) -> MeasuredTable:
+        """Count a set of columns with the noise that a share pays for, into the log."""
+        noise = self.noise(share)
+        self.purse.pay(share)
+        noisy = noise.steps(self._exact.of(places), self._entropy)
+        table = MeasuredTable(places, noisy.astype(float), noise.variance, noise.event)
+        self.log.add(table)
+        return table
+
+    def choose(self, scoring: Scoring, share: Fraction) -> int:
+        """Choose a candidate by its score with the exponential mechanism that a share pays for."""
+        choice = self.mechanism(scoring, share)
+        self.purse.pay(share)
+        return int(choice.sample(scoring.scores(self._exact), self._entropy))
+
+    def mechanism(self, scoring: Scoring, share: Fraction) -> Exponential:
+        """What a share pays for. No score is monotone: a row may bring a guess nearer or not."""
+        return Exponential(
+            epsilon=self._spending.choice_epsilon(share),
+            candidates=scoring.candidates,
+            sensitivity=scoring.sensitivity(self._sensitivity),
+        )
+
+    def stopping(self, candidates: int, share: Fraction, *, weight: int = 1) -> int:
+        """The score by which stopping is as likely as so many candidates of score 0 together."""
+        epsilon = self._spending.choice_epsilon(share)
+        return round(2 * weight * self._sensitivity.l1 * math.log(candidates) / epsilon)
+
+    def expect(self, sets: list[Set]) -> None:
+        """Say which sets will be asked for, so that they are counted together."""
+        self._exact.expect(sets)

@@ -1,0 +1,182 @@
+"""In the manner of AdaTrace, which is simpler: a grid by density, a chain, trips, lengths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.methods.trajectory.cells import Box, Squares
+from sfumato.methods.trajectory.ends import (
+    Lengths,
+    among,
+    distance_classes,
+    measured_lengths,
+    picked,
+    settled,
+)
+from sfumato.methods.trajectory.measurement import Measuring, PathCost
+from sfumato.methods.trajectory.paths import Paths
+from sfumato.methods.trajectory.walks import uniform
+
+if TYPE_CHECKING:
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+SHARES = {
+    "grid": Fraction(5, 100),
+    "moves": Fraction(35, 100),
+    "trips": Fraction(50, 100),
+    "lengths": Fraction(10, 100),
+}
+"""Of the paper; they add up to 1."""
+_FIRST = 6
+_MOST_PARTS = 3
+_LEAST = 1e-12
+_AT_ONCE = 1 << 13
+_FARTHEST = 24
+"""Beyond so many steps left, where a path must end says no more of the next step."""
+
+
+@dataclass(frozen=True)
+class DensityGrid:
+    """Cells of a coarse grid, each cut into equal parts, more where more is; from noise alone."""
+
+    coarse: Squares
+    parts: IntArray
+
+    @property
+    def first(self) -> IntArray:
+        """The number of the first part of each coarse cell."""
+        return np.cumsum(self.parts**2) - self.parts**2
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return int((self.parts**2).sum())
+
+    def locate(self, x: FloatArray, y: FloatArray) -> IntArray:
+        """The cell of each point."""
+        cell = self.coarse.locate(x, y)
+        x, y = self.coarse.box.inside(x, y)
+        corner = self.coarse.centres[cell] - np.array([self.coarse.width, self.coarse.height]) / 2
+        many = self.parts[cell]
+        east = ((x - corner[:, 0]) / self.coarse.width * many).astype(np.int64).clip(0, many - 1)
+        north = ((y - corner[:, 1]) / self.coarse.height * many).astype(np.int64).clip(0, many - 1)
+        return np.asarray(self.first[cell] + north * many + east)
+
+    def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:
+        """Points of cells, by uniform numbers."""
+        coarse = np.searchsorted(self.first, cells, side="right") - 1
+        many = self.parts[coarse]
+        north, east = np.divmod(cells - self.first[coarse], many)
+        shape = np.array([self.coarse.width, self.coarse.height])
+        inner = (np.stack([east, north], axis=1) + drawn) / many[:, None]
+        return np.asarray(self.coarse.centres[coarse] - shape / 2 + inner * shape)
+
+    @property
+    def centres(self) -> FloatArray:
+        """The middle of each cell."""
+        cells = np.arange(self.size)
+        return self.within(cells, np.full((self.size, 2), 0.5))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaTrace:
+    """Learn a grid that is finer where more is, moves between its cells, trips and lengths.
+
+    *Guarantee*: the price in full, for the four tables measured; the grid is cut by noisy density.
+    *Sensitivity*: a person's points, moves and paths weigh no more than their caps in any table.
+    *Error*: of each table known beforehand (`PathCost.stddev`); of paths drawn, not known.
+    *Edges*: the box is declared, never that of the data; points beyond count as at its edge. When
+    paths begin is not measured: any time of the declared ones is as likely.
+    *Reference*: Gursoy, Liu, Truex, Yu & Wei 2018.
+    """
+
+    box: Box
+    cost: PathCost
+    most: int
+    every: float
+    first_time: float
+    last_time: float
+    trips: int = 1
+
+    def learn(self, paths: Paths, entropy: Entropy) -> AdaTraceModel:
+        """Measure: the only step that sees paths."""
+        bench, of_points = Measuring(self.cost, entropy), paths.owners[paths.path_of]
+        grid = self._grid(bench, paths, of_points)
+        cells, steps, size = grid.locate(paths.x, paths.y), paths.steps, grid.size
+        moves = bench.table(
+            cells[steps] * size + cells[steps + 1], size**2, of_points[steps], SHARES["moves"]
+        )
+        start, end = cells[paths.first], cells[paths.first + paths.lengths - 1]
+        trips = bench.table(
+            start * size + end, size**2, paths.owners, SHARES["trips"], cap=self.trips
+        )
+        lengths = measured_lengths(
+            bench, paths.lengths, distance_classes(grid.centres, start, end), paths.owners,
+            SHARES["lengths"], most=self.most, cap=self.trips,
+        )  # fmt: skip
+        chain = np.maximum(settled(moves), 0).reshape(size, size) + _LEAST
+        return AdaTraceModel(
+            self, grid, chain / chain.sum(axis=1, keepdims=True), settled(trips), lengths
+        )
+
+    def _grid(self, bench: Measuring, paths: Paths, owners: IntArray) -> DensityGrid:
+        """Cut cells by what noise left of their density; a part should outweigh later noise."""
+        coarse = Squares.of(self.box, _FIRST, _FIRST)
+        cells = coarse.locate(paths.x, paths.y)
+        density = bench.table(cells, coarse.size, owners, SHARES["grid"])
+        worth = 30 * self.cost.stddev(SHARES["moves"])
+        parts = np.sqrt(np.maximum(density, 0) / worth).astype(np.int64)
+        return DensityGrid(coarse, np.clip(parts, 1, _MOST_PARTS))
+
+
+@dataclass(frozen=True)
+class AdaTraceModel:
+    """Its noisy tables, from which a twin of any size is drawn."""
+
+    of: AdaTrace
+    grid: DensityGrid
+    chain: FloatArray
+    trips: FloatArray
+    lengths: Lengths
+
+    @property
+    def people(self) -> float:
+        """How many there are, about."""
+        return float(self.lengths.counts.sum())
+
+    def drawn(self, count: int, entropy: Entropy) -> Paths:
+        """So many paths, each of a person of its own."""
+        size = self.grid.size
+        pair = among(self.trips + _LEAST, uniform(count, entropy))
+        start, end = np.divmod(pair, size)
+        lengths = self.lengths.drawn(
+            distance_classes(self.grid.centres, start, end), uniform(count, entropy)
+        )
+        reaching = [np.eye(size)]
+        for _ in range(_FARTHEST):
+            reaching.append(self.chain @ reaching[-1])
+        cells = np.zeros((count, int(lengths.max())), dtype=np.int64)
+        cells[:, 0] = start
+        for step in range(1, cells.shape[1]):
+            left = np.minimum(lengths - 1 - step, _FARTHEST)
+            for some in range(_FARTHEST + 1):
+                alive = np.flatnonzero((left == some) & (lengths > step))
+                for low in range(0, len(alive), _AT_ONCE):
+                    own = alive[low : low + _AT_ONCE]
+                    now = self.chain[cells[own, step - 1]]
+                    weights = now * reaching[some][:, end[own]].T + _LEAST * now
+                    cells[own, step] = picked(weights, uniform(len(own), entropy))[0]
+        path = np.repeat(np.arange(count), lengths)
+        number = np.arange(len(path)) - (np.cumsum(lengths) - lengths)[path]
+        drawn = uniform(2 * len(path), entropy).reshape(-1, 2)
+        points = self.grid.within(cells[path, number], drawn)
+        wide = self.of.last_time - self.of.first_time
+        begun = self.of.first_time + wide * uniform(count, entropy)
+        times = begun[path] + self.of.every * number
+        return Paths(np.arange(count), lengths, times, *points.T)

@@ -1,0 +1,253 @@
+"""Cells of a declared box: squares of the plane, or hexagons of the earth.
+
+What a method knows of cells is the same for both: how many there are, where a point lies, which
+cells touch, and a point within one. Hexagons are those of H3 and need the extra `hexagons`.
+Decision 0392.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from sfumato.arrays import FloatArray, IntArray
+
+
+class Box(NamedTuple):
+    """The declared part of the plane, which is public. Points beyond it count as at its edge."""
+
+    west: float
+    south: float
+    east: float
+    north: float
+
+    def inside(self, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Points brought to the edge where they lie beyond it."""
+        return np.clip(x, self.west, self.east), np.clip(y, self.south, self.north)
+
+
+class CellSystem(Protocol):
+    """A finite number of cells that cover a box."""
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        ...
+
+    @property
+    def centres(self) -> FloatArray:
+        """The middle of each, (cells, 2)."""
+        ...
+
+    @property
+    def neighbours(self) -> IntArray:
+        """(cells, moves): where each move leads, the same direction in every line; -1 is nowhere.
+
+        The first move is to stay.
+        """
+        ...
+
+    def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:
+        """Points of cells, (points, 2), by uniform numbers, (points, 2)."""
+        ...
+
+
+_AROUND = sorted(
+    ((east, north) for east in (-1, 0, 1) for north in (-1, 0, 1)), key=lambda one: one != (0, 0)
+)
+
+
+@dataclass(frozen=True)
+class Squares:
+    """Rectangles, all of one shape, numbered from the south-west corner row by row."""
+
+    box: Box
+    across: int
+    up: int
+    width: float
+    height: float
+
+    @classmethod
+    def of(cls, box: Box, across: int, up: int) -> Squares:
+        """As many as are told, which together are the box."""
+        return cls(box, across, up, (box.east - box.west) / across, (box.north - box.south) / up)
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return self.across * self.up
+
+    def locate(self, x: FloatArray, y: FloatArray) -> IntArray:
+        """The cell of each point."""
+        x, y = self.box.inside(x, y)
+        east = np.floor((x - self.box.west) / self.width).astype(np.int64)
+        north = np.floor((y - self.box.south) / self.height).astype(np.int64)
+        found: IntArray = np.minimum(north, self.up - 1) * self.across + np.minimum(
+            east, self.across - 1
+        )
+        return found
+
+    @cached_property
+    def centres(self) -> FloatArray:
+        """The middle of each cell."""
+        north, east = np.divmod(np.arange(self.size), self.across)
+        return np.stack(
+            [
+                self.box.west + (east + 0.5) * self.width,
+                self.box.south + (north + 0.5) * self.height,
+            ],
+            axis=1,
+        )
+
+    @cached_property
+    def neighbours(self) -> IntArray:
+        """The cell itself and the eight around it."""
+        north, east = np.divmod(np.arange(self.size), self.across)
+        found = np.full((self.size, len(_AROUND)), -1, dtype=np.int64)
+        for place, (right, above) in enumerate(_AROUND):
+            x, y = east + right, north + above
+            held = (x >= 0) & (x < self.across) & (y >= 0) & (y < self.up)
+            found[held, place] = y[held] * self.across + x[held]
+        return found
+
+    def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:
+        """Points of cells, by uniform numbers."""
+        shape = np.array([self.width, self.height])
+        return np.asarray(self.centres[cells] + (drawn - 0.5) * shape)
+
+    def halved(self) -> tuple[Squares, IntArray]:
+        """Cells twice as wide and high, and which of them holds each cell of this one."""
+        across, up = (self.across + 1) // 2, (self.up + 1) // 2
+        wider = Squares(self.box, across, up, 2 * self.width, 2 * self.height)
+        north, east = np.divmod(np.arange(self.size), self.across)
+        return wider, (north // 2) * across + east // 2
+
+
+@dataclass(frozen=True)
+class Hexagons:
+    """Cells of H3 in degrees of longitude and latitude, all of one resolution."""
+
+    names: tuple[int, ...]
+    """Their numbers in H3, in order."""
+
+    @classmethod
+    def of(cls, box: Box, resolution: int) -> Hexagons:
+        """All that touch a box of longitudes and latitudes."""
+        h3 = _h3()
+        corners = [
+            (box.south, box.west),
+            (box.south, box.east),
+            (box.north, box.east),
+            (box.north, box.west),
+        ]
+        shape = h3.LatLngPoly(corners)
+        found = h3.polygon_to_cells_experimental(shape, resolution, contain="overlap")
+        return cls(tuple(sorted(int(one) for one in found)))
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return len(self.names)
+
+    def locate(self, x: FloatArray, y: FloatArray, box: Box) -> IntArray:
+        """The cell of each point."""
+        h3 = _h3()
+        resolution = h3.get_resolution(self.names[0])
+        x, y = box.inside(x, y)
+        cells = [
+            h3.latlng_to_cell(north, east, resolution) for north, east in zip(y, x, strict=True)
+        ]
+        names = np.array(self.names, dtype=np.uint64)
+        found = np.searchsorted(names, np.array(cells, dtype=np.uint64)).clip(max=self.size - 1)
+        return found.astype(np.int64)
+
+    @cached_property
+    def centres(self) -> FloatArray:
+        """The middle of each cell, as longitude and latitude."""
+        h3 = _h3()
+        return np.array([h3.cell_to_latlng(one)[::-1] for one in self.names])
+
+    @cached_property
+    def neighbours(self) -> IntArray:
+        """The cell itself and the six around it, each in its direction."""
+        h3 = _h3()
+        place = {name: number for number, name in enumerate(self.names)}
+        found = np.full((self.size, 7), -1, dtype=np.int64)
+        found[:, 0] = np.arange(self.size)
+        for number, name in enumerate(self.names):
+            for other in h3.grid_disk(name, 1):
+                near = place.get(int(other))
+                if near is not None and near != number:
+                    east, north = self.centres[near] - self.centres[number]
+                    turn = np.arctan2(north, east * np.cos(np.radians(self.centres[number, 1])))
+                    sixth = int(np.floor(turn / (np.pi / 3))) % 6
+                    free = [
+                        one % 6 for one in range(sixth, sixth + 6) if found[number, 1 + one % 6] < 0
+                    ]
+                    found[number, 1 + free[0]] = near
+        return found
+
+    def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:
+        """Points of cells: of the triangles between the middle and a side, all as likely."""
+        h3 = _h3()
+        corners = np.full((self.size, 6, 2), np.nan)
+        for number, name in enumerate(self.names):
+            found = np.array(h3.cell_to_boundary(name))[:, ::-1]
+            corners[number] = found[np.arange(6) % len(found)]
+        side = (drawn[:, 0] * 6).astype(np.int64).clip(0, 5)
+        along = drawn[:, 0] * 6 - side
+        middle = self.centres[cells]
+        first, second = corners[cells, side], corners[cells, (side + 1) % 6]
+        reach = np.sqrt(drawn[:, 1])[:, None]
+        return np.asarray(middle + reach * (first + along[:, None] * (second - first) - middle))
+
+    def parents(self) -> tuple[Hexagons, IntArray]:
+        """The cells one resolution up, and which of them each cell of this one belongs to."""
+        h3 = _h3()
+        up = h3.get_resolution(self.names[0]) - 1
+        found = np.array([h3.cell_to_parent(one, up) for one in self.names], dtype=np.uint64)
+        names, belongs = np.unique(found, return_inverse=True)
+        return Hexagons(tuple(names.tolist())), belongs.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """One cell that is everything: the last resort of a step that no other cells can tell."""
+
+    below: CellSystem
+
+    size = 1
+
+    @property
+    def centres(self) -> FloatArray:
+        """The middle of all."""
+        return np.asarray(self.below.centres.mean(axis=0, keepdims=True))
+
+    @property
+    def neighbours(self) -> IntArray:
+        """It leads to itself alone."""
+        return np.zeros((1, 1), dtype=np.int64)
+
+    def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:  # noqa: ARG002  there is but one
+        """Points of the cells below, each cell as likely."""
+        chosen = (drawn[:, 0] * self.below.size).astype(np.int64)
+        rest = np.stack([drawn[:, 0] * self.below.size - chosen, drawn[:, 1]], axis=1)
+        return self.below.within(chosen, rest)
+
+
+def _h3() -> Any:
+    try:
+        from h3.api import basic_int  # type: ignore[import-untyped]
+    except ImportError:
+        raise ParameterError(
+            "hexagons_not_installed",
+            "Hexagons need the package h3. Install it with: pip install 'sfumato[hexagons]'; or "
+            "leave out hexagons, which takes squares.",
+        ) from None
+    return basic_int

@@ -1,0 +1,97 @@
+"""The plain model that others are measured by: one grid, one Markov chain, one end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.methods.trajectory.ends import among
+from sfumato.methods.trajectory.measurement import Measuring, PathCost
+from sfumato.methods.trajectory.paths import Paths
+from sfumato.methods.trajectory.sampling import begun
+from sfumato.methods.trajectory.walks import uniform
+
+if TYPE_CHECKING:
+    from sfumato.arrays import FloatArray
+    from sfumato.methods.trajectory.cells import Squares
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+SHARES = {"starts": Fraction(17, 100), "moves": Fraction(80, 100), "hours": Fraction(3, 100)}
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneLevel:
+    """Learn how often each cell of one grid follows each, or a path ends there.
+
+    *Guarantee*: the price in full, for the three tables measured.
+    *Sensitivity*: a person's moves, each path's end among them, weigh one item together.
+    *Error*: of each table known beforehand (`PathCost.stddev`); of paths drawn, not known.
+    *Edges*: points beyond the box count as at its edge. No paths at all give noise.
+    *Reference*: the baseline of He et al. 2015, section 6.
+    """
+
+    grid: Squares
+    cost: PathCost
+    most: int
+    every: float
+    first_time: float
+    last_time: float
+
+    def learn(self, paths: Paths, entropy: Entropy) -> OneLevelModel:
+        """Measure: the only step that sees paths."""
+        bench, size = Measuring(self.cost, entropy), self.grid.size
+        cells = self.grid.locate(paths.x, paths.y)
+        after = np.full(len(cells), size)
+        after[paths.steps] = cells[paths.steps + 1]
+        owners = paths.owners[paths.path_of]
+        moves = bench.table(cells * (size + 1) + after, size * (size + 1), owners, SHARES["moves"])
+        starts = bench.table(cells[paths.first], size, paths.owners, SHARES["starts"])
+        hours = begun(bench, paths, self.first_time, self.last_time, SHARES["hours"], 1)
+        return OneLevelModel(
+            self,
+            np.maximum(moves, 0).reshape(size, size + 1),
+            np.maximum(starts, 0),
+            hours,
+        )
+
+
+@dataclass(frozen=True)
+class OneLevelModel:
+    """Its noisy counts, from which a twin of any size is drawn."""
+
+    of: OneLevel
+    moves: FloatArray
+    starts: FloatArray
+    hours: FloatArray
+
+    @property
+    def people(self) -> float:
+        """How many there are, about."""
+        return float(self.starts.sum())
+
+    def drawn(self, count: int, entropy: Entropy) -> Paths:
+        """So many paths, each of a person of its own."""
+        grid = self.of.grid
+        ends = np.cumsum(self.moves + _LEAST, axis=1)
+        ladder = (ends / ends[:, -1:] + np.arange(grid.size)[:, None]).ravel()
+        cells = np.full((count, self.of.most), -1, dtype=np.int64)
+        cells[:, 0] = among(self.starts + _LEAST, uniform(count, entropy))
+        alive = np.arange(count)
+        for step in range(1, self.of.most):
+            now = cells[alive, step - 1]
+            found = np.searchsorted(ladder, now + uniform(len(now), entropy), side="right")
+            found = np.minimum(found - now * (grid.size + 1), grid.size)
+            alive, found = alive[found < grid.size], found[found < grid.size]
+            cells[alive, step] = found
+        path, number = np.nonzero(cells >= 0)
+        lengths = np.bincount(path, minlength=count)
+        points = grid.within(cells[path, number], uniform(2 * len(path), entropy).reshape(-1, 2))
+        hour = (self.of.last_time - self.of.first_time) / len(self.hours)
+        start = among(self.hours + _LEAST, uniform(count, entropy)) + uniform(count, entropy)
+        times = self.of.first_time + hour * start[path] + self.of.every * number
+        return Paths(np.arange(count), lengths, times, *points.T)

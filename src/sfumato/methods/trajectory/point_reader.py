@@ -1,0 +1,111 @@
+"""Points of paths out of any engine, bounded by person where the data lies.
+
+Of a person with more rows than the unit allows, paths are kept whole as far as rows last: in the
+order of a keyed hash of the path, and within a path in order of time. What is kept is a function of
+that person's own rows and of a secret salt that is drawn for each release. Rows without a person,
+a path, a time or a place are left out. Decision 0395.
+
+Every number becomes a float64 in the engine, which rounds 2^53 + 1. Arrow refuses to convert it,
+so that one row would decide whether a release fails. Decision 0500.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from sfumato.data.counting.contribution import PERSON
+from sfumato.data.counting.hashing import Keyed
+from sfumato.data.engines.base import REAL
+from sfumato.data.schema.column import Kind
+from sfumato.methods.trajectory.paths import Paths
+
+if TYPE_CHECKING:
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.data.schema.row_forms import Points
+    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.publish.form_kinds import FormRows
+
+_PLACE = ("sf_x", "sf_y")
+_NAMES = ("sf_path", "sf_time", *_PLACE)
+_FARTHEST = 2.0**53
+"""Times and places beyond are moved there; declared bounds have at most 15 digits."""
+_WRITTEN = (
+    "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d",
+)  # fmt: skip
+
+
+def read_paths(rows: FormRows, form: Points) -> Paths:
+    """The paths of a data set, of no person more rows than the unit allows."""
+    data = rows.data
+    table = data.engine.stream(
+        kept_rows(data.table, form, data.schema, data.unit, rows.salt)
+    ).read_all()
+    person, path = (numbered(table.column(name)) for name in (PERSON, "sf_path"))
+    figures = [moments(table.column("sf_time")), *(reals(table.column(one)) for one in _PLACE)]
+    whole = np.logical_and.reduce([np.isfinite(one) for one in figures])
+    # No declared bound is so far out, and differences of what is left are finite.
+    near = (np.clip(one[whole], -_FARTHEST, _FARTHEST) for one in figures)
+    return Paths.of(person[whole], path[whole], *near)
+
+
+def kept_rows(table: exp.Table, form: Points, schema: Schema, unit: Unit, salt: str) -> exp.Select:
+    """Person, path, time and place of everybody's first rows, as many as the unit allows."""
+    [person] = unit.columns
+    named = zip((person, form.path, form.time, form.x, form.y), (PERSON, *_NAMES), strict=True)
+    columns = [
+        exp.alias_(
+            exp.cast(exp.column(one, quoted=True), REAL)
+            if name in _PLACE or (name == "sf_time" and schema.column(one).kind is Kind.INTEGER)
+            else exp.column(one, quoted=True),
+            name,
+        )
+        for one, name in named
+    ]
+    present = [exp.column(name).is_(exp.Null()).not_() for name in (PERSON, *_NAMES)]
+    rows = exp.select(*columns).from_(table.copy())
+    owned = exp.select(exp.Star()).from_(rows.subquery("sf_all")).where(*present)
+    order = [Keyed(salt).order([PERSON, "sf_path"]), *map(exp.column, _NAMES)]
+    place = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[exp.column(PERSON)],
+        order=exp.Order(expressions=[exp.Ordered(this=one, nulls_first=False) for one in order]),
+    )
+    ranked = exp.select(exp.Star(), exp.alias_(place, "sf_place")).from_(owned.subquery("sf_owned"))
+    return (
+        exp.select(*map(exp.column, (PERSON, *_NAMES)))
+        .from_(ranked.subquery("sf_ranked"))
+        .where(exp.column("sf_place") <= exp.convert(unit.max_rows))
+    )
+
+
+def moments(values: pa.ChunkedArray) -> FloatArray:
+    """Times as seconds since 1970, or as the numbers they are; NaN where one cannot be read."""
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        # Fractions of a second and a Z behind a moment are not told apart.
+        plain = pc.replace_substring_regex(values.cast(pa.string()), r"(\.\d+)?Z?$", "")
+        read = [pc.strptime(plain, one, unit="s", error_is_null=True) for one in _WRITTEN]
+        seconds = pc.coalesce(*read).cast(pa.int64())
+    elif pa.types.is_temporal(kind):
+        seconds = values.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
+    else:
+        seconds = values
+    return reals(seconds)
+
+
+def reals(values: pa.ChunkedArray) -> FloatArray:
+    """Numbers as the nearest float64, whatever their type: no value makes this fail."""
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+
+
+def numbered(values: pa.ChunkedArray) -> IntArray:
+    """Values as numbers, in their order."""
+    if not len(values):
+        return np.zeros(0, dtype=np.int64)
+    return np.asarray(pc.rank(values, tiebreaker="dense"), dtype=np.int64)

@@ -1,0 +1,71 @@
+"""Private model selection: which reference systems tell paths best, for what noise leaves of them.
+
+A fine system tells steps precisely, but shares them among many cells, each with its noise. What is
+measured for the choice is how many steps each system would tell, one small table for a share of the
+price of its own; the choice follows from that and from public facts. Decision 0394.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.methods.trajectory.measurement import Measuring
+    from sfumato.methods.trajectory.reference_systems import ReferenceSystems
+
+
+_WANDERING = 0.5
+"""How many of its own sides a step is off where noise alone decided its move."""
+
+
+def measured_speeds(
+    measuring: Measuring,
+    systems: ReferenceSystems,
+    start: IntArray,
+    end: IntArray,
+    owners: IntArray,
+    share: Fraction,
+    cap: int,
+) -> FloatArray:
+    """How many steps each system would tell if all were chosen: noisy, never negative."""
+    everything = tuple(range(len(systems.systems)))
+    told, _ = systems.told(start, end, everything)
+    return np.maximum(measuring.table(told, len(everything), owners, share, cap=cap), 0)
+
+
+def best_systems(systems: ReferenceSystems, speeds: FloatArray, stddev: float) -> tuple[int, ...]:
+    """The set of systems, the coarsest always among them, by which steps are least far off.
+
+    Steps that a system tells are off by about a side of its cells, and by several sides as far as
+    noise, of so large a deviation in each count, drowns them.
+    """
+    last = len(systems.systems) - 1
+    candidates = [
+        (*some, last) for many in range(last + 1) for some in combinations(range(last), many)
+    ]
+    return min(candidates, key=lambda one: _off(systems, one, speeds, stddev))
+
+
+def _off(
+    systems: ReferenceSystems,
+    chosen: tuple[int, ...],
+    speeds: FloatArray,
+    stddev: float,
+) -> float:
+    off, done = 0.0, 0
+    for number in chosen:
+        grid = systems.systems[number]
+        steps = float(speeds[done : number + 1].sum())
+        done = number + 1
+        side = (len(systems.above[0]) / grid.size) ** 0.5  # in sides of the finest
+        counts = grid.size * grid.neighbours.shape[1]
+        drowned = min(steps, counts * stddev)
+        # One more system costs its own noise, so one that tells next to nothing is left out.
+        off += side * (steps + _WANDERING * drowned + grid.neighbours.shape[1] * stddev)
+    return off

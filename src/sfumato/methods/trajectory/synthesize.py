@@ -1,0 +1,325 @@
+"""A synthesis of paths, prepared from public facts alone: `synthesize NAME --as paths`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato import arguments
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.row_forms import Points
+from sfumato.errors import ParameterError
+from sfumato.methods.trajectory import adatrace, one_level
+from sfumato.methods.trajectory.adatrace import AdaTrace
+from sfumato.methods.trajectory.cells import Box, Squares
+from sfumato.methods.trajectory.dpt import DPT, SHARES
+from sfumato.methods.trajectory.measurement import PathCost
+from sfumato.methods.trajectory.one_level import OneLevel
+from sfumato.methods.trajectory.paths import Paths
+from sfumato.methods.trajectory.point_reader import read_paths
+from sfumato.methods.trajectory.reference_systems import ReferenceSystems
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.arrays import FloatArray
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.accounting.price import Price
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+METHODS = ("dpt", "adatrace", "one-level")
+MOST_PATHS = 1_000_000
+_MOST_CELLS = 256
+_ONE_LEVEL = 16
+_OF_PATHS = ("trips", "lengths", "starts", "hours")
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class PathTwins:
+    """A synthesis of paths with all its parameters. Nothing in it saw data."""
+
+    schema: Schema
+    form: Points
+    unit: Unit
+    price: Price
+    method: str = "dpt"
+    rows: int | None = None
+    """How many paths to draw; as many as there are people, about, if nobody says."""
+    every: float = 60.0
+    cells: int = 64
+    hexagons: int | None = None
+    trips: int = 1
+    steps: int = 1
+
+    reads = ()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that are drawn."""
+        form = self.form
+        names = dict.fromkeys((*self.unit.columns, form.path, form.time, form.x, form.y))
+        return tuple(self.schema.column(one) for one in names)
+
+    @cached_property
+    def box(self) -> Box:
+        """What is declared of places."""
+        return declared_box(self.schema, self.form)
+
+    @property
+    def _places(self) -> tuple[str, str]:
+        return self.form.x, self.form.y
+
+    @cached_property
+    def times(self) -> tuple[float, float]:
+        """What is declared of times; of moments that are texts, one day."""
+        column = self.schema.column(self.form.time)
+        if column.kind is Kind.TEXT:
+            return 0.0, _DAY
+        return _bounds(column)
+
+    @cached_property
+    def cost(self) -> PathCost:
+        """What it costs, and who one person is."""
+        return PathCost(self.price, self.unit)
+
+    @cached_property
+    def learner(self) -> DPT | AdaTrace | OneLevel:
+        """The method with all its parameters."""
+        first, last = self.times
+        common: dict[str, Any] = {
+            "cost": self.cost,
+            "most": self.unit.max_rows,
+            "every": self.every,
+            "first_time": first,
+            "last_time": last,
+        }
+        if self.method == "one-level":
+            return OneLevel(grid=Squares.of(self.box, _ONE_LEVEL, _ONE_LEVEL), **common)
+        if self.method == "adatrace":
+            return AdaTrace(box=self.box, trips=self.trips, **common)
+        return DPT(systems=self._systems, steps=self.steps, trips=self.trips, **common)
+
+    @property
+    def _systems(self) -> ReferenceSystems:
+        if self.hexagons is None:
+            return ReferenceSystems.squares(self.box, self.cells)
+        box = self.box
+        if box.west < -180 or box.east > 180 or box.south < -85 or box.north > 85:
+            raise ParameterError(
+                "parameter_out_of_range",
+                "Hexagons lie on the earth: places must be declared as degrees, from -180 to 180 "
+                "east and from -85 to 85 north. Leave out hexagons, which takes squares.",
+            )
+        # An area of hexagons at resolution 0, in square degrees at the equator; each is seven.
+        many = (box.east - box.west) * (box.north - box.south) / 350 * 7**self.hexagons
+        if many > _MOST_CELLS**2:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"hexagons of resolution {self.hexagons} would be about {many:,.0f}; at most "
+                f"{_MOST_CELLS**2:,} are possible. Give a lower resolution.",
+            )
+        return ReferenceSystems.hexagons(box, self.hexagons)
+
+    @property
+    def event(self) -> Event:
+        """What it costs, from public facts alone."""
+        return self.cost.event
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """How far counts of paths are off in each table; of the paths drawn it is not known."""
+        shares = {"dpt": SHARES, "adatrace": adatrace.SHARES, "one-level": one_level.SHARES}
+        return {
+            name: {"sd": self.cost.stddev(share, 1 if self.method == "one-level" else self.trips)}
+            for name, share in shares[self.method].items()
+            if name in _OF_PATHS
+        }
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The choices made, and all that is declared that they hang on."""
+        return {
+            "method": self.method, "rows": self.rows, "every": self.every, "cells": self.cells,
+            "hexagons": self.hexagons, "trips": self.trips, "steps": self.steps,
+            "box": list(self.box), "times": list(self.times),
+        }  # fmt: skip
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The twin without a row."""
+        none, nowhere = np.zeros(0, dtype=np.int64), np.zeros(0)
+        return {self.schema.table: self._rows(Paths(none, none, nowhere, nowhere, nowhere))}
+
+    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """Read paths, bounded by person; measure them with noise; draw a twin."""
+        real = read_paths(rows, self.form).thinned(self.every)
+        if self.schema.column(self.form.time).kind is Kind.TEXT:
+            real = of_a_day(real)
+        model = self.learner.learn(real, entropy)
+        count = max(round(model.people), 1) if self.rows is None else self.rows
+        twin = model.drawn(min(count, MOST_PATHS), entropy)
+        if self.schema.column(self.form.time).kind is not Kind.TEXT:
+            twin = _ended(twin, self.times[1])
+        return {self.schema.table: self._rows(twin)}
+
+    def maps(
+        self, tables: Mapping[str, pa.Table]
+    ) -> tuple[tuple[str, ...], Mapping[str, pa.Table]]:
+        """How many points of the twin lie in each box: done to what is released, so free."""
+        twin = tables[self.schema.table]
+        x, y = (np.asarray(twin.column(one), dtype=np.float64) for one in self._places)
+        return self._places, {"visits": visited(x, y, self.box, self._places)}
+
+    def _rows(self, twin: Paths) -> pa.Table:
+        """The twin in the form of the data set."""
+        form, number = self.form, twin.path_of + 1
+        drawn: dict[str, Any] = {form.path: number, form.time: twin.times}
+        drawn |= {form.x: twin.x, form.y: twin.y, **dict.fromkeys(self.unit.columns, number)}
+        return pa.table({one.name: _typed(one, drawn[one.name]) for one in self.columns})
+
+
+def prepare(
+    request: FormRequest,
+    *,
+    method: str = "dpt",
+    rows: object = None,
+    every: object = 60,
+    cells: object = 64,
+    hexagons: object = None,
+    trips: object = 1,
+    steps: object = 1,
+) -> PathTwins:
+    """Make a synthesis of paths of what was asked, or say what cannot be."""
+    form, unit = points_of(request), request.unit
+    arguments.one_of(method, "method", METHODS)
+    made = PathTwins(
+        schema=request.schema,
+        form=form,
+        unit=unit,
+        price=request.price,
+        method=method,
+        rows=None if rows is None else int(_within("rows", rows, 1, MOST_PATHS)),
+        every=_within("every", every, 1, 10**9),
+        cells=int(_within("cells", cells, 2, _MOST_CELLS)),
+        hexagons=None if hexagons is None else int(_within("hexagons", hexagons, 0, 12)),
+        trips=int(_within("trips", trips, 1, unit.max_rows)),
+        steps=int(_within("steps", steps, 1, unit.max_rows)),
+    )
+    _ = made.learner  # what is not declared is refused before anything is charged
+    return made
+
+
+def points_of(request: FormRequest) -> Points:
+    """The form of points, where people are hidden; refused where the unit is a row."""
+    form = request.form
+    assert isinstance(form, Points)
+    if not request.unit.by_person:
+        raise ParameterError(
+            "unit_not_person",
+            "A point is not a person, so that hiding a row hides nobody's path. Declare unit = "
+            f'{{ column = "{form.path}", max_rows = 100 }}, or name the column of the person.',
+        )
+    return form
+
+
+def declared_box(schema: Schema, form: Points) -> Box:
+    """What a schema declares of places."""
+    (west, east), (south, north) = (_bounds(schema.column(one)) for one in (form.x, form.y))
+    return Box(west, south, east, north)
+
+
+def _within(name: str, value: Any, low: int, high: int) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if isinstance(value, bool) or not low <= number <= high:
+        raise ParameterError(
+            "parameter_out_of_range",
+            f"{name} must be a number from {low:,} to {high:,}, not {arguments.shown(value)}.",
+        )
+    return number
+
+
+def _bounds(column: Column) -> tuple[float, float]:
+    domain = column.public_domain
+    if not isinstance(domain, Bounds) or _number(domain.low) >= _number(domain.high):
+        raise ParameterError(
+            "bounds_missing",
+            f"Column {quoted(column.name)} has no declared bounds, and those of the data are "
+            "private. Write bounds = [low, high] for it in the schema.",
+        )
+    return _number(domain.low), _number(domain.high)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC).timestamp()
+    return float(value)  # type: ignore[arg-type]
+
+
+def of_a_day(paths: Paths) -> Paths:
+    """Paths by the time of day at which each begins."""
+    begun = paths.times[paths.first]
+    shift = (begun - begun % _DAY)[paths.path_of]
+    return type(paths)(paths.owners, paths.lengths, paths.times - shift, paths.x, paths.y)
+
+
+def _ended(paths: Paths, last: float) -> Paths:
+    """Paths that go on for too long begin earlier, so that all end by then."""
+    late = np.maximum(paths.times[paths.first + paths.lengths - 1] - last, 0)[paths.path_of]
+    return type(paths)(paths.owners, paths.lengths, paths.times - late, paths.x, paths.y)
+
+
+def _declared(column: Column, values: FloatArray) -> FloatArray:
+    """Values within what a column declares, and on its grid."""
+    domain = column.public_domain
+    if not isinstance(domain, Bounds):
+        return values
+    low, high = _number(domain.low), _number(domain.high)
+    step = float(domain.grid_step or 0) * (_DAY if column.kind is Kind.DATE else 1)
+    if not step:
+        return np.clip(values, low, high)
+    near = np.round if column.kind is Kind.REAL else np.floor
+    return np.round(low + near(np.clip(values - low, 0, high - low) / step) * step, 9)
+
+
+def _typed(column: Column, values: Any) -> pa.Array:
+    """Numbers as the column writes them; times that are texts as moments of a day in 2000."""
+    if np.asarray(values).dtype.kind == "i":  # who it is: any number will do
+        numbers = {Kind.INTEGER: pa.int64(), Kind.REAL: pa.float64()}
+        return pa.array(values).cast(numbers.get(column.kind, pa.string()))
+    found = _declared(column, np.asarray(values, dtype=np.float64))
+    if column.kind is Kind.REAL:
+        return pa.array(found)
+    whole = np.floor(found).astype(np.int64)
+    if column.kind is Kind.INTEGER:
+        return pa.array(whole)
+    if column.kind is Kind.DATE:
+        return pa.array(whole // int(_DAY), type=pa.int32()).cast(pa.date32())
+    moments = np.datetime64("2000-01-01T00:00:00", "s") + whole.astype("timedelta64[s]")
+    return pa.array(np.datetime_as_string(moments, unit="s").astype(object), type=pa.string())
+
+
+def visited(x: FloatArray, y: FloatArray, box: Box, names: tuple[str, str]) -> pa.Table:
+    """How many points lie in each box of a map."""
+    grid = Squares.of(box, 32, 32)
+    counts = np.bincount(grid.locate(x, y), minlength=grid.size)
+    shape = np.array([grid.width, grid.height]) / 2
+    low, high = grid.centres - shape, grid.centres + shape
+    ends = {f"{name}_{end}": one[:, place] for place, name in enumerate(names)
+            for end, one in (("low", low), ("high", high))}  # fmt: skip
+    return pa.table({**ends, "count": counts})

@@ -1,0 +1,162 @@
+"""What a twin of paths is good for: the same questions of both, and how far answers differ.
+
+Only the owner of the real paths can ask: every figure here reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.methods.trajectory.cells import Squares
+from sfumato.report.display import Card, Shown
+
+if TYPE_CHECKING:
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.methods.trajectory.cells import Box
+    from sfumato.methods.trajectory.paths import Paths
+
+
+_QUESTIONS = 200
+_LEAST = 0.01
+"""Shares of paths below this count as this, where an error is set against them."""
+_BINS = 20
+_ENDS, _TOP = 6, 100
+PATTERN_GRIDS = (7, 10, 15)
+
+
+@dataclass(frozen=True, repr=False)
+class PathUtility(Shown):
+    """Five figures of a twin beside what it stands for; 0 is best but for patterns, where 1 is."""
+
+    ranges: float
+    """The mean error of the share of paths that pass through a rectangle, relative to it."""
+    trips: float
+    """The divergence of pairs of first and last place, 6 x 6 cells."""
+    travelled: float
+    """The divergence of distances gone."""
+    diameter: float
+    """The divergence of the largest distances between points of a path."""
+    patterns: float
+    """The share of the 100 commonest pairs and triples of cells that are so in both.
+
+    The mean over grids of 7, 10 and 15 cells across: a street that lies on the border of two cells
+    of one grid makes patterns there that nobody sees in another.
+    """
+
+    def to_json(self) -> dict[str, float]:
+        """All of them by name."""
+        return {
+            "ranges": self.ranges,
+            "trips": self.trips,
+            "travelled": self.travelled,
+            "diameter": self.diameter,
+            "patterns": self.patterns,
+        }
+
+    def _card(self) -> Card:
+        told: dict[str, Any] = {name: f"{one:.3f}" for name, one in self.to_json().items()}
+        return Card("how far a twin of paths is off", told)
+
+
+def utility(real: Paths, twin: Paths, box: Box) -> PathUtility:
+    """Ask both the same, over the declared box."""
+    return PathUtility(
+        ranges=_ranges(real, twin, box),
+        trips=divergence(*(_trips(one, box) for one in (real, twin))),
+        travelled=divergence(*_histograms(travelled(real), travelled(twin))),
+        diameter=divergence(*_histograms(diameters(real), diameters(twin))),
+        patterns=float(np.mean([shared_patterns(real, twin, box, n) for n in PATTERN_GRIDS])),
+    )
+
+
+def divergence(one: FloatArray, two: FloatArray) -> float:
+    """Jensen and Shannon's, in bits: 0 for the same shares, 1 where nothing is shared."""
+    first, second = (shares / max(shares.sum(), 1e-300) for shares in (one, two))
+    middle = (first + second) / 2
+    return float((_relative(first, middle) + _relative(second, middle)) / 2)
+
+
+def _relative(shares: FloatArray, to: FloatArray) -> float:
+    held = shares > 0
+    return float((shares[held] * np.log2(shares[held] / to[held])).sum())
+
+
+def _ranges(real: Paths, twin: Paths, box: Box) -> float:
+    """Rectangles at fixed places of all sizes from a tenth to a half of the box."""
+    number = np.arange(1, _QUESTIONS + 1)[:, None]
+    # Additive recurrences by roots of a plastic number: places that cover the square evenly.
+    drawn = (number * np.array([0.8566749, 0.7338919, 0.6287067, 0.5385973])) % 1
+    wide = np.array([box.east - box.west, box.north - box.south])
+    side = (0.1 + 0.4 * drawn[:, :2]) * wide
+    low = np.array([box.west, box.south]) + drawn[:, 2:] * (wide - side)
+    found = [_passing(paths, low, low + side) for paths in (real, twin)]
+    return float((np.abs(found[0] - found[1]) / np.maximum(found[0], _LEAST)).mean())
+
+
+def _passing(paths: Paths, low: FloatArray, high: FloatArray) -> FloatArray:
+    path, shares = paths.path_of, np.zeros(len(low))
+    for place, (start, end) in enumerate(zip(low, high, strict=True)):
+        inside = (paths.x >= start[0]) & (paths.x <= end[0])
+        inside &= (paths.y >= start[1]) & (paths.y <= end[1])
+        # Points lie path after path.
+        through = path[inside]
+        many = int(np.count_nonzero(np.diff(through))) + bool(len(through))
+        shares[place] = many / max(len(paths), 1)
+    return shares
+
+
+def _trips(paths: Paths, box: Box) -> FloatArray:
+    grid = Squares.of(box, _ENDS, _ENDS)
+    cells = grid.locate(paths.x, paths.y)
+    pairs = cells[paths.first] * grid.size + cells[paths.first + paths.lengths - 1]
+    return np.bincount(pairs, minlength=grid.size**2).astype(np.float64)
+
+
+def _histograms(real: FloatArray, twin: FloatArray) -> tuple[FloatArray, FloatArray]:
+    top = max(float(np.quantile(real, 0.99)), 1e-9) if len(real) else 1.0
+    edges = np.append(np.linspace(0, top, _BINS), np.inf)
+    return tuple(np.histogram(one, edges)[0].astype(np.float64) for one in (real, twin))  # type: ignore[return-value]
+
+
+def travelled(paths: Paths) -> FloatArray:
+    """The distance that each path goes."""
+    steps = paths.steps
+    gone = np.hypot(paths.x[steps + 1] - paths.x[steps], paths.y[steps + 1] - paths.y[steps])
+    return np.asarray(np.bincount(paths.path_of[steps], gone, len(paths)), dtype=np.float64)
+
+
+def diameters(paths: Paths) -> FloatArray:
+    """The width of each path: the diagonal of the smallest rectangle around it."""
+    if not len(paths):
+        return np.zeros(0)
+    wide = [
+        np.maximum.reduceat(one, paths.first) - np.minimum.reduceat(one, paths.first)
+        for one in (paths.x, paths.y)
+    ]
+    return np.asarray(np.hypot(*wide))
+
+
+def shared_patterns(real: Paths, twin: Paths, box: Box, cells: int) -> float:
+    """The share of the commonest patterns that both have, by a grid of so many cells across."""
+    one, two = (_patterns(paths, Squares.of(box, cells, cells)) for paths in (real, twin))
+    return len(one & two) / max(len(one), 1)
+
+
+def _patterns(paths: Paths, grid: Squares) -> set[int]:
+    """The commonest sequences of two and of three different cells, each by a number."""
+    cells, path = grid.locate(paths.x, paths.y), paths.path_of
+    new = np.ones(len(cells), dtype=bool)
+    new[1:] = (np.diff(cells) != 0) | (np.diff(path) != 0)
+    cells, path = cells[new], path[new]
+    found: list[IntArray] = []
+    for length in (2, 3):
+        together = path[length - 1 :] == path[: len(path) - length + 1]
+        code = np.zeros(max(len(path) - length + 1, 0), dtype=np.int64)
+        for place in range(length):
+            code = code * (grid.size + 1) + 1 + cells[place : place + len(code)]
+        found.append(code[together])
+    codes, many = np.unique(np.concatenate(found), return_counts=True)
+    return set(codes[np.lexsort((codes, -many))[:_TOP]].tolist())

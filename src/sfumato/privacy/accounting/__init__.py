@@ -1,0 +1,1 @@
+"""The mathematics of privacy loss: exact numbers, units, losses, events, composition."""

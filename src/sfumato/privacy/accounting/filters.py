@@ -1,0 +1,391 @@
+"""Budgets for adaptive use, kept by filters that hold however questions depend on answers.
+
+A filter limits a loss and counts in whole units: what an event costs is computed exactly and
+rounded up once, a limit is rounded down. All counts fit a signed 64-bit integer, because a cost
+above the limit is not counted but breaks the filter.
+
+A budget is one guarantee, kept by several filters of which at least one must stay unbroken. Why
+their deltas add up: let the last filter break at the end. On the transcripts on which filter i is
+that last one, the loss is its loss when it stopped, so the chance mass above exp(epsilon) is at
+most delta_i there; summed over the filters it is at most the sum of the deltas. A filter that was
+passed over once stays broken, because counts only grow.
+
+Decision 0021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sfumato import exact_numbers
+from sfumato.errors import ParameterError
+from sfumato.exact_numbers import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT, store, store_positive
+from sfumato.privacy.accounting import renyi, zcdp
+from sfumato.privacy.accounting.composition import basic_price, total
+from sfumato.privacy.accounting.losses import (
+    Approx,
+    Pure,
+    Zcdp,
+    renyi_epsilon,
+    spendable_rho,
+    zcdp_to_approx,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sfumato.privacy.accounting.composition import Amounts
+    from sfumato.privacy.accounting.events import Event, Leaf
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureFilter:
+    """Epsilons add up to at most `epsilon`.
+
+    *Guarantee*: epsilon-differential privacy.
+    *Edges*: an event with a delta, and Gaussian noise, break it.
+    *Reference*: Rogers et al. 2016, Theorem 3.6.
+    """
+
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        store_positive(self, "epsilon")
+
+    @property
+    def limits(self) -> Quantities:
+        """Name the limit and its unit."""
+        return (("epsilon", self.epsilon, EPSILON_UNIT),)
+
+    def price(self, leaf: Leaf) -> Amounts | None:
+        """Price a leaf by its epsilon."""
+        amounts = basic_price(leaf)
+        return None if amounts is None or amounts[1] else amounts[:1]
+
+    def loss(self) -> Pure:
+        """State what the filter promises on its own."""
+        return Pure(epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproxFilter:
+    """Epsilons and deltas add up to at most `epsilon` and `delta`.
+
+    *Guarantee*: (epsilon, delta)-differential privacy.
+    *Edges*: Gaussian noise breaks it, as it has no epsilon of its own.
+    *Reference*: Rogers et al. 2016, Theorem 3.6.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        store_positive(self, "epsilon")
+        store(self, delta=exact_numbers.positive_delta(self.delta))
+
+    @property
+    def limits(self) -> Quantities:
+        """Name the limits and their units."""
+        return ("epsilon", self.epsilon, EPSILON_UNIT), ("delta", self.delta, DELTA_UNIT)
+
+    def price(self, leaf: Leaf) -> Amounts | None:
+        """Price a leaf by its epsilon and delta."""
+        return basic_price(leaf)
+
+    def loss(self) -> Approx:
+        """State what the filter promises on its own."""
+        return Approx(epsilon=self.epsilon, delta=self.delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZcdpFilter:
+    """Rhos and deltas of approximate zCDP add up to at most `rho` and `delta`.
+
+    *Guarantee*: delta-approximate rho-zCDP; (epsilon, delta + conversion_delta)-differential
+    privacy by the tight conversion.
+    *Edges*: expresses every event; pure ones enter as epsilon^2 / 2.
+    *Reference*: Feldman & Zrnic 2021; Whitehouse et al. 2023, Theorem 1.
+    """
+
+    rho: Fraction
+    delta: Fraction
+    conversion_delta: Fraction
+
+    def __post_init__(self) -> None:
+        store_positive(self, "rho")
+        store(self, delta=exact_numbers.probability(self.delta, "delta"))
+        store(self, conversion_delta=exact_numbers.positive_delta(self.conversion_delta))
+
+    @property
+    def limits(self) -> Quantities:
+        """Name the limits and their units."""
+        return ("rho", self.rho, RHO_UNIT), ("delta", self.delta, DELTA_UNIT)
+
+    def price(self, leaf: Leaf) -> Amounts | None:
+        """Price a leaf by its rho and delta."""
+        return zcdp.price(leaf)
+
+    def loss(self) -> Approx:
+        """State what the filter promises on its own, epsilon rounded up."""
+        loss = zcdp_to_approx(Zcdp(rho=self.rho), delta=self.conversion_delta)
+        return Approx(epsilon=loss.epsilon, delta=self.delta + self.conversion_delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenyiFilter:
+    """Renyi divergences of one order, fixed at creation, add up to at most `divergence`.
+
+    *Guarantee*: (order, divergence)-Renyi differential privacy; (epsilon, conversion_delta)-
+    differential privacy by the tight conversion.
+    *Edges*: an event with a delta breaks it.
+    *Reference*: Feldman & Zrnic 2021, Theorem 4.3; Lécuyer 2021.
+    """
+
+    order: Fraction
+    divergence: Fraction
+    conversion_delta: Fraction
+
+    def __post_init__(self) -> None:
+        store(self, order=exact_numbers.exact(self.order, "order"))
+        store_positive(self, "divergence")
+        store(self, conversion_delta=exact_numbers.positive_delta(self.conversion_delta))
+        if self.order <= 1:
+            raise ParameterError(
+                "order_out_of_range", f"order must be above 1, but {self.order} was given."
+            )
+
+    @property
+    def limits(self) -> Quantities:
+        """Name the limit and its unit."""
+        return (("divergence", self.divergence, EPSILON_UNIT),)
+
+    def price(self, leaf: Leaf) -> Amounts | None:
+        """Price a leaf by its divergence of the filter's order."""
+        delta, divergence = renyi.price(leaf, (self.order,))
+        return None if delta else (divergence,)
+
+    def loss(self) -> Approx:
+        """State what the filter promises on its own, epsilon rounded up."""
+        delta = self.conversion_delta
+        epsilon = renyi_epsilon(order=self.order, divergence=self.divergence, delta=delta)
+        return Approx(epsilon=epsilon, delta=delta)
+
+
+Filter = PureFilter | ApproxFilter | ZcdpFilter | RenyiFilter
+"""A limit on one way of counting."""
+
+Quantities = tuple[tuple[str, Fraction, Fraction], ...]
+"""The name, the limit and the unit of each quantity that a filter counts."""
+
+
+def units_of(one: Filter) -> tuple[int, ...]:
+    """Count the whole units that a filter allows."""
+    counts = tuple(exact_numbers.floor_units(limit, unit) for _, limit, unit in one.limits)
+    if max(counts) >= 2**63:
+        raise ParameterError(
+            "limit_too_large",
+            "A limit must fit a 64-bit count of its units: epsilon below 9e9, rho below 9.2.",
+        )
+    return counts
+
+
+def cost_of(one: Filter, event: Event) -> tuple[int, ...] | None:
+    """Count the units that an event takes, rounded up; None when it would break the filter."""
+    amounts = total(event, one.price)
+    if amounts is None:
+        return None
+    counts = tuple(
+        exact_numbers.ceil_units(amount, unit)
+        for amount, (_, _, unit) in zip(amounts, one.limits, strict=True)
+    )
+    return counts if within(counts, units_of(one)) else None
+
+
+def within(counts: tuple[int, ...], limits: tuple[int, ...]) -> bool:
+    """Tell whether no count passes its limit."""
+    return all(count <= limit for count, limit in zip(counts, limits, strict=True))
+
+
+Charge = tuple[tuple[int, ...] | None, ...]
+"""One entry per filter: whole units, or None where the filter is, or would be, broken for good."""
+
+_VERSION = 1
+_KINDS: dict[str, type[Filter]] = {
+    "pure": PureFilter,
+    "approx": ApproxFilter,
+    "zcdp": ZcdpFilter,
+    "renyi": RenyiFilter,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Filters of which at least one must stay unbroken by a charge for it to be granted.
+
+    *Guarantee*: (largest epsilon, sum of deltas) of the filters, under fully adaptive composition:
+    questions, their parameters and the time to stop may depend on all earlier answers.
+    *Edges*: an event that no filter can express is never granted.
+    *Reference*: the module's argument, over the references of the filters.
+    """
+
+    filters: tuple[Filter, ...]
+
+    def __post_init__(self) -> None:
+        if not self.filters:
+            raise ParameterError("filters_empty", "A budget must have at least one filter.")
+        self.limits()
+        self.loss()
+
+    @classmethod
+    def for_epsilon_delta(
+        cls,
+        *,
+        epsilon: object,
+        delta: object = 0,
+        maximum: Fraction = exact_numbers.EPSILON_MAXIMUM,
+    ) -> Budget:
+        """Build the usual budget for a total loss; without delta, a pure filter alone.
+
+        Half of delta goes to a filter that adds up epsilons and deltas, half to one that adds up
+        rhos, and there half to the deltas of events and half to the conversion.
+        """
+        epsilon = exact_numbers.epsilon(epsilon, maximum=maximum)
+        delta = exact_numbers.delta(delta)
+        if delta == 0:
+            return cls((PureFilter(epsilon=epsilon),))
+        quarter = delta / 4
+        # No more than 64 bits count: where the owner allows a huge epsilon, rhos have less of it.
+        rho = min(spendable_rho(epsilon=epsilon, delta=quarter), (2**63 - 1) * RHO_UNIT)
+        if rho <= 0:
+            return cls((ApproxFilter(epsilon=epsilon, delta=delta),))
+        sums = ApproxFilter(epsilon=epsilon, delta=2 * quarter)
+        return cls((sums, ZcdpFilter(rho=rho, delta=quarter, conversion_delta=quarter)))
+
+    def charge(self, event: Event) -> Charge:
+        """Count what an event costs in each filter, rounded up."""
+        return tuple(cost_of(one, event) for one in self.filters)
+
+    def limits(self) -> tuple[tuple[int, ...], ...]:
+        """Count what each filter allows in total, rounded down."""
+        return self._limits
+
+    @cached_property
+    def _limits(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(units_of(one) for one in self.filters)
+
+    def zero(self) -> Charge:
+        """Nothing spent."""
+        return tuple((0,) * len(limit) for limit in self.limits())
+
+    def admits(self, spent: Charge, charge: Charge) -> bool:
+        """Tell whether at least one filter stays unbroken after a charge."""
+        return any(after is not None for after in self.add(spent, charge))
+
+    def add(self, spent: Charge, charge: Charge) -> Charge:
+        """Add a charge; a filter that it takes past its limit is broken from then on."""
+        return tuple(_add(*parts) for parts in zip(spent, charge, self.limits(), strict=True))
+
+    def remaining(self, spent: Charge) -> Charge:
+        """Count what each filter still allows; None where it is broken."""
+        return tuple(
+            None if part is None else tuple(map(int.__sub__, limit, part))
+            for part, limit in zip(spent, self.limits(), strict=True)
+        )
+
+    def loss(self) -> Pure | Approx:
+        """State the total guarantee."""
+        losses = [one.loss() for one in self.filters]
+        epsilon = max(loss.epsilon for loss in losses)
+        delta = sum((loss.delta for loss in losses if isinstance(loss, Approx)), Fraction(0))
+        return Approx(epsilon=epsilon, delta=delta) if delta else Pure(epsilon=epsilon)
+
+    def sentence(self) -> str:
+        """Say what the budget promises."""
+        loss = self.loss()
+        delta = f" and delta {_text(loss.delta)}" if isinstance(loss, Approx) else ""
+        return (
+            f"All answers together keep within epsilon {_text(loss.epsilon)}{delta}, "
+            "however questions depend on earlier answers."
+        )
+
+    def describe(self, charge: Charge) -> str:
+        """Say how much a charge, or a remaining amount, is, in each filter that can express it."""
+        ways = [
+            " and ".join(
+                f"{name} {_text(count * unit)}"
+                for count, (name, _, unit) in zip(part, one.limits, strict=True)
+            )
+            for one, part in zip(self.filters, charge, strict=True)
+            if part is not None
+        ]
+        return " or ".join(ways) if ways else "more than the whole budget"
+
+    def to_record(self) -> dict[str, object]:
+        """Write the budget as JSON-able data; exact numbers become texts like "1/10"."""
+        return {"version": _VERSION, "filters": [_encode(one) for one in self.filters]}
+
+    @classmethod
+    def from_record(cls, record: object) -> Budget:
+        """Read what `to_record` wrote; anything else is refused."""
+        if (
+            not isinstance(record, dict)
+            or record.keys() != {"version", "filters"}
+            or record["version"] != _VERSION
+            or not isinstance(record["filters"], list)
+        ):
+            raise _bad_record(f"it must list filters in version {_VERSION}")
+        return cls(tuple(_decode(one) for one in record["filters"]))
+
+
+def charge_from_record(record: object) -> Charge:
+    """Read a charge back from JSON, where tuples have become lists."""
+    if not isinstance(record, list | tuple):
+        raise _bad_record("a charge must be a list")
+    return tuple(None if part is None else tuple(_counts(part)) for part in record)
+
+
+def _counts(part: object) -> Iterable[int]:
+    if not isinstance(part, list | tuple):
+        raise _bad_record("a charge must list counts, or null, per filter")
+    for count in part:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise _bad_record("a count must be a whole number of at least 0")
+        yield count
+
+
+def _add(
+    spent: tuple[int, ...] | None, charge: tuple[int, ...] | None, limit: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    if spent is None or charge is None:
+        return None
+    after = tuple(before + count for before, count in zip(spent, charge, strict=True))
+    return after if within(after, limit) else None
+
+
+def _encode(one: Filter) -> dict[str, str]:
+    numbers_of = {field.name: str(getattr(one, field.name)) for field in fields(one)}
+    return {"kind": _NAMES[type(one)], **numbers_of}
+
+
+def _decode(record: object) -> Filter:
+    kind = _KINDS.get(str(record.get("kind"))) if isinstance(record, dict) else None
+    if not isinstance(record, dict) or kind is None:
+        raise _bad_record(f"kind of a filter must be one of {', '.join(_KINDS)}")
+    names = [field.name for field in fields(kind)]
+    if sorted(record) != sorted(["kind", *names]):
+        raise _bad_record(f"a filter of kind {record['kind']} must have {', '.join(names)}")
+    return kind(**{name: exact_numbers.exact(record[name], name) for name in names})
+
+
+def _bad_record(reason: str) -> ParameterError:
+    return ParameterError(
+        "budget_record_invalid", f"The record of a budget cannot be read: {reason}."
+    )
+
+
+def _text(number: Fraction) -> str:
+    return f"{float(number):.10g}"

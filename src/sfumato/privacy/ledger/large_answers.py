@@ -1,0 +1,209 @@
+"""Large answers beside a SQLite ledger: one file each, named by the SHA-256 that the chain holds.
+
+An answer of more than `INLINE_BYTES` would blow up the database file, its log and every check of
+it. The row of such an answer holds a short reference, and the answer itself lies in a file. Order:
+
+1. The file is written to the folder `pending` and synced, under the number of its charge.
+2. The entry that holds its digest is committed.
+3. The file is moved out of `pending`.
+
+A crash before step 2 leaves a file that no entry names: the next opening deletes it. A crash after
+step 2 leaves the file in `pending`, where it is found; the next opening moves it. A PostgreSQL
+ledger keeps all answers in its own table, because several hosts read them there. Decision 0507.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from sfumato import platform_support
+from sfumato.errors import LedgerError
+from sfumato.filesystem import LEAST_ROOM
+from sfumato.privacy.ledger.chain import digest
+from sfumato.privacy.ledger.commit import sync_directory
+from sfumato.privacy.ledger.failure import failure
+from sfumato.privacy.ledger.rules import damaged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from sfumato.privacy.ledger.chain import ChargeRequest, Entry, Reader
+
+INLINE_BYTES = 64 * 1024
+"""An answer of at most so many bytes stays in the database."""
+
+_MARK = b"sfumato large answer "
+_PART_BYTES = 1 << 20
+
+
+def reference(sha256: str, size: int) -> bytes:
+    """What the row of a large answer holds instead of the answer."""
+    return _MARK + f"{sha256} {size}".encode()
+
+
+def is_reference(row: bytes) -> bool:
+    """Whether a row holds a reference; no stored release begins like one."""
+    return row.startswith(_MARK)
+
+
+@contextmanager
+def placed(
+    files: AnswerFiles | None,
+    charge: int,
+    answer: bytes,
+    tell_operator: Callable[[str], None],
+) -> Iterator[bytes]:
+    """What the row of an answer is to hold: itself, or a reference to its file, by then durable.
+
+    A file that cannot be written closes nothing: unlike after a failed commit, it is known that
+    the book did not change.
+    """
+    if files is None or len(answer) <= INLINE_BYTES:
+        yield answer
+        return
+    try:
+        with files.added(charge, answer) as row:
+            yield row
+    except OSError as error:
+        raise failure(error, tell_operator) from None
+
+
+def read_answer(
+    files: AnswerFiles | None, row: bytes | None, entry: Entry | None, request: ChargeRequest
+) -> bytes:
+    """The answer of a row, from its file where it is a large one, checked against the chain."""
+    sha256 = None if entry is None else json.loads(entry.body)["digest"]
+    if files is not None and row is not None and sha256 is not None and is_reference(row):
+        answer = files.read(sha256)
+        if answer is None:
+            raise _file_lost(request)
+        return answer
+    if row is None or digest(row) != sha256:
+        raise damaged(f"the answer stored by entry {request.answered} is gone or changed")
+    return row
+
+
+def _file_lost(request: ChargeRequest) -> LedgerError:
+    """The error for an answer whose file is gone: like any lost answer it is never drawn again."""
+    return LedgerError(
+        "answer_lost",
+        f"Request {request.request_id!r} was charged and answered, but the file of its answer is "
+        "missing or changed. Its charge stays spent and it is never computed again. Let the "
+        "operator put the file back from a backup, or ask with a new request id.",
+        detail=f"file of the answer stored by entry {request.answered}",
+    )
+
+
+class AnswerFiles:
+    """The large answers of one ledger, in a folder that only its owner may read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._pending = folder, folder / "pending"
+
+    @contextmanager
+    def added(self, charge: int, answer: bytes) -> Iterator[bytes]:
+        """Write an answer durably and give its reference; the block commits the entry for it."""
+        self._make_folders()
+        sha256 = digest(answer)
+        with self._lock(platform_support.locks.LOCK_SH):
+            written = self._pending / f"{charge}-{sha256}"
+            _write(written, answer)
+            sync_directory(self._pending)
+            yield reference(sha256, len(answer))
+            # Where this fails the file is found in `pending`, and the next opening moves it.
+            with suppress(OSError):
+                written.rename(self._folder / sha256)
+
+    def read(self, sha256: str) -> bytes | None:
+        """A large answer, or None where its file is missing or changed."""
+        path = self._find(sha256)
+        with suppress(OSError):
+            content = None if path is None else path.read_bytes()
+            return content if content is not None and digest(content) == sha256 else None
+        return None
+
+    def file_digest(self, row: bytes) -> str | None:
+        """The digest of the file that a reference names, or None where it is missing or changed.
+
+        The file is read in parts: checking a ledger must not need the memory of its answers.
+        """
+        sha256 = row[len(_MARK) :].partition(b" ")[0].decode("ascii", "replace")
+        path = self._find(sha256)
+        with suppress(OSError):
+            if path is not None:
+                found = hashlib.sha256()
+                with path.open("rb") as file:
+                    while part := file.read(_PART_BYTES):
+                        found.update(part)
+                return sha256 if found.hexdigest() == sha256 else None
+        return None
+
+    def check_room(self, size: int) -> None:
+        """Refuse an answer for which the disk has no room, before anything is charged."""
+        free = shutil.disk_usage(self._folder.parent).free
+        if free < size + LEAST_ROOM:
+            raise LedgerError(
+                "ledger_disk_full",
+                f"The answer may need {size:,} bytes, and {free:,} are free on the disk of the "
+                "ledger; nothing was charged and no answer is given. Free some space and try "
+                "again.",
+            )
+
+    def sweep(self, reading: Callable[[], AbstractContextManager[Reader]]) -> None:
+        """Settle what a crash left in `pending`: keep what the book names, delete the rest."""
+        if not self._waiting():
+            return
+        # Whoever is between step 1 and step 3 holds the lock: their files are left alone.
+        # The book is read under it: one of an earlier moment may lack what a writer committed
+        # before it died, and its file would be deleted.
+        alone = platform_support.locks.LOCK_EX | platform_support.locks.LOCK_NB
+        with suppress(BlockingIOError), self._lock(alone), reading() as reader:
+            for path in self._waiting():
+                charge, _, sha256 = path.name.partition("-")
+                row = reader.answer(int(charge)) if charge.isdecimal() else None
+                if row == reference(sha256, path.stat().st_size):
+                    path.rename(self._folder / sha256)
+                else:
+                    path.unlink()
+
+    def _find(self, sha256: str) -> Path | None:
+        """Where a file lies. It may be moved out of `pending` meanwhile, hence the second look."""
+        final = self._folder / sha256
+        waiting = [path for path in self._waiting() if path.name.endswith(f"-{sha256}")]
+        return next((path for path in (final, *waiting, final) if path.exists()), None)
+
+    def _waiting(self) -> list[Path]:
+        with suppress(OSError):
+            return list(self._pending.iterdir())
+        return []
+
+    def _make_folders(self) -> None:
+        if not self._pending.is_dir():
+            for one in (self._folder, self._pending):
+                one.mkdir(mode=0o700, exist_ok=True)
+                sync_directory(one.parent)
+
+    @contextmanager
+    def _lock(self, way: int) -> Iterator[None]:
+        handle = os.open(self._pending, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            platform_support.locks.flock(handle, way)
+            yield
+        finally:
+            os.close(handle)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a new file, for its owner's eyes only, and sync it."""
+    ways = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, ways, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

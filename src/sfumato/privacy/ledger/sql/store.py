@@ -1,0 +1,399 @@
+"""The book in a database, read and written within one transaction at a time.
+
+What differs between databases is given by a `Dialect`.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sqlalchemy.exc import DBAPIError
+
+from sfumato.errors import LedgerError
+from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.ledger.chain import (
+    FORMAT,
+    Account,
+    ChargeRequest,
+    Entry,
+    Position,
+    canonical,
+    digest,
+    first_entry,
+)
+from sfumato.privacy.ledger.rules import damaged
+from sfumato.privacy.ledger.sql import tables
+from sfumato.privacy.ledger.sql.stored import add_stored, has_stored, raise_stored, read_stored
+from sfumato.privacy.ledger.sql.tables import entries, metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from sqlalchemy import Connection, Engine, Executable
+
+    from sfumato.privacy.accounting.filters import Charge
+    from sfumato.privacy.ledger.chain import Draft, Key
+    from sfumato.privacy.ledger.large_answers import AnswerFiles
+
+
+@dataclass
+class KnownAccounts:
+    """Accounts as they stood at a position; the chain decides whether they still stand so."""
+
+    position: Position
+    accounts: dict[str, Account]
+
+
+class SqlView:
+    """The book as one transaction sees it.
+
+    A writer that finds the chain where it left it need not read again what it wrote: the balances
+    follow from the entries alone.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        check_storage: Callable[[Connection], None],
+        known: KnownAccounts | None = None,
+    ) -> None:
+        self._connection = connection
+        self._check_storage = check_storage
+        self._position: Position | None = None
+        self.known = known
+
+    def position(self) -> Position:
+        """The last entry."""
+        if self._position is not None:
+            return self._position
+        row = self._connection.execute(tables.LAST_ENTRY).first()
+        if row is None:
+            raise damaged("it has no entries")
+        self._position = Position(row.seq, row.hash)
+        if self.known is None or self.known.position != self._position:
+            self.known = KnownAccounts(self._position, {})
+        return self._position
+
+    def entry(self, seq: int) -> Entry | None:
+        """One entry."""
+        row = self._connection.execute(tables.ONE_ENTRY, {"of_seq": seq}).first()
+        return None if row is None else Entry(row.seq, row.body, row.hash)
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """All entries behind one, oldest first."""
+        while rows := self._page(tables.NEXT_ENTRIES, {"after": after}):
+            yield from map(Entry._make, rows)
+            after = rows[-1].seq
+
+    def records(self, after: int) -> Iterator[tuple[Entry, str | None]]:
+        """Records and rollbacks behind an entry, each with the hash of the entry before it."""
+        while rows := self._page(tables.NEXT_RECORDS, {"after": after}):
+            for *entry, before in rows:
+                yield Entry._make(entry), before
+            after = rows[-1].seq
+
+    def recorded(self, prefix: str) -> bool:
+        """Whether the JSON of any entry starts with `prefix`."""
+        found = self._connection.execute(tables.ENTRY_STARTING, {"prefix": prefix})
+        return found.first() is not None
+
+    def account(self, name: str) -> Account | None:
+        """One account."""
+        if self.known is not None and name in self.known.accounts:
+            return self.known.accounts[name]
+        row = self._connection.execute(tables.ONE_ACCOUNT, {"of_account": name}).first()
+        return None if row is None else self._account(*row)
+
+    def accounts(self) -> list[Account]:
+        """All accounts, by name."""
+        rows = self._connection.execute(tables.ALL_ACCOUNTS).all()
+        return [self._account(*row) for row in rows]
+
+    def _account(self, name: str, parent: str | None, budget: str, seal: str) -> Account:
+        units: dict[int, list[int | None]] = {}
+        for number, part in self._connection.execute(tables.BALANCE, {"of_account": name}):
+            units.setdefault(number, []).append(part)
+        spent = tuple(_charge(parts) for parts in units.values())
+        if _seal(name, parent, budget, spent) != seal:
+            raise damaged(f"the row of account {name!r} does not match its seal")
+        return Account(name, parent, _budget(budget), spent)
+
+    def dataset(self, name: str) -> str | None:
+        """The account that a data set is charged to."""
+        return self._connection.scalar(tables.ONE_DATASET, {"of_dataset": name})
+
+    def requests_among(self, keys: Collection[Key]) -> dict[Key, ChargeRequest]:
+        """Those charged questions that were not voided, in one query per page."""
+        found: dict[Key, ChargeRequest] = {}
+        asked = list(keys)
+        for start in range(0, len(asked), tables.PAGE):
+            page = {"keys": asked[start : start + tables.PAGE]}
+            for row in self._connection.execute(tables.SOME_REQUESTS, page):
+                request = ChargeRequest._make(row)
+                found[request.key] = request
+        return found
+
+    def requests(self) -> Iterator[tuple[ChargeRequest, bytes | None]]:
+        """Every charged question that was not voided, with its stored answer."""
+        after = {"after_principal": "", "after_request": ""}
+        while rows := self._page(tables.NEXT_REQUESTS, after):
+            for *request, answer in rows:
+                yield ChargeRequest._make(request), answer
+            last = rows[-1]
+            after = {"after_principal": last.principal, "after_request": last.request}
+
+    def answer(self, charge: int) -> bytes | None:
+        """The stored answer to a charge."""
+        return self._connection.scalar(tables.ONE_ANSWER, {"of_charge": charge})
+
+    def stored_bytes(self) -> dict[str, int]:
+        """How many bytes the answers of each principal take."""
+        return read_stored(self._connection)
+
+    def check_storage(self) -> None:
+        """Raise when the database finds damage in its own files."""
+        self._check_storage(self._connection)
+
+    def save(self, draft: Draft) -> None:
+        """Write down all that a draft holds."""
+        self.add_entries(draft.entries)
+        if draft.has_records:
+            self.index_records()
+        self._save_accounts(draft)
+        roots = [{"name": name, "account": root} for name, root in draft.datasets.items()]
+        self._run(tables.ADD_DATASETS, roots)
+        self._run(tables.DROP_REQUESTS, [_key(*key) for key in draft.replaced()])
+        kept = [request for request in draft.requests.values() if request is not None]
+        self._run(tables.ADD_REQUESTS, [_request_row(request) for request in kept])
+        answers = [{"charge": seq, "answer": row} for seq, row in draft.answers.items()]
+        self._run(tables.ADD_ANSWERS, answers)
+        raise_stored(self._connection, draft.stored_bytes)
+        known = {} if self.known is None else self.known.accounts
+        self.known = KnownAccounts(draft.position, {**known, **draft.accounts})
+
+    def add_entries(self, added: Iterable[Entry]) -> None:
+        """Append entries."""
+        rows = [{"seq": entry.seq, "body": entry.body, "hash": entry.hash} for entry in added]
+        self._run(tables.ADD_ENTRIES, rows)
+
+    def index_records(self) -> None:
+        """Give a ledger that is older than records the index by which they are found."""
+        tables.RECORD_INDEX.create(self._connection, checkfirst=True)
+
+    def _save_accounts(self, draft: Draft) -> None:
+        opened = [_account_row(draft.accounts[name]) for name in draft.opened]
+        self._run(tables.ADD_ACCOUNTS, opened)
+        changed = [account for name, account in draft.accounts.items() if name not in draft.opened]
+        names = [{"of_account": account.name} for account in changed]
+        rows = [{"of_account": one.name, **_account_row(one)} for one in changed]
+        self._run(tables.CHANGE_ACCOUNTS, rows)
+        self._run(tables.DROP_BALANCES, names)
+        balances = [row for account in draft.accounts.values() for row in _balance_rows(account)]
+        self._run(tables.ADD_BALANCES, balances)
+
+    def _page(self, statement: Executable, after: dict[str, Any]) -> Sequence[Any]:
+        return self._connection.execute(statement, after).all()
+
+    def _run(self, statement: Executable, rows: list[dict[str, Any]]) -> None:
+        if rows:
+            self._connection.execute(statement, rows)
+
+
+def _key(principal: str, request_id: str) -> dict[str, str]:
+    return {"of_principal": principal, "of_request": request_id}
+
+
+def _request_row(request: ChargeRequest) -> dict[str, object]:
+    return {
+        "principal": request.principal,
+        "request": request.request_id,
+        "body": request.body_digest,
+        "charge": request.charge,
+        "answered": request.answered,
+    }
+
+
+def _account_row(account: Account) -> dict[str, object]:
+    budget = _budget_text(account.budget)
+    seal = _seal(account.name, account.parent, budget, account.spent)
+    return {"name": account.name, "parent": account.parent, "budget": budget, "seal": seal}
+
+
+def _balance_rows(account: Account) -> Iterator[dict[str, object]]:
+    limits = account.budget.limits()
+    for number, (spent, limit) in enumerate(zip(account.spent, limits, strict=True)):
+        for part, ceiling in enumerate(limit):
+            yield {
+                "account": account.name,
+                "filter": number,
+                "part": part,
+                "spent": None if spent is None else spent[part],
+                "ceiling": ceiling,
+            }
+
+
+def _charge(parts: list[int | None]) -> tuple[int, ...] | None:
+    """The units of one filter; all of them are NULL once it is broken."""
+    counted = tuple(part for part in parts if part is not None)
+    return counted if len(counted) == len(parts) else None
+
+
+def _seal(name: str, parent: str | None, budget: str, spent: Charge) -> str:
+    return digest(canonical([name, parent, budget, spent]).encode())
+
+
+# Budgets are read and written at every charge and hardly ever change.
+
+
+@lru_cache(maxsize=1024)
+def _budget(text: str) -> Budget:
+    return Budget.from_record(json.loads(text))
+
+
+@lru_cache(maxsize=1024)
+def _budget_text(budget: Budget) -> str:
+    return canonical(budget.to_record())
+
+
+class Dialect(Protocol):
+    """What differs between databases."""
+
+    @property
+    def protections(self) -> tuple[str, ...]:
+        """Statements, run once, after which the database itself refuses to change an entry."""
+
+    def writing(self, engine: Engine) -> Connection:
+        """A connection for one writer at a time."""
+
+    def reading(self, engine: Engine) -> Connection:
+        """A connection whose transactions see one moment."""
+
+    def lock_creation(self, connection: Connection) -> None:
+        """Keep all others from creating the tables."""
+
+    def lock(self, connection: Connection) -> None:
+        """Keep all others from writing until the transaction ends."""
+
+    def is_busy(self, error: DBAPIError) -> bool:
+        """Whether somebody else held the lock for too long."""
+
+    def check_storage(self, connection: Connection) -> None:
+        """Raise when the database finds damage in its own files."""
+
+
+def missing() -> LedgerError:
+    """The error for a database that is gone or empty: an empty one would be a fresh budget."""
+    return LedgerError(
+        "ledger_missing",
+        "The ledger's database is missing or holds no ledger. No answer is given. Put it back, or "
+        "a backup of it and acknowledge the loss; only 'sfumato init' creates a ledger.",
+    )
+
+
+class SqlStore:
+    """A book in a database."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        dialect: Dialect,
+        *,
+        files: AnswerFiles | None = None,
+        create: bool = False,
+    ) -> None:
+        self._engine, self._dialect, self.files = engine, dialect, files
+        self._known: KnownAccounts | None = None
+        try:
+            if create:
+                self._create()
+            self._check_version()
+            self._add_stored()
+        except BaseException:
+            self.close()
+            raise
+
+    def _create(self) -> None:
+        """Create the tables and the first entry, unless they stand."""
+        with self._transaction() as connection:
+            with self._patience():
+                self._dialect.lock_creation(connection)
+            if self._stands(connection):
+                return
+            metadata.create_all(connection, checkfirst=False)
+            for statement in self._dialect.protections:
+                connection.exec_driver_sql(statement)
+            connection.execute(tables.ADD_TURN, {"id": 1})
+            view = SqlView(connection, self._dialect.check_storage)
+            view.add_entries([first_entry()])
+
+    def _stands(self, connection: Connection) -> bool:
+        return self._engine.dialect.has_table(connection, entries.name)
+
+    def _check_version(self) -> None:
+        """Refuse a database without a book, which is never taken for an empty one."""
+        with self._dialect.reading(self._engine) as connection, connection.begin():
+            if not self._stands(connection):
+                raise missing()
+            found = SqlView(connection, self._dialect.check_storage).entry(1)
+        if found is None or json.loads(found.body).get("format") != FORMAT:
+            raise LedgerError(
+                "ledger_version",
+                f"The ledger was written by another version; this one reads format {FORMAT} only.",
+            )
+
+    def _add_stored(self) -> None:
+        """Give a ledger that is older than limits the sums of what each principal has stored."""
+        with self._dialect.reading(self._engine) as connection, connection.begin():
+            if has_stored(connection):
+                return
+        with self._transaction() as connection, self._patience():
+            self._dialect.lock_creation(connection)
+            self._dialect.lock(connection)
+            add_stored(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[SqlView]:
+        """A view of one moment."""
+        with self._dialect.reading(self._engine) as connection, connection.begin():
+            yield SqlView(connection, self._dialect.check_storage)
+
+    @contextmanager
+    def writing(self) -> Iterator[SqlView]:
+        """A view under the write lock; durable when the block ends, undone when it raises."""
+        known, self._known = self._known, None
+        with self._transaction() as connection:
+            with self._patience():
+                self._dialect.lock(connection)
+            view = SqlView(connection, self._dialect.check_storage, known)
+            yield view
+        # Only a commit that returned makes what was written known.
+        self._known = view.known
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        with self._dialect.writing(self._engine) as connection:
+            with self._patience():
+                transaction = connection.begin()
+            with transaction:
+                yield connection
+
+    @contextmanager
+    def _patience(self) -> Iterator[None]:
+        """Tell a lock that another holds, after which nothing is lost, from a failure."""
+        try:
+            yield
+        except DBAPIError as error:
+            if not self._dialect.is_busy(error):
+                raise
+            raise LedgerError(
+                "ledger_busy",
+                "The ledger is held by another process for too long. Try again later.",
+            ) from None

@@ -1,0 +1,43 @@
+"""How many bytes the answers of each principal take: sums beside the answers. Decision 0508."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import inspect
+
+from sfumato.privacy.ledger.chain import ENTRY_BYTES
+from sfumato.privacy.ledger.sql import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection
+
+
+def has_stored(connection: Connection) -> bool:
+    """Whether a database has the sums; one of a former version has none."""
+    return inspect(connection).has_table(tables.stored.name)
+
+
+def add_stored(connection: Connection) -> None:
+    """Add the sums to a database, unless another process just did; call it under its locks."""
+    if has_stored(connection):
+        return
+    tables.stored.create(connection)
+    for principal, length, answered in connection.execute(tables.SUM_ANSWERS).all():
+        total = length + answered * ENTRY_BYTES
+        connection.execute(tables.ADD_STORED, {"principal": principal, "bytes": total})
+
+
+def read_stored(connection: Connection) -> dict[str, int]:
+    """The sums of all principals."""
+    return {row.principal: row.bytes for row in connection.execute(tables.ALL_STORED)}
+
+
+def raise_stored(connection: Connection, more: Mapping[str, int]) -> None:
+    """Add bytes to the sums of principals, in the transaction that stores their answers."""
+    for principal, size in more.items():
+        raised = {"of_principal": principal, "more": size}
+        if not connection.execute(tables.RAISE_STORED, raised).rowcount:
+            connection.execute(tables.ADD_STORED, {"principal": principal, "bytes": size})

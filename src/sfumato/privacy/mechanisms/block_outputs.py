@@ -1,0 +1,90 @@
+"""What a program gives on blocks of people: numbers in a declared range, on a public grid.
+
+A person is in `repeats` of the blocks and in no other, so that nobody moves more outputs than that
+(twice as many where one person takes the place of another). Blocks, range and grid are public.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato import exact_numbers
+from sfumato.data.schema.unit import Neighbours
+from sfumato.errors import ParameterError
+from sfumato.privacy.mechanisms.base import whole
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import ArrayLike
+
+    from sfumato.arrays import IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockOutputs:
+    """The outputs of `blocks` blocks, each kept within [low, high] and rounded by itself."""
+
+    epsilon: Fraction
+    blocks: int
+    low: Fraction
+    high: Fraction
+    granule: Fraction
+    repeats: int = 1
+    """In how many blocks each person is."""
+    relation: Neighbours = Neighbours.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        low, high = exact_numbers.bounds(self.low, self.high)
+        granule = exact_numbers.positive(self.granule, "granule")
+        if (low / granule).denominator != 1 or (high / granule).denominator != 1:
+            raise ParameterError(
+                "granule_uneven",
+                f"The ends [{low}, {high}] must be whole multiples of the granule {granule}.",
+            )
+        blocks = whole(self.blocks, "blocks", least=2)
+        if blocks * max(-low, high) / granule >= 2**62:
+            raise ParameterError(
+                "granule_too_fine",
+                f"{blocks} outputs within [{low}, {high}] do not add up in 64 bits at a granule of "
+                f"{granule}. Give a coarser one.",
+            )
+        repeats = whole(self.repeats, "repeats", least=1)
+        if blocks % repeats or blocks == repeats:
+            raise ParameterError(
+                "repeats_uneven",
+                f"{blocks} blocks cannot hold everybody {repeats} times: give a number of blocks "
+                f"that is a multiple of {repeats}, such as {max(blocks // repeats, 2) * repeats}.",
+            )
+        exact_numbers.store(
+            self,
+            epsilon=exact_numbers.positive(self.epsilon, "epsilon"),
+            blocks=blocks,
+            low=low,
+            high=high,
+            granule=granule,
+            repeats=repeats,
+        )
+
+    @property
+    def moved(self) -> int:
+        """How many outputs one person can change."""
+        return self.repeats * (1 if self.relation is Neighbours.ADD_REMOVE else 2)
+
+    def steps(self, values: ArrayLike) -> IntArray:
+        """Each output in granules; what is no finite number counts as the middle of the range."""
+        outputs = np.asarray(values, dtype=np.float64)
+        if outputs.ndim == 0 or outputs.shape[-1] != self.blocks:
+            raise ParameterError(
+                "outputs_wrong_shape",
+                f"There must be {self.blocks} outputs, one a block, on the last axis, "
+                f"but the shape is {outputs.shape}.",
+            )
+        first, last = int(self.low / self.granule), int(self.high / self.granule)
+        finite = np.where(np.isfinite(outputs), outputs, float(self.low + self.high) / 2)
+        kept = np.clip(finite, float(self.low), float(self.high))
+        rounded = np.floor(kept / float(self.granule) + 0.5).astype(np.int64)
+        return np.clip(rounded, first, last)

@@ -1,0 +1,163 @@
+"""Where the tables of a release go: one into the file that is named, several into a folder.
+
+Decision 0231.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from sfumato.data.engines.base import FolderTarget, TableTarget
+from sfumato.data.files.parquet_folder import IN_FOLDER
+from sfumato.data.files.writers import format_of
+from sfumato.errors import OutputError
+from sfumato.filesystem import check_apart, check_target
+from sfumato.release.sidecar import is_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sfumato.data.engines.base import Target
+    from sfumato.release.writer import ReleaseWriter
+
+_PART = re.compile(r'"(?:[^"\0]|"")+"|\w+')
+"""A part of the name of a table: quoted, or letters, digits and _."""
+_DEEPEST = 3
+
+
+@dataclass(frozen=True)
+class Places:
+    """The file or folder of a release, and the file of each of its tables."""
+
+    path: Path
+    several: bool
+    files: dict[str, str]
+
+    @property
+    def written(self) -> list[Path]:
+        """Every path of it, the side-car last."""
+        folder = self.path if self.several else self.path.parent
+        beside = IN_FOLDER if self.several else f"{self.path.name}.json"
+        return [folder / file for file in (*self.files.values(), beside)]
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a release goes: to a file, to a folder of Parquet files, or to a table."""
+
+    target: Target
+
+    @classmethod
+    def said(cls, words: str | Path) -> Output:
+        """Read a path, OUT/ for a folder, or table:NAME for a table where the data lies."""
+        if isinstance(words, Path):
+            return cls(words)
+        scheme, _, name = words.partition(":")
+        if scheme == "table":
+            return cls(_table_named(name))
+        if name.startswith("//"):
+            raise OutputError(
+                "output_unreachable",
+                f"Cannot write '{words}': what tells of a release lies in its folder, and this "
+                "machine writes to its own alone. Name one of them, such as OUT/, or a table where "
+                "the data lies, table:NAME.",
+            )
+        if words.endswith("/") and words.strip("/"):
+            return cls(FolderTarget(words.rstrip("/")))
+        return cls(Path(words))
+
+    @property
+    def path(self) -> Path:
+        """What lies beside a release is named after it: a table's is its name, here."""
+        if isinstance(self.target, TableTarget):
+            return Path(quote(str(self.target), safe=" ,"))
+        return Path(self.target.path) if isinstance(self.target, FolderTarget) else self.target
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table where the data lies."""
+        return isinstance(self.target, TableTarget)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder that an engine fills."""
+        return isinstance(self.target, FolderTarget)
+
+    @property
+    def by_engine(self) -> bool:
+        """Whether an engine writes it, and rows do not pass through here one by one."""
+        return not isinstance(self.target, Path)
+
+    def words(self, *, tables: int = 1) -> str:
+        """It for people."""
+        if self.is_table:
+            return f"the table {self.target}, and {self.path.name}.json, which tells of it"
+        if self.is_folder:
+            return f"the folder {self.path} of Parquet files"
+        return f"the folder {self.path} with two tables" if tables > 1 else str(self.path)
+
+
+def _table_named(name: str) -> TableTarget:
+    found = re.findall(_PART, name)
+    if found and len(found) <= _DEEPEST and ".".join(found) == name:
+        parts = (one[1:-1].replace('""', '"') if one[0] == '"' else one for one in found)
+        return TableTarget(*reversed([*parts]))
+    raise OutputError(
+        "output_table_malformed",
+        f"Cannot read {name!r} as the name of a table. Write table:NAME or table:SCHEMA.NAME.",
+    )
+
+
+def places(path: Path, names: Sequence[str]) -> Places:
+    """Where tables of these names go, wished for at `path`.
+
+    One goes into the file. Several go into a folder of that name without its ending, which each of
+    them has instead; so does a single one where there is no ending, as Parquet.
+    """
+    if not path.suffix or is_folder(path):
+        return Places(path, True, _files(names, ".parquet"))
+    format_of(path)  # or refused
+    if len(names) == 1:
+        return Places(path, False, dict.fromkeys(names, path.name))
+    ending = "".join(path.suffixes[-2 if path.suffix.lower() == ".gz" else -1 :])
+    return Places(path.with_name(path.name.removesuffix(ending)), True, _files(names, ending))
+
+
+def _files(names: Sequence[str], ending: str) -> dict[str, str]:
+    # Names come from columns, which may hold anything, a path's separator too.
+    return {name: f"{quote(name, safe=' ,')}{ending}" for name in names}
+
+
+def check_places(
+    path: Path, names: Sequence[str], *, overwrite: bool = False, kept: Iterable[Path] = ()
+) -> Places:
+    """Where tables of these names, and their side-car, go; refused early if they cannot."""
+    found = places(path, names)
+    if found.several and not is_folder(found.path):
+        if os.path.lexists(found.path):
+            raise OutputError(
+                "output_not_a_directory",
+                f"Cannot write '{found.path}': {len(names)} tables go into a directory, and there "
+                "is a file of that name. Choose another name.",
+            )
+        # A folder is made, for which there must be nothing in the way.
+        for place in (found.path, *(found.path.with_name(one) for one in found.files.values())):
+            check_target(place, overwrite=place != found.path)
+    else:
+        for place in found.written:
+            check_target(place, overwrite=overwrite)
+    new_folder = found.several and not is_folder(found.path)
+    for place in (found.path, *found.written):
+        check_apart(place, kept, folder=new_folder and place == found.path)
+    return found
+
+
+def digests_by_name(writer: ReleaseWriter) -> dict[str, str]:
+    """The SHA-256 of each file of a release, by its name as seen from beside the release."""
+    inside = f"{writer.path.name}/" if writer.several else ""
+    return {f"{inside}{file.name}": mark for file, mark in writer.files.items()}

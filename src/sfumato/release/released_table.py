@@ -1,0 +1,167 @@
+"""Released tables as they lie in files: found by their side-car, read by what stands in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from sfumato.data.engines.duckdb import DuckDB
+from sfumato.data.engines.sources import open_source
+from sfumato.data.schema.column import Kind, Role
+from sfumato.data.schema.hierarchy.base import ROOT
+from sfumato.data.schema.layout import USUAL
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.unit import Rows
+from sfumato.errors import QueryError
+from sfumato.release.engine_tables import released_table
+from sfumato.release.release import SYNTACTIC
+from sfumato.release.sidecar import read_sidecar, release_of, told_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.engines.sources import Source
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.unit import Unit
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the side-car of a syntactic release says: its first table, and what became of rows.
+
+    Rows may be `starred`; the values of columns may have been `shuffled` among rows, or `blurred`.
+    """
+
+    table: str | Path
+    starred: bool
+    shuffled: frozenset[str] = frozenset()
+    blurred: frozenset[str] = frozenset()
+    tables: int = 1
+
+
+def described(source: Source) -> Described | None:
+    """The side-car's word on a source; None where it is no such release."""
+    told = _told(source)
+    if told is None or told["guarantee"]["kind"] != SYNTACTIC:
+        return None
+    path = Path(str(source))
+    try:
+        asked = told["provenance"]["parameters"]
+        starred = asked.get("suppressed") == "star"
+        moved = frozenset(asked.get("shuffled", ())), frozenset(asked.get("stddev", ()))
+        first, tables = told["tables"][0], len(told["tables"])
+        file = "" if first.get("parts") else Path(first["file"]).name
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return None
+    place: str | Path = (path if path.is_dir() else path.parent) / file
+    if first.get("table"):
+        place = str(source)
+    return Described(place, starred, *moved, tables)
+
+
+def _told(source: Source) -> dict[str, Any] | None:
+    """The side-car of a release, where a source is one."""
+    if not isinstance(source, str | Path):
+        return None
+    if "://" not in str(source):
+        return read_sidecar(Path(source))
+    found = released_table(str(source))
+    return None if found is None else found.told
+
+
+def require_worlds(source: Source, names: Collection[str]) -> None:
+    """Refuse a question on a release whose cells do not bound what stood there before.
+
+    Shuffled values are those of their group, and which rows are one is not in the file; a question
+    on one such column alone has the same answer before and after.
+    """
+    if isinstance(source, str | Path) and "://" not in str(source):
+        source = release_of(Path(source))
+    told = _told(source)
+    if told is not None and told["guarantee"]["kind"] != SYNTACTIC:
+        raise QueryError(
+            "worlds_unbounded",
+            "This release is made with noise, so no bound on the original holds for certain. Use "
+            "the error that its side-car states.",
+        )
+    release = described(source)
+    blurred = sorted(release.blurred & {*names}) if release else []
+    shuffled = sorted(release.shuffled & {*names}) if release and len(names) > 1 else []
+    if blurred:
+        raise QueryError(
+            "worlds_unbounded",
+            f"Column {quoted(blurred[0])} was moved by noise in this release, so no bound on the "
+            "original holds. Ask about other columns.",
+        )
+    if shuffled:
+        raise QueryError(
+            "worlds_unbounded",
+            f"The values of column {quoted(shuffled[0])} were shuffled inside groups in this "
+            "release, and which rows are a group is not in the file, so nothing bounds them "
+            "together with other columns. Ask about this column alone, or about others.",
+        )
+
+
+def open_labels(source: Source, schema: Schema, *, strict: bool = True) -> tuple[Engine, Schema]:
+    """Open a released table, and say what it has of a schema.
+
+    Quasi-identifiers are what they are there, labels or values; of them nothing is declared any
+    more. Other columns are what the schema says, and those that are not there were left out. Whose
+    row it is, is known where that column is there, and is not labels.
+    """
+    engine = open_released(source, schema, strict=strict)
+    try:
+        held = engine.columns(engine.table)
+        there = (c for c in schema.columns if c.name in held or c.role is Role.QUASI)
+        columns = tuple(_as_held(column, held) for column in there)
+        if isinstance(engine, DuckDB):
+            asked = {c.name: c for c in columns if c.name in held}
+            engine.retype(asked, strict=strict)
+    except BaseException:
+        engine.close()
+        raise
+    return engine, Schema(schema.table, columns, _unit(schema, held), schema.layout)
+
+
+def open_released(source: Source, schema: Schema | None = None, *, strict: bool = True) -> Engine:
+    """Open a released table as its side-car says that it is written, else as its schema does."""
+    names = () if schema is None else [column.name for column in schema.columns]
+    usual = USUAL if schema is None else schema.layout
+    path = Path(source) if isinstance(source, str | Path) and "://" not in str(source) else None
+    layout = None if path is None else told_layout(path)
+    return open_source(source, layout=layout or usual, declared=names, ours=True, strict=strict)
+
+
+def _unit(schema: Schema, held: Collection[str]) -> Unit:
+    unit = schema.unit
+    if unit.column is None:
+        return unit
+    tells = unit.column in held and schema.column(unit.column).role is not Role.QUASI
+    return unit if tells else Rows(relation=unit.relation)
+
+
+def _as_held(column: Column, held: Mapping[str, Kind]) -> Column:
+    if column.role is not Role.QUASI:
+        return column
+    kind = held.get(column.name, column.kind)
+    if (column.kind, kind) == (Kind.REAL, Kind.INTEGER):  # reals that happen to be whole
+        kind = Kind.REAL
+    spelling = column.spelling if kind is column.kind else None
+    return replace(column, kind=kind, domain=None, hierarchy=None, spelling=spelling)
+
+
+def released_rows(engine: Engine) -> exp.Select:
+    """The rows of a table but for suppressed ones, which are blank in every column."""
+    blank = []
+    for name, kind in engine.columns(engine.table).items():
+        cell = exp.column(name, quoted=True)
+        empty: exp.Expr = cell.is_(exp.Null())
+        if kind is Kind.TEXT:
+            empty = exp.or_(empty, cell.copy().eq(ROOT))
+        blank.append(exp.paren(empty))
+    return exp.select(exp.Star()).from_(engine.table.copy()).where(exp.not_(exp.and_(*blank)))

@@ -1,0 +1,153 @@
+"""A table about which nothing is declared: how text is written, then kinds and roles, guessed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.data.engines.duckdb import DuckDB
+from sfumato.data.engines.kind_fit import fitting_cells, fitting_kinds
+from sfumato.data.engines.kinds import check_cells
+from sfumato.data.engines.sources import open_source
+from sfumato.data.files.formats import TEXT, ends_in
+from sfumato.data.inspection.declarations import seen_schema
+from sfumato.data.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
+from sfumato.data.inspection.roles import Guess, guess, holds_no_quantity, kind_of
+from sfumato.data.inspection.spellings import (
+    Recognised,
+    as_text,
+    recognise,
+    recognise_reals,
+    shapes_of,
+)
+from sfumato.data.inspection.text_doubts import (
+    DAY_DIGITS,
+    as_days,
+    said_of_look,
+    said_of_merged,
+    text_instead,
+)
+from sfumato.data.schema.column import Column, Kind
+from sfumato.data.schema.layout import USUAL
+from sfumato.data.schema.schema import Schema
+from sfumato.release.released_table import open_released
+
+if TYPE_CHECKING:
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.engines.sources import Source
+    from sfumato.release.open_table import Progress
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A source opened, its columns guessed, and the schema with all that was `seen` of them."""
+
+    engine: Engine
+    schema: Schema
+    guesses: tuple[Guess, ...]
+    seen: Schema
+
+
+def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Unknown:
+    """Open a source about which nothing is declared: measure its columns, then guess."""
+    engine = open_released(source) if ours else open_source(source)
+    try:
+        held = engine.columns(engine.table)
+        check_cells(engine, held)
+        texts = [name for name, kind in held.items() if kind is Kind.TEXT]
+        facts = measure_texts(engine, engine.table, texts)
+        fits: dict[str, set[Kind]] = {}
+        kinds, found = held, dict[str, Recognised]()
+        if isinstance(engine, DuckDB):
+            csv = _is_csv(source)
+            fits = fitting_kinds(engine) if csv else {}
+            kinds = {name: _kind(name, held[name], fits, facts) for name in held} if csv else held
+            found = {
+                name: _recognised(engine, name, kinds[name], fits.get(name), facts[name])
+                for name in texts
+            }
+            asked = {name: one.column for name, one in found.items() if one.column is not None}
+            engine.retype({**kinds, **asked})
+            kinds = kinds | {name: column.kind for name, column in asked.items()}
+            fits |= {name: {column.kind} for name, column in asked.items()}
+        profiles = profile_columns(
+            engine,
+            engine.table,
+            kinds,
+            source_kinds=held,
+            fits=fits,
+            texts=facts,
+            recognised=found,
+            progress=progress,
+        )
+        guesses = tuple(guess(profile) for profile in profiles)
+        columns = tuple(one.column for one in guesses)
+        layout = engine.layout if isinstance(engine, DuckDB) else USUAL
+        schema = Schema(_name(source), columns, layout=layout)
+        seen = seen_schema(schema, profiles)
+    except BaseException:
+        engine.close()
+        raise
+    return Unknown(engine, schema, guesses, seen)
+
+
+def _recognised(
+    engine: DuckDB, name: str, kind: Kind, fits: set[Kind] | None, fact: TextFacts
+) -> Recognised:
+    """How a column of text is written.
+
+    Text that `fits` another kind is a code; where nobody asked, the source said that it is text.
+    """
+    numbers = not holds_no_quantity(name)
+    if kind is Kind.INTEGER and fact.shortest == fact.longest == DAY_DIGITS and numbers:
+        return as_days(engine, engine.table, name)
+    if kind not in (Kind.TEXT, Kind.REAL) or (kind is Kind.TEXT and fits and len(fits) > 1):
+        return Recognised()
+    shapes, present = shapes_of(engine, engine.table, name)
+    if kind is Kind.REAL:
+        found = recognise_reals(name, shapes, present)
+    else:
+        found = recognise(name, shapes, present, partial(fitting_cells, engine), numbers=numbers)
+    real = found.column or Column(name, kind)
+    if real.kind is Kind.REAL:
+        lost = text_instead(engine, engine.table, real)
+        found = lost or replace(
+            found, warnings=(*found.warnings, *said_of_merged(engine, engine.table, real))
+        )
+    elif found == Recognised():
+        said = said_of_look(engine, engine.table, name, shapes, present, numbers=numbers)
+        found = Recognised(None, said)
+    return as_text(found) if fits is None else found
+
+
+def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, TextFacts]) -> Kind:
+    """The kind to read a text column as, from what its text alone tells."""
+    if held is not Kind.TEXT:
+        return held
+    fact = facts[name]
+    sketch = ColumnProfile(
+        name=name,
+        kind=held,
+        rows=1,
+        nulls=int(fact.longest is None),
+        distinct=1,
+        fits=frozenset(fits[name]),
+        padded=fact.padded,
+        shortest=fact.shortest,
+        longest=fact.longest,
+    )
+    return kind_of(sketch)
+
+
+def _is_csv(source: Source) -> bool:
+    return isinstance(source, str | Path) and ends_in(Path(source).name, TEXT)
+
+
+def _name(source: Source) -> str:
+    """What to call a table of which only the source is known; `table` is a word of SQL."""
+    if not isinstance(source, str | Path):
+        return "people"
+    last = str(source).partition("?")[0].rpartition("#")[2]
+    return Path(last).name.partition(".")[0] or "people"

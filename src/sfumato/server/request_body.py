@@ -1,0 +1,172 @@
+"""The body of a request: read within limits, and as one JSON object that nobody can read twice.
+
+It must come with its length, as plain JSON: a body in pieces, or a packed one, says how long it is
+only when it is too late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sfumato.errors import ParameterError
+from sfumato.server.problem_json import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.requests import Request
+
+LARGEST = 1024 * 1024
+DEEPEST = 32
+_JSON = "application/json"
+_READ = "sfumato.body_read"
+
+
+async def read_json(request: Request, *, seconds: float) -> dict[str, Any]:
+    """The object that a request's body is."""
+    return parsed(await read_bytes(request, _JSON, seconds=seconds))
+
+
+async def read_bytes(request: Request, media: str, *, seconds: float) -> bytes:
+    """The body of a request, which must be of one media type."""
+    _check_head(request, media)
+    try:
+        async with asyncio.timeout(seconds):
+            raw = await _read(request)
+            note_read(request)
+    except TimeoutError:
+        raise RequestError(
+            408, "body_slow", f"The body did not arrive within {seconds:g} seconds. Send it again."
+        ) from None
+    return raw
+
+
+def note_read(request: Request) -> None:
+    """Note that nothing of a body is on its way any more."""
+    request.scope[_READ] = True
+
+
+def parsed(raw: bytes) -> dict[str, Any]:
+    """An object of JSON, in which no name stands twice and every text can be written down."""
+    try:
+        found = json.loads(
+            raw.decode("utf-8"),
+            parse_float=Decimal,
+            parse_constant=_not_json,
+            object_pairs_hook=_once,
+        )
+    except UnicodeDecodeError as error:
+        raise RequestError(
+            400, "body_not_utf8", f"The body is not UTF-8 from byte {error.start} on."
+        ) from None
+    except json.JSONDecodeError as error:
+        raise RequestError(
+            400, "body_not_json", f"The body is not JSON: {error.msg.lower()}, at {error.pos}."
+        ) from None
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:  # a whole number of thousands of digits
+        raise RequestError(
+            400, "body_not_json", "The body has a number that is too long."
+        ) from None
+    _check_inside(found)
+    if not isinstance(found, dict):
+        raise ParameterError("body_not_object", "The body must be one JSON object, as {...}.")
+    return found
+
+
+def is_unread(request: Request) -> bool:
+    """Whether a body is on its way that nobody will read."""
+    if _in_pieces(request):
+        return True
+    return request.headers.get("content-length", "0") != "0" and _READ not in request.scope
+
+
+def check_no_body(request: Request) -> None:
+    """Refuse a body where none is read: it would be taken for the next request."""
+    if request.headers.get("content-length", "0") != "0" or _in_pieces(request):
+        raise RequestError(
+            400, "body_unexpected", "This request takes no body. Send it without one."
+        )
+
+
+def _check_head(request: Request, media: str) -> None:
+    if _in_pieces(request) or "content-length" not in request.headers:
+        raise RequestError(
+            411, "length_missing", "Send the body in one piece, with its Content-Length."
+        )
+    if int(request.headers["content-length"]) > LARGEST:
+        raise _too_large()
+    packing = request.headers.get("content-encoding", "identity").strip().lower()
+    if packing != "identity":
+        raise RequestError(415, "body_packed", "Send the body as it is, without Content-Encoding.")
+    kind, _, parameters = request.headers.get("content-type", "").partition(";")
+    charset = parameters.strip().lower().replace('"', "")
+    if kind.strip().lower() != media or charset not in {"", "charset=utf-8"}:
+        raise RequestError(415, "body_not_json", f"Send the body with Content-Type: {media}.")
+
+
+def _in_pieces(request: Request) -> bool:
+    return "transfer-encoding" in request.headers
+
+
+async def _read(request: Request) -> bytes:
+    parts, length = [], 0
+    async for part in request.stream():
+        length += len(part)
+        if length > LARGEST:
+            raise _too_large()
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise RequestError(400, "body_name_twice", "An object in the body has one name twice.")
+    return found
+
+
+def _not_json(_word: str) -> NoReturn:
+    raise RequestError(400, "body_not_json", "NaN and Infinity are no JSON. Send a number.")
+
+
+def _check_inside(found: object) -> None:
+    """Refuse what is nested too deep, and texts that are none: half a character, or a NUL."""
+    level = [found]
+    for _ in range(DEEPEST):
+        level = [one for inner in level for one in _inner(inner)]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _inner(value: object) -> Iterator[object]:
+    if isinstance(value, dict):
+        yield from value
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+    elif isinstance(value, str) and not _is_text(value):
+        raise RequestError(
+            400, "body_text_broken", "A text in the body has a NUL or half a character."
+        )
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in value
+
+
+def _too_deep() -> RequestError:
+    return RequestError(400, "body_too_deep", f"The body is nested deeper than {DEEPEST} levels.")
+
+
+def _too_large() -> RequestError:
+    return RequestError(413, "body_too_large", f"The body may have {LARGEST:,} bytes at most.")

@@ -1,0 +1,34 @@
+"""The one table of routes. A new door is a module of `gate.doors` and its name here."""
+
+from __future__ import annotations
+
+from sfumato.server.routes import (
+    about,
+    admin,
+    consent,
+    datasets,
+    feeds,
+    jobs,
+    ledger,
+    programs,
+    questions,
+    releases,
+    reports,
+    vault_admin,
+)
+
+ROUTES = (
+    *about.ROUTES,
+    *datasets.ROUTES,
+    *questions.ROUTES,
+    *jobs.ROUTES,
+    *releases.ROUTES,
+    *feeds.ROUTES,
+    *ledger.ROUTES,
+    *reports.ROUTES,
+    *admin.ROUTES,
+    *programs.ROUTES,
+    *consent.ROUTES,
+    *vault_admin.ROUTES,
+)
+"""Every route below /v1, in the order in which people are told of them."""

@@ -1,0 +1,217 @@
+"""What an owner does to the vault itself: data sets, budgets, snapshots, and proof of the ledger.
+
+A data set is added from below the folder that the server was given for that, and from nowhere else:
+a token must not make a server read whatever its account may. Decision 0369.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sfumato.data.schema.json_form import schema_from_json
+from sfumato.errors import ParameterError, PolicyError, SfumatoError, SourceError
+from sfumato.server.request_schemas import FLAG, NAME, NAMES, NUMBER, TEXT, WHOLE, Input
+from sfumato.server.routes.admin import operator_of
+from sfumato.server.routing import Call, Reply, Route
+from sfumato.vault.add_dataset import add_dataset
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sfumato.data.schema.schema import Schema
+
+LINES = "application/jsonl"
+MOST_LINES = 2000
+"""So many entries of the ledger a page has."""
+_EPSILON = {**NUMBER, "x-code": "epsilon_not_number"}
+_DELTA = Input("delta", "Its delta; by default 0.", {**NUMBER, "x-code": "delta_not_number"})
+_UNIQUE = {"type": "array", "items": NAMES, "maxItems": 100}
+_OFTEN = {**WHOLE, "minimum": 1}
+
+
+class NamedSourceError(SourceError):
+    """A file that cannot be read, told to who named it."""
+
+    status = 422
+
+
+def added(call: Call) -> Reply:
+    """Add a data set, with a budget for the people in it, or a public table."""
+    told, warnings = dict(call.values), list[str]()
+    wanted: dict[str, Any] = dict.fromkeys(_OPTIONS) | {"delta": 0} | told
+    source = allowed_source(str(wanted.pop("source")), call.data)
+    schema = _declared(wanted.pop("schema"))
+    try:
+        add_dataset(
+            call.vault.config.folder,
+            wanted.pop("name"),
+            source,
+            schema,
+            public=wanted.pop("public") or False,
+            unique=wanted.pop("unique") or (),
+            warn=warnings.append,
+            **wanted,
+        )
+    except SourceError as error:
+        raise NamedSourceError(error.code, error.message) from None
+    call.vault.refresh()
+    return Reply({"dataset": told["name"], "warnings": warnings})
+
+
+def allowed_source(source: str, folder: Path | None) -> str:
+    """A file below the folder from which data sets may be added; all else is refused alike."""
+    if folder is not None and "://" not in source:
+        allowed = folder.resolve()
+        found = (allowed / source).resolve()
+        if found != allowed and found.is_relative_to(allowed):
+            return str(found)
+    where = "no folder" if folder is None else "a folder"
+    raise PolicyError(
+        "source_not_allowed",
+        f"This server was given {where} to add data sets from, and the source is not in it. Put "
+        "the file below DIR of 'sfumato serve --data DIR' and name it from there, or add it where "
+        "the vault is with 'sfumato add'.",
+    )
+
+
+def _declared(told: Any) -> Schema:
+    try:
+        return schema_from_json(told)
+    except SfumatoError:
+        raise
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
+        raise ParameterError(
+            "schema_unreadable",
+            "The schema must be written as GET datasets/{name} tells one: table, unit and columns, "
+            "each with its name and kind.",
+        ) from None
+
+
+def limited(call: Call) -> Reply:
+    """Give an account another budget."""
+    call.vault.limit(operator=operator_of(call), **call.values)
+    [found] = [one for one in call.vault.accounts() if one["account"] == call.values["account"]]
+    return Reply(found)
+
+
+def raised(call: Call) -> Reply:
+    """Raise the snapshot."""
+    return Reply({"snapshot": call.vault.raise_snapshot(call.values.get("to"))})
+
+
+def shown(call: Call) -> Reply:
+    """The snapshot as it is."""
+    return Reply({"snapshot": call.vault.snapshot})
+
+
+def verified(call: Call) -> Reply:
+    """Walk the whole ledger."""
+    return Reply(call.vault.verify())
+
+
+def exported(call: Call) -> Reply:
+    """A page of the ledger, the last with its head."""
+    lines = call.vault.ledger.exported(call.values.get("after", 0), MOST_LINES)
+    return Reply("".join(lines).encode(), LINES)
+
+
+def _owners(method: str, path: str, told: str, handler: Any, **more: Any) -> Route:
+    return Route(
+        method=method,
+        path=f"/admin/{path}",
+        told=f"{told}; for the owner.",
+        handler=handler,
+        scope="admin",
+        owner=True,
+        **{"refusals": (404,), **more},
+    )
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
+_ADD = (
+    Input("name", "A letter, then letters, digits, _ and -.", NAME, required=True),
+    Input("source", "A file of the server, from its folder for data.", TEXT, required=True),
+    Input("schema", "As GET datasets/{name} tells one.", {"type": "object"}, required=True),
+    Input("unit", "'row', or the column that tells people apart.", NAME),
+    Input("max_rows", "How many rows of one person are used at most.", _OFTEN),
+    Input("max_groups", "In how many groups one person counts at most.", _OFTEN),
+    Input("epsilon", "The whole budget of its people.", _EPSILON),
+    _DELTA,
+    Input("population", "Whose budget it shares; by default its own.", NAME),
+    Input("consent", "The column that says who agreed.", NAME),
+    Input("purposes", "What its people are asked to agree to.", NAMES),
+    Input("public", "Whether it is about nobody.", FLAG),
+    Input("unique", "Of a public table: what is different in every row.", _UNIQUE),
+)
+_OPTIONS = tuple(one.name for one in _ADD)
+_INTEGER, _WORD = {"type": "integer"}, {"type": "string"}
+_SNAPSHOT = _object(snapshot=_INTEGER)
+ROUTES = (
+    _owners(
+        "POST",
+        "datasets",
+        "Add a data set from the server's folder for data",
+        added,
+        status=201,
+        takes=_ADD,
+        gives=_object(dataset=_WORD, warnings={"type": "array", "items": _WORD}),
+        refusals=(403, 404),
+        example={
+            "name": "visits",
+            "source": "visits.parquet",
+            "schema": {
+                "table": "visits",
+                "unit": "row",
+                "columns": [{"name": "cost", "kind": "integer", "bounds": [0, 50]}],
+            },
+            "epsilon": "1",
+        },
+    ),
+    _owners(
+        "POST",
+        "limit",
+        "Give an account another budget",
+        limited,
+        takes=(
+            Input("account", "As the ledger names it.", NAME, required=True),
+            Input("epsilon", "The whole budget from now on.", _EPSILON, required=True),
+            _DELTA,
+        ),
+        gives=_object(account=_WORD, budget=_WORD, spent=_WORD, balance=_WORD),
+        example={"account": "people", "epsilon": "9"},
+    ),
+    _owners(
+        "GET",
+        "snapshot",
+        "The snapshot, within which a stored answer is given again",
+        shown,
+        gives=_SNAPSHOT,
+    ),
+    _owners(
+        "POST",
+        "snapshot",
+        "Raise the snapshot: there is new data, and nothing is answered from store of the old",
+        raised,
+        takes=(Input("to", "To which number; by default the next.", WHOLE),),
+        gives=_SNAPSHOT,
+        example={"to": 2},
+    ),
+    _owners(
+        "GET",
+        "verify",
+        "Walk every entry of the ledger",
+        verified,
+        gives=_object(entries=_INTEGER, head=_WORD, accounts=_INTEGER, requests=_INTEGER),
+    ),
+    _owners(
+        "GET",
+        "ledger",
+        f"Entries of the ledger as lines of JSON, {MOST_LINES} at a time; its head ends the last",
+        exported,
+        takes=(Input("after", "Those behind this number.", {**WHOLE, "minimum": 0}),),
+        media=(LINES,),
+    ),
+)

@@ -1,1 +1,0 @@
-"""What an owner does with a table without a budget: read, inspect, anonymize, measure, bound."""

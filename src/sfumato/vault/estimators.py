@@ -1,0 +1,367 @@
+"""Private models by the conventions of scikit-learn: `fit`, `predict`, `score`, `get_params`.
+
+    from sfumato.vault.estimators import LogisticRegression
+    LogisticRegression(epsilon=1, bounds=(0, 100), classes=[0, 1]).fit(X, y).predict(X)
+
+Bounds and classes are declared: they are public, and are never taken from the rows. Each `fit` of
+rows in memory puts them under a budget of its own, which it spends; nothing adds up what several
+fits of the same rows cost together. So each fold of `cross_val_score` pays `epsilon` for its rows,
+and a row that is in four of five folds has paid four times. Whoever wants one budget for all that
+is learnt has a vault, and gives `fit` what `vault.private(...)` or `sf.protect(...)` gave:
+
+    LogisticRegression(epsilon=1).fit(private, "smoker", features=["age", "height"])
+
+A step before it in a Pipeline that learns from rows, as StandardScaler does, is not private; the
+models scale by the declared bounds themselves. Nothing of the rows is kept in a fitted estimator.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import numpy as np
+
+from sfumato.errors import ParameterError
+from sfumato.methods.learn.array_tables import (
+    DeclaredTable,
+    class_column,
+    class_numbers,
+    number_column,
+    numbers,
+)
+
+if find_spec("sklearn") is None:
+    raise ParameterError(
+        "extra_missing",
+        "Estimators need scikit-learn, which is not installed. Install it with: pip install "
+        "'sfumato[learn]'.",
+    )
+
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClusterMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_is_fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import FloatArray
+    from sfumato.data.schema.column import Column
+    from sfumato.methods.learn.class_model import ClassModel
+    from sfumato.methods.learn.model import Model
+
+
+class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
+    """What all estimators have in common: rows are declared, paid for, learnt from and let go."""
+
+    kind: ClassVar[str]
+    names: ClassVar[tuple[str, ...]] = ()
+    """Its parameters that are options of the kind."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: Any = None,
+        rows: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.rows = rows
+
+    def fit(self, X: Any, y: Any = None, *, features: Sequence[str] | str | None = None) -> Self:  # noqa: N803
+        """Learn from rows with declared bounds, or from a private table and its column `y`.
+
+        Rows are an array, a data frame or a table in memory. Of a private table its `features`
+        are named; its schema has the bounds, and its budget pays.
+        """
+        if hasattr(X, "learn"):
+            return self._fit_private(X, y, features)
+        from sfumato.vault.protection import protect  # the real door, opened only here
+
+        declared = DeclaredTable.of(X, self.bounds)
+        table, target = declared.read(X), self._target(declared.target, y)
+        if target is not None:
+            table = table.append_column(target[0].name, _as_many(target[1], table.num_rows))
+        column = None if target is None else target[0]
+        private = protect(table, declared.schema(column, self.rows), **self._cost())
+        self._learn(private, declared.names, None if column is None else column.name)
+        self.declared_: DeclaredTable | None = declared
+        if not _is_unnamed(X):
+            self.feature_names_in_ = np.array(declared.names, dtype=object)
+        return self
+
+    def _fit_private(self, private: Any, y: Any, features: Any) -> Self:
+        """Learn from a table that has a budget of its own; the schema says what is declared."""
+        if features is None:
+            raise ParameterError(
+                "features_wrong",
+                "Name the columns of the private table to learn from: features=['age', 'height'].",
+            )
+        named = [features] if isinstance(features, str) else list(features)
+        self._learn(private, named, y)
+        self._read_schema(private, y)
+        self.declared_ = None
+        return self
+
+    def _learn(self, private: Any, features: Sequence[str], target: str | None) -> None:
+        options = {one: getattr(self, one) for one in self.names}
+        given = {name: value for name, value in options.items() if value is not None}
+        asked = {**self._cost(), **given}
+        learned: Any = private.learn(self.kind, features=list(features), target=target, **asked)
+        self.model_: Model = learned.model
+        self.n_features_in_ = len(features)
+
+    def _cost(self) -> dict[str, Any]:
+        """The price of one fit; a delta is said only where there is one."""
+        return {"epsilon": self.epsilon, **({"delta": self.delta} if self.delta else {})}
+
+    def _target(self, name: str, y: Any) -> tuple[Column, pa.Array] | None:  # noqa: ARG002
+        """The column that is to be told, as it is declared, and what each row says there."""
+        return None
+
+    def _read_schema(self, private: Any, target: str | None) -> None:
+        """Take what a private table declares of its target."""
+
+    def _rows(self, X: Any) -> Any:  # noqa: N803
+        """Rows as the model reads them."""
+        check_is_fitted(self)
+        return X if self.declared_ is None else self.declared_.read(X)
+
+    def _read(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """What the model says of each row."""
+        rows = self._rows(X)
+        return self.model_.predict(rows)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = True
+        return tags
+
+
+class _Classifier(ClassifierMixin, _PrivateEstimator):  # type: ignore[misc]
+    """An estimator of classes, which are declared."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: Any = None,
+        classes: Sequence[Any] | None = None,
+        rows: int | None = None,
+    ) -> None:
+        super().__init__(epsilon=epsilon, delta=delta, bounds=bounds, rows=rows)
+        self.classes = classes
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """The class of each row, one of the declared ones."""
+        told = self._read(X)
+        return told if self.declared_ is None else self.classes_[told.astype(np.intp)]
+
+    def _target(self, name: str, y: Any) -> tuple[Column, pa.Array]:
+        column, listed = class_column(name, self.classes)
+        self.classes_ = np.array(listed)
+        return column, class_numbers(_given(y), listed)
+
+    def _read_schema(self, private: Any, target: str | None) -> None:
+        assert target is not None
+        domain = private.schema.column(target).public_domain
+        self.classes_ = np.sort(np.array(getattr(domain, "values", (False, True))))
+
+
+class _ChanceClassifier(_Classifier):
+    """An estimator that also tells how likely each class is."""
+
+    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
+        """The chance of each declared class, in the order of `classes_`, for each row."""
+        rows, model = self._rows(X), cast("ClassModel", self.model_)
+        # A model has the declared order, scikit-learn the sorted one.
+        return model.predict_proba(rows)[:, np.argsort(model.classes_)]
+
+
+class _Regressor(RegressorMixin, _PrivateEstimator):  # type: ignore[misc]
+    """An estimator of a number, of which the bounds are declared."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: Any = None,
+        target_bounds: tuple[float, float] | None = None,
+        rows: int | None = None,
+    ) -> None:
+        super().__init__(epsilon=epsilon, delta=delta, bounds=bounds, rows=rows)
+        self.target_bounds = target_bounds
+
+    def predict(self, X: Any) -> FloatArray:  # noqa: N803
+        """The number of each row."""
+        return self._read(X)
+
+    def _target(self, name: str, y: Any) -> tuple[Column, pa.Array]:
+        return number_column(name, self.target_bounds), numbers(_given(y))
+
+
+class LinearRegression(_Regressor):
+    """A number as a sum of weighted features, by noisy second moments."""
+
+    kind = "linear"
+
+
+class RidgeRegression(_Regressor):
+    """The same, held near nothing by a public penalty."""
+
+    kind = "ridge"
+
+
+class LogisticRegression(_ChanceClassifier):
+    """The chance of each class by a weighted sum of features."""
+
+    kind = "logistic"
+
+
+class NaiveBayesClassifier(_ChanceClassifier):
+    """Classes by what each feature says on its own."""
+
+    kind = "naive-bayes"
+
+
+class DecisionTree(_ChanceClassifier):
+    """Classes by questions, one after another, at cuts that are declared."""
+
+    kind = "tree"
+
+
+class RandomForest(_ChanceClassifier):
+    """Classes by many trees of random questions, whose leaves are counted with noise."""
+
+    kind = "forest"
+
+
+class LinearPerceptron(_Classifier):
+    """Two classes by a line between them."""
+
+    kind = "perceptron"
+
+
+class KMeans(ClusterMixin, _PrivateEstimator):  # type: ignore[misc]
+    """Groups of rows that are alike, by their noisy centres.
+
+    It has no `labels_`: which group each row it learnt from is in would be kept of the rows.
+    """
+
+    kind = "kmeans"
+    names = ("clusters",)
+
+    def __init__(
+        self,
+        clusters: int = 8,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: Any = None,
+        rows: int | None = None,
+    ) -> None:
+        super().__init__(epsilon=epsilon, delta=delta, bounds=bounds, rows=rows)
+        self.clusters = clusters
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """The number of the centre that is nearest to each row."""
+        return self._read(X)
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[Any]:  # noqa: N803
+        """Learn, then tell the nearest centre of the same rows; that is not private."""
+        return self.fit(X, y, **fit_params).predict(X)
+
+
+class PrincipalComponents(TransformerMixin, _PrivateEstimator):  # type: ignore[misc]
+    """The directions in which rows differ most, by a noisy covariance."""
+
+    kind = "pca"
+    names = ("components",)
+
+    def __init__(
+        self,
+        components: int | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: Any = None,
+        rows: int | None = None,
+    ) -> None:
+        super().__init__(epsilon=epsilon, delta=delta, bounds=bounds, rows=rows)
+        self.components = components
+
+    def transform(self, X: Any) -> FloatArray:  # noqa: N803
+        """How far each row goes in each direction."""
+        rows = self._rows(X)
+        told = self.model_.read(self.model_.rows_of(rows))
+        return np.column_stack([one.to_numpy(zero_copy_only=False) for one in told.values()])
+
+
+def _given(y: Any) -> Any:
+    if y is None:
+        raise ParameterError("target_missing", "fit requires y to be passed: what is to be told.")
+    return y
+
+
+def _as_many(told: pa.Array, rows: int) -> pa.Array:
+    if len(told) != rows:
+        raise ParameterError(
+            "target_length",
+            f"There are {rows} rows and {len(told)} targets; each row has one.",
+        )
+    return told
+
+
+def _is_unnamed(rows: object) -> bool:
+    return isinstance(rows, np.ndarray | list | tuple)
+
+
+ESTIMATORS: dict[str, Any] = {
+    one.kind: one
+    for one in (
+        LinearRegression,
+        RidgeRegression,
+        LogisticRegression,
+        NaiveBayesClassifier,
+        DecisionTree,
+        RandomForest,
+        LinearPerceptron,
+        KMeans,
+        PrincipalComponents,
+    )
+}
+"""By the kind of model that each learns; each has parameters of its own."""
+
+
+def estimator_of(model: Model) -> _PrivateEstimator:
+    """A model that was learnt elsewhere as a fitted estimator, for a Pipeline or for scoring."""
+    if model.kind not in ESTIMATORS:
+        listed = ", ".join(ESTIMATORS)
+        raise ParameterError(
+            "kind_unknown",
+            f"A model of kind {model.kind!r} tells nothing of rows; estimators are of {listed}.",
+        )
+    made: _PrivateEstimator = ESTIMATORS[model.kind]()
+    made.model_, made.declared_ = model, None
+    made.n_features_in_ = len(model.features)
+    classes = getattr(model, "classes_", None)
+    if classes is not None:
+        made.classes_ = np.sort(np.asarray(classes))
+    return made

@@ -1,0 +1,323 @@
+"""Answering the periods of a feed: each once, in order, under its own request id.
+
+What a killed process left is taken up where it was (decision 0310); what is lost for good, such as
+with a host that does not come back, is noted as lost and never charged again.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError, SfumatoError
+from sfumato.methods.publish.counters import Counters
+from sfumato.methods.stream.catalogue import AUTO
+from sfumato.methods.stream.sensitivity import Participation
+from sfumato.privacy.ledger.records import Amendment
+from sfumato.release.codec import from_bytes
+from sfumato.vault.families import FAMILIES
+from sfumato.vault.feeds.continual_feeds import BY, STEPS, StreamCells, StreamFeeds
+from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
+from sfumato.vault.feeds.period_rows import PeriodOf
+from sfumato.vault.jobs.jobs import in_postgres
+from sfumato.vault.session import Offer
+from sfumato.vault.stream_charge import WholeStream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.methods.method import Prepared
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.ledger.chain import ChargeRequest
+    from sfumato.privacy.ledger.records import BookState
+    from sfumato.release.release import Release
+    from sfumato.vault.feeds.periods import Period
+    from sfumato.vault.session import AskerOf, Facts
+    from sfumato.vault.vault import Vault
+
+NOTES, LEASES = "feed-note", "feed-lease"
+"""The records that say what went wrong, and who works."""
+_LOST = {"answer_lost", "request_reused"}
+"""Refusals after which a period can never be answered: it was charged, and its noise is gone."""
+_LEASE = timedelta(seconds=60)
+
+
+class Answering:
+    """What is asked for the feeds of one vault, and what was answered."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault, self._streams = vault, StreamFeeds(vault)
+        self._own: dict[tuple[str, int], bool] = {}
+        """Of answered requests, by their ids and charges, whether they are the feed's own."""
+
+    def placed(self, feed: Feed, begins: date | None, ends: date | None) -> Feed:
+        """A feed with its data set and its days, by what is declared."""
+        facts = self._facts(feed)
+        names = (feed.dataset,) if feed.dataset else self._of_question(feed, facts)
+        found = next((one for one in names if _dates(facts, one, feed.column) is not None), None)
+        if found is None:
+            raise self._no_dates(facts, names, feed.column)
+        declared = cast("Bounds", _dates(facts, found, feed.column))
+        low, high = cast("date", declared.low), cast("date", declared.high)
+        last = date.max if feed.is_unending else ends or high
+        placed = replace(feed, dataset=found, begins=begins or low, ends=last)
+        if placed.begins < low or (placed.ends > high and not feed.is_unending):
+            raise ParameterError(
+                "feed_beyond_bounds",
+                f"{quoted(feed.column)} is declared from {low} to {high}, so that no row lies "
+                f"outside. Give --begins and --ends within, not {placed.begins} to {placed.ends}.",
+            )
+        _ = placed.periods  # refused where they cannot be cut
+        return placed
+
+    def prepared(self, feed: Feed) -> Prepared:
+        """What a feed asks of each period, by what is declared and permitted now."""
+        facts, session = self._facts(feed), self._vault.session
+        if feed.family != CONTINUAL:
+            asked = FAMILIES[feed.family]
+            return session.prepare(asked, asked.values(**feed.asked), facts)
+        if not feed.asked.keys() & {"epsilon", "rho"}:
+            raise ParameterError(
+                "feed_price_missing",
+                "A continual feed takes one price for all periods: give --epsilon or --rho.",
+            )
+        if "method" in feed.asked:
+            return session.admit("publish", self._streams.prepared(feed, facts), facts)
+        # One that was begun before there were methods to choose from.
+        price = facts.price(Offer(**feed.asked))
+        days = tuple((one.low, one.high) for one in feed.periods)
+        unit = facts.declared.unit
+        made = Counters(feed.name, feed.dataset, feed.column, days, unit, price)
+        return session.admit("publish", made, facts)
+
+    def priced(self, feed: Feed, prepared: Prepared) -> Feed:
+        """A feed whose price and method stay: where nobody named them, what they are today."""
+        if isinstance(prepared, WholeStream):
+            if feed.asked["method"] != AUTO:
+                return feed
+            chosen = {"method": prepared.method.parameters["method"]}
+            return replace(feed, asked={**feed.asked, **chosen})
+        if feed.asked.keys() & {"epsilon", "rho"}:
+            return feed
+        pinned = replace(feed, asked={**feed.asked, "epsilon": feed.cost["epsilon"]})
+        try:
+            self.prepared(pinned)
+        except ParameterError as error:
+            if error.code != "cost_twice":
+                raise
+            return feed  # the question itself names its price
+        return pinned
+
+    def check_affordable(self, feed: Feed, prepared: Prepared, whole: Event) -> None:
+        """Refuse a feed that the budgets could not pay for as a whole now; nothing is charged."""
+        asker = self._asker_of(feed)(prepared.datasets)
+        if asker.rights is not None:
+            asker.rights.check("publish" if feed.is_continual else FAMILIES[feed.family].shape)
+        self._vault.gatekeeper.check_affordable(whole, asker)
+
+    def catch_up(self, feed: Feed) -> int:
+        """Answer what is over and not answered yet, in order; say how many periods those were."""
+        now = self._vault.ledger.decided()
+        note = now.of(NOTES).get(feed.name, {})
+        gone = {*self._answered(feed), *note.get("lost", ())}
+        waiting = [one for one in feed.due(now.time) if one.name not in gone]
+        if not waiting or not self._holds(feed):
+            return 0
+        done = 0
+        for period in waiting:
+            try:
+                self._answer(feed, period)
+            except SfumatoError as error:
+                if error.code not in _LOST:
+                    trouble = {"period": period.name, "code": error.code}
+                    self._note(feed, {**note, "trouble": trouble})
+                    return done
+                note = {**note, "lost": [*note.get("lost", ()), period.name]}
+                self._note(feed, note)
+            done += 1
+        if note.get("trouble"):
+            self._note(feed, {**note, "trouble": None})
+        return done
+
+    def read(self, feed: Feed, limit: int | None) -> Sequence[FeedItem]:
+        """What was answered of each period, in order."""
+        answered = self._answered(feed)
+        told = [one for one in feed.periods if one.name in answered]
+        told = told if limit is None else told[-limit:]
+        if feed.is_continual:
+            return self._running(feed, told)
+        return [self._item(one, answered[one.name]) for one in told]
+
+    def state(self, feed: Feed) -> dict[str, Any]:
+        """How far it is, by public facts and by what was answered."""
+        now = self._vault.ledger.decided()
+        note = now.of(NOTES).get(feed.name, {})
+        due = len(feed.due(now.time))
+        return {
+            "periods": None if feed.is_unending else len(feed.periods),
+            "over": due,
+            "answered": len(self._answered(feed)),
+            "lost": list(note.get("lost", ())),
+            "trouble": note.get("trouble"),
+        }
+
+    def expected(self, feed: Feed) -> dict[str, float] | None:
+        """How far off steps of a continual feed will be, from public facts; else None."""
+        prepared = self.prepared(feed)
+        return prepared.expected() if isinstance(prepared, WholeStream) else None
+
+    def close(self) -> None:
+        """Let go of what streams remember."""
+        self._streams.close()
+
+    def _answer(self, feed: Feed, period: Period) -> None:
+        prepared, session = self.prepared(feed), self._vault.session
+        who = self._asker_of(feed)
+        if isinstance(prepared, WholeStream):
+            self._streams.answer(feed, period, prepared, who)
+            return
+        if not isinstance(prepared, Counters):
+            part, request = PeriodOf(feed, period), feed.request_id(period)
+            session.answer(prepared, who, request_id=request, part=part)
+            return
+        made = session.answer(prepared, who, request_id=feed.request_id(), part=prepared)
+        noise = int(made.table.column("noise")[period.number - 1].as_py())
+        number = period.number
+        # Over all blocks of one length a person counts once with all their rows: a scope each.
+        scope = f"level {prepared.level(number)}"
+        people, days = Participation(prepared.unit), prepared.block(number)
+        step = self._streams.reserve(feed, made.entry, number, days, people, StreamCells(), scope)
+        if step is None:
+            return  # another process is past this period
+        key, made_at = (STEPS, f"{feed.name}/{period.name}"), self._vault.ledger.decided().time
+        told: dict[str, Any] = {"block": int(step.counts[0]) + noise}
+        told |= {"consent": dict(step.consent)} if step.consent else {}
+
+        def once(now: BookState) -> Amendment:
+            if key[1] in now.of(STEPS):
+                return Amendment()
+            made = made_at.isoformat(timespec="seconds")
+            return Amendment(records={key: {**told, "made": made}})
+
+        self._vault.ledger.amend(once, operator=BY)
+
+    def _answered(self, feed: Feed) -> Mapping[str, ChargeRequest | Mapping[str, Any]]:
+        """What was answered, by period: the request that was charged, or what a step gave."""
+        if feed.is_continual:
+            told = self._vault.ledger.decided().of(STEPS)
+            keys = {one.name: f"{feed.name}/{one.name}" for one in feed.periods}
+            return {name: told[key] for name, key in keys.items() if key in told}
+        ids = {feed.request_id(one): one for one in feed.periods}
+        found = self._vault.ledger.charged(feed.principal, list(ids))
+        return {
+            ids[key].name: one
+            for key, one in found.items()
+            if one.answered is not None and self._gave(PeriodOf(feed, ids[key]), one)
+        }
+
+    def _gave(self, part: PeriodOf, request: ChargeRequest) -> bool:
+        """Whether what was charged under a period's id is the period's answer."""
+        key = request.request_id, request.charge
+        if key not in self._own:
+            self._own[key] = part.gave(self._stored(request))
+        return self._own[key]
+
+    def _stored(self, request: ChargeRequest) -> Release:
+        stored = self._vault.ledger.answer(
+            principal=request.principal,
+            request_id=request.request_id,
+            body_digest=request.body_digest,
+        )
+        assert stored is not None
+        return from_bytes(stored)
+
+    def _item(self, period: Period, request: Any) -> FeedItem:
+        entry = self._vault.ledger.entry(request.answered)
+        assert entry is not None
+        made = datetime.fromisoformat(json.loads(entry.body)["time"])
+        release = self._stored(request)
+        table = next(iter(release.tables.values()))
+        return FeedItem(period, made, table, release.error or {}, release.guarantee.statement)
+
+    def _running(self, feed: Feed, told: Sequence[Period]) -> list[FeedItem]:
+        steps = cast("Mapping[str, Mapping[str, Any]]", self._answered(feed))
+        prepared = self.prepared(feed)
+        if isinstance(prepared, WholeStream):
+            return self._streams.items(prepared, told, steps)
+        blocks = {one.number: steps[one.name]["block"] for one in feed.periods if one.name in steps}
+        counters = cast("Counters", prepared)
+        found = []
+        for one in told:
+            total, off = counters.running(blocks, one.number)
+            made = datetime.fromisoformat(steps[one.name]["made"])
+            table, error = pa.table({"rows": [total]}), {"rows": off}
+            found.append(FeedItem(one, made, table, error, counters.guarantee.statement))
+        return found
+
+    def _holds(self, feed: Feed) -> bool:
+        """Whether this host is to work on a feed; hosts that share a ledger take turns by leases.
+
+        Processes of one host share its notes and wait for each other.
+        """
+        if not in_postgres(self._vault.config):
+            return True
+        host = socket.gethostname()
+
+        def take(now: BookState) -> Amendment:
+            held = now.of(LEASES).get(feed.name)
+            is_good = held is not None and datetime.fromisoformat(held["until"]) > now.time
+            if held is not None and is_good and held["host"] != host:
+                return Amendment()
+            told = {"host": host, "until": (now.time + _LEASE).isoformat(timespec="seconds")}
+            return Amendment(records={(LEASES, feed.name): told})
+
+        return bool(self._vault.ledger.amend(take, operator=BY).records)
+
+    def _note(self, feed: Feed, note: Mapping[str, Any]) -> None:
+        """Write down what went wrong, where that is news."""
+        ledger = self._vault.ledger
+        if ledger.records(NOTES).get(feed.name) != note:
+            ledger.record(NOTES, feed.name, dict(note), operator=BY)
+
+    def _facts(self, feed: Feed) -> Facts:
+        return self._vault.session.facts(self._asker_of(feed), feed.dataset)
+
+    def _asker_of(self, feed: Feed) -> AskerOf:
+        return partial(self._vault.asker, feed.principal, feed.purpose)
+
+    def _of_question(self, feed: Feed, facts: Facts) -> tuple[str, ...]:
+        asked = FAMILIES[feed.family]
+        return self._vault.session.prepare(asked, asked.values(**feed.asked), facts).datasets
+
+    @staticmethod
+    def _no_dates(facts: Facts, names: Sequence[str], column: str) -> ParameterError:
+        dates = [
+            one.name
+            for name in names
+            if name in facts.catalogue
+            for one in facts.catalogue[name].schema.columns
+            if one.kind is Kind.DATE and isinstance(one.domain, Bounds)
+        ]
+        listed = suggestion(column, dates) if dates else "none is declared there."
+        return ParameterError(
+            "feed_column_wrong",
+            f"{quoted(column)} is no column of {', '.join(map(quoted, names))} with dates and "
+            f"declared bounds, by which rows could belong to periods; {listed}",
+        )
+
+
+def _dates(facts: Facts, dataset: str, column: str) -> Bounds | None:
+    """The declared bounds of a column of dates, or None where there are none."""
+    held = facts.catalogue.get(dataset)
+    found = () if held is None else held.schema.columns
+    one = next((each for each in found if each.name == column and each.kind is Kind.DATE), None)
+    return one.domain if one is not None and isinstance(one.domain, Bounds) else None

@@ -1,0 +1,341 @@
+"""What streams remember between two steps, in a database beside the ledger; as secret as the data.
+
+One row for each stream: the number of its last step, the state, and what the step told. It changes
+by comparing the number, so that a step is done once, whoever else tries. What a step draws is
+written down before it is given out, and forgotten when the step is done. Decision 0400.
+
+Before a step draws, it is reserved: one transaction writes what it counts and raises what each
+person has used up. A step that is begun again counts the same, whatever the table holds by then,
+and erasure gives nobody a second share. People are known by a keyed hash. Decision 0491.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+
+from sfumato.errors import LedgerError
+from sfumato.privacy.noise.entropy import SystemEntropy
+from sfumato.release.files_in_use import SECRET, STREAMS
+from sfumato.release.fingerprint_key import read_secret
+from sfumato.vault.side_database import BesideLedger
+from sfumato.vault.stream_charge import Reached
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from sqlalchemy import Connection
+
+    from sfumato.arrays import IntArray
+    from sfumato.methods.stream.sensitivity import Participation
+    from sfumato.vault.config import Config
+    from sfumato.vault.stream_charge import Arrival
+
+_WORD = 8
+_HASH = 16
+"""Bytes of a person's hash: two people of a billion share one with probability below 1e-20."""
+_PAGE = 10_000
+"""People looked up or written in one statement; databases take 32,766 values and more."""
+_metadata = MetaData()
+_Whole = BigInteger().with_variant(Integer(), "sqlite")
+_states = Table(
+    "sfumato_stream_states",
+    _metadata,
+    Column("stream", Text, primary_key=True),
+    Column("step", _Whole, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("told", Text, nullable=False),
+    sqlite_strict=True,
+)
+_words = Table(
+    "sfumato_stream_words",
+    _metadata,
+    Column("stream", Text, primary_key=True),
+    Column("step", _Whole, primary_key=True),
+    Column("draw", _Whole, primary_key=True),
+    Column("words", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+_reserved = Table(
+    "sfumato_stream_reserved",
+    _metadata,
+    Column("stream", Text, primary_key=True),
+    Column("step", _Whole, nullable=False),
+    Column("counts", Text, nullable=False),
+    Column("consent", Text, nullable=False),
+    Column("people", _Whole, nullable=False),
+    Column("key", Text, nullable=False),
+    sqlite_strict=True,
+)
+"""The last step of each stream that was begun: what it counts, by which versions of consent; and
+how many people the table below has of it, under which key."""
+_people = Table(
+    "sfumato_stream_people",
+    _metadata,
+    Column("stream", LargeBinary, primary_key=True),
+    Column("person", LargeBinary, primary_key=True),
+    Column("used", _Whole, nullable=False),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""By person the rows, or periods, that counted in a stream. It is never lowered, and no row goes:
+who is erased from the table and comes back has no more left than before."""
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """A step that was begun: what it counts, by which versions of the registries of consent."""
+
+    step: int
+    counts: IntArray
+    consent: Mapping[str, int]
+
+    def is_open(self, step: int) -> bool:
+        """Whether this is a step of that number which is not settled yet."""
+        return self.step == step and self.counts.size > 0
+
+
+class StepStore:
+    """How far the streams of a vault are, for all its processes and hosts."""
+
+    def __init__(self, config: Config) -> None:
+        self._store = BesideLedger(config, STREAMS, _metadata)
+        self._secret = config.folder / SECRET
+
+    def reserved(self, stream: str) -> Reserved | None:
+        """The last step of a stream that was begun; None before the first.
+
+        It counts nothing any more once it is settled.
+        """
+        with self._store.reading() as connection:
+            row = connection.execute(select(_reserved).where(_reserved.c.stream == stream)).first()
+        if row is None:
+            return None
+        counts = np.array(json.loads(row.counts), dtype=np.int64)
+        return Reserved(row.step, counts, json.loads(row.consent))
+
+    def reserve(
+        self,
+        stream: str,
+        step: int,
+        arrival: Arrival,
+        people: Participation,
+        *,
+        consent: Mapping[str, int],
+        scope: str = "",
+    ) -> Reserved | None:
+        """Begin a step: write what it counts, and raise what its people have used up, together.
+
+        Durable before anything is drawn, so that a killed step has used up what it counts. Where
+        somebody else began the step, theirs stands; None where they are done with it. Within one
+        `scope` a person counts as often as `people` says.
+        """
+        try:
+            with self._store.writing() as connection:
+                before = self._take_turn(connection, stream, step, people)
+                if before is not None:
+                    known = _StreamPeople(connection, stream, read_secret(self._secret), scope)
+                    known.check(before)
+                    counts, new = known.use_up(arrival, people)
+                    made = {
+                        "counts": json.dumps(counts.tolist(), allow_nan=False),
+                        "consent": json.dumps(consent, allow_nan=False),
+                    }
+                    made |= {"people": before.people + new, "key": known.key_mark}
+                    connection.execute(
+                        update(_reserved).where(_reserved.c.stream == stream).values(**made)
+                    )
+        except IntegrityError:
+            pass  # somebody else began the first step
+        found = self.reserved(stream)
+        if found is None or found.step < step:
+            raise lost_state()
+        return found if found.is_open(step) else None
+
+    def _take_turn(
+        self, connection: Connection, stream: str, step: int, people: Participation
+    ) -> Any:
+        """Move a stream to its next step, as long as nobody else has; what stood before, or None.
+
+        First in its transaction: until that ends, nobody else changes what people have used up.
+        """
+        row = connection.execute(select(_reserved).where(_reserved.c.stream == stream)).first()
+        if row is None:
+            # Without a person nothing is used up: such a stream may have begun before this table.
+            if step > 1 and people.unit.by_person:
+                raise lost_state()
+            first = {"counts": "[]", "consent": "{}", "people": 0, "key": ""}
+            connection.execute(insert(_reserved).values(stream=stream, step=step, **first))
+            return connection.execute(select(_reserved).where(_reserved.c.stream == stream)).one()
+        here = _reserved.c.stream == stream, _reserved.c.step == step - 1
+        moved = connection.execute(update(_reserved).where(*here).values(step=step))
+        return row if moved.rowcount == 1 else None
+
+    def reached(self, stream: str) -> Reached | None:
+        """The last step of a stream; None before the first."""
+        with self._store.reading() as connection:
+            row = connection.execute(select(_states).where(_states.c.stream == stream)).first()
+        if row is None:
+            return None
+        return Reached(row.step, json.loads(row.state), json.loads(row.told))
+
+    def tape(self, stream: str, step: int) -> StepTape:
+        """The entropy of a step: the same words however often the step is begun."""
+        return StepTape(self._store, stream, step)
+
+    def settle(self, stream: str, reached: Reached) -> Reached:
+        """Remember one more step, unless somebody else did; what stands then."""
+        made = {
+            "step": reached.step,
+            "state": json.dumps(reached.state, allow_nan=False),
+            "told": json.dumps(reached.told, allow_nan=False),
+        }
+        try:
+            with self._store.writing() as connection:
+                if reached.step == 1:
+                    connection.execute(insert(_states).values(stream=stream, **made))
+                else:
+                    connection.execute(
+                        update(_states)
+                        .where(_states.c.stream == stream, _states.c.step == reached.step - 1)
+                        .values(**made)
+                    )
+                old = _words.c.step <= reached.step
+                connection.execute(delete(_words).where(_words.c.stream == stream, old))
+                # Exact figures of a step that stands are of no more use.
+                done = _reserved.c.stream == stream, _reserved.c.step == reached.step
+                connection.execute(update(_reserved).where(*done).values(counts="[]"))
+        except IntegrityError:
+            pass  # somebody else's first step stands
+        found = self.reached(stream)
+        assert found is not None
+        return found
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._store.close()
+
+
+class StepTape(SystemEntropy):
+    """The operating system's entropy by way of a database; read from its beginning."""
+
+    def __init__(self, store: BesideLedger, stream: str, step: int) -> None:
+        self._store, self._stream, self._step, self._draw = store, stream, step, 0
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Draw `count` words: those that were drawn here before, or else new ones, kept first."""
+        place = {"stream": self._stream, "step": self._step, "draw": self._draw}
+        self._draw += 1
+        here = (_words.c[name] == value for name, value in place.items())
+        found = select(_words.c.words).where(*here)
+        try:
+            with self._store.writing() as connection:
+                kept = connection.scalar(found)
+                if kept is None:
+                    kept = os.urandom(_WORD * count)
+                    connection.execute(insert(_words).values(words=kept, **place))
+        except IntegrityError:  # somebody else drew at the same moment
+            with self._store.reading() as connection:
+                kept = connection.scalar(found)
+        if kept is None or len(kept) != _WORD * count:
+            raise lost_state()
+        return np.frombuffer(kept, dtype=np.uint64)
+
+
+class _StreamPeople:
+    """What the people of one stream have used up, within a transaction."""
+
+    def __init__(self, connection: Connection, stream: str, secret: bytes, scope: str) -> None:
+        self._connection, self._scope = connection, scope
+        self._stream = hashlib.sha256(stream.encode()).digest()[:_WORD]
+        # A key for each stream: nobody can be followed from one stream to another.
+        self._key = hmac.digest(secret, b"people of " + stream.encode(), "sha256")
+
+    @property
+    def key_mark(self) -> str:
+        """What another key of the vault would be recognized by."""
+        return hmac.digest(self._key, b"mark", "sha256").hex()
+
+    def check(self, before: Any) -> None:
+        """Refuse to go on where people are missing, or would not be recognized under this key."""
+        mine = select(func.count()).select_from(_people).where(_people.c.stream == self._stream)
+        if self._connection.scalar(mine) != before.people:
+            raise lost_state()
+        if before.key not in ("", self.key_mark):
+            raise lost_state()
+
+    def use_up(self, arrival: Arrival, people: Participation) -> tuple[IntArray, int]:
+        """What a period counts, and how many people are new; all that counts is used up."""
+        hashes = [self._hash(one) for one in arrival.people]
+        known = self._known(hashes)
+        before = np.array([known.get(one, 0) for one in hashes], dtype=np.int64)
+        counts, after = arrival.bounded(before, people)
+        raised = {hashes[at]: int(after[at]) for at in np.flatnonzero(after > before)}
+        self._raise(raised)
+        return counts, sum(one not in known for one in raised)
+
+    def _hash(self, person: Any) -> bytes:
+        # 7, 7.0 and "7" are one person: a column that is declared anew makes nobody new.
+        whole = isinstance(person, float) and person.is_integer()
+        written = f"{self._scope}:{int(person) if whole else person}"
+        return hmac.digest(self._key, written.encode(), "sha256")[:_HASH]
+
+    def _known(self, hashes: Sequence[bytes]) -> dict[bytes, int]:
+        found: dict[bytes, int] = {}
+        for start in range(0, len(hashes), _PAGE):
+            wanted = _people.c.person.in_(hashes[start : start + _PAGE])
+            asked = select(_people.c.person, _people.c.used).where(
+                _people.c.stream == self._stream, wanted
+            )
+            found |= {bytes(person): used for person, used in self._connection.execute(asked)}
+        return found
+
+    def _raise(self, raised: Mapping[bytes, int]) -> None:
+        postgres = self._connection.dialect.name == "postgresql"
+        made: Any = postgresql.insert(_people) if postgres else sqlite.insert(_people)
+        made = made.on_conflict_do_update(
+            index_elements=["stream", "person"], set_={"used": made.excluded.used}
+        )
+        # In the order of the table, so that a million are put one behind the other; by pages, so
+        # that they take no memory twice.
+        hashes = sorted(raised)
+        for start in range(0, len(hashes), _PAGE):
+            rows = [
+                {"stream": self._stream, "person": one, "used": raised[one]}
+                for one in hashes[start : start + _PAGE]
+            ]
+            self._connection.execute(made, rows)
+
+
+def lost_state() -> LedgerError:
+    """What is told where a stream cannot go on from where the ledger says it is."""
+    return LedgerError(
+        "stream_state_lost",
+        "What the stream remembered, of its last step or of how often each person counted, is gone "
+        "or older than what was told. It tells nothing more, because it would draw noise a second "
+        "time or count people beyond its guarantee. Restore streams.sqlite and fingerprint.key as "
+        "they were, or begin another feed.",
+    )

@@ -1,0 +1,124 @@
+"""Anonymizing a data set of a vault, for its owner: no budget, but rows of people who agreed."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sfumato import arguments
+from sfumato.anonymize.cost import named
+from sfumato.anonymize.options import criteria_of
+from sfumato.anonymize.pipeline import check_options, seconds_of
+from sfumato.anonymize.problem import no_criterion
+from sfumato.anonymize.problem_setup import CriteriaRequest
+from sfumato.anonymize.search import SEARCHES, require_weighted
+from sfumato.attack.requirements import attacks_wanted, check_fitting, read_requirements
+from sfumato.data.engines.base import everything
+from sfumato.data.schema.column import Role
+from sfumato.data.schema.names import suggestion
+from sfumato.errors import ParameterError
+from sfumato.exact_numbers import probability
+from sfumato.release.files_in_use import RELEASES
+from sfumato.release.open_table import Table, read
+from sfumato.release.release import Release
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from sfumato.data.schema.schema import Schema
+    from sfumato.vault.jobs.job import Job
+    from sfumato.vault.private import Private
+    from sfumato.vault.vault import Vault
+
+ANONYMIZE = "anonymize"
+WRITTEN = "release.parquet"
+_CRITERIA = (
+    *("k", "l", "diversity", "c", "t", "distance", "delta_disclosure", "beta"),
+)  # fmt: skip
+_SEARCH = (
+    *("algorithm", "cost", "suppress", "suppressed", "refine", "weights", "limit_seconds"),
+)  # fmt: skip
+_OTHERS = ("sensitive", "by", "attacks", "require", "publish_findings")
+WISHES = (*_CRITERIA, *_SEARCH, *_OTHERS)
+"""What may be wished of it: what `anonymize` of a table takes, but for another table of people."""
+
+
+def check_wish_names(asked: Iterable[str]) -> None:
+    """Refuse what cannot be wished at all."""
+    for name in asked:
+        if name not in WISHES:
+            raise ParameterError(
+                "wish_unknown", f"Anonymizing takes no {name!r}; {suggestion(name, WISHES)}"
+            )
+
+
+def check_wishes(vault: Vault, job: Job) -> None:
+    """Refuse what could not be done, before the job is kept; by the schema alone, not by rows."""
+    asked = job.asked
+    schema = vault.private(job.dataset, principal=job.principal, purpose=job.purpose).schema
+    _check_attacks(asked, schema)
+    arguments.maybe_text(asked.get("by"), "by")
+    numbers = CriteriaRequest(**{name: asked[name] for name in _CRITERIA if name in asked})
+    columns = arguments.names(asked.get("sensitive", ()), "sensitive")
+    algorithm = arguments.text(asked.get("algorithm", "optimal"), "algorithm")
+    criteria, _ = criteria_of(schema, numbers, columns, algorithm)
+    limit, share = seconds_of(asked.get("limit_seconds")), asked.get("suppress", 0)
+    wished = {name: asked.get(name) for name in _SEARCH if name != "algorithm"}
+    wished |= {"sensitive": columns or None, "limit_seconds": limit}
+    wished |= {"suppress": share if probability(share, "suppress") else None}
+    wished |= {"refine": arguments.flag(asked.get("refine", False), "refine") or None}
+    check_options(algorithm, wished, criteria)
+    if not criteria:
+        raise no_criterion()
+    if algorithm in SEARCHES:
+        weights = arguments.amounts(asked.get("weights"), "weights")
+        named(arguments.maybe_text(asked.get("cost"), "cost") or SEARCHES[algorithm].cost, weights)
+        require_weighted([one.name for one in schema.columns if one.role is Role.QUASI], weights)
+
+
+def _check_attacks(asked: Mapping[str, Any], schema: Schema) -> None:
+    required = read_requirements(asked.get("require", ()))
+    check_fitting(required, schema)
+    publish = arguments.flag(asked.get("publish_findings", False), "publish_findings")
+    attacks = arguments.maybe_flag(asked.get("attacks"), "attacks")
+    attacks_wanted(attacks, required, publish=publish, off="attacks=False")
+
+
+def anonymize_dataset(vault: Vault, job: Job, beginning: Callable[[], None]) -> None:
+    """Write an anonymized release into the vault's folder; what is there already is replaced."""
+    private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
+    beginning()
+    place = folder_of(vault.config.folder, job.id)
+    with owners_table(private) as table:
+        release = table.anonymize(**job.asked)
+        for folder in (place.parent, place):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        release.save(place / WRITTEN, overwrite=True)
+        for path in place.rglob("*"):  # nobody has been given it yet
+            path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def folder_of(vault: Path, job: str) -> Path:
+    """Where what a job anonymized is kept."""
+    return vault / RELEASES / job
+
+
+def anonymized(vault: Path, job: str) -> Release | None:
+    """What a job anonymized, as anybody may have it; None where it is not in this folder."""
+    one = folder_of(vault, job) / WRITTEN
+    several = one.with_suffix("")
+    found = next((place for place in (one, several) if place.exists()), None)
+    return None if found is None else Release.load(found).public
+
+
+@contextmanager
+def owners_table(private: Private) -> Iterator[Table]:
+    """A data set as a table of its steward, without people who did not agree."""
+    with private.owners_rows() as rows:
+        if rows.table == rows.engine.table:
+            reasons = ("declared in the schema",) * len(rows.schema.columns)
+            yield Table(rows.engine, rows.schema, reasons)
+            return
+        with read(rows.engine.run(everything(rows.table)), rows.schema) as table:
+            yield table

@@ -1,0 +1,199 @@
+"""Learning a model of a data set: the request from public facts, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from sfumato import arguments
+from sfumato.data.schema.column import Role
+from sfumato.data.schema.constraints import DeclaredRows
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.row_forms import Items
+from sfumato.errors import OutputError, ParameterError
+from sfumato.filesystem import check_target
+from sfumato.methods.learn import kinds
+from sfumato.methods.learn.kinds import model_type
+from sfumato.methods.learn.request import Learning, LearningRequest
+from sfumato.methods.publish.options import several
+from sfumato.release.files_in_use import vault_files_around
+from sfumato.vault.answer import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.schema import Schema
+    from sfumato.methods.learn.catalogue import LearningKind
+    from sfumato.methods.learn.model import Model
+    from sfumato.vault.session import Facts, Offer
+
+
+def prepare(
+    facts: Facts,
+    offer: Offer,
+    /,
+    *,
+    kind: str,
+    features: Sequence[str] | str | None = None,
+    target: str | None = None,
+    **options: object,
+) -> Learning:
+    """Plan a model from public facts alone."""
+    found, schema = kinds.kind_named(kind), facts.declared.schema
+    rows = next((one.rows for one in schema.constraints if isinstance(one, DeclaredRows)), None)
+    goal = _target(found, kind, schema, target)
+    request = LearningRequest(
+        dataset=schema.table,
+        schema=schema,
+        features=_features(found, kind, schema, features, goal),
+        target=goal,
+        unit=facts.declared.unit,
+        price=facts.price(offer),
+        rows=rows,
+    )
+    return kinds.prepare(kind, request, options)
+
+
+def spelled(_facts: Facts, /, **asked: object) -> dict[str, Any]:
+    """What is asked, which names no file of this machine."""
+    features = asked.get("features")
+    listed = features if features is None else list(several(features, "features"))
+    return {**asked, "features": listed}
+
+
+def _target(kind: LearningKind, name: str, schema: Schema, target: str | None) -> Column | None:
+    if (kind.target == "none") is (target is None):
+        return None if target is None else schema.column(arguments.text(target, "target"))
+    if target is None:
+        raise ParameterError(
+            "target_missing",
+            f"A model of kind {quoted(name)} tells one column by others. Name it with --target.",
+        )
+    raise ParameterError(
+        "target_useless",
+        f"A model of kind {quoted(name)} tells no column by others. Leave --target out.",
+    )
+
+
+def _features(
+    kind: LearningKind,
+    name: str,
+    schema: Schema,
+    features: Sequence[str] | str | None,
+    target: Column | None,
+) -> tuple[Column, ...]:
+    """The columns that are named; of a table of items those of its form."""
+    form = schema.form
+    if features is None:
+        if isinstance(form, Items) and kind.form == form.name:
+            return (schema.column(form.owner), schema.column(form.item))
+        raise ParameterError(
+            "features_wrong",
+            f"A model of kind {quoted(name)} is made of columns. Name them with --features A,B.",
+        )
+    names = several(features, "features")
+    if not names or len(set(names)) < len(names):
+        raise ParameterError(
+            "features_wrong", "Name at least one column as a feature, and each only once."
+        )
+    if target is not None and target.name in names:
+        raise ParameterError(
+            "features_wrong",
+            f"{quoted(target.name)} is the target, which cannot tell itself. Leave it out of the "
+            "features.",
+        )
+    found = tuple(schema.column(one) for one in names)
+    for one in found:
+        if one.role is Role.IDENTIFIER:
+            raise ParameterError(
+                "features_wrong",
+                f"Column {quoted(one.name)} says who somebody is, and nothing can be learnt of it. "
+                "Leave it out of the features.",
+            )
+    return found
+
+
+def check_targets(
+    _learning: Learning,
+    out: Path,
+    report: Path | None,
+    *,
+    overwrite: bool,
+    kept: Sequence[Path] = (),
+) -> list[Path]:
+    """Refuse what could not be written of a model, before anything is spent on it."""
+    _check_name(out)
+    places = [out] if report is None else [out, report]
+    for place in places:
+        check_target(place, overwrite=overwrite, kept=(*kept, *vault_files_around(place)))
+    return places
+
+
+def _check_name(out: Path) -> None:
+    """Refuse a name that would tell of another format than a model's."""
+    if out.suffix.lower() != ".json":
+        raise OutputError(
+            "model_not_json",
+            f"Cannot write a model to {str(out)!r}: it is JSON, and its name must end in .json.",
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class LearnedModel(Answer):
+    """A model that was paid for; it predicts by itself, and `model` is all of it."""
+
+    learning: Learning = field(kw_only=True)
+
+    @property
+    def in_folder(self) -> bool:
+        """A model is one file, whatever tables it is made of."""
+        return False
+
+    @property
+    def model(self) -> Model:
+        """What was learnt, which can be saved and used without a vault."""
+        request = self.learning.request
+        return model_type(self.learning.kind)(
+            kind=self.learning.kind,
+            kinds={one.name: str(one.kind) for one in request.features},
+            target=None if request.target is None else request.target.name,
+            facts=dict(self.learning.learner.facts),
+            tables=self.tables,
+            guarantee=self.guarantee.statement,
+            error=dict(self.error or {}),
+            receipt=self.receipt,
+        )
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803  # as scikit-learn calls it
+        """What the model says of each row of a table, or of an array with its features in order."""
+        return self.model.predict(X)
+
+    def score(self, X: Any, y: ArrayLike) -> float:  # noqa: N803
+        """The share of classes it tells rightly, or of the variance of numbers (R squared)."""
+        return self.model.score(X, y)
+
+    @arguments.in_python
+    def save(
+        self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
+    ) -> list[Path]:
+        """Write the model as JSON; nothing of the data is in it. A `report` is a page about it."""
+        target = arguments.path(path, "path")
+        _check_name(target)
+        check_target(target, overwrite=overwrite, kept=self.kept)
+        if report is not None:
+            self.report(report, overwrite=overwrite)
+        return [self.model.save(target, overwrite=overwrite)]
+
+    def summary(self) -> dict[str, Any]:
+        """Its kind, its tables by their lengths, and the choices that were made for them."""
+        return {"kind": self.learning.kind, **super().summary()}
+
+
+def result(answer: Answer, learning: Learning) -> LearnedModel:
+    """The answer of the gatekeeper to learning, with the means to use it."""
+    told = {one.name: getattr(answer, one.name) for one in fields(answer)}
+    return LearnedModel(**told, learning=learning)

@@ -1,0 +1,348 @@
+"""A stream in memory: charged to a table's budget, then told what comes, period by period."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from sfumato.data.engines.sources import open_source
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.names import quoted
+from sfumato.errors import LedgerError, ParameterError
+from sfumato.methods.method import text_limits
+from sfumato.privacy.ledger.receipt import this_process
+from sfumato.privacy.ledger.records import Amendment
+from sfumato.privacy.noise.entropy import SystemEntropy
+from sfumato.report.display import Card, CardTable, Shown
+from sfumato.vault.stream_charge import Arrival, plain_told
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import IntArray
+    from sfumato.data.engines.malformed_cells import TextLimit
+    from sfumato.data.schema.column import Column
+    from sfumato.methods.stream.method import State
+    from sfumato.privacy.ledger.base import Ledger
+    from sfumato.privacy.ledger.records import BookState
+    from sfumato.release.release import Guarantee
+    from sfumato.vault.answer import Answer
+    from sfumato.vault.stream_charge import WholeStream
+
+_TYPES = {
+    Kind.INTEGER: "BIGINT",
+    Kind.REAL: "DOUBLE",
+    Kind.TEXT: "VARCHAR",
+    Kind.DATE: "DATE",
+    Kind.BOOLEAN: "BOOLEAN",
+}
+BEGUN, _BY = "stream-begun", "stream"
+"""The records of the ledger that say which charged streams were begun in memory, and who wrote."""
+_TRUSTED = "counts, bounded by whoever counted"
+"""What is noted of a step that hides people if what was promised of its counts is true."""
+
+
+class StepEntropy(SystemEntropy):
+    """The entropy of one step: the operating system's words, the same however often it is begun.
+
+    `setdefault` keeps the words that were drawn first, in one indivisible operation: threads that
+    do the same step, and a step that goes on after an interruption, all read one tape.
+    """
+
+    def __init__(self, words: dict[int, NDArray[np.uint64]]) -> None:
+        self._words, self._draw = words, 0
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Draw `count` words: those that were drawn here before, or else new ones."""
+        draw, self._draw = self._draw, self._draw + 1
+        return self._words.setdefault(draw, super().words(count))
+
+
+@dataclass(frozen=True, eq=False)
+class _Claim:
+    """One step that was begun: what it counts and the words of its noise, which never change."""
+
+    arrival: Arrival
+    counts: IntArray
+    used: Mapping[Any, int]
+    """By person all rows, or periods, that counted up to and with this step."""
+    note: str
+    thread: int = field(default_factory=threading.get_ident)
+    words: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class _Done:
+    """The state after a step, and what the step told."""
+
+    state: State
+    claim: _Claim | None = None
+    step: StreamStep | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class StreamStep(Shown):
+    """What one step of a stream told."""
+
+    number: int
+    table: pa.Table
+    error: dict[str, dict[str, float]]
+    note: str = ""
+
+    @property
+    def values(self) -> list[Any]:
+        """One figure for each cell."""
+        found: list[Any] = self.table.column("rows").to_pylist()
+        return found
+
+    @property
+    def stddev(self) -> float:
+        """How far each figure is off."""
+        return self.error["rows"]["sd"]
+
+    def _card(self) -> Card:
+        rows = [tuple(map(str, one.values())) for one in self.table.slice(0, 10).to_pylist()]
+        more = max(0, self.table.num_rows - 10)
+        shown = CardTable(tuple(self.table.column_names), rows, more)
+        return Card(f"step {self.number}, off by {self.stddev:.4g}", {}, shown)
+
+
+class Stream(Shown):
+    """A stream whose whole price is paid: `step` takes what a period brought, `told` has it all.
+
+    It lives as long as its process. What must outlive it is a feed of a vault.
+
+    Every step has one noise (failure F27). A step is claimed, with its counts, under its number;
+    the first claim of a number stands, and whoever comes to that number finishes it with the same
+    counts and words. All changes are single `setdefault` calls, which threads and interruptions
+    cannot divide; a lock would stay locked where an interruption hits its release. Decision 0490.
+    """
+
+    def __init__(self, whole: WholeStream, receipt: str, state: State) -> None:
+        self.whole, self.receipt = whole, receipt
+        self._process = this_process()
+        self._claims: dict[int, _Claim] = {}
+        """By number the steps that were begun, until their callers have what they told."""
+        self._done: dict[int, _Done] = {0: _Done(state)}
+        self._used: dict[Any, dict[int, int]] = {}
+        """By person and step the rows, or periods, that counted up to and with that step."""
+
+    @classmethod
+    def begun(cls, whole: WholeStream, answer: Answer, ledger: Ledger) -> Stream:
+        """A stream by what was stored under its charge; once, as the ledger notes.
+
+        The ledger keeps the state before the first step. A second stream from that state would
+        tell the first step again with another noise.
+        """
+        begun = (BEGUN, answer.entry)
+
+        def once(now: BookState) -> Amendment:
+            if begun[1] in now.of(BEGUN):
+                raise LedgerError(
+                    "stream_begun",
+                    "The stream of this charge was begun before, and a second one would tell its "
+                    "steps again with other noise. Begin another stream, with a charge of its own.",
+                )
+            return Amendment(records={begun: {"stream": whole.title}})
+
+        ledger.amend(once, operator=_BY)
+        return cls(whole, answer.entry, json.loads(answer.table.column("state")[0].as_py()))
+
+    def __reduce__(self) -> NoReturn:
+        raise LedgerError(
+            "stream_copied",
+            "A stream cannot be copied or pickled: each of its steps has one noise. Keep what it "
+            "told, or begin another stream.",
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all steps together promise, and to whom."""
+        return self.whole.guarantee
+
+    @property
+    def told(self) -> list[StreamStep]:
+        """What each step told, in order."""
+        steps = (self._done[number].step for number in range(1, len(self._done)))
+        return [step for step in steps if step is not None]
+
+    def step(self, came: Any, *, bounded: bool = False) -> StreamStep:
+        """Tell one more period, of which the rows came, or how many in each cell.
+
+        Rows are a table, bounded by person here. Nothing of counts says whose they are: where a
+        person is hidden, they are taken only as `bounded`, by which whoever counted promises that
+        no person is in more of them, or of the periods, than the guarantee says.
+
+        A step that was interrupted is finished by giving the same rows again. Where others are
+        given instead, it stands as it was begun, and theirs is the next step.
+        """
+        if self._process != this_process():
+            raise LedgerError(
+                "stream_forked",
+                "A stream is stepped only in the process that began it. Step it there, or use a "
+                "feed of a vault.",
+            )
+        of_counts = _is_counts(came)
+        arrival = self._counts(came, bounded=bounded) if of_counts else self._of_rows(came)
+        note = _TRUSTED if of_counts and self.whole.request.unit.by_person else ""
+        while True:
+            number = len(self._done)
+            if self._is_repeated(number - 1, arrival):
+                return self._hand_over(number - 1)
+            self._check_not_over(number)
+            own = self._claim(number, arrival, note)
+            self._finish(number, self._claims.setdefault(number, own))
+            # Where another thread's claim came first, this one goes on to the next number.
+            if self._done[number].claim is own or self._is_repeated(number, arrival):
+                return self._hand_over(number)
+
+    def _is_repeated(self, number: int, arrival: Arrival) -> bool:
+        """Whether the same rows come again because the caller of a step was interrupted.
+
+        A thread that begins a step has left its last one. Equal rows of another thread are another
+        period.
+        """
+        claim = self._claims.get(number)
+        return (
+            claim is not None
+            and claim is self._done[number].claim
+            and claim.thread == threading.get_ident()
+            and claim.arrival.equals(arrival)
+        )
+
+    def _claim(self, number: int, arrival: Arrival, note: str) -> _Claim:
+        """What a step counts of its period: of each person as much as is left to them."""
+        before = np.array(
+            [self._used_before(number, one) for one in arrival.people], dtype=np.int64
+        )
+        counts, after = arrival.bounded(before, self.whole.request.people)
+        raised = np.flatnonzero(after > before)
+        used = {arrival.people[place]: int(after[place]) for place in raised}
+        return _Claim(arrival, counts, used, note)
+
+    def _used_before(self, number: int, person: Any) -> int:
+        """The rows, or periods, of a person that counted before a step."""
+        steps = self._used.get(person)
+        # A copy: another thread may note the present step at this moment.
+        return (
+            max((used for at, used in tuple(steps.items()) if at < number), default=0)
+            if steps
+            else 0
+        )
+
+    def _finish(self, number: int, claim: _Claim) -> None:
+        """Bring a claimed step to its end; whoever else does so comes to the same."""
+        if number in self._done:
+            return  # nothing is drawn for a step that stands
+        for person, used in claim.used.items():
+            self._used.setdefault(person, {}).setdefault(number, used)
+        entropy = StepEntropy(claim.words)
+        state, made = self.whole.method.step(self._done[number - 1].state, claim.counts, entropy)
+        told = plain_told(made)
+        table, error = self.whole.table(told["values"]), self.whole.error(told["sd"])
+        note = "; ".join(filter(None, (told.get("note"), claim.note)))
+        step = StreamStep(number, table, error, note)
+        self._done.setdefault(number, _Done(state, claim, step))
+
+    def _hand_over(self, number: int) -> StreamStep:
+        """What a step told, for the caller who gave its rows; equal rows are new ones from then."""
+        step = self._done[number].step
+        assert step is not None
+        # In one line, and the last: an interruption before it leaves the claim, by which a caller
+        # who gives the same rows again gets this step and no second one.
+        return (step, self._claims.pop(number, None))[0]
+
+    def _check_not_over(self, number: int) -> None:
+        periods = self.whole.request.periods
+        if periods is not None and number > periods:
+            raise ParameterError(
+                "stream_over",
+                f"The stream was paid for {periods:,} periods, and all are told. Begin another; "
+                "one without periods= never ends.",
+            )
+
+    def _counts(self, came: Any, *, bounded: bool) -> Arrival:
+        request = self.whole.request
+        if request.unit.by_person and bounded is not True:
+            raise ParameterError(
+                "stream_counts_unbounded",
+                f"The stream hides a {quoted(str(request.unit.column))} as a whole, and counts do "
+                "not say whose rows they are. Give the rows, which are bounded here; or, if you "
+                "have counted no person more often than the guarantee says, over all steps, pass "
+                "bounded=True.",
+            )
+        counts, cells = np.atleast_1d(came), request.cells
+        if counts.shape == (cells,) and counts.dtype.kind in "iu" and (counts >= 0).all():
+            return Arrival.of_counts(counts)
+        raise ParameterError(
+            "stream_counts_wrong",
+            f"A step takes {cells:,} whole numbers of at least 0, one for each cell, or a "
+            "table of rows.",
+        )
+
+    def _of_rows(self, table: Any) -> Arrival:
+        """The rows of a table by person and cell, columns being of the kinds that are declared."""
+        unit = self.whole.request.unit
+        declared = {one.name: one for one in self.whole.columns}
+        # What is no value of its column is missing: how a file is read depends on no row.
+        engine = open_source(table, kinds=declared, strict=False, short_texts=True)
+        try:
+            limits = text_limits(self.whole.columns, unit)
+            selected = (_read(one, limits[one.name]) for one in self.whole.columns)
+            asked = exp.select(*selected, "1").from_(engine.table)
+            found = engine.run(asked)
+        finally:
+            engine.close()
+        cells = self._cells(found)
+        if unit.column is None:
+            counts = np.bincount(cells[cells >= 0], minlength=self.whole.request.cells)
+            return Arrival.of_counts(counts)
+        return Arrival.of_people(found.column(unit.column), cells, self.whole.request.cells)
+
+    def _cells(self, rows: pa.Table) -> IntArray:
+        """By row the place of its cell among those declared; -1 where it is none of them."""
+        by = self.whole.by
+        if by is None:
+            return np.zeros(rows.num_rows, dtype=np.int64)
+        cells = pa.array(self.whole.values).cast(rows.column(by).type)
+        found = pc.index_in(rows.column(by), value_set=cells).fill_null(-1)
+        return np.asarray(found.to_numpy(), dtype=np.int64)
+
+    def _card(self) -> Card:
+        steps = [(str(one.number), str(one.values), f"{one.stddev:.4g}") for one in self.told]
+        table = CardTable(("Step", "Rows", "Sd"), steps[-10:], max(0, len(steps) - 10))
+        facts = {"Guarantee": self.guarantee.statement}
+        return Card(f"{len(steps)} steps told", facts, table if steps else None)
+
+
+def _is_counts(came: Any) -> bool:
+    """Whether something is meant as a count for each cell; records of rows are a table."""
+    if isinstance(came, list | tuple):
+        return not came or not isinstance(came[0], Mapping)
+    return isinstance(came, int | np.ndarray | np.integer) and not isinstance(came, bool)
+
+
+def _read(column: Column, limit: TextLimit | None) -> exp.Expr:
+    """A column as its declared kind, however the rows of a step hold it; else as missing.
+
+    Texts are cut as everywhere, and days beyond those of Python, which it cannot name, are missing.
+    """
+    value: exp.Expr = exp.TryCast(
+        this=exp.column(column.name, quoted=True), to=exp.DataType.build(_TYPES[column.kind])
+    )
+    if limit is not None:
+        value = limit.applied(value)
+    elif column.kind is Kind.DATE:
+        low, high = (exp.cast(exp.convert(day.isoformat()), "DATE") for day in (date.min, date.max))
+        inside = exp.Between(this=value.copy(), low=low, high=high)
+        value = exp.case().when(inside, value)
+    return exp.alias_(value, column.name, quoted=True)

@@ -1,0 +1,329 @@
+"""Publishing a data set's statistics: the request from public facts, and what comes back.
+
+What cannot be written is refused before the charge: decision 0181.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato import arguments
+from sfumato.anonymize.taxonomy import grow
+from sfumato.data.counting.axes import Listed, declared
+from sfumato.data.schema.names import quoted
+from sfumato.errors import OutputError, ParameterError
+from sfumato.filesystem import check_target
+from sfumato.methods.publish import kinds
+from sfumato.methods.publish.form_kinds import FormPublication, FormRequest, form_of
+from sfumato.methods.publish.kinds import Publication
+from sfumato.methods.publish.options import several
+from sfumato.methods.publish.page import pictures
+from sfumato.methods.publish.request import Request, to_codes
+from sfumato.methods.publish.spatial.maps import nearest, smallest, to_geojson
+from sfumato.methods.query.sql.tables import PrivateRows
+from sfumato.release.files_in_use import vault_files_around
+from sfumato.release.open_table import read_workload
+from sfumato.release.paths import check_places
+from sfumato.release.sidecar import sidecar_file
+from sfumato.release.writer import writing
+from sfumato.text import dumps
+from sfumato.vault.answer import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date
+
+    import pyarrow as pa
+    from numpy.typing import ArrayLike
+
+    from sfumato.arrays import FloatArray
+    from sfumato.data.counting.axes import Axis
+    from sfumato.data.schema.column import Column
+    from sfumato.vault.session import Facts, Offer
+
+
+_GEOJSON = ".geojson"
+_SEARCHING = ("auto", "tree")
+"""The kinds whose plan is searched for, longer the more cells there are."""
+MOST_SEARCHED = 1_000_000
+
+
+def check_targets(
+    publication: Publication | FormPublication,
+    out: Path,
+    report: Path | None,
+    *,
+    overwrite: bool,
+    kept: Sequence[Path] = (),
+) -> list[Path]:
+    """Refuse what could not be written of a publication, before anything is spent on it.
+
+    Given are the places that it takes, first that of the release.
+    """
+    tables = publication.method.tables
+    in_use = (*kept, *vault_files_around(out))
+    if out.suffix.lower() == _GEOJSON and isinstance(publication, Publication):
+        to_geojson(_boxes(publication, tables), publication.request.axes)
+        written = [out, sidecar_file(out)]
+        for place in written:
+            check_target(place, overwrite=overwrite, kept=in_use)
+    else:
+        found = check_places(out, list(tables), overwrite=overwrite, kept=in_use)
+        written = [found.path, found.path.with_name(f"{found.path.name}.json"), *found.written]
+    if report is not None:
+        pictures(publication.request.columns, tables)
+        check_target(report, overwrite=overwrite, kept=(*kept, *vault_files_around(report)))
+        if os.path.realpath(report) in map(os.path.realpath, written):
+            raise OutputError(
+                "output_twice",
+                f"Cannot write the page to '{report}': the release itself goes there. Choose "
+                "another name.",
+            )
+        written.append(report)
+    return written
+
+
+def _boxes(publication: Publication, tables: Mapping[str, pa.Table]) -> pa.Table:
+    boxes = smallest(tables, publication.request.columns)
+    if boxes is None:
+        raise ParameterError(
+            "boxes_none",
+            f"A publication of kind {publication.kind!r} has no boxes with counts. "
+            "Publish as 'quadtree', 'hybrid' or 'privtree'.",
+        )
+    return boxes
+
+
+def prepare(
+    facts: Facts,
+    offer: Offer,
+    /,
+    *,
+    kind: str,
+    columns: Sequence[str] | str | None = None,
+    workload: ArrayLike | str | Path | None = None,
+    postprocess: Sequence[str] | str = (),
+    **options: object,
+) -> Publication | FormPublication:
+    """Plan a publication of some columns from public facts alone; a workload may be a file."""
+    found = kinds.kind_named(kind)
+    if found.form != "rows":
+        useless = {"columns": columns, "workload": workload, "postprocess": postprocess}
+        what = f"A publication of kind {quoted(kind)}"
+        refuse_useless(what, useless)
+        request = form_request(facts, offer, found.form, what)
+        return kinds.prepare_form(kind, request, options)
+    if columns is None:
+        raise ParameterError(
+            "columns_wrong",
+            f"A publication of kind {kind!r} is of columns. Name them with --columns A,B.",
+        )
+    return _of_columns(
+        facts, offer, kind, several(columns, "columns"), workload, postprocess, options
+    )
+
+
+def form_request(facts: Facts, offer: Offer, form: str, what: str) -> FormRequest:
+    """A request for what is made of a table of a form, from public facts alone."""
+    declared = facts.declared
+    others = {
+        name: one.schema
+        for name, one in facts.catalogue.items()
+        if isinstance(one, PrivateRows)
+        and one.population == declared.population
+        and name != facts.dataset
+    }
+    return FormRequest(
+        dataset=declared.schema.table,
+        schema=declared.schema,
+        form=form_of(declared.schema, form, what),
+        unit=declared.unit,
+        price=facts.price(offer),
+        others=others,
+    )
+
+
+def refuse_useless(what: str, said: Mapping[str, object]) -> None:
+    """Refuse what a table of rows can be asked with, and another form cannot."""
+    for name, value in said.items():
+        if value is not None and not (isinstance(value, str | tuple | list) and not value):
+            raise ParameterError(
+                "option_unknown",
+                f"{what} has no option {quoted(name)}. Leave it out.",
+            )
+
+
+def _of_columns(
+    facts: Facts,
+    offer: Offer,
+    kind: str,
+    names: tuple[str, ...],
+    workload: ArrayLike | str | Path | None,
+    postprocess: Sequence[str] | str,
+    options: Mapping[str, object],
+) -> Publication:
+    schema = facts.declared.schema
+    workload = _ranges(facts, names, workload)
+    price = facts.price(offer)
+    if not names or len(set(names)) < len(names):
+        raise ParameterError(
+            "columns_wrong", "Name at least one column to publish, and each only once."
+        )
+    axes = tuple(declared(schema.column(name)) for name in names)
+    _check_search(facts, kind, axes)
+    request = Request(
+        dataset=schema.table,
+        axes=axes,
+        unit=facts.declared.unit,
+        price=price,
+        boxes=None if workload is None else to_codes(axes, workload),
+        groups={
+            axis.column: _groups(schema.column(axis.column), axis)
+            for axis in axes
+            if isinstance(axis, Listed) and schema.column(axis.column).hierarchy is not None
+        },
+        postprocess=several(postprocess, "postprocess") if postprocess else (),
+    )
+    return kinds.prepare(kind, request, options)
+
+
+def _check_search(facts: Facts, kind: str, axes: Sequence[Axis]) -> None:
+    """Refuse a search that takes seconds to who is not the owner: a plan costs them nothing."""
+    cells = math.prod(axis.size for axis in axes)
+    limited = facts.rights is not None and not facts.rights.is_owner
+    if limited and kind in _SEARCHING and cells > MOST_SEARCHED:
+        raise ParameterError(
+            "too_many_cells",
+            f"A publication of kind {kind!r} searches at most {MOST_SEARCHED:,} cells for who is "
+            f"not the owner, not {cells:,}. Name fewer columns, or another kind such as 'wavelet'.",
+        )
+
+
+def spelled(
+    facts: Facts,
+    /,
+    *,
+    columns: Sequence[str] | str | None = None,
+    workload: ArrayLike | str | Path | None = None,
+    **asked: object,
+) -> dict[str, Any]:
+    """What is asked, without files of this machine: as it is told to a vault elsewhere."""
+    if columns is None:
+        return {"columns": None, "workload": workload, **asked}
+    names = several(columns, "columns")
+    return {"columns": names, "workload": _ranges(facts, names, workload), **asked}
+
+
+def _ranges(
+    facts: Facts, names: Sequence[str], workload: ArrayLike | str | Path | None
+) -> ArrayLike | None:
+    if not isinstance(workload, str | Path):
+        return workload
+    columns = [facts.declared.schema.column(name) for name in names]
+    return read_workload(arguments.path(workload, "workload"), columns)
+
+
+def _groups(column: Column, axis: Listed) -> dict[object, list[str | None]]:
+    """The groups that the column's hierarchy puts each declared value into, the smallest first."""
+    values = axis.values.drop_null().to_pylist()
+    grown = grow(column, values)
+    codes = grown.codes[grown.locate(values)]
+    between = range(1, grown.height)
+    return {
+        value: [grown.labels[level][codes[place, level]] for level in between]
+        for place, value in enumerate(values)
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class Published(Answer):
+    """A publication that was paid for. Ranges are estimated from what was released alone."""
+
+    publication: Publication = field(kw_only=True)
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "Expected error": dict(self.error or {})}
+
+    def summary(self) -> dict[str, Any]:
+        """Its kind, its tables by their lengths, and the choices that were made for them."""
+        return {"kind": self.publication.kind, **super().summary()}
+
+    def ranges(self, queries: ArrayLike) -> FloatArray:
+        """Estimate the rows within ranges, (queries, columns, 2), in values, ends included."""
+        return self.publication.ranges(self.tables, queries)
+
+    def ranges_stddev(self, queries: ArrayLike) -> FloatArray:
+        """The standard deviation that the noise gives each of these estimates."""
+        return self.publication.ranges_stddev(queries, self.tables)
+
+    def ranges_unevenness(self, queries: ArrayLike) -> FloatArray:
+        """The most that each estimate is off besides noise, where a range ends within a count.
+
+        From the released counts: all rows of a box that is cut may lie on one side of the cut.
+        """
+        return self.publication.ranges_unevenness(self.tables, queries)
+
+    def nearest(self, point: Sequence[float | date], k: int) -> pa.Table:
+        """The released boxes nearest to a point that together are expected to hold k rows."""
+        return nearest(_boxes(self.publication, self.tables), point, k)
+
+    @arguments.in_python
+    def save(
+        self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
+    ) -> list[Path]:
+        """Write tables as any release does; a map of boxes also as .geojson, for map programs."""
+        target = arguments.path(path, "path")
+        if target.suffix.lower() != _GEOJSON:
+            return super().save(target, overwrite=overwrite, report=report)
+        for place in (target, sidecar_file(target)):
+            check_target(place, overwrite=overwrite, kept=self.kept)
+        boxes = _boxes(self.publication, self.tables)
+        drawn = dumps(to_geojson(boxes, self.publication.request.axes))
+        with writing(target, overwrite=overwrite) as writer:
+            writer.text(target.name, drawn)
+            self._write_report(writer, report, overwrite=overwrite)
+            writer.tell(self)
+        return writer.written
+
+
+@dataclass(frozen=True, repr=False)
+class FormPublished(Answer):
+    """A publication of a graph, of paths or of sets that was paid for."""
+
+    publication: FormPublication = field(kw_only=True)
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "Expected error": dict(self.error or {})}
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        report: str | Path | None = None,
+        model: None = None,  # noqa: ARG002  # that a table's twin has
+    ) -> list[Path]:
+        """Write its tables as any release does."""
+        return super().save(path, overwrite=overwrite, report=report)
+
+    @property
+    def maps(self) -> tuple[tuple[str, ...], Mapping[str, pa.Table]]:
+        """What of it its page shows as maps: columns of places, and tables of boxes with counts."""
+        make = getattr(self.publication.method, "maps", None)
+        return ((), {}) if make is None else make(self.tables)
+
+    def summary(self) -> dict[str, Any]:
+        """Its kind, its tables by their lengths, and the choices that were made for them."""
+        return {"kind": self.publication.kind, **super().summary()}
+
+
+def result(answer: Answer, publication: Publication | FormPublication) -> Published | FormPublished:
+    """The answer of the gatekeeper to a publication, with the means to read it."""
+    given = {one.name: getattr(answer, one.name) for one in fields(answer)}
+    if isinstance(publication, FormPublication):
+        return FormPublished(**given, publication=publication)
+    return Published(**given, publication=publication)

@@ -1,0 +1,245 @@
+"""Running an analyst's program: the request from public facts, and what comes back.
+
+How many blocks there are follows from what is given or declared, never from rows. Decision 0377.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sfumato import arguments
+from sfumato.data.schema.column import Role
+from sfumato.data.schema.constraints import DeclaredRows
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError
+from sfumato.exact_numbers import exact
+from sfumato.methods.programs.aggregate import Aggregate
+from sfumato.methods.programs.blocks import Cut
+from sfumato.methods.programs.catalogue import HOW, LANGUAGES, RANGES
+from sfumato.methods.programs.language import PYTHON, language_of
+from sfumato.methods.programs.outputs import read_outputs
+from sfumato.methods.programs.range_helper import InputQuartiles
+from sfumato.methods.programs.request import ProgramRun
+from sfumato.methods.programs.sandbox.base import BlockLimits
+from sfumato.methods.programs.source import program_of, read_program
+from sfumato.methods.publish.options import several
+from sfumato.vault.answer import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.unit import Unit
+    from sfumato.vault.session import Facts, Offer
+
+USUAL_BLOCKS, MOST_BLOCKS = 100, 10_000
+_EXPONENT = 0.4
+"""GUPT's: n people in n^0.4 blocks of n^0.6, which the mean of many estimates suits."""
+_LEAST_SECONDS, _MOST_SECONDS = Fraction(1, 20), 600
+MOST_TOGETHER = 3600
+"""Seconds of all blocks together that somebody who is not the owner may have."""
+
+
+def prepare(
+    facts: Facts,
+    offer: Offer,
+    /,
+    *,
+    program: str,
+    output: object,
+    function: str | None = None,
+    language: str | None = None,
+    blocks: int | None = None,
+    people: int | None = None,
+    repeats: int = 1,
+    aggregate: str = "mean",
+    ranges: str = "tight",
+    helper: str | None = None,
+    columns: Sequence[str] | str | None = None,
+    seconds: float = 1.0,
+) -> ProgramRun:
+    """Plan a run from public facts alone. A program is its source, never the name of a file."""
+    if facts.rights is not None:
+        facts.rights.check("code")  # also a dry run runs code here
+    schema, unit = facts.declared.schema, facts.declared.unit
+    _ = unit.by_person  # refuses rows of two people, which would be in the blocks of both
+    word(aggregate, "aggregate", HOW)
+    word(ranges, "ranges", RANGES)
+    price = facts.price(offer)
+    assert price.epsilon is not None
+    number, notes = _blocks(schema, unit, blocks, people, _whole(repeats, "repeats", 1))
+    seen = _columns(schema, columns)
+    limits = BlockLimits(seconds=_seconds(seconds))
+    _check_machine(facts, number, limits.seconds)
+    spoken = PYTHON if language is None else word(language, "language", LANGUAGES)
+    prepared = ProgramRun(
+        schema.table,
+        program_of(program, function, spoken),
+        Cut(seen, unit, number, repeats),
+        Aggregate(
+            outputs=read_outputs(output),
+            epsilon=price.epsilon,
+            blocks=number,
+            repeats=repeats,
+            relation=unit.relation,
+            how=aggregate,
+            ranges=ranges,
+        ),
+        price,
+        limits,
+        _helper(ranges, helper, seen),
+        facts.sandbox,
+        facts.sandbox_workers,
+        notes,
+        facts.programs,
+    )
+    prepared.check_approved()
+    return prepared
+
+
+def spelled(_facts: Facts, /, *, output: object, **asked: object) -> dict[str, Any]:
+    """What is asked, without files of this machine: as it is told to a vault elsewhere."""
+    return {"output": [one.to_record() for one in read_outputs(output)], **asked}
+
+
+def read_file(path: Path) -> dict[str, str]:
+    """What a file says where a command names one: the program's source and its language."""
+    return {"program": read_program(path), "language": language_of(path)}
+
+
+def word(value: object, name: str, known: Mapping[str, str]) -> str:
+    """A word, if it is one of those that are known."""
+    text = arguments.text(value, name)
+    if text not in known:
+        raise ParameterError(
+            "word_unknown",
+            f"{name} cannot be {quoted(text)}; {suggestion(text, list(known))}",
+        )
+    return text
+
+
+def _whole(value: object, name: str, least: int) -> int:
+    number = arguments.whole(value, name)
+    if number < least:
+        raise ParameterError(
+            "blocks_wrong", f"{name} must be a whole number of at least {least}, not {number}."
+        )
+    return number
+
+
+def _blocks(
+    schema: Schema, unit: Unit, blocks: int | None, people: int | None, repeats: int
+) -> tuple[int, tuple[str, ...]]:
+    """How many blocks, and what is to be said of it."""
+    notes: tuple[str, ...] = ()
+    known = _declared_people(schema, unit) if people is None else _whole(people, "people", 1)
+    if blocks is not None:
+        number = _whole(blocks, "blocks", 2)
+    elif known is None:
+        number = -(-USUAL_BLOCKS // repeats) * repeats
+        said = (
+            f"How many people there are is not declared, so there are {number} blocks: give "
+            "--blocks or --people, or declare rows = 10000, say, under [[constraints]]."
+        )
+        notes = (said,)
+    else:
+        number = max(round(known**_EXPONENT), 2) * repeats
+    if number > MOST_BLOCKS:
+        raise ParameterError(
+            "blocks_too_many", f"There may be {MOST_BLOCKS:,} blocks at most, not {number:,}."
+        )
+    if known is not None and number > known * repeats:
+        raise ParameterError(
+            "blocks_too_many",
+            f"{number:,} blocks of {known:,} people, each in {repeats}, would leave some empty. "
+            f"Give --blocks of at most {known * repeats:,}.",
+        )
+    return number, notes
+
+
+def _declared_people(schema: Schema, unit: Unit) -> int | None:
+    """How many people there are at least by what is declared, if anything is."""
+    rows = next((one.rows for one in schema.constraints if isinstance(one, DeclaredRows)), None)
+    return None if not rows else -(-rows // unit.max_rows)
+
+
+def _columns(schema: Schema, columns: Sequence[str] | str | None) -> tuple[Column, ...]:
+    """The columns that a program sees."""
+    if columns is None:
+        return tuple(one for one in schema.columns if one.role is not Role.IDENTIFIER)
+    names = several(columns, "columns")
+    if not names or len(set(names)) < len(names):
+        raise ParameterError(
+            "columns_wrong", "Name at least one column for the program, and each only once."
+        )
+    return tuple(schema.column(name) for name in names)
+
+
+def _seconds(said: object) -> float:
+    seconds = exact(said, "seconds")
+    if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
+        raise ParameterError(
+            "seconds_out_of_range",
+            f"One block may take from {float(_LEAST_SECONDS):g} to {_MOST_SECONDS} seconds, "
+            f"not {float(seconds):g}.",
+        )
+    return float(seconds)
+
+
+def _check_machine(facts: Facts, blocks: int, seconds: float) -> None:
+    """Refuse to who is not the owner what would keep the machine for too long."""
+    limited = facts.rights is not None and not facts.rights.is_owner
+    if limited and blocks * seconds > MOST_TOGETHER:
+        raise ParameterError(
+            "blocks_take_too_long",
+            f"All blocks together may take {MOST_TOGETHER:,} seconds for who is not the owner, not "
+            f"{blocks * seconds:,.0f}. Give fewer --blocks, or fewer --seconds for each.",
+        )
+
+
+def _helper(ranges: str, helper: str | None, columns: tuple[Column, ...]) -> InputQuartiles | None:
+    if (ranges == "helper") != (helper is not None):
+        raise ParameterError(
+            "helper_alone",
+            "A helper goes with --ranges helper, and that with one: give both --ranges helper and "
+            "--helper F, or neither.",
+        )
+    return None if helper is None else InputQuartiles.of(arguments.text(helper, "helper"), columns)
+
+
+@dataclass(frozen=True, repr=False)
+class ProgramAnswer(Answer):
+    """What a program gave on all blocks, aggregated and paid for."""
+
+    @property
+    def values(self) -> list[float]:
+        """The numbers, in the order in which the program gives them."""
+        found: list[float] = self.table["value"].to_pylist()
+        return found
+
+    @property
+    def errors(self) -> list[dict[str, float]]:
+        """How far off each number is: by standard deviation and 95 % bound, or by blocks."""
+        by_name: Mapping[str, list[float]] = (self.error or {})["value"]
+        columns = (by_name[name] for name in by_name)
+        return [dict(zip(by_name, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def to_json(self, written: Sequence[Path] = ()) -> dict[str, Any]:
+        """The answer in the form that programs get, by every door."""
+        told = super().to_json(written)
+        kept = {name: told[name] for name in ("cost", "remaining", "receipt", "notes")}
+        return {
+            "values": self.values,
+            "error": self.errors,
+            "blocks": self.provenance.parameters["method"]["blocks"],
+            **kept,
+        }
+
+
+def result(answer: Answer, _prepared: ProgramRun) -> ProgramAnswer:
+    """The answer of the gatekeeper to a run, as its numbers."""
+    return ProgramAnswer(**{one.name: getattr(answer, one.name) for one in fields(answer)})

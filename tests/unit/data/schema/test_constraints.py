@@ -1,0 +1,108 @@
+"""Constraints in schema files: read, written back, and refused with their line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sfumato.data.schema.constraints import (
+    DeclaredRows,
+    FunctionalDependency,
+    ImpossibleCombination,
+    OrderedColumns,
+    UniqueKey,
+    words,
+)
+from sfumato.data.schema.schema_file import dump, load
+from sfumato.errors import SchemaError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COLUMNS = """\
+table = "stays"
+[columns.sex]
+kind = "text"
+values = ["F", "M"]
+[columns.zip]
+kind = "text"
+[columns.city]
+kind = "text"
+[columns.admitted]
+kind = "date"
+[columns.discharged]
+kind = "date"
+[columns.weight]
+kind = "real"
+[columns.beds]
+kind = "integer"
+"""
+CONSTRAINTS = """
+[[constraints]]
+never = { sex = "M", beds = [1, 2] }
+[[constraints]]
+determines = { from = "zip", to = ["city", "sex"] }
+[[constraints]]
+ordered = ["admitted", "discharged"]
+[[constraints]]
+unique = "zip"
+[[constraints]]
+rows = 1000
+"""
+
+
+def test_read_and_written(tmp_path: Path) -> None:
+    path = tmp_path / "stays.toml"
+    path.write_text(COLUMNS + CONSTRAINTS)
+    schema = load(path)
+    assert schema.constraints == (
+        ImpossibleCombination((("sex", ("M",)), ("beds", (1, 2)))),
+        FunctionalDependency(("zip",), ("city", "sex")),
+        OrderedColumns(("admitted", "discharged")),
+        UniqueKey(("zip",)),
+        DeclaredRows(1000),
+    )
+    assert [words(one) for one in schema.constraints] == [
+        "never sex = M with beds = 1 or 2",
+        "zip determines city and sex",
+        "admitted <= discharged",
+        "zip unique",
+        "1,000 rows",
+    ]
+    path.write_text(dump(schema, folder=tmp_path))
+    assert load(path) == schema
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "says"),
+    [
+        ('ordered = ["admitted", "discharge"]', "constraint_wrong", "did you mean 'discharged'?"),
+        ('ordered = ["admitted", "weight"]', "constraint_wrong", "all dates or all numbers"),
+        ('ordered = ["zip", "city"]', "constraint_wrong", "all dates or all numbers"),
+        ('ordered = ["beds"]', "constraint_wrong", "two or more"),
+        ("never = { sex = 1 }", "value_kind", "no value of a column of kind text"),
+        ("never = {}", "constraint_wrong", "never = { x = 1 }"),
+        ("never = { sex = [] }", "constraint_wrong", "a column and a value"),
+        ('never = { sez = "M" }', "constraint_wrong", "did you mean 'sex'?"),
+        ('determines = { from = "zip" }', "key_missing", "'to'"),
+        ('determines = { from = "zip", to = "zip" }', "constraint_wrong", "different columns"),
+        ('determines = { of = "zip" }', "key_unknown", "'of'"),
+        ("unique = []", "constraint_wrong", "different columns"),
+        ("unique = 3", "value_wrong_type", "a text in quotes"),
+        ("rows = -1", "constraint_wrong", "a whole number of rows"),
+        ('rows = "many"', "value_wrong_type", "a whole number"),
+        ('unique = "zip"\nrows = 3', "constraint_wrong", "exactly one of never"),
+        ("row = 3", "key_unknown", "did you mean 'rows'?"),
+    ],
+)
+def test_refused_with_its_line(tmp_path: Path, wrong: str, code: str, says: str) -> None:
+    path = tmp_path / "stays.toml"
+    path.write_text(f"{COLUMNS}[[constraints]]\nrows = 5\n[[constraints]]\n{wrong}\n")
+    with pytest.raises(SchemaError) as refused:
+        load(path)
+    lines = COLUMNS.count("\n") + 4
+    assert refused.value.code == code
+    at = lines - ("exactly" in says)
+    assert refused.value.message.startswith(f"{path}, line {at}: ")
+    assert says in refused.value.message

@@ -1,0 +1,149 @@
+"""The doors of `sf.local` to means, ranges, tables, words and places: by name and from JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.methods.local.longitudinal import Longitudinal
+from sfumato.methods.local.task_catalogue import MEANS, RANGES, TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+local = sf.local
+MADE: dict[str, Callable[[], Any]] = {
+    "hybrid": lambda: local.mean(bounds=(0, 100), epsilon=1),
+    "piecewise": lambda: local.mean("piecewise", bounds=("-0.5", "1.5"), epsilon=2, cells=64),
+    "duchi": lambda: local.mean("duchi", bounds=(0, 1), epsilon=local.log(3), columns=["a", "b"]),
+    "hierarchical": lambda: local.ranges(domain=100, epsilon=1, fanout=5, oracle="hadamard"),
+    "haar": lambda: local.ranges("haar", domain=["a", "b", "c"], epsilon=1),
+    "marginals": lambda: local.marginals(["a", "b", "c"], epsilon=1, width=3),
+    "heavy-hitters": lambda: local.heavy_hitters(bits=16, epsilon=2, text=True),
+    "planar-laplace": lambda: local.planar_laplace((0, 5), step=2, cells=(9, 9), epsilon="0.1"),
+}
+
+
+def test_every_mechanism_is_made_here() -> None:
+    assert set(MADE) == set(TASKS)
+    assert set(MEANS) | set(RANGES) < set(TASKS)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_mechanism_is_told_and_made_again(name: str) -> None:
+    oracle = MADE[name]()
+    again = local.from_json(oracle.to_json())
+    assert type(again) is type(oracle)
+    assert again == oracle
+    assert hash(again) == hash(oracle)
+    assert again.layout == oracle.layout
+    assert len(repr(oracle)) <= 100
+    assert oracle._repr_html_()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_nobody_reports_nothing(name: str) -> None:
+    oracle = MADE[name]()
+    widths = {"duchi": 2, "marginals": 3, "planar-laplace": 2}
+    nobody: Any = np.zeros((0, widths[name])) if name in widths else []
+    assert len(oracle.randomize(nobody)) == 0
+    if name != "heavy-hitters":
+        assert oracle.empty().n == 0
+    with pytest.raises(sf.SfumatoError) as raised:
+        (oracle.find if name == "heavy-hitters" else oracle._own)(
+            oracle.randomize(nobody) if name == "heavy-hitters" else oracle.empty()
+        )
+    assert raised.value.code in {"reports_missing", "reports_too_few"}
+
+
+@pytest.mark.parametrize("name", ["hybrid", "duchi", "planar-laplace"])
+def test_missing_amounts_of_arrow_are_refused(name: str) -> None:
+    for values in (pa.array([None, 1.0]), pa.table({"a": [1, None], "b": [0, 1]})):
+        with pytest.raises(sf.SfumatoError) as raised:
+            MADE[name]().randomize(values)
+        assert raised.value.code == "type_wrong"
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_sketches_and_reports_of_another_mechanism_are_refused(name: str) -> None:
+    other = MADE["haar" if name != "haar" else "hybrid"]()
+    oracle = MADE[name]()
+    values = ["a", "b"] if name != "haar" else [1.0]
+    reports = other.randomize(values)
+    for call in (oracle.sketch, getattr(oracle, "find", oracle.sketch)):
+        with pytest.raises(sf.SfumatoError) as raised:
+            call(reports)
+        assert raised.value.code == "reports_of_another_oracle"
+    with pytest.raises(sf.SfumatoError):
+        oracle.read(reports.to_bytes())
+
+
+REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
+    "name": ("word_unknown", lambda: local.mean("median", bounds=(0, 1), epsilon=1)),
+    "name of ranges": ("word_unknown", lambda: local.ranges("hybrid", domain=4, epsilon=1)),
+    "option": ("option_unknown", lambda: local.mean(bounds=(0, 1), epsilon=1, bins=3)),
+    "missing": ("option_missing", lambda: local.from_json({"mechanism": "duchi", "version": 1})),
+    "version": ("oracle_unreadable", lambda: local.from_json({"mechanism": "duchi", "version": 2})),
+    "list": ("oracle_unreadable", lambda: local.from_json({"mechanism": ["duchi"], "version": 1})),
+    "nothing": ("oracle_unreadable", lambda: local.from_json(None)),
+    "bounds": ("bounds_reversed", lambda: local.mean(bounds=(1, 0), epsilon=1)),
+    "no pair": ("type_wrong", lambda: local.mean(bounds=5, epsilon=1)),
+    "epsilon": ("epsilon_not_number", lambda: local.mean(bounds=(0, 1), epsilon="much")),
+    "too large": ("parameter_out_of_range", lambda: local.mean(bounds=(0, 1), epsilon=21)),
+    "names twice": (
+        "parameter_out_of_range",
+        lambda: local.mean("duchi", bounds=(0, 1), epsilon=1, columns=["a", "a"]),
+    ),
+    "a truth": (
+        "type_wrong",
+        lambda: local.mean("duchi", bounds=(0, 1), epsilon=1, columns=True),
+    ),
+    "none": (
+        "parameter_out_of_range",
+        lambda: local.mean("duchi", bounds=(0, 1), epsilon=1, columns=0),
+    ),
+    "values": ("parameter_out_of_range", lambda: local.ranges(domain=(1 << 20) + 1, epsilon=1)),
+    "level": ("word_unknown", lambda: local.ranges(domain=9, epsilon=1, oracle="rappor")),
+    "length": ("parameter_out_of_range", lambda: MADE["haar"]().variance(10, 4)),
+    "no length": ("parameter_out_of_range", lambda: MADE["hierarchical"]().variance(10, 0)),
+    "nobody": ("parameter_out_of_range", lambda: MADE["hybrid"]().variance(0)),
+    "most": (
+        "parameter_out_of_range",
+        lambda: MADE["heavy-hitters"]().find(MADE["heavy-hitters"]().randomize(["a"]), most=0),
+    ),
+    "no reports": (
+        "parameter_out_of_range",
+        lambda: Longitudinal(3, epsilon=1, forever=2).channel(reports=0),
+    ),
+    "no points": ("parameter_out_of_range", lambda: local.contrast(["1"], [10, 100])),
+    "no list": ("type_wrong", lambda: local.contrast(1)),  # type: ignore[arg-type]
+    "no estimate": ("type_wrong", lambda: local.adjust(pa.table({"share": [0.5]}), "simplex")),
+    "empty estimate": (
+        "type_wrong",
+        lambda: local.adjust(
+            pa.table({name: pa.array([], pa.float64()) for name in ("value", "share", "sd")}),
+            "simplex",
+        ),
+    ),
+    "no sketch": (
+        "type_wrong",
+        lambda: local.most_likely(local.oracle("k-ary", 3, epsilon=1), None),  # type: ignore[arg-type]
+    ),
+    "no oracle": (
+        "type_wrong",
+        lambda: local.most_likely(MADE["hybrid"](), MADE["hybrid"]().empty()),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_makes_no_sense_is_refused_in_words(what: str) -> None:
+    code, call = REFUSED[what]
+    with pytest.raises(sf.SfumatoError) as raised:
+        call()
+    assert raised.value.code == code
+    assert raised.value.message.endswith(".")

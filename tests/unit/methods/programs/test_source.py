@@ -1,0 +1,94 @@
+"""Programs: functions that stand by themselves, files, and what is refused with what to do."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sfumato.errors import ParameterError
+from sfumato.methods.programs.source import LONGEST, program_of, text_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def alone(rows: Any) -> float:
+    import statistics
+
+    return statistics.fmean(number for number in rows["age"].to_pylist() if number is not None)
+
+
+def with_outside(rows: Any) -> float:
+    return math.sqrt(len(rows))
+
+
+def test_a_function_goes_with_its_source() -> None:
+    text, name, language = text_of(alone, None)
+    assert (name, language, text.startswith("def alone(rows")) == ("alone", "python", True)
+    assert program_of(text, name).function == "alone"
+
+    def inner(rows: Any) -> int:
+        return len(rows)
+
+    assert text_of(inner, None)[0].startswith("def inner")
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text("def f(rows):\n    return 1\n")
+    assert text_of(str(path), "f") == (path.read_text(), "f", "python")
+    assert text_of(path.rename(tmp_path / "p.star"), "f")[2] == "starlark"
+    path.write_text("def f(rows):\n    return 1\n")
+    assert text_of(path, None)[1] is None
+
+
+def closure(bound: int) -> Any:
+    def inner(rows: Any) -> int:
+        return min(len(rows), bound)
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "word"),
+    [
+        (closure(3), "program_closure", "'bound'"),
+        (with_outside, "program_uses_outside", "'math'"),
+        (lambda rows: len(rows), "program_not_function", "def"),
+        (len, "program_not_function", "def"),
+        ("/nowhere/p.py", "program_unreadable", "/nowhere"),
+        ("/", "program_unreadable", "file"),
+    ],
+)
+def test_what_cannot_go_is_refused_with_what_to_do(program: Any, code: str, word: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        text_of(program, None)
+    assert caught.value.code == code
+    assert word in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "function", "code"),
+    [
+        ("x" * (LONGEST + 1), "f", "program_too_long"),
+        (" \n", "f", "program_empty"),
+        ("def f(): ...", None, "function_missing"),
+        ("def f(): ...", "f()", "function_wrong"),
+        ("\ud800", "f", "program_not_text"),
+    ],
+)
+def test_texts_that_are_no_programs(text: str, function: str | None, code: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        program_of(text, function)
+    assert caught.value.code == code
+
+
+def test_files_that_are_no_programs(tmp_path: Path) -> None:
+    for content, code in ((b"\xff\xfe", "program_not_text"), (b"#" * 10**7, "program_too_long")):
+        (tmp_path / "p.py").write_bytes(content)
+        with pytest.raises(ParameterError) as caught:
+            text_of(tmp_path / "p.py", "f")
+        assert caught.value.code == code

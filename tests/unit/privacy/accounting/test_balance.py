@@ -1,0 +1,118 @@
+"""What is left of a budget, and why it cannot pay, in one line."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import pytest
+
+from sfumato.privacy.accounting.balance import asked, balance, left, shortage
+from sfumato.privacy.accounting.events import (
+    ApproxEvent,
+    ConcentratedEvent,
+    Event,
+    GaussianNoise,
+    PureEvent,
+)
+from sfumato.privacy.accounting.filters import Budget, Charge
+from sfumato.privacy.accounting.price import price
+from sfumato.privacy.mechanisms.spending import spendings
+
+PURE = Budget.for_epsilon_delta(epsilon=3)
+BOTH = Budget.for_epsilon_delta(epsilon=3, delta="1e-6")
+
+
+def spent(budget: Budget, *events: Event) -> Charge:
+    found = budget.zero()
+    for event in events:
+        found = budget.add(found, budget.charge(event))
+    return found
+
+
+def pure(epsilon: str) -> PureEvent:
+    return PureEvent(epsilon=Fraction(epsilon))
+
+
+def approx(epsilon: str, delta: str) -> ApproxEvent:
+    return ApproxEvent(epsilon=Fraction(epsilon), delta=Fraction(delta))
+
+
+def gaussian(rho: str) -> GaussianNoise:
+    return GaussianNoise(variance=1 / (2 * Fraction(rho)), l2_sensitivity_squared=Fraction(1))
+
+
+@pytest.mark.parametrize(
+    ("budget", "events", "line"),
+    [
+        (PURE, (), "epsilon 3 of 3 left"),
+        (PURE, (pure("0.1"), pure("0.2")), "epsilon 2.7 of 3 left"),
+        (PURE, (pure("1/3"),), "epsilon 2.66666 of 3 left"),
+        (BOTH, (pure("0.5"),), "epsilon 2.5 of 3 left, delta 1e-6"),
+        (BOTH, (approx("0.5", "1e-7"),), "epsilon 2.5 of 3 left, delta 4e-7 of 1e-6 left"),
+    ],
+)
+def test_what_is_left_is_one_line(budget: Budget, events: tuple[Event, ...], line: str) -> None:
+    assert balance(budget, spent(budget, *events)) == line
+
+
+def test_no_more_is_told_than_there_is() -> None:
+    """After Gaussian noise an epsilon is bought with a rho: the largest, and no unit more."""
+    used = spent(BOTH, gaussian("0.1"))
+    most = left(BOTH, used)["epsilon"]
+    assert BOTH.admits(used, BOTH.charge(PureEvent(epsilon=most)))
+    assert not BOTH.admits(used, BOTH.charge(PureEvent(epsilon=most + Fraction(1, 10**9))))
+
+
+def test_what_is_asked_is_told_as_people_write_it() -> None:
+    assert asked(pure("3/10")) == "epsilon 0.3"
+    assert asked(approx("1/3", "1e-6")) == "epsilon 0.333334, delta 1e-6"
+    assert asked(gaussian("0.02")) == "rho 0.02"
+
+
+def test_a_shortage_of_rho_alone_says_to_ask_without() -> None:
+    """A large epsilon has broken the filter of rhos, while epsilons are left in the other."""
+    told = shortage(BOTH, spent(BOTH, pure("1")), gaussian("0.01"))
+    assert "epsilon 2 of 3 left" in told
+    assert "ask without --delta and --rho" in told
+
+
+@pytest.mark.parametrize(
+    ("budget", "event", "said"),
+    [
+        (PURE, pure("4"), ("asks epsilon 4", "epsilon 3 of 3 left", "Ask for less with --epsilon")),
+        (
+            PURE,
+            approx("1", "1e-6"),
+            ("asks epsilon 1, delta 1e-6", "needs a delta", "--delta 1e-6"),
+        ),
+        (PURE, gaussian("0.1"), ("asks rho 0.1", "needs a delta")),
+        (BOTH, approx("1", "1e-6"), ("at most a delta of 5e-7", "--delta")),
+        (BOTH, gaussian("1"), ("asks rho 1,", "at most a rho of 0.1", "--rho")),
+    ],
+)
+def test_a_shortage_says_what_was_asked_what_is_left_and_what_to_do(
+    budget: Budget, event: Event, said: tuple[str, ...]
+) -> None:
+    told = shortage(budget, budget.zero(), event)
+    assert all(one in told for one in said), told
+
+
+@pytest.mark.parametrize("used", ["0", "1/30", "1/1000"])
+@pytest.mark.parametrize("whole", [("1", "1e-6"), ("3", "1e-6"), ("0.7", "1/30000")])
+def test_what_a_shortage_says_would_be_paid_is_paid(whole: tuple[str, str], used: str) -> None:
+    """A price of all that a budget is, as Gaussian noise, is refused: its delta is parted."""
+    budget = Budget.for_epsilon_delta(epsilon=whole[0], delta=whole[1])
+    before = spent(budget, *([gaussian(used)] if used != "0" else []))
+    asking = price(epsilon=whole[0], delta=whole[1])
+    event = ConcentratedEvent(rho=spendings(asking)[-1].rho or Fraction(0))
+    assert not budget.admits(before, budget.charge(event))
+    if "rho" not in left(budget, before):
+        return
+    said = re.search("which --epsilon (.*) --delta (.*) buys", shortage(budget, before, event))
+    assert said is not None
+    paid = spendings(price(epsilon=said[1], delta=said[2]))[-1].rho
+    assert paid is not None
+    assert budget.admits(before, budget.charge(ConcentratedEvent(rho=paid)))
+    if used == "0":
+        assert said[1] == whole[0]

@@ -1,0 +1,69 @@
+"""Refusals: a status for each kind, one form, and nothing but the public message."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from sfumato import errors
+from sfumato.server.problem_json import (
+    RequestError,
+    UnreadyError,
+    failed_inside,
+    headers_of,
+    status_of,
+    told,
+)
+
+STATUSES = {
+    errors.ParameterError("epsilon_not_number", "m"): 422,
+    errors.QueryError("table_unknown", "m"): 422,
+    errors.SchemaError("column_unknown", "m"): 422,
+    errors.SourceError("source_unready", "m"): 503,
+    errors.BudgetError("budget_exhausted", "m"): 402,
+    errors.PolicyError("shape_not_permitted", "m"): 403,
+    errors.PolicyError("token_refused", "m"): 401,
+    errors.EngineError("answer_failed", "m"): 503,
+    errors.LedgerError("ledger_unavailable", "m"): 503,
+    errors.RolledBackError("ledger_rolled_back", "m"): 503,
+    errors.LedgerError("answer_lost", "m"): 409,
+    errors.ParameterError("request_reused", "m"): 409,
+    RequestError(431, "head_too_large", "m"): 431,
+    UnreadyError("queue_full", "m"): 503,
+    failed_inside(): 500,
+}
+
+
+@pytest.mark.parametrize("error", STATUSES, ids=lambda one: one.code)
+def test_a_refusal_has_the_status_of_its_kind(error: errors.SfumatoError) -> None:
+    assert status_of(error) == STATUSES[error]
+    assert told(error)["status"] == STATUSES[error]
+
+
+@pytest.mark.parametrize("error", [one for one in STATUSES if STATUSES[one] == 503], ids=str)
+def test_what_cannot_be_done_now_says_when_and_whether_it_was_charged(
+    error: errors.SfumatoError,
+) -> None:
+    assert ("Retry-After" in headers_of(error)) == (error.code != "answer_failed")
+    free, charging = told(error)["detail"], told(error, charging=True)["detail"]
+    assert free == f"{error.message} Nothing was charged."
+    assert ("same Idempotency-Key" in charging) == isinstance(error, errors.LedgerError)
+    said = type(error)(error.code, "The charge stays spent.")
+    assert told(said, charging=True)["detail"] == said.message
+
+
+def test_neither_details_nor_passwords_nor_flags_are_told() -> None:
+    error = errors.EngineError(
+        "answer_failed", "See postgresql://u:secret@h/d, ask with --epsilon.", detail="bob has flu"
+    )
+    words = str(told(error))
+    assert "flu" not in words
+    assert "secret" not in words
+    assert "epsilon=" in words
+    assert "--" not in words
+
+
+def test_a_refusal_travels_between_processes() -> None:
+    error = pickle.loads(pickle.dumps(RequestError(408, "body_slow", "m")))
+    assert (error.status, error.code, error.message) == (408, "body_slow", "m")

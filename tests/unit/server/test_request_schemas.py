@@ -1,0 +1,55 @@
+"""Forms of requests: the families' fields as they are written in JSON."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from inspect import Parameter, signature
+from pathlib import Path
+
+import pytest
+
+from sfumato.errors import ParameterError
+from sfumato.methods.learn import kinds
+from sfumato.methods.learn.catalogue import KINDS
+from sfumato.server.request_schemas import checked, family_form, family_values
+from sfumato.vault.families import FAMILIES
+
+
+def test_a_form_says_what_a_family_takes_by_its_own_names() -> None:
+    form = family_form(FAMILIES["query"])
+    asked = checked(form, {"sql": "SELECT 1", "epsilon": "0.1", "purpose": "care"})
+    assert family_values(FAMILIES["query"], asked) == {"asked": "SELECT 1", "epsilon": "0.1"}
+    assert [one.name for one in form if one.required] == ["sql"]
+    assert "principal" not in {one.name for one in form}
+
+
+@pytest.mark.parametrize("name", ["publish", "above", "synthesize"])
+def test_no_file_is_taken_by_its_name(name: str) -> None:
+    """It would be one of the server's: nothing that a body says may become a path."""
+    form = family_form(FAMILIES[name])
+    assert "workload" in {one.name for one in form}
+    with pytest.raises(ParameterError) as refusal:
+        checked(form, {"dataset": "people", "kind": "tree", "columns": ["age"],
+                       "workload": "/etc/passwd", "threshold": 3})  # fmt: skip
+    assert refusal.value.code in {"field_wrong", "field_unknown"}
+
+
+def test_every_family_has_a_form_with_words_for_people() -> None:
+    for family in FAMILIES.values():
+        form = family_form(family)
+        assert len({one.name for one in form}) == len(form)
+        assert all(one.told and one.schema for one in form)
+
+
+def test_every_option_of_a_kind_of_model_can_be_sent() -> None:
+    """What the command takes as --option, a client can say too."""
+    sent = {one.name for one in family_form(FAMILIES["learn"])}
+    home = Path(kinds.__file__).parent
+    asked = {name: kind.home.partition(":") for name, kind in KINDS.items()}
+    found: set[str] = set()
+    for module, _, function in asked.values():
+        if (home / f"{module}.py").exists():
+            make = getattr(import_module(f"sfumato.methods.learn.{module}"), function or "prepare")
+            taken = signature(make).parameters.values()
+            found |= {one.name for one in taken if one.kind is Parameter.KEYWORD_ONLY}
+    assert {"clusters", "components"} <= found <= sent

@@ -1,0 +1,81 @@
+"""What callers give is read or refused in words, and messages speak the language of the door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from sfumato import arguments
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "found"),
+    [
+        (arguments.text, "a", "a"),
+        (arguments.maybe_text, None, None),
+        (arguments.path, "a/b.csv", Path("a/b.csv")),
+        (arguments.path, Path("a"), Path("a")),
+        (arguments.whole, 5, 5),
+        (arguments.seconds, 5, 5.0),
+        (arguments.flag, True, True),
+        (arguments.names, "age", ("age",)),
+        (arguments.names, ["age", "zip"], ("age", "zip")),
+        (arguments.amounts, {"n": 2}, {"n": 2}),
+    ],
+)
+def test_what_fits_is_read(read: Callable[[Any, str], Any], value: Any, found: Any) -> None:
+    assert read(value, "it") == found
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "words"),
+    [
+        (arguments.text, 5, "it must be a text, not 5."),
+        (arguments.text, None, "it must be a text, not None."),
+        (arguments.path, 5.5, "it must be a path, as text or pathlib.Path, not 5.5."),
+        (arguments.whole, True, "it must be a whole number, not True."),
+        (arguments.seconds, "5", "it must be a number of seconds, not '5'."),
+        (arguments.seconds, float("nan"), "it must be a number of seconds from 0 on, not nan."),
+        (arguments.flag, 1, "it must be True or False, not 1."),
+        (arguments.names, ["a", 5], "it must be a list of names, each of them a text, but has 5."),
+        (arguments.amounts, {5: 1}, "A name in it must be a text, not 5."),
+        (arguments.text, b"x" * 99, "it must be a text, not a value of type bytes."),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    read: Callable[[Any, str], Any], value: Any, words: str
+) -> None:
+    with pytest.raises(ParameterError) as refusal:
+        read(value, "it")
+    assert refusal.value.message == words
+
+
+def test_a_refusal_never_quotes_rows() -> None:
+    with pytest.raises(ParameterError) as refusal:
+        arguments.text(pd.DataFrame({"name": ["Ada"]}), "it")
+    assert refusal.value.message == "it must be a text, not a value of type DataFrame."
+
+
+@pytest.mark.parametrize(
+    ("said", "in_python"),
+    [
+        ("say how many: --max-rows 10.", "say how many: max_rows=10."),
+        ("Leave --epsilon out.", "Leave epsilon= out."),
+        ("Give both --diversity recursive and --c C.", "Give both diversity='recursive' and c= C."),
+        ("e.g. --delta 1e-7, say", "e.g. delta=1e-7, say"),
+        ("for: --purpose care. Allowed: care.", "for: purpose='care'. Allowed: care."),
+        ("Use --population visits.", "Use population='visits'."),
+        ("Add it with --purposes care,cure.", "Add it with purposes=['care', 'cure']."),
+        ("Add it with --purposes to ask.", "Add it with purposes= to ask."),
+        ("let `sfumato inspect --write` do it", "let `sfumato inspect --write` do it"),
+    ],
+)
+def test_flags_are_keywords_in_python(said: str, in_python: str) -> None:
+    assert arguments.keywords(said) == in_python
