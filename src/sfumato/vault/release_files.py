@@ -75,8 +75,9 @@ def _makers(release: Release) -> dict[str, Callable[[], bytes]]:
         for ending in ("csv", "parquet"):
             found[f"{stem}.{ending}"] = _saved_maker(shown, table, ending)
         found[f"{stem}.arrow"] = _arrow_maker(shown, table)
-    if isinstance(shown, Published) and _has_map(shown):
-        found[_MAP] = lambda: _map(shown)
+    if isinstance(shown, Published) and (boxes := _map_boxes(shown)) is not None:
+        axes = shown.publication.request.axes
+        found[_MAP] = lambda: dumps(to_geojson(boxes, axes)).encode()
     found[_PAGE] = lambda: _page(shown)
     found[_BUNDLE] = lambda: _bundle(shown)
     return found
@@ -113,16 +114,15 @@ def _arrow_maker(release: Release, table: str) -> Callable[[], bytes]:
     return made
 
 
-def _has_map(published: Published) -> bool:
-    request = published.publication.request
-    return len(request.axes) == 2 and smallest(published.tables, request.columns) is not None
-
-
-def _map(published: Published) -> bytes:
+def _map_boxes(published: Published) -> pa.Table | None:
+    """The boxes that a map draws; None unless they lie in two columns of numbers or dates."""
     request = published.publication.request
     boxes = smallest(published.tables, request.columns)
-    assert boxes is not None  # or there is no such file
-    return dumps(to_geojson(boxes, request.axes)).encode()
+    if boxes is None or len(request.axes) != 2:
+        return None
+    kinds = [boxes.column(f"{column}_low").type for column in request.columns]
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_date)
+    return boxes if all(any(test(kind) for test in tests) for kind in kinds) else None
 
 
 def _page(release: Release) -> bytes:
