@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.criteria import KAnonymity
-from sfumato.anonymize.measure import measure
+from sfumato.anonymize.measure import measure_counts
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.data.counting.frequencies import count
@@ -65,7 +65,7 @@ def rows() -> list[dict[str, object]]:
         )
     columns = [*map(_column, QUASI[:-1]), _column(QUASI[-1], Role.SENSITIVE)]
     found.append(
-        _row("measure k, l, t and costs, Adult", 0.1, lambda: measure(adult, columns))
+        _row("measure k, l, t and costs, Adult", 0.1, lambda: measure_counts(adult, columns))
         | {"peer": "pycanon: k, l, t; one run", "peer_value": _pycanon()}
     )
     found.append(_large())

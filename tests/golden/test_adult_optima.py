@@ -16,7 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from sfumato.anonymize import advice
+from sfumato.anonymize import alternatives
 from sfumato.anonymize.cost import COSTS as ALL_COSTS
 from sfumato.anonymize.cost import Costs
 from sfumato.anonymize.criteria import (
@@ -157,8 +157,8 @@ def test_equal_counts_are_not_rejected_by_rounding() -> None:
 
 def test_what_mondrian_would_save_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was first found by hand: .066 where the optimum of full domains loses .310."""
-    monkeypatch.setattr(advice, "_LONGEST", 600.0)  # however busy the machine is
-    monkeypatch.setattr(advice, "_HEAD_START", 600.0)
+    monkeypatch.setattr(alternatives, "_LONGEST", 600.0)  # however busy the machine is
+    monkeypatch.setattr(alternatives, "_HEAD_START", 600.0)
     declared = ['table = "adult"', f'[columns.{OF}]\nrole = "sensitive"\nkind = "text"']
     declared += [
         f'[columns.{name}]\nrole = "quasi"\nkind = "{"integer" if name == "age" else "text"}"\n'

@@ -13,8 +13,8 @@ import pytest
 
 from sfumato.anonymize.buckets import ReleasedCodes, as_they_are, deal, permute, rows_of
 from sfumato.anonymize.criteria import DistinctDiversity, KAnonymity
-from sfumato.anonymize.measure import measure
-from sfumato.anonymize.perturb import perturb
+from sfumato.anonymize.measure import measure_counts
+from sfumato.anonymize.perturbative_release import perturb
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.taxonomy import grow
@@ -212,7 +212,7 @@ def measured(values: Sequence[object], column: Column) -> dict[str, object]:
     """Three classes of three rows each, whose quasi-identifier is named by a letter."""
     quasi = Column("class", Kind.TEXT, Role.QUASI, Values(("a", "b", "c")))
     table = frequencies(("class", column.name), list(zip(CLASSES, values, strict=True)))
-    found = measure(table, [quasi, column])
+    found = measure_counts(table, [quasi, column])
     assert (found.k, found.classes, found.reference) == (3, 3, "release")
     return dict(found.sensitive[column.name])
 
@@ -299,8 +299,8 @@ def test_medical_tables_measure_as_the_slides_say(
     release = frequencies(
         ("zip", "age", "ill"), [(labels[0][z], labels[1][str(a)], i) for z, a, i in PATIENTS]
     )
-    alone = measure(release, MEDICAL)
-    against = measure(release, MEDICAL, original=original)
+    alone = measure_counts(release, MEDICAL)
+    against = measure_counts(release, MEDICAL, original=original)
     for one in (alone, against):
         assert one.k == k
         assert one.sensitive["ill"]["distinct"] == distinct

@@ -27,14 +27,14 @@ DRAWS = {"report/palette.py", "methods/programs/sandbox/bubblewrap.py"}
 
 RAISED_BY: dict[str, set[str]] = {
     "anonymize/pipeline.py": {"anonymize"},
-    "anonymize/advice.py": {"anonymize"},
+    "anonymize/alternatives.py": {"anonymize", "synthesize"},
     "anonymize/summary.py": {"anonymize"},
     "anonymize/perturbative_release.py": {"anonymize"},
-    "anonymize/problem_setup.py": {"anonymize"},
-    "anonymize/measured_table.py": {"measure"},
+    "anonymize/problem.py": {"anonymize"},
+    "anonymize/criteria/request.py": {"anonymize"},
+    "anonymize/measure.py": {"measure"},
     "attack/evaluation/runner.py": {"evaluate"},
     "attack/comparison/runner.py": {"compare"},
-    "anonymize/candidates.py": {"anonymize", "synthesize"},
     "vault/candidates.py": {"synthesize"},
     "attack/evaluation": {"evaluate"},
     "anonymize": {"anonymize", "measure", "worlds"},

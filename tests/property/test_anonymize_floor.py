@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.anonymize.cost import COSTS, named
-from sfumato.anonymize.lattice.floor import finest_fitting
+from sfumato.anonymize.lattice import finest_fitting
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.problem_setup import pose
+from sfumato.anonymize.problem import pose
 from sfumato.anonymize.search import SEARCHES, run
 from sfumato.anonymize.search.full_domain import walk
 from sfumato.data.counting.memory_limit import SETTING

@@ -27,7 +27,7 @@ from sfumato.anonymize.criteria import (
     TCloseness,
 )
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.partition.groups import Partition
+from sfumato.anonymize.partition import Partition
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.search.refine import refine

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.anonymize.label_spelling import bare_label, plain_label, spelled_label
+from sfumato.anonymize.labels import bare_label, plain_label, spelled_label
 from sfumato.data.files.column_spelling import read_spelled, write_spelled
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.hierarchy.base import spell

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from sfumato.anonymize.criteria.base import whole
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.partition.groups import Partition, Shares, released_classes
-from sfumato.anonymize.partition.points import DataPoints
+from sfumato.anonymize.partition import DataPoints, Partition, Shares, released_classes
 from sfumato.data.counting.grouping import group, keys
 from sfumato.errors import CriterionError, SchemaError, SourceError
 from sfumato.privacy.noise.entropy import SystemEntropy

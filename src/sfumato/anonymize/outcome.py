@@ -13,9 +13,9 @@ from sfumato.release.recoding import ByColumn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sfumato.anonymize.lattice.nodes import Node
-    from sfumato.anonymize.lattice.views import Levels
-    from sfumato.anonymize.partition.groups import LabelledGroups
+    from sfumato.anonymize.lattice import Node
+    from sfumato.anonymize.partition import LabelledGroups
+    from sfumato.anonymize.views import Levels
     from sfumato.release.recoding import Recoding
 
 

@@ -1,24 +1,25 @@
-"""Anonymizing a table where it lives: count, search, and hand over what was decided.
+"""Anonymize a table where it lies: check the request, count, search, and describe the release.
 
 Decisions 0187, 0189.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from datetime import date
 from fractions import Fraction
 from sys import float_info
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from sfumato.anonymize.advice import TOO_LARGE, advise, too_large
+from sfumato import arguments
+from sfumato.anonymize.alternatives import TOO_LARGE, advise, too_large
 from sfumato.anonymize.criteria import BetaLikeness, DeltaDisclosure, KAnonymity, KMap, TCloseness
 from sfumato.anonymize.mondrian_in_engine import CutTree, cells_to_cut, cut_in_engine
 from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.perturbative_release import PERTURBATIVE, PerturbativeOptions
-from sfumato.anonymize.problem_setup import person_of, pose
-from sfumato.anonymize.recount import regroup, told_apart
+from sfumato.anonymize.problem import person_of, pose
+from sfumato.anonymize.released_classes import regroup, told_apart
 from sfumato.anonymize.result import Anonymized
 from sfumato.anonymize.search import SEARCHES, SearchProgress, all_needed, people_unknown, run
 from sfumato.anonymize.search.mondrian import NAME as MONDRIAN
@@ -30,6 +31,8 @@ from sfumato.anonymize.summary import (
     in_plain_words,
     risk_before,
 )
+from sfumato.attack.own_release import attacked
+from sfumato.attack.requirements import attacks_wanted, check_fitting, read_requirements
 from sfumato.data.counting.memory_limit import (
     SizeCounts,
     TooManyCombinationsError,
@@ -40,17 +43,21 @@ from sfumato.data.inspection.reidentification import attacker
 from sfumato.data.schema.column import Kind, Role
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import decimal_of, not_negative, probability
+from sfumato.release.open_table import read_population
 from sfumato.release.recoding import ByCuts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sfumato.anonymize.criteria import Criterion
+    from sfumato.anonymize.criteria.request import CriteriaRequest
     from sfumato.anonymize.outcome import Outcome
     from sfumato.anonymize.problem import Problem
-    from sfumato.anonymize.recount import ReleasedClasses
+    from sfumato.anonymize.released_classes import ReleasedClasses
     from sfumato.anonymize.result import Suppressed
     from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.engines.sources import Source
+    from sfumato.data.schema.schema import Schema
     from sfumato.exact_numbers import Number
     from sfumato.release.open_table import Table
 
@@ -353,3 +360,96 @@ def _distribution(counted: Frequencies, column: str, person: str | None) -> list
     values = marginal.axes[0].decode(marginal.codes[0]).to_pylist()
     spelled = [value.isoformat() if isinstance(value, date) else value for value in values]
     return [list(pair) for pair in zip(spelled, marginal.counts.tolist(), strict=True)]
+
+
+Algorithm = Literal[
+    "optimal",
+    "incognito",
+    "samarati",
+    "sweeney",
+    "datafly",
+    "mondrian",
+    "mondrian-relaxed",
+    "k-optimize",
+    "meyerson-williams",
+    "aggarwal-suppress",
+    "aggarwal-generalize",
+    "anatomy",
+    "permute",
+    "perturb",
+]
+CostName = Literal[
+    "loss",
+    "loss-geometric",
+    "discernability",
+    "average-class-size",
+    "c-avg",
+    "precision",
+    "entropy",
+    "suppressed",
+]
+
+
+def criteria_of(
+    schema: Schema, numbers: CriteriaRequest, columns: Sequence[str], algorithm: str
+) -> tuple[list[Criterion], Sequence[str]]:
+    """The criteria of the numbers given, and the columns that the algorithm is to rearrange."""
+    if algorithm == "anatomy" and numbers.l is not None and numbers.diversity is None:
+        numbers = replace(numbers, diversity="folk")
+    criteria = numbers.criteria(schema, columns)
+    if algorithm in PERTURBATIVE:
+        return criteria, columns
+    if columns and not any(one.column for one in criteria):
+        raise ParameterError(
+            "option_without_other",
+            f"--sensitive means nothing to {algorithm!r} without --l, --t, --beta or "
+            "--delta-disclosure. Give one of them, or drop it.",
+        )
+    return criteria, ()
+
+
+def decide(
+    table: Table,
+    criteria: Sequence[Criterion],
+    numbers: CriteriaRequest,
+    *,
+    algorithm: str,
+    sensitive: Sequence[str] | str,
+    population: Source | None,
+    attacks: bool | None = None,
+    require: Sequence[str] | str = (),
+    publish_findings: bool = False,
+    **options: Any,
+) -> Anonymized:
+    """Decide on a release by criteria and numbers together, and attack it where that is asked."""
+    required = read_requirements(require)
+    check_fitting(required, table.schema)
+    publish = arguments.flag(publish_findings, "publish_findings")
+    asked_for = arguments.maybe_flag(attacks, "attacks")
+    wanted = attacks_wanted(asked_for, required, publish=publish, off="attacks=False")
+    for one in criteria:
+        if not hasattr(one, "compares_population"):
+            raise ParameterError(
+                "type_wrong",
+                f"A criterion must be one such as sf.KAnonymity(5), not {arguments.shown(one)}. "
+                "Numbers are given by name: k=5.",
+            )
+    columns = arguments.names(sensitive, "sensitive")
+    asked, rearranged = criteria_of(
+        table.schema, numbers, columns, arguments.text(algorithm, "algorithm")
+    )
+    arguments.amounts(options["weights"], "weights")
+    arguments.maybe_text(options["cost"], "cost")
+    arguments.flag(options["refine"], "refine")
+    arguments.text(options["suppressed"], "suppressed")
+    people = None if population is None else read_population(population, table.schema)
+    with nullcontext() if people is None else closing(people):
+        decided = anonymize(
+            table,
+            [*criteria, *asked],
+            algorithm=algorithm,
+            sensitive=rearranged,
+            population=people,
+            **options,
+        )
+    return attacked(decided, required, publish=publish) if wanted else decided

@@ -1,6 +1,6 @@
 """What a search has to solve: counts, hierarchies, criteria and a suppression limit.
 
-Decision 0111.
+Decisions 0111, 0185.
 """
 
 from __future__ import annotations
@@ -9,20 +9,35 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sfumato.anonymize.criteria.identity import KAnonymity
-from sfumato.anonymize.lattice.views import View
-from sfumato.anonymize.original import Order, Quasi, RowOwners, SensitiveColumn
-from sfumato.errors import ParameterError, SchemaError, SourceError
+from sfumato.anonymize.original import Order, Quasi, RowOwners, SensitiveColumn, order_of
+from sfumato.anonymize.rolled_up_counts import roll_up
+from sfumato.anonymize.taxonomy import grow
+from sfumato.anonymize.views import View
+from sfumato.data.counting.frequencies import count
+from sfumato.data.counting.memory_limit import TooManyCombinationsError, most_combinations
+from sfumato.data.schema.advice import add_line
+from sfumato.data.schema.column import Kind, Role
+from sfumato.data.schema.names import quoted
+from sfumato.errors import CriterionError, ParameterError, SchemaError, SourceError
 from sfumato.exact_numbers import probability
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sqlglot import exp
+
     from sfumato.anonymize.criteria.base import Criterion
-    from sfumato.anonymize.lattice.floor import Floor
+    from sfumato.anonymize.lattice import Floor
     from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.column import Column
     from sfumato.data.schema.hierarchy.base import Taxonomy
+    from sfumato.data.schema.schema import Schema
     from sfumato.exact_numbers import Number
+    from sfumato.release.open_table import Table
+
 
 _MOST_ROWS = 3_037_000_499
 """The square of a number of rows must fit 63 bits, so that no cost and no comparison overflows."""
@@ -223,3 +238,125 @@ def no_criterion() -> ParameterError:
     return ParameterError(
         "criteria_none", "No criterion was asked for. Ask for one, such as --k 5."
     )
+
+
+_PROPOSED = {
+    Kind.INTEGER: "{ widths = [5, 10, 20] }",
+    Kind.REAL: "{ widths = [5, 10, 20] }",
+    Kind.DATE: '{ dates = ["month", "year", "decade"] }',
+    Kind.TEXT: '{ tree = "*" } to keep or remove values whole, { mask = "right" } for codes',
+    Kind.BOOLEAN: "{ tree = [true, false] }",
+}
+
+
+def pose(
+    table: Table,
+    criteria: Sequence[Criterion],
+    *,
+    suppress: Number,
+    population: Table | None = None,
+    further: Sequence[str] = (),
+    rolls_up: bool = True,
+    to_roots: bool = False,
+    shared: Sequence[exp.Expr] = (),
+) -> tuple[Problem, Frequencies]:
+    """Set the problem up, and give the counts of quasi-identifiers, sensitive and further columns.
+
+    Where the unit is a person, their column is counted too: how many people a class has is known
+    only from who they are. The population is counted by the quasi-identifiers alone. Where all that
+    is too much for memory, it is counted at the finest levels that fit, or `to_roots`, or refused.
+    What rows of a combination have in common of the `shared` is told where all were counted.
+    """
+    quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
+    sensitive = list(dict.fromkeys(c.column for c in criteria if c.column is not None))
+    columns = list(dict.fromkeys([*quasi, *sensitive, *further]))
+    for name in columns:
+        _require_hierarchy(table.schema.column(name), released=table.released)
+    person = person_of(table.schema)
+    counted = list(dict.fromkeys([*columns, *([] if person is None else [person])]))
+    sources = [table] if population is None else [table, population]
+    names = [counted, quasi][: len(sources)]
+    rolled = None
+    try:
+        told = [shared, ()]
+        tables = [counted_whole(*one) for one in zip(sources, names, told, strict=False)]
+    except TooManyCombinationsError:
+        if not rolls_up or not quasi:
+            raise
+        rolled = roll_up(sources, quasi, names, _grown, to_roots=to_roots)
+        tables = rolled.tables
+    _require_rows(tables[0], person, criteria)
+    grown = {} if rolled is None else dict(rolled.taxonomies)
+    for name in columns:
+        column = table.schema.column(name)
+        if name not in grown and column.hierarchy is not None:
+            grown[name] = _grown(column, tables)
+    problem = Problem.build(
+        tables[0],
+        grown,
+        quasi,
+        criteria,
+        suppression_limit=suppress,
+        population=None if population is None else tables[1],
+        orders={name: order_of(table.schema.column(name)) for name in sensitive},
+        person=person,
+        floor=None if rolled is None else rolled.floor,
+    )
+    return problem, tables[0]
+
+
+def counted_whole(
+    table: Table, names: Sequence[str], shared: Sequence[exp.Expr] = ()
+) -> Frequencies:
+    """All combinations of some columns, or a refusal where they do not fit in memory."""
+    most = most_combinations(len(names))
+    return count(table.engine, table.engine.table, names, most=most, shared=shared)
+
+
+def person_of(schema: Schema) -> str | None:
+    """The column that says whose row it is, where the unit is a person."""
+    return schema.unit.column
+
+
+def _require_hierarchy(column: Column, *, released: bool) -> None:
+    """Refuse a quasi-identifier that nothing says how to make coarser, with what to write."""
+    if column.role is Role.QUASI and column.hierarchy is None:
+        if released:
+            raise SchemaError(
+                "already_released",
+                "This table is a release already, as the side-car beside it tells: the hierarchies "
+                "of its schema are of the original, not of labels. Anonymize the original.",
+            )
+        raise SchemaError(
+            "quasi_without_hierarchy",
+            f"Column {quoted(column.name)} is a quasi-identifier without a hierarchy. "
+            f"{add_line(column.name, f'hierarchy = {_PROPOSED[column.kind]}')}; or let "
+            "`sfumato inspect --write` propose one, or give it another role.",
+        )
+
+
+def _require_rows(table: Frequencies, person: str | None, criteria: Sequence[Criterion]) -> None:
+    """Refuse a k above the number of rows, or people, in plain words; no search can reach it."""
+    k = max((one.k for one in criteria if isinstance(one, KAnonymity)), default=1)
+    many, what = table.total, "rows"
+    if person is not None:
+        many, what = len(table.marginal([person])), "people"
+    if 0 < many < k:
+        raise CriterionError(
+            "k_above_rows",
+            f"No release is {k:,}-anonymous: the table has only {many:,} {what}. Ask for a smaller "
+            f"k, or collect more {what}.",
+        )
+
+
+def _grown(column: Column, tables: Sequence[Frequencies]) -> Taxonomy:
+    """The hierarchy of a column over all values declared or met; its errors name the column."""
+    axes = [one.axis(column.name) for one in tables if column.name in one.columns]
+    values = [value for axis in axes for value in axis.decode(np.arange(axis.size)).to_pylist()]
+    try:
+        grown = grow(column, values)
+        grown.locate(values)
+    except SchemaError as error:
+        message = f"Column {quoted(column.name)}: {error.message}"
+        raise SchemaError(error.code, message, detail=error.detail) from None
+    return grown

@@ -1,24 +1,26 @@
-"""What anonymizing decided, made into a release: on demand, or as files of any size.
+"""The decided release: its description, its rows on demand, and its files.
 
 Decisions 0190, 0246.
 """
 
 from __future__ import annotations
 
+import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import finalize, ref
 
 from sqlglot import exp
 
-from sfumato.anonymize.column_summary import REMOVED, in_words, kept
-from sfumato.anonymize.label_spelling import spelled_label
+from sfumato.anonymize.distributions import distributions
+from sfumato.anonymize.labels import spelled_label
 from sfumato.anonymize.pages import write_pages
-from sfumato.anonymize.recount import NO_CLASSES, remeasure
-from sfumato.anonymize.released_tables import DecidedTables
+from sfumato.anonymize.released_classes import NO_CLASSES, remeasure
 from sfumato.anonymize.source_check import Promised, changed, mark
-from sfumato.anonymize.summary import risk_of
+from sfumato.anonymize.summary import REMOVED, in_words, risk_of, unchanged_words
 from sfumato.attack.attack_results import NOT_TRIED, TriedAttacks
 from sfumato.data.engines.kinds import kinds_of, stored_schema
 from sfumato.data.files.column_spelling import Marked, keys_in, marked
@@ -26,7 +28,9 @@ from sfumato.data.files.formats import PARQUET, ends_in
 from sfumato.data.files.sheet_labels import labelled
 from sfumato.data.schema.column import Kind, Role
 from sfumato.data.schema.hierarchy.base import ROOT
+from sfumato.errors import LargeReleaseWarning
 from sfumato.release.engine_writer import EngineRows
+from sfumato.release.lazy_tables import TablesOnDemand
 from sfumato.release.order import total_order
 from sfumato.release.paths import Output
 from sfumato.release.recoding import blank_rows, relabelled
@@ -34,20 +38,147 @@ from sfumato.release.release import SAMPLE, Guarantee, Provenance, Release, firs
 from sfumato.release.writer import check_outputs, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import pyarrow as pa
 
-    from sfumato.anonymize.advice import Advice
-    from sfumato.anonymize.recount import ReleasedClasses
+    from sfumato.anonymize.alternatives import Advice
+    from sfumato.anonymize.released_classes import ReleasedClasses
     from sfumato.anonymize.summary import ReleaseFigures
+    from sfumato.data.engines.base import Engine
     from sfumato.data.files.writers import Batches
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.spelling import Spelling
     from sfumato.release.open_table import Table
     from sfumato.release.recoding import Recoding
     from sfumato.release.writer import ReleaseWriter
+    from sfumato.report.column_pairs import SideBySide
+
+
+LARGE = 1_000_000
+"""From more rows on, whoever brings a release into memory is told of a better way."""
+_STAYS = 100_000
+"""A table of at most so many rows stays once it was made."""
+
+
+class DecidedTables(TablesOnDemand):
+    """What was decided, as tables: the same rows each time, for as long as the source is the same.
+
+    A table is kept while somebody else holds it, a small one for good.
+    """
+
+    def __init__(self, decided: Anonymized) -> None:
+        self._decided = decided
+        self._made: ref[pa.Table] | None = None
+        self._small: pa.Table | None = None
+        self._first: pa.Table | None = None
+        self._warned = False
+        hold_open(decided.table.engine, self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._decided.table_names)
+
+    def __len__(self) -> int:
+        return len(self._decided.table_names)
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name != self._decided.table_names[0]:
+            return self._decided.further[name]
+        made = self._held()
+        if made is None:
+            self._warn_of_size(self.sizes()[name])
+            made = self._decided.made()
+            self._made = ref(made)
+            self._small = made if made.num_rows <= _STAYS else None
+        return made
+
+    def _held(self) -> pa.Table | None:
+        """The table, where somebody has it still."""
+        if self._small is not None or self._made is None:
+            return self._small
+        return self._made()
+
+    def _warn_of_size(self, rows: int) -> None:
+        if rows > LARGE and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"This release has {rows:,} rows, and all of them are brought into memory. To have "
+                "them written without that, use .save(path).",
+                LargeReleaseWarning,
+                stacklevel=4,
+            )
+
+    def sizes(self) -> dict[str, int]:
+        """How many rows each table has, as was decided."""
+        further = {name: table.num_rows for name, table in self._decided.further.items()}
+        return {self._decided.table_names[0]: self._decided.released, **further}
+
+    def first(self, rows: int) -> dict[str, pa.Table]:
+        """The first rows of each table; the engine is asked for no others."""
+        if self._first is None or self._first.num_rows < min(rows, self._decided.released):
+            held = self._held()
+            self._first = self._decided.made(limit=rows) if held is None else held.slice(0, rows)
+        tables = {self._decided.table_names[0]: self._first, **self._decided.further}
+        return {name: table.slice(0, rows) for name, table in tables.items()}
+
+    @contextmanager
+    def streamed(self, name: str) -> Iterator[Batches]:
+        """The rows of a table, batch by batch."""
+        if name != self._decided.table_names[0]:
+            yield self._decided.further[name].to_reader()
+            return
+        with self._decided.streamed() as rows:
+            yield rows
+
+    def beside(self) -> Sequence[SideBySide]:
+        """Columns of the original beside the released ones, counted in the engine."""
+        return distributions(self._decided)
+
+    def by_engine(self, name: str) -> AbstractContextManager[EngineRows] | None:
+        """The rows of a table for their engine to write; None for one that is held here."""
+        return self._decided.by_engine() if name == self._decided.table_names[0] else None
+
+
+@dataclass
+class _Use:
+    engine: Engine
+    users: int = 0
+    closed: bool = False
+
+
+_USES: dict[int, _Use] = {}
+_USING = RLock()  # whoever is freed may be freed while this thread has the lock
+
+
+def hold_open(engine: Engine, user: object) -> None:
+    """Keep an engine open for as long as its user is there."""
+    with _USING:
+        use = _USES.setdefault(id(engine), _Use(engine))
+        use.users += 1
+    finalize(user, _leave, use)
+
+
+def close_after_use(engine: Engine) -> None:
+    """Close an engine, once none of its users is there any more."""
+    with _USING:
+        use = _USES.get(id(engine))
+        if use is not None:
+            use.closed = True
+            return
+    engine.close()
+
+
+def _leave(use: _Use) -> None:
+    with _USING:
+        use.users -= 1
+        if use.users:
+            return
+        del _USES[id(use.engine)]
+    if use.closed:
+        use.engine.close()
+
 
 Suppressed = Literal["drop", "star"]
 _QUASI, _SENSITIVE = "quasi", "sensitive"
@@ -251,7 +382,7 @@ class Anonymized:
             elif name not in self.columns:
                 told[name] = self.words.get(name, "left out")
             else:
-                told[name] = self.words.get(name, kept(column)) + self._caveat(column)
+                told[name] = self.words.get(name, unchanged_words(column)) + self._caveat(column)
         return told | {name: text for name, text in self.words.items() if name not in told}
 
     def _caveat(self, column: Column) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.anonymize.lattice.floor import Floor, finest_fitting
+from sfumato.anonymize.lattice import Floor, finest_fitting
 from sfumato.anonymize.original import United
 from sfumato.anonymize.taxonomy import declared, grow
 from sfumato.data.counting.frequencies import count
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.anonymize.lattice.views import Levels
+    from sfumato.anonymize.views import Levels
     from sfumato.arrays import IntArray
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.schema.column import Column

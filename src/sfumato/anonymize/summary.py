@@ -1,23 +1,37 @@
-"""What is told of a decided release: its figures, what it promises in plain words, its risk."""
+"""What a report says of a release: its figures, promises and risk, and what each column became.
+
+What a column became is read off the released labels and the schema alone: nothing in it can depend
+on a row that was not released. Decision 0223.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from datetime import date
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
 from sfumato.anonymize.cost import COSTS
+from sfumato.anonymize.labels import members_of, plain_label
+from sfumato.anonymize.taxonomy import ends_of, stretch_of, value_of
 from sfumato.data.counting.memory_limit import SizeCounts
 from sfumato.data.inspection.reidentification import attacker, reidentification
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.hierarchy.base import ROOT, spell, unquoted
+from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Side
+from sfumato.data.schema.names import count
+from sfumato.data.schema.spelling import DateSpelling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sfumato.anonymize.classes import Counts
     from sfumato.anonymize.criteria import Criterion
     from sfumato.anonymize.outcome import Outcome
     from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.column import Column
 
 
 class ReleaseFigures(TypedDict):
@@ -118,3 +132,142 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(map(_plain, value))
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+UNCHANGED, REMOVED = "unchanged", "removed"
+_EXACT, _RANGE, _GROUP, _SET, _MASK = "exact value", "range", "group", "set", "mask"
+_NUMBERS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_YEARS = {"age", "âge", "alter", "edad", "eta", "età", "leeftijd", "idade"}
+"""Names of columns that count years: with more words, as in age_in_months, nobody can tell."""
+_DAYS_OF_A_YEAR = 365.25
+
+
+class _Read(NamedTuple):
+    """A label as it is read: what it is, and how wide, or how many values or characters it has."""
+
+    what: str
+    size: float = 0
+
+
+def in_words(column: Column, labels: Mapping[str | None, int]) -> str:
+    """What became of a generalized column: `labels` are those released, with their rows.
+
+    Where labels of several sorts occur, each is told with its share of the rows. A missing value
+    stays missing below the root, so it is not looked at.
+    """
+    read = _reader(column)
+    sorts: dict[str, Counter[_Read]] = {}
+    texts: dict[str, list[str]] = {}
+    for label, rows in labels.items():
+        if label is None:
+            continue
+        found = read(plain_label(column, label))
+        sorts.setdefault(found.what, Counter())[found] += rows
+        texts.setdefault(found.what, []).append(label)
+    if not sorts:
+        return unchanged_words(column)
+    weights = {what: sum(sizes.values()) for what, sizes in sorts.items()}
+    total = sum(weights.values())
+    told = {what: _told(column, what, sizes, texts[what]) for what, sizes in sorts.items()}
+    if len(told) == 1:
+        (only,) = told.values()
+        return unchanged_words(column) if only == _EXACT else only
+    order = sorted(told, key=lambda what: (-weights[what], what))
+    parts = [f"{told[what]} ({_share(weights[what], total)})" for what in order]
+    parts[0] = f"{parts[0][:-1]} of rows)"  # of what is said once
+    return "; ".join(parts)
+
+
+def unchanged_words(column: Column) -> str:
+    """What became of values that were not made coarser: their time of day is never written."""
+    if isinstance(column.spelling, DateSpelling) and column.spelling.timed:
+        return "only the day, without the time"
+    # A number is written in one way: 1.50 as 1.5, unless the schema says how many places.
+    return f"{UNCHANGED} as numbers" if column.kind is Kind.REAL else UNCHANGED
+
+
+def _share(rows: int, total: int) -> str:
+    """A share of the rows, never rounded to nothing or to everything."""
+    return "under 1 %" if 100 * rows < total else f"{min(round(100 * rows / total), 99)} %"
+
+
+def _reader(column: Column) -> Callable[[str], _Read]:
+    """How labels of this column are read."""
+    hierarchy = column.hierarchy
+    declared = None if hierarchy is None else hierarchy.declared
+    leaves = None if declared is None else {spell(leaf) for leaf in declared}
+
+    def read(label: str) -> _Read:
+        if label == ROOT:
+            return _Read(REMOVED)
+        if leaves is not None and (label in leaves or unquoted(label) in leaves):
+            return _Read(_EXACT)
+        if (members := members_of(label)) is not None:
+            return _Read(_SET, len(members))
+        if isinstance(hierarchy, Mask):
+            plain = unquoted(label) or label
+            hidden = ROOT in plain
+            return _Read(_MASK, len(plain.replace(ROOT, ""))) if hidden else _Read(_EXACT)
+        if isinstance(hierarchy, Calendar) and (stretch := stretch_of(label)):
+            return _Read(f"only the {stretch}")
+        if (ends := ends_of(label, column)) is not None:
+            return _Read(_RANGE, _width(*ends))
+        if leaves is None and value_of(column, label) is not None:
+            return _Read(_EXACT)
+        return _Read(_GROUP)
+
+    return read
+
+
+def _width(low: object, high: object, closed: bool) -> float:
+    """How much a range spans: days and whole numbers are counted, both ends too."""
+    if isinstance(low, date) and isinstance(high, date):
+        return (high - low).days + closed
+    whole = isinstance(low, int) and closed
+    return float(high) - float(low) + whole  # type: ignore[arg-type]
+
+
+def _told(column: Column, what: str, sizes: Counter[_Read], labels: list[str]) -> str:
+    """One sort of label in words; `sizes` has the rows of each size."""
+    if what == _GROUP:
+        return f"{count(len(labels), 'group')} of values"
+    if what not in (_RANGE, _SET, _MASK):
+        return what
+    least, most = (end(one.size for one in sizes) for end in (min, max))
+    mean = sum(one.size * rows for one, rows in sizes.items()) / sum(sizes.values())
+    if what == _SET:
+        return f"sets of values, {_shown_size(mean)} on average"
+    if what == _MASK:
+        digits = all(label.replace(ROOT, "").isdigit() for label in labels)
+        return _shown(column, int(least), int(most), "digit" if digits else "character")
+    if least == most:
+        return f"ranges of {_amount(column, least)}"
+    return f"ranges, {_amount(column, mean)} wide on average"
+
+
+def _shown(column: Column, least: int, most: int, what: str) -> str:
+    """How many characters a mask leaves to be seen."""
+    assert isinstance(column.hierarchy, Mask)
+    end = "first" if Side(column.hierarchy.side) is Side.RIGHT else "last"
+    if most == 0:
+        return "only the length"
+    if least < most:
+        return f"{end} {least} to {most} {what}s"
+    return f"{end} {what}" if most == 1 else f"{end} {_number_in_words(most)} {what}s"
+
+
+def _amount(column: Column, width: float) -> str:
+    """A width with its unit, where that is known."""
+    if column.kind is Kind.DATE:
+        if width < 2 * _DAYS_OF_A_YEAR:
+            return f"{_shown_size(width)} day{'s' * (width != 1)}"
+        return f"{_shown_size(width / _DAYS_OF_A_YEAR)} years"
+    return f"{_shown_size(width)} years" if column.name.casefold() in _YEARS else _shown_size(width)
+
+
+def _shown_size(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:,.3g}"
+
+
+def _number_in_words(number: int) -> str:
+    return _NUMBERS[number] if number < len(_NUMBERS) else str(number)

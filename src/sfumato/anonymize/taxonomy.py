@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.label_spelling import bare_label, plain_label
-from sfumato.anonymize.labels import members_of, ordered
+from sfumato.anonymize.labels import bare_label, members_of, ordered, plain_label
 from sfumato.data.schema.advice import add_line
 from sfumato.data.schema.column import Kind, from_text
 from sfumato.data.schema.domain import EXACT, Bounds, Values

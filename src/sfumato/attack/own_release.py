@@ -19,8 +19,8 @@ import numpy as np
 from sqlglot import exp
 
 from sfumato.anonymize.buckets import COUNT, GROUP
-from sfumato.anonymize.problem_setup import counted_whole
-from sfumato.anonymize.recount import recoded
+from sfumato.anonymize.problem import counted_whole
+from sfumato.anonymize.released_classes import recoded
 from sfumato.attack.attack_results import TriedAttacks
 from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable
 from sfumato.attack.catalogue import ON_CLASSES, run_all

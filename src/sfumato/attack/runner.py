@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.anonymize.buckets import COUNT, GROUP
-from sfumato.anonymize.measured_table import is_anatomy, part_of, table_of
+from sfumato.anonymize.measure import is_anatomy, part_of, table_of
 from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable, cannot_run
 from sfumato.attack.catalogue import (
     ALL,

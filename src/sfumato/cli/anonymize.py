@@ -28,7 +28,7 @@ from sfumato.text import dumps
 from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
-    from sfumato.anonymize.problem_setup import CriteriaRequest
+    from sfumato.anonymize.criteria.request import CriteriaRequest
     from sfumato.anonymize.result import Anonymized
     from sfumato.release.open_table import Table
     from sfumato.release.paths import Output
@@ -190,8 +190,8 @@ def anonymize(
         said |= {"m": known, "by": by, "overwrite": overwrite, "as_json": as_json}
         release_items(table, schema, out, said, (report, public_report, require, explore, further))
         return
-    from sfumato.anonymize.candidates import explore as explored
-    from sfumato.anonymize.problem_setup import CriteriaRequest
+    from sfumato.anonymize.alternatives import explore as explored
+    from sfumato.anonymize.criteria.request import CriteriaRequest
     from sfumato.release.paths import Output
 
     gate = table_gate(require, no_attacks=no_attacks, publish=publish_findings)
@@ -268,7 +268,7 @@ def _check_places(
     kept: tuple[Path, ...] | None,
 ) -> None:
     """Refuse what cannot be written; where nothing is kept, candidates go into a folder."""
-    from sfumato.anonymize.candidates import check_folder
+    from sfumato.anonymize.alternatives import check_folder
     from sfumato.release.writer import check_outputs
 
     if kept is not None:
@@ -310,8 +310,8 @@ def _decide(
     options: dict[str, Any],
 ) -> Anonymized:
     """Search, with a bar that shows how far it is."""
-    from sfumato.anonymize.options import criteria_of
     from sfumato.anonymize.pipeline import anonymize as decide
+    from sfumato.anonymize.pipeline import criteria_of
 
     people, population = tables
     criteria, rearranged = criteria_of(people.schema, asked, columns, algorithm)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from sfumato.anonymize.candidates import Ladder
+    from sfumato.anonymize.alternatives import Ladder
     from sfumato.attack.comparison.result import Comparison
     from sfumato.release.open_table import Table
     from sfumato.vault.family import Family
@@ -46,7 +46,7 @@ def write_candidates(
     table: Table, found: Ladder, folder: Path, *, overwrite: bool, as_json: bool
 ) -> None:
     """Write what was decided, compare it, and tell."""
-    from sfumato.anonymize.candidates import write_ladder
+    from sfumato.anonymize.alternatives import write_ladder
     from sfumato.attack.comparison.runner import compare_releases
     from sfumato.release.table_actions import source_of
 
@@ -73,7 +73,7 @@ def synthesize_candidates(
     as_json: bool,
 ) -> None:
     """Say what all candidates cost, have it confirmed, pay for them, write and compare them."""
-    from sfumato.anonymize.candidates import PAGE, check_folder, made_folder
+    from sfumato.anonymize.alternatives import PAGE, check_folder, made_folder
     from sfumato.filesystem import check_target
     from sfumato.vault.candidates import compare_twins, cost_of_all, rungs
 
@@ -120,7 +120,7 @@ def _confirm(said: str, *, yes: bool) -> None:
 def _tell(
     compared: Comparison, folder: Path, remarks: Sequence[str], *, overwrite: bool, as_json: bool
 ) -> None:
-    from sfumato.anonymize.candidates import PAGE
+    from sfumato.anonymize.alternatives import PAGE
 
     page = folder / PAGE
     compared.save_report(page, overwrite=overwrite)

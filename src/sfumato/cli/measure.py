@@ -48,8 +48,8 @@ def measure(
         sfumato measure safe.csv --schema people.toml --original people.csv \\
             --report reached.html
     """
-    from sfumato.anonymize.measured_table import measure as measured
-    from sfumato.anonymize.measured_table import read_questions
+    from sfumato.anonymize.measure import measure as measured
+    from sfumato.anonymize.measure import read_questions
     from sfumato.attack.inspection_pages import measure_page
 
     check_page(report, table, original, population, workload, schema, overwrite=overwrite)

@@ -29,7 +29,7 @@ def worlds(
     Examples:
         sfumato worlds safe.csv "SELECT COUNT(*) FROM people WHERE age > 64" --schema people.toml
     """
-    from sfumato.anonymize.measured_table import bound
+    from sfumato.anonymize.measure import bound
 
     found = bound(release, sql, schema, labels=labels).json()
     if as_json:

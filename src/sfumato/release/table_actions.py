@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from sfumato.anonymize.criteria import Criterion
     from sfumato.anonymize.criteria.closeness import Distance
+    from sfumato.anonymize.criteria.request import Diversity
     from sfumato.anonymize.measure import TableMeasures
-    from sfumato.anonymize.options import Algorithm, CostName
-    from sfumato.anonymize.problem_setup import Diversity
+    from sfumato.anonymize.pipeline import Algorithm, CostName
     from sfumato.anonymize.worlds import AnswerBounds
     from sfumato.attack.finding import Finding, Findings
     from sfumato.attack.options import AttackKeywords
@@ -58,7 +58,7 @@ class TableActions(Shown):
         Against a population too, and by a `workload` of questions in SQL, or a file of them, which
         tells how far off their answers are.
         """
-        from sfumato.anonymize.measured_table import measure, read_questions
+        from sfumato.anonymize.measure import measure, read_questions
 
         if isinstance(workload, str | Path):
             workload = read_questions(arguments.path(workload, "workload"))
@@ -78,7 +78,7 @@ class TableActions(Shown):
 
         With tight `labels`, both ends of a range are known to occur.
         """
-        from sfumato.anonymize.measured_table import bound
+        from sfumato.anonymize.measure import bound
 
         known = self.declared or self.schema
         return bound(self.source, arguments.text(sql, "sql"), known, labels=labels)
@@ -181,8 +181,8 @@ class TableActions(Shown):
         "link<0.05", is refused. `by` is who made it. `.table` and `.save` make the same rows.
         Of a table of items, who knows `m` of a basket finds `k` that fit; see the guide of sets.
         """
-        from sfumato.anonymize.options import decide
-        from sfumato.anonymize.problem_setup import CriteriaRequest
+        from sfumato.anonymize.criteria.request import CriteriaRequest
+        from sfumato.anonymize.pipeline import decide
 
         numbers = CriteriaRequest(
             k=k, l=l, diversity=diversity, c=c, t=t, distance=distance, beta=beta,
@@ -226,7 +226,7 @@ class TableActions(Shown):
 
     def close(self) -> None:
         """Let go of the engine, once no release is there whose rows it makes."""
-        from sfumato.anonymize.released_tables import close_after_use
+        from sfumato.anonymize.result import close_after_use
 
         close_after_use(self.engine)
 

@@ -13,7 +13,7 @@ import pytest
 
 from sfumato.anonymize.buckets import anatomize, permute, shuffled
 from sfumato.anonymize.criteria import KAnonymity
-from sfumato.anonymize.perturb import moments, perturb, strays
+from sfumato.anonymize.perturbative_release import moments, perturb, strays
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.taxonomy import grow

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.anonymize.measure import measure
+from sfumato.anonymize.measure import measure_counts
 from sfumato.anonymize.taxonomy import grow, read_labels, universe
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
@@ -41,7 +41,7 @@ ROWS = [
 
 
 def test_every_measure_by_hand(counted: Counted) -> None:
-    found = measure(counted(("age", "ill"), ROWS), [AGE, ILL])
+    found = measure_counts(counted(("age", "ill"), ROWS), [AGE, ILL])
     assert (found.rows, found.classes, found.k, found.reference) == (6, 2, 3, "release")
     ill = found.sensitive["ill"]
     assert ill["distinct"] == 2
@@ -74,7 +74,7 @@ def test_against_the_original_shares_and_suppressed_rows_are_its_own(counted: Co
     ages = [1, 2, 3, 6, 7, 8, 9, 9]
     ills = ["flu", "cold", "ulcer", "flu", "flu", "cold", "ulcer", "ulcer"]
     original = counted(("age", "ill"), list(zip(ages, ills, strict=True)))
-    found = measure(counted(("age", "ill"), ROWS), [AGE, ILL], original=original)
+    found = measure_counts(counted(("age", "ill"), ROWS), [AGE, ILL], original=original)
     assert found.reference == "original"
     assert found.cost["suppressed"] == 2
     assert found.cost["discernability"] == 18 + 2 * 8
@@ -87,18 +87,18 @@ def test_against_the_original_shares_and_suppressed_rows_are_its_own(counted: Co
 
 def test_suppressed_rows_are_no_class(counted: Counted) -> None:
     starred = [*ROWS, ("*", "*"), ("*", "*")]
-    found = measure(counted(("age", "ill"), starred), [AGE, ILL])
+    found = measure_counts(counted(("age", "ill"), starred), [AGE, ILL])
     assert (found.rows, found.classes, found.k) == (8, 2, 3)
     assert found.cost["suppressed"] == 2
-    rooted = measure(counted(("age", "ill"), [*ROWS, ("*", "flu")]), [AGE, ILL])
+    rooted = measure_counts(counted(("age", "ill"), [*ROWS, ("*", "flu")]), [AGE, ILL])
     assert (rooted.classes, rooted.k, rooted.cost["suppressed"]) == (3, 1, 0)
-    bare = measure(counted(["age"], [("*",), ("*",), ("1",), (None,)]), [AGE])
+    bare = measure_counts(counted(["age"], [("*",), ("*",), ("1",), (None,)]), [AGE])
     assert (bare.classes, bare.k, bare.cost["suppressed"]) == (2, 1, 1)
 
 
 def test_a_population_is_matched_by_what_labels_cover(counted: Counted) -> None:
     people = counted(["age"], [(age,) for age in (0, 1, 1, 4, 5, 6, 7, 8, 9, 9)])
-    found = measure(counted(("age", "ill"), ROWS), [AGE, ILL], population=people)
+    found = measure_counts(counted(("age", "ill"), ROWS), [AGE, ILL], population=people)
     assert found.population == {
         "k_map": 4,
         "presence_lower": pytest.approx(1 / 2),
@@ -111,20 +111,20 @@ def test_a_population_is_matched_by_what_labels_cover(counted: Counted) -> None:
 def test_what_cannot_be_measured_is_refused(counted: Counted) -> None:
     table = counted(("age", "ill"), ROWS)
     with pytest.raises(SchemaError) as error:
-        measure(table, [ILL])
+        measure_counts(table, [ILL])
     assert error.value.code == "quasi_none"
     strangers = counted(("age", "ill"), [("young", "flu"), ("young", "cold")])
-    found = measure(strangers, [AGE, ILL])
+    found = measure_counts(strangers, [AGE, ILL])
     assert (found.k, found.cost["discernability"], found.cost["loss"]) == (2, 4, None)
     with pytest.raises(SchemaError) as unknown:
-        measure(strangers, [AGE, ILL], population=counted(["age"], [(1,)]))
+        measure_counts(strangers, [AGE, ILL], population=counted(["age"], [(1,)]))
     assert unknown.value.code == "label_unknown"
     assert "young" not in unknown.value.message
     with pytest.raises(SourceError) as strange:
-        measure(table, [AGE, ILL], original=counted(("age", "ill"), [(1, "flu")]))
+        measure_counts(table, [AGE, ILL], original=counted(("age", "ill"), [(1, "flu")]))
     assert strange.value.code == "value_not_in_original"
     with pytest.raises(SourceError) as empty:
-        measure(counted(["age"], [(None,)]), [AGE])
+        measure_counts(counted(["age"], [(None,)]), [AGE])
     assert empty.value.code == "table_empty"
 
 

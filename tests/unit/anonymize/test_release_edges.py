@@ -13,7 +13,7 @@ from pyarrow import parquet
 from sqlglot import exp
 
 import sfumato as sf
-from sfumato.anonymize.measured_table import measure
+from sfumato.anonymize.measure import measure
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.data.schema.schema_file import load
 from sfumato.errors import OutputError, SourceError

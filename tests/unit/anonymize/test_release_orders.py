@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.anonymize.measured_table import measure
+from sfumato.anonymize.measure import measure
 from sfumato.anonymize.original import order_of
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values

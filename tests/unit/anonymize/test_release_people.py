@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.anonymize.measured_table import measure
+from sfumato.anonymize.measure import measure
 from sfumato.anonymize.pipeline import anonymize
-from sfumato.anonymize.problem_setup import pose
+from sfumato.anonymize.problem import pose
 from sfumato.anonymize.search import run
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values

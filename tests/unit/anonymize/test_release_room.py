@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.anonymize.measured_table import measure
+from sfumato.anonymize.measure import measure
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.data.counting.memory_limit import SETTING, TooManyCombinationsError
 from sfumato.data.schema.column import Column, Kind, Role

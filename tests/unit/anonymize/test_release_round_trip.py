@@ -12,7 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.anonymize.labels import members_of, set_of
-from sfumato.anonymize.measured_table import bound, measure
+from sfumato.anonymize.measure import bound, measure
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.data.schema.schema_file import load
 from sfumato.errors import CriterionError, SchemaError, SourceError

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 import sfumato as sf
-from sfumato.anonymize.measured_table import bound, measure
+from sfumato.anonymize.measure import bound, measure
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.data.engines.base import everything
 from sfumato.data.schema.column import Column, Kind

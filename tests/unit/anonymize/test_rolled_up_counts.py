@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.anonymize.measured_table import measure
+from sfumato.anonymize.measure import measure
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.anonymize.search import SEARCHES
 from sfumato.data.counting.memory_limit import SETTING

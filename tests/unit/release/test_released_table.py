@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.anonymize.measured_table import bound
+from sfumato.anonymize.measure import bound
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.data.schema.schema_file import load
 from sfumato.errors import QueryError, SchemaError

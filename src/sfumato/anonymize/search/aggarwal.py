@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.partition.groups import Partition, Shares
-from sfumato.anonymize.partition.points import DataPoints, only_crowds
+from sfumato.anonymize.partition import DataPoints, Partition, Shares, only_crowds
 from sfumato.anonymize.search import mondrian
 from sfumato.anonymize.search.base import unreachable
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.anonymize.cost import Cost
-    from sfumato.anonymize.partition.groups import Style
+    from sfumato.anonymize.partition import Style
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import SearchProgress
     from sfumato.arrays import IntArray

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sfumato.anonymize.lattice.nodes import Node
+from sfumato.anonymize.lattice import Node
 from sfumato.errors import CriterionError, ParameterError
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from sfumato.anonymize.cost import Cost
-    from sfumato.anonymize.lattice.views import GroupedView, Levels
     from sfumato.anonymize.outcome import Ended, Outcome
     from sfumato.anonymize.problem import Problem
+    from sfumato.anonymize.views import GroupedView, Levels
 
 _BUDGET = 1 << 28
 """Bytes of grouped tables that are kept to start from."""

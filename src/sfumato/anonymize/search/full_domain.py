@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.lattice.floor import UnseenNodes
-from sfumato.anonymize.lattice.nodes import Node, above, below, check_size, heights, nodes_where
-from sfumato.anonymize.lattice.projections import failing_rows
+from sfumato.anonymize.lattice import (
+    Node,
+    UnseenNodes,
+    above,
+    below,
+    check_size,
+    failing_rows,
+    heights,
+    nodes_where,
+)
 from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.search.base import Examiner, Incumbent, require_cost, unreachable
 from sfumato.errors import ParameterError

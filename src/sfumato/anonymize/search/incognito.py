@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.lattice.nodes import above, check_size, heights, nodes_where
+from sfumato.anonymize.lattice import above, check_size, heights, nodes_where
 from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.search.base import Examiner, Incumbent, unreachable
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.anonymize.cost import Cost
-    from sfumato.anonymize.lattice.nodes import Node
-    from sfumato.anonymize.lattice.views import Levels
+    from sfumato.anonymize.lattice import Node
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import SearchProgress
+    from sfumato.anonymize.views import Levels
     from sfumato.arrays import BoolArray
 
     Places = tuple[int, ...]

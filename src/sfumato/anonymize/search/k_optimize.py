@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.partition.groups import Intervals
-from sfumato.anonymize.partition.points import DataPoints, failing, refuse_population
+from sfumato.anonymize.partition import DataPoints, Intervals, failing, refuse_population
 from sfumato.anonymize.search.base import require_cost, unreachable
 from sfumato.data.counting.grouping import keys
 from sfumato.errors import ParameterError

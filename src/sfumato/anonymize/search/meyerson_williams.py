@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.anonymize.partition.groups import Partition, Shares
-from sfumato.anonymize.partition.points import DataPoints, only_crowds
+from sfumato.anonymize.partition import DataPoints, Partition, Shares, only_crowds
 from sfumato.anonymize.search.base import unreachable
 from sfumato.errors import ParameterError
 

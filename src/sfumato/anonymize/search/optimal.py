@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.cost import Separable
-from sfumato.anonymize.lattice.nodes import (
+from sfumato.anonymize.lattice import (
     above,
     below,
     check_size,
     count_above,
     count_below,
+    failing_rows,
     heights,
 )
-from sfumato.anonymize.lattice.projections import failing_rows
 from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.search.base import Examiner, unreachable
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sfumato.anonymize.cost import Cost
-    from sfumato.anonymize.lattice.nodes import Node
-    from sfumato.anonymize.lattice.views import Levels
+    from sfumato.anonymize.lattice import Node
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import SearchProgress
+    from sfumato.anonymize.views import Levels
     from sfumato.arrays import BoolArray, IntArray
 
 NAME = "optimal"

@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sfumato.anonymize.labels import at_levels
-from sfumato.anonymize.lattice.views import GroupedView
 from sfumato.anonymize.outcome import Generalization, outcome_facts
-from sfumato.anonymize.partition.groups import GroupedRelease, Partition, Shares, released_classes
-from sfumato.anonymize.partition.points import DataPoints, refuse_population
+from sfumato.anonymize.partition import (
+    DataPoints,
+    GroupedRelease,
+    Partition,
+    Shares,
+    refuse_population,
+    released_classes,
+)
 from sfumato.anonymize.search import SearchProgress, run
+from sfumato.anonymize.views import GroupedView
 from sfumato.errors import CriterionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sfumato.anonymize.lattice.views import View
     from sfumato.anonymize.problem import Problem
+    from sfumato.anonymize.views import View
     from sfumato.arrays import IntArray
 
 _MOST_ROUNDS = 20

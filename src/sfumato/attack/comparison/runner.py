@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
-from sfumato.anonymize.measured_table import is_anatomy, measure
+from sfumato.anonymize.measure import is_anatomy, measure
 from sfumato.attack.case import AttackOptions, Case, HeldRelease
 from sfumato.attack.catalogue import ATTACKS, ON_ANSWERS, ON_COUNTS, run_all
 from sfumato.attack.comparison.bins import bins_of

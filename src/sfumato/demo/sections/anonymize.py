@@ -6,8 +6,8 @@ from contextlib import closing
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
+from sfumato.anonymize.criteria.request import CriteriaRequest
 from sfumato.anonymize.pipeline import anonymize
-from sfumato.anonymize.problem_setup import CriteriaRequest
 from sfumato.data.schema.column import Role
 from sfumato.release.open_table import read
 from sfumato.report import charts, numbers

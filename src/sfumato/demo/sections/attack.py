@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.anonymize.criteria.request import CriteriaRequest
 from sfumato.anonymize.pipeline import anonymize
-from sfumato.anonymize.problem_setup import CriteriaRequest
 from sfumato.attack.case import AttackOptions
 from sfumato.attack.finding import Finding, percent
 from sfumato.attack.page import attacks_picture

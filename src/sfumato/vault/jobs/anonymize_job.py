@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.anonymize.cost import named
-from sfumato.anonymize.options import criteria_of
-from sfumato.anonymize.pipeline import check_options, seconds_of
+from sfumato.anonymize.criteria.request import CriteriaRequest
+from sfumato.anonymize.pipeline import check_options, criteria_of, seconds_of
 from sfumato.anonymize.problem import no_criterion
-from sfumato.anonymize.problem_setup import CriteriaRequest
 from sfumato.anonymize.search import SEARCHES, require_weighted
 from sfumato.attack.requirements import attacks_wanted, check_fitting, read_requirements
 from sfumato.data.engines.base import everything

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sfumato.anonymize.criteria import DistinctDiversity, KAnonymity
-from sfumato.anonymize.measure import measure
+from sfumato.anonymize.measure import measure_counts
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.partition.groups import Partition
+from sfumato.anonymize.partition import Partition
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.search.refine import refine
@@ -79,7 +79,7 @@ def released(found: Partition) -> Frequencies:
 
 def check(found: Partition) -> None:
     """What is measured of the released table is what was said of it."""
-    measures = measure(released(found), columns(), original=original())
+    measures = measure_counts(released(found), columns(), original=original())
     assert measures.k >= found.k
     assert measures.classes == found.classes
     assert measures.cost["suppressed"] == found.suppressed
@@ -111,7 +111,7 @@ def test_relaxed_mondrian_measures_as_it_says() -> None:
 def test_mondrian_reaches_diversity() -> None:
     found = run(problem(KAnonymity(5), DistinctDiversity(2, of=SENSITIVE)), "mondrian")
     assert isinstance(found, Partition)
-    measures = measure(released(found), columns(), original=original())
+    measures = measure_counts(released(found), columns(), original=original())
     assert measures.k >= 5
     assert measures.sensitive[SENSITIVE]["distinct"] == 2
 

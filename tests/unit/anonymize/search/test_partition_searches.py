@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.anonymize.criteria import DistinctDiversity, KAnonymity, KMap
 from sfumato.anonymize.outcome import Generalization
-from sfumato.anonymize.partition.groups import Intervals, Partition
+from sfumato.anonymize.partition import Intervals, Partition
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import aggarwal, k_optimize, run
 from sfumato.anonymize.search.refine import refine

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sfumato.anonymize.measure import compare_answers
 from sfumato.anonymize.worlds import AnswerBounds, answer, answer_buckets
-from sfumato.anonymize.worlds.workload import workload
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.hierarchy.rules import Widths
@@ -232,10 +232,10 @@ def test_workload_is_the_mean_relative_error(counted: Counted) -> None:
         "SELECT AVG(pay) FROM t WHERE age > 9",
     ]
     true = partial(answer, released=original, schema=SCHEMA)
-    found = workload(questions, true, partial(answer, released=released, schema=SCHEMA))
+    found = compare_answers(questions, true, partial(answer, released=released, schema=SCHEMA))
     assert found.errors[2] is None
     assert found.errors[:2] == pytest.approx((0.25, 0.6))
     assert found.mean == pytest.approx(0.425)
-    assert workload(questions, true, true).mean == 0
+    assert compare_answers(questions, true, true).mean == 0
     with pytest.raises(ParameterError):
-        workload([], true, true)
+        compare_answers([], true, true)

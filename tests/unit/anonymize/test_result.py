@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import sfumato as sf
-from sfumato.anonymize import released_tables as decided_module
+from sfumato.anonymize import result as decided_module
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.data.engines.duckdb import DuckDB
 from sfumato.data.schema.schema_file import load

@@ -1,24 +1,30 @@
-"""What another algorithm or a little suppression would save: tried on the same counts, briefly.
+"""Other releases of the same table: cheaper options to advise, and a ladder to choose from.
 
-It is computed from the original, so it is for the holder alone. Decision 0224.
+Advice is computed from the original, so it is for the holder alone. Decisions 0224, 0295.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.anonymize.search import SEARCHES, run
-from sfumato.errors import SfumatoError
+from sfumato.errors import OutputError, RefusedError, SfumatoError
+from sfumato.release.paths import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+    from pathlib import Path
 
+    from sfumato.anonymize.criteria.request import CriteriaRequest
     from sfumato.anonymize.outcome import Outcome
     from sfumato.anonymize.problem import Problem
+    from sfumato.anonymize.result import Anonymized
     from sfumato.anonymize.search import SearchProgress
+
 
 _OTHERS = ("mondrian", "optimal")
 _SHARES = (1, 2, 5)
@@ -52,7 +58,7 @@ class Advice:
         who = self.option.removeprefix("--algorithm ").split()[0]
         if self.option.startswith("--suppress"):
             who = f"suppressing {self.option.split()[-1].replace('%', ' %')} of {self.counted}"
-        figures = f"{_number(self.value)} instead of {_number(self.instead)}"
+        figures = f"{_figure(self.value)} instead of {_figure(self.instead)}"
         if self.cost in _LOSSES:
             return f"{who} would lose {figures}: {self.option}"
         return f"{who} would bring {self.cost} to {figures}: {self.option}"
@@ -86,7 +92,7 @@ def advise(
     told: list[Advice] = []
     best: dict[str, float] = {}
     cost = found.minimised or _COST
-    instead = _price(found, cost)
+    instead = _cost_of(found, cost)
     for option, search in _tries(problem, found.algorithm, cost, weights, given):
         left = until - time.monotonic()
         if left <= 0:
@@ -97,7 +103,7 @@ def advise(
             continue  # it cannot be asked of this, or not in so little time
         if tried.ended == "interrupted":
             break
-        kind, value = option.split()[0], _price(tried, cost)
+        kind, value = option.split()[0], _cost_of(tried, cost)
         if value < _WORTH * best.get(kind, instead):
             counted = "rows" if problem.people is None else "people"
             told.append(Advice(option, cost, value, instead, counted))
@@ -141,9 +147,81 @@ def _tries(
             yield f"--suppress {percent}%", searching(algorithm, asked)
 
 
-def _number(value: float) -> str:
+def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _price(outcome: Outcome, cost: str) -> float:
+def _cost_of(outcome: Outcome, cost: str) -> float:
     return outcome.cost[cost.replace("-", "_")]
+
+
+PAGE = "compare.html"
+_LADDERS = {"k": (50, 20, 10, 5, 3, 2), "l": (8, 5, 4, 3, 2)}
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The releases that were decided, by name, and what is told of those that cannot be."""
+
+    decided: Mapping[str, Anonymized]
+    remarks: tuple[str, ...]
+
+
+def explore(asked: CriteriaRequest, decide: Callable[[CriteriaRequest], Anonymized]) -> Ladder:
+    """Decide on a release for each rung; one that cannot be reached is told, unless all are."""
+    name = "l" if asked.k is None and asked.l is not None else "k"
+    given = getattr(asked, name)
+    rungs = sorted({*_LADDERS[name], *([] if given is None else [given])}, reverse=True)
+    decided, remarks, refused = {}, [], None
+    for rung in rungs:
+        try:
+            decided[f"{name}{rung}"] = decide(replace(asked, **{name: rung}))
+        except RefusedError as error:
+            refused = error
+            remarks.append(f"{name} = {rung} is not among the candidates: {error.message}")
+    if not decided and refused is not None:
+        raise refused
+    return Ladder(decided, tuple(remarks))
+
+
+def write_ladder(found: Ladder, folder: Path, ending: str, *, overwrite: bool) -> dict[str, Path]:
+    """Write each release with its side-car into a folder, two tables into one inside it."""
+    folder.mkdir(exist_ok=True)
+    places = {}
+    for name, one in found.decided.items():
+        places[name] = folder / (name if one.values is not None else f"{name}{ending}")
+        one.write(Output(places[name]), overwrite=overwrite)
+    return places
+
+
+@contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder to check what goes into it; it is gone again if that is refused."""
+    made = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if made:
+            folder.rmdir()
+        raise
+
+
+def check_folder(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a place where candidates cannot lie, before any work is done for them."""
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(
+            "output_not_a_directory",
+            f"Cannot write candidates into '{folder}': it is a file. With --explore OUT is a "
+            "folder; choose another name.",
+        )
+    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+        raise OutputError(
+            "output_exists",
+            f"The folder '{folder}' is not empty. Choose another name, or give --overwrite.",
+        )
+    if not folder.absolute().parent.is_dir():
+        raise OutputError(
+            "output_unwritable",
+            f"Cannot write '{folder}': there is no directory '{folder.parent}'. Create it first.",
+        )

@@ -10,7 +10,7 @@ import pytest
 from sqlglot import exp
 
 import sfumato as sf
-from sfumato.anonymize.measured_table import bound, measure
+from sfumato.anonymize.measure import bound, measure
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.anonymize.search import SEARCHES
 from sfumato.errors import ParameterError, SchemaError, SfumatoError, SourceError

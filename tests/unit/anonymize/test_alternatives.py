@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.anonymize import advice
-from sfumato.anonymize.advice import TOO_LARGE, Advice
+from sfumato.anonymize import alternatives
+from sfumato.anonymize.alternatives import TOO_LARGE, Advice
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.anonymize.search import run
 from sfumato.release.open_table import Table, read
@@ -39,8 +39,8 @@ kind = "text"
 @pytest.fixture(autouse=True)
 def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is."""
-    monkeypatch.setattr(advice, "_LONGEST", 600.0)
-    monkeypatch.setattr(advice, "_HEAD_START", 600.0)
+    monkeypatch.setattr(alternatives, "_LONGEST", 600.0)
+    monkeypatch.setattr(alternatives, "_HEAD_START", 600.0)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_nothing_is_tried_unasked_or_after_a_search_that_was_cut_short(people: T
 def test_a_large_table_is_not_searched_twice_and_says_so(
     people: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(advice, "_MOST_COMBINATIONS", 10)
+    monkeypatch.setattr(alternatives, "_MOST_COMBINATIONS", 10)
     decided = anonymize(people, [sf.KAnonymity(3)], advice=True)
     assert decided.advice == ()
     assert TOO_LARGE in decided.remarks
@@ -112,10 +112,10 @@ def test_it_ends_in_time(people: Table, monkeypatch: pytest.MonkeyPatch) -> None
         asked.append(options["limit_seconds"])  # type: ignore[arg-type]
         return run(*given, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(advice, "_LONGEST", 0.3)
-    monkeypatch.setattr(advice, "run", slow)
+    monkeypatch.setattr(alternatives, "_LONGEST", 0.3)
+    monkeypatch.setattr(alternatives, "run", slow)
     clock = SimpleNamespace(monotonic=lambda: start + 0.2 * len(asked))
-    monkeypatch.setattr(advice, "time", clock)
+    monkeypatch.setattr(alternatives, "time", clock)
     anonymize(people, [sf.KAnonymity(3)], advice=True)
     assert len(asked) == 2  # the others were not begun
     assert all(limit is not None and limit > 0 for limit in asked)

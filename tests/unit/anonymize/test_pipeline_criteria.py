@@ -9,8 +9,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.anonymize.cost import COSTS
-from sfumato.anonymize.options import Algorithm, CostName
 from sfumato.anonymize.perturbative_release import PERTURBATIVE
+from sfumato.anonymize.pipeline import Algorithm, CostName
 from sfumato.anonymize.search import SEARCHES
 from sfumato.errors import ParameterError
 

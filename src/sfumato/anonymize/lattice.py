@@ -1,9 +1,14 @@
-"""The lattice of generalizations, one level per quasi-identifier, and its nodes examined."""
+"""The lattice of generalizations: its nodes, bounds on failing rows, and its floor.
+
+A node has one level per quasi-identifier. The floor is where the levels that fit in memory begin.
+Decision 0248.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -13,16 +18,21 @@ from sfumato.anonymize.classes import Classes
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sfumato.anonymize.classes import Counts
-    from sfumato.anonymize.cost.base import Separable
+    from sfumato.anonymize.cost import Cost, Separable
     from sfumato.anonymize.criteria.base import Criterion
-    from sfumato.anonymize.lattice.views import GroupedView, Levels
+    from sfumato.anonymize.original import Quasi, United
     from sfumato.anonymize.problem import Problem
+    from sfumato.anonymize.views import GroupedView, Levels
     from sfumato.arrays import BoolArray, IntArray
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.counting.memory_limit import SizeCounts
+
+    Cube = NDArray[np.float64]
 
 LARGEST = 4_000_000
 """Searches over a whole lattice keep a few numbers per node."""
@@ -221,3 +231,177 @@ def _failing(criteria: Iterable[Criterion], classes: Classes) -> BoolArray:
     for criterion in criteria:
         passes &= criterion.holds(classes)
     return ~passes
+
+
+_MOST_LABELS = 1 << 10
+_MOST_CELLS = 1 << 20
+
+
+def failing_rows(problem: Problem) -> IntArray:
+    """For every node, how many rows at least are in too small classes, by sets of columns.
+
+    Pairs of columns rule nearly everything out where nothing may be suppressed, else triples do.
+
+    A set of columns tells all that its subsets tell; these stand in where it has too many cells.
+    """
+    failing = np.zeros(problem.shape, dtype=np.int64)
+    if problem.smallest == 1:
+        return failing
+    columns = [_Steps(column) for column in problem.quasi]
+    width = 3 if problem.allowed else 2
+    waiting = list(combinations(range(len(columns)), min(width, len(columns))))
+    seen = set(waiting)
+    for places in waiting:
+        steps = [columns[place] for place in places]
+        if prod(step.labels for step in steps) > _MOST_CELLS:
+            smaller = [*combinations(places, len(places) - 1)]
+            waiting += [part for part in smaller if part and part not in seen]
+            seen.update(smaller)
+            continue
+        found = _rows_in_small_classes(_count(problem, places, steps), steps, problem.smallest)
+        known = dict(zip(places, steps, strict=True))
+        part = failing[
+            tuple(
+                slice(known[place].first if place in known else 0, None)
+                for place in range(len(columns))
+            )
+        ]
+        shape = [size if place in known else 1 for place, size in enumerate(part.shape)]
+        np.maximum(part, found.reshape(shape), out=part)
+    return failing
+
+
+class _Steps:
+    """The levels of a column from the first with few enough labels, and how each rolls up."""
+
+    def __init__(self, column: Quasi) -> None:
+        sizes = [len(labels) for labels in column.taxonomy.labels]
+        self.first = next(level for level, size in enumerate(sizes) if size <= _MOST_LABELS)
+        self.size = sizes[self.first]
+        self.labels = sum(sizes[self.first :])
+        self.starts = np.cumsum([0, *sizes[self.first : -1]])
+        codes = column.taxonomy.codes
+        # A label covers consecutive labels of the level below: it begins where its code changes.
+        self.runs = []
+        for level in range(self.first + 1, len(sizes)):
+            parents = np.zeros(sizes[level - 1], dtype=np.int64)
+            parents[codes[:, level - 1]] = codes[:, level]
+            self.runs.append(np.flatnonzero(np.diff(parents, prepend=-1)))
+
+    def roll_up(self, cube: Cube, axis: int) -> Cube:
+        """The counts of the labels of all levels, side by side along an axis."""
+        levels = [cube]
+        for run in self.runs:
+            levels.append(np.add.reduceat(levels[-1], run, axis=axis))
+        return np.concatenate(levels, axis=axis)
+
+
+def _count(problem: Problem, places: tuple[int, ...], steps: list[_Steps]) -> Cube:
+    """The rows of each combination of labels at the first levels."""
+    view = problem.views[0]
+    key = np.zeros(len(view.base.rows), dtype=np.int64)
+    for place, step in zip(places, steps, strict=True):
+        key *= step.size
+        key += view.codes[place][step.first]
+    sizes = [step.size for step in steps]
+    counts = np.bincount(key, view.base.counts, prod(sizes))
+    return counts.reshape(sizes).astype(np.float64, copy=False)
+
+
+def _rows_in_small_classes(cube: Cube, steps: list[_Steps], smallest: int) -> IntArray:
+    """Rows in classes that are too small, for each combination of levels."""
+    for axis, step in enumerate(steps):
+        cube = step.roll_up(cube, axis)
+    cube[cube >= smallest] = 0
+    for axis, step in enumerate(steps):
+        cube = np.add.reduceat(cube, step.starts, axis=axis)
+    return cube.astype(np.int64)
+
+
+_RULED_OUT = "Finer levels could be ruled out without looking at them."
+_NOT_LOOKED_AT = "A release at finer levels may lose less; none was looked at."
+
+
+@dataclass(frozen=True, eq=False)
+class Floor:
+    """Where the counted levels begin, and what is known of the table below them.
+
+    Combinations are counted at these levels or above; below them only columns by themselves are
+    known, and `sizes`, the sizes of the classes of the original.
+    """
+
+    levels: Levels
+    columns: Mapping[str, Frequencies]
+    united: Mapping[str, United]
+    sizes: SizeCounts
+
+    def words(self, names: Sequence[str], *, proven: bool) -> str:
+        """What was not looked at, in a sentence."""
+        starts = [
+            f"{name} from level {level}"
+            for name, level in zip(names, self.levels, strict=True)
+            if level
+        ]
+        return (
+            f"The table has {len(self.sizes):,} combinations of values, more than memory is kept "
+            f"for. The search began where they fit: {', '.join(starts)}. "
+            + (_RULED_OUT if proven else _NOT_LOOKED_AT)
+        )
+
+
+def finest_fitting(
+    fits: Callable[[Levels], bool], labels: Sequence[Sequence[int]], least: Levels
+) -> Levels | None:
+    """Levels that fit and of which none can be lowered alone; None where not even the roots fit.
+
+    `labels` says how many labels of each level of each column occur. Columns with most labels are
+    raised first; whoever is coarser fits as well, so halving that way finds its first node that
+    fits, and columns are lowered again while they may.
+    """
+    way = [least]
+    while True:
+        levels = way[-1]
+        rising = [place for place, one in enumerate(levels) if one + 1 < len(labels[place])]
+        if not rising:
+            break
+        place = max(rising, key=lambda place: labels[place][levels[place]])
+        way.append(_shifted(levels, place, 1))
+    low, high = 0, len(way) - 1
+    if not fits(way[high]):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(way[middle]) else (middle + 1, high)
+    found = way[high]
+    for place in range(len(found)):
+        while found[place] > least[place] and fits(_shifted(found, place, -1)):
+            found = _shifted(found, place, -1)
+    return found
+
+
+def _shifted(levels: Levels, place: int, step: int) -> Levels:
+    return (*levels[:place], levels[place] + step, *levels[place + 1 :])
+
+
+class UnseenNodes:
+    """The nodes below the floor that may be admissible for all that is known."""
+
+    def __init__(self, problem: Problem, cost: Cost) -> None:
+        self._nodes = np.zeros(problem.shape, dtype=bool)
+        self._lower = np.zeros(problem.shape)
+        if problem.floor is not None:
+            failing = failing_rows(problem)
+            self._nodes = failing <= problem.allowed_rows
+            self._nodes[above(problem.floor.levels)] = False
+            least = np.full(problem.shape, cost.from_sizes(problem, problem.floor.sizes))
+            self._lower = cost.floor(problem, below(problem.top), failing, least)
+
+    def learn(self, node: Node) -> None:
+        """Rule out what lies below a node that suppresses too much."""
+        if node.hopeless:
+            self._nodes[below(node.levels)] = False
+
+    @property
+    def least(self) -> float:
+        """What the cheapest of them costs at least."""
+        return float(self._lower[self._nodes].min(initial=np.inf))

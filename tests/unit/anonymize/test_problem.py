@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sfumato as sf
-from sfumato.anonymize.problem_setup import CriteriaRequest
+from sfumato.anonymize.criteria.request import CriteriaRequest
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError, SchemaError

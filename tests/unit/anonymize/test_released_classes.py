@@ -18,7 +18,7 @@ from sfumato.data.schema.schema_file import parse
 from sfumato.release.open_table import read
 
 if TYPE_CHECKING:
-    from sfumato.anonymize.recount import ReleasedClasses
+    from sfumato.anonymize.released_classes import ReleasedClasses
 
 SCHEMA = """\
 table = "people"

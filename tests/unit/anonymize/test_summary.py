@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from sfumato.anonymize.column_summary import in_words
+from sfumato.anonymize.summary import in_words
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Side, Widths
 from sfumato.data.schema.hierarchy.tree import Tree

@@ -1,1 +1,0 @@
-"""The lattice of full-domain generalizations: one level for each quasi-identifier."""

@@ -1,1 +1,0 @@
-"""Points grouped freely: every class has labels of its own."""
