@@ -76,7 +76,7 @@ def _answered(
     """The picture of one figure, unless all of its rows are missing."""
     bound = error.get("bound95")
     off = np.array(bound if isinstance(bound, list) else [bound] * table.num_rows, dtype=np.float64)
-    numbers = np.asarray(table.column(name).cast(pa.float64()), dtype=np.float64)
+    numbers = np.asarray(table.column(name).cast(pa.float64(), safe=False), dtype=np.float64)
     known = np.isfinite(numbers)
     said = []
     if error.get("ranks95") is not None:

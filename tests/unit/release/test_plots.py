@@ -30,6 +30,12 @@ def test_one_group_column_gives_bars_with_errors() -> None:
     assert_readable(svg)
 
 
+def test_F29_a_number_that_no_real_holds_has_its_picture() -> None:
+    table = pa.table({"city": ["Oslo", "Rome"], "n": [2**53 + 1, 2**63 - 1]})
+    (picture,) = pictures_of(answer(table, n={"sd": 1.0, "bound95": 2.0}))
+    assert {row[0] for row in picture.table.rows} == {"Oslo", "Rome"}
+
+
 def test_two_group_columns_give_groups_or_squares() -> None:
     small = pa.table({"a": ["x", "x", "y", "y"], "b": ["u", "v", "v", "u"], "n": [1.0, 2, 3, 4]})
     (picture,) = answer_pictures(answer(small, n={"sd": 1.0, "bound95": 2.0}))

@@ -280,7 +280,8 @@ def numbers_of(values: pa.Array, kind: Kind) -> tuple[NDArray[Any], BoolArray]:
     if pa.types.is_integer(values.type) and kind is Kind.INTEGER:
         whole = values.cast(pa.int64())
         return whole.fill_null(0).to_numpy(zero_copy_only=False), _absent(whole)
-    reals = values.cast(pa.float64())
+    # Whole numbers beyond 2^53 become the nearest real: Arrow's strict conversion refuses them.
+    reals = values.cast(pa.float64(), safe=False)
     plain = reals.fill_null(float("nan")).to_numpy(zero_copy_only=False)
     missing = np.isnan(plain)
     plain = np.where(missing, 0.0, plain)

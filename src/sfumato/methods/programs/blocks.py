@@ -36,12 +36,15 @@ from sfumato.data.schema.column import Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sfumato.arrays import IntArray
     from sfumato.data.engines.base import Engine
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.unit import Unit
 
 _SEAL, _WHOSE, _TWIN, _DRAWN, _BLOCK = "sf_seal", "sf_whose", "sf_twin", "sf_drawn", "sf_block"
 _ROWS, _NUMBERED, _HASHED = "sf_people_rows", "sf_numbered", "sf_hashed"
+_MOST_TEXT = 2**31 - 1
+"""Bytes of text that one Arrow column can address."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,8 @@ class Cut:
         """The columns of every block; declared, and so the same whatever the rows are."""
         return stored_schema({one.name: one for one in self.columns})
 
-    def blocks_of(self, engine: Engine, table: exp.Table, salt: str) -> list[pa.Table]:
-        """The rows of each block."""
+    def blocks_of(self, engine: Engine, table: exp.Table, salt: str) -> list[pa.Table | None]:
+        """The rows of each block; None where they have more text than Arrow can address."""
         found = engine.run(self._query(table, salt))
         numbers = found[_BLOCK].to_numpy()
         starts = np.searchsorted(numbers, np.arange(self.blocks + 1))
@@ -141,8 +144,15 @@ def _with_seal(rows: exp.Query, names: Sequence[str], salt: str, *more: str) -> 
     return exp.select(*map(exp.column, kept), seal).from_(rows.subquery("sf_bounded"))
 
 
-def _repeated(rows: pa.Table, counts: np.ndarray) -> pa.Table:
-    """Rows as often as they count; a row may stand for several, or for none."""
+def _repeated(rows: pa.Table, counts: np.ndarray) -> pa.Table | None:
+    """Rows as often as they count; None where a column would have more text than Arrow can address.
+
+    One person's equal rows are one row with a count, so the text is summed before it is copied:
+    else that person would decide whether the run fails, and how much memory it takes.
+    """
+    for column in rows.columns:
+        if column.type == pa.string() and int(_text_lengths(column) @ counts) > _MOST_TEXT:
+            return None
     if (counts == 1).all():
         return rows
     return rows.take(np.repeat(np.arange(len(counts)), counts))
@@ -152,33 +162,26 @@ def _whole(number: int) -> exp.Expr:
     return exp.cast(exp.convert(number), "BIGINT")
 
 
-def to_stream(rows: pa.Table) -> bytes:
-    """Encode a block as the Arrow IPC stream that a program gets.
+def to_stream(rows: pa.Table | None) -> bytes:
+    """Encode a block as the Arrow IPC stream that a program gets; no bytes for an unreadable one.
 
     The bytes are a function of the block's own schema and rows. Arrow writes a slice together with
     the padding behind it, which holds neighbouring rows, and keeps the chunks in which an engine
     gave them; a program that reads those bytes sees other people's cells. So every buffer is built
     anew: one record batch, text offsets from 0, zeros under missing cells and after the last row, a
-    validity bitmap only where a cell is missing, one bit pattern for NaN, no metadata. Text of one
-    column that exceeds Arrow's 2^31 bytes makes the block unreadable (no bytes), which again
-    follows from its own rows.
+    validity bitmap only where a cell is missing, one bit pattern for NaN, no metadata.
     """
-    plain = rows.schema.remove_metadata()
-    try:
-        columns = [_fresh(rows.column(place)) for place in range(rows.num_columns)]
-    except OverflowError:
+    if rows is None:
         return b""
+    columns = [_fresh(column) for column in rows.columns]
     batch = pa.RecordBatch.from_arrays(
-        columns, schema=pa.schema([pa.field(one.name, one.type) for one in plain])
+        columns, schema=pa.schema([pa.field(field.name, field.type) for field in rows.schema])
     )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     written: bytes = sink.getvalue().to_pybytes()
     return written
-
-
-_MOST_TEXT = 2**31 - 1
 
 
 def _fresh(column: pa.ChunkedArray) -> pa.Array:
@@ -207,13 +210,16 @@ def _fixed(column: pa.ChunkedArray, missing: np.ndarray) -> np.ndarray:
     return values
 
 
+def _text_lengths(column: pa.ChunkedArray) -> IntArray:
+    """The bytes of each text; 0 for a missing one."""
+    lengths = pa.compute.fill_null(pa.compute.binary_length(column), 0)
+    return np.asarray(lengths.to_numpy(), dtype=np.int64)
+
+
 def _text_buffers(column: pa.ChunkedArray) -> list[pa.Buffer]:
     """Offsets from 0 and the letters of a text column, without those of missing cells."""
-    lengths = pa.compute.fill_null(pa.compute.binary_length(column), 0).to_numpy()
-    offsets = np.zeros(len(column) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    if offsets[-1] > _MOST_TEXT:
-        raise OverflowError
+    offsets = np.zeros(len(column) + 1, dtype=np.int32)
+    np.cumsum(_text_lengths(column), out=offsets[1:])
     pieces = []
     for chunk in pa.compute.fill_null(column, "").chunks:
         _, places, letters = chunk.buffers()
@@ -222,7 +228,7 @@ def _text_buffers(column: pa.ChunkedArray) -> list[pa.Buffer]:
         ends = np.frombuffer(places, dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
         pieces.append(np.frombuffer(letters, dtype=np.uint8)[ends[0] : ends[-1]])
     joined = np.concatenate([np.empty(0, dtype=np.uint8), *pieces])
-    return [_padded(offsets.astype(np.int32)), _padded(joined)]
+    return [_padded(offsets), _padded(joined)]
 
 
 def _padded(values: np.ndarray) -> pa.Buffer:

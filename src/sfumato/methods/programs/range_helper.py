@@ -111,6 +111,11 @@ class InputQuartiles:
 
 
 def _reals(axis: Grid, code: int) -> pa.Array:
-    """The value of a code as a real; days count from 1970."""
+    """The value of a code as the nearest real; days count from 1970.
+
+    Arrow's strict conversion refuses whole numbers beyond 2^53, so a noisy quartile there would
+    fail the run after its charge.
+    """
     value = axis.decode(np.array([code]))
-    return (value.cast(pa.int32()) if pa.types.is_date(value.type) else value).cast(pa.float64())
+    days_or_numbers = value.cast(pa.int32()) if pa.types.is_date(value.type) else value
+    return days_or_numbers.cast(pa.float64(), safe=False)

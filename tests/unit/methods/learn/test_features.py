@@ -127,3 +127,11 @@ def test_an_absent_feature_is_refused() -> None:
     with pytest.raises(ParameterError) as refused:
         FeatureSpace(COLUMNS[:1]).encode(pa.table({"other": [1]}))
     assert refused.value.code == "feature_absent"
+
+
+def test_F29_a_whole_number_that_no_real_holds_is_the_nearest_real() -> None:
+    real = FeatureSpace((Column("real", Kind.REAL, domain=Bounds(Decimal(0), Decimal(10))),))
+    whole = pa.table({"real": pa.array([2**53 + 1, 2**63 - 1, None], pa.int64())})
+    assert np.array_equal(
+        real.encode(whole), real.encode(pa.table({"real": [2.0**53, 2.0**63, None]}))
+    )
