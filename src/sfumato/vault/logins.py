@@ -218,10 +218,7 @@ class Logins(Shown):
         now, name, by = self._clock(), _hash(account), _hash(f"{guesser.key} {account}")
         of_name = _guesses.c.account == name
         with self._store.writing() as connection:
-            if connection.dialect.name == "postgresql":
-                # Writers run side by side there: each would count before the others have added.
-                lock = int(name[:15], 16)
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({lock})")
+            self._store.lock(connection, f"tries {name}")
             connection.execute(delete(_guesses).where(_guesses.c.at <= now - limits.seconds))
 
             def count(*conditions: ColumnElement[bool]) -> int:

@@ -177,6 +177,7 @@ class Programs(Shown):
         now = self._clock()
         mine = _rehearsals.c.principal == principal
         with self._store.writing() as connection:
+            self._store.lock(connection, f"rehearsals {principal}")
             connection.execute(delete(_rehearsals).where(_rehearsals.c.at <= now - WINDOW_SECONDS))
             spent = select(func.count(), func.coalesce(func.sum(_rehearsals.c.seconds), 0.0)).where(
                 mine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import IntegrityError
@@ -43,10 +44,21 @@ class BesideLedger:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction for one writer at a time."""
+        """A transaction that writes; `lock` lets those about one subject follow each other."""
         opened = self._dialect.writing
         with self._guarded(), opened(self._engine) as connection, connection.begin():
             yield connection
+
+    @staticmethod
+    def lock(connection: Connection, subject: str) -> None:
+        """Wait until nobody else writes about a subject, so that counting before adding is exact.
+
+        SQLite has one writer at a time. In PostgreSQL writers run side by side: each would count
+        before the others have added, and all would pass a limit together.
+        """
+        if connection.dialect.name == "postgresql":
+            number = int.from_bytes(sha256(subject.encode()).digest()[:7])
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({number})")
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import stat
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from tests.fixtures.ledgers import code_of
 
 from sfumato.errors import PolicyError
 from sfumato.release.files_in_use import CONSOLE
+from sfumato.vault import programs
 from sfumato.vault.logins import (
     DEVICE_SECONDS,
     INVITED_SECONDS,
@@ -136,6 +139,19 @@ def test_guesses_at_once_from_both_servers_are_counted_once_each(
     with ThreadPoolExecutor(12) as pool:
         granted = [one for found in pool.map(tries, range(12)) for one in found]
     assert 8 <= granted.count(True) <= 10
+
+
+def test_rehearsals_at_once_from_both_servers_are_counted_once_each(
+    servers: tuple[Vault, Vault], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "MOST_REHEARSALS", 4)
+
+    def rehearsed(n: int) -> str:
+        return code_of(servers[n % 2].programs.count_rehearsal, "ann", 1.0)
+
+    with ThreadPoolExecutor(16) as pool:
+        outcomes = Counter(pool.map(rehearsed, range(16)))
+    assert outcomes == {"no error": 4, "rehearsals_too_many": 12}
 
 
 def test_a_device_is_known_for_its_own_name_until_it_is_replaced(

@@ -190,3 +190,26 @@ def test_what_cannot_be_is_refused(made: Any, code: str) -> None:
     with pytest.raises(ParameterError) as refusal:
         made()
     assert refusal.value.code == code
+
+
+class StoreLog(bytearray):
+    """Cells that note which of them were stored."""
+
+    def __init__(self, cells: memoryview) -> None:
+        super().__init__(cells)
+        self.stored: list[int] = []
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self.stored.append(place)
+        super().__setitem__(place, value)
+
+
+def test_an_update_stores_every_place_in_one_order_whoever_came() -> None:
+    """Whoever watches which bytes are written, or which pages become dirty, learns nothing."""
+    for round_ in (1, 5):
+        table = PanTable(size=5000, epsilon=Fraction(1), round=round_)
+        for visits in (np.zeros(5000, np.int64), np.arange(5000) % 3, np.full(5000, 9)):
+            log = StoreLog(table.begin(SeededEntropy(1)).data)
+            cells: Any = PanCells(log)  # type: ignore[arg-type]
+            table.update(cells, visits, SeededEntropy(2))
+            assert log.stored == list(range(5000))
