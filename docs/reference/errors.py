@@ -183,14 +183,28 @@ def _words(call: Call, code: ast.Constant) -> str:
     return max((_message(one) for one in call.node.args if one is not code), key=len, default="")
 
 
+def _option(node: ast.expr) -> str:
+    """A parameter that a message names, as Python spells it."""
+    match node:
+        case ast.Call(func=ast.Name(id="option"), args=[ast.Constant(value=str(name)), *values]):
+            return f"{name}={' '.join(map(_value, values)) or ('...' if node.keywords else '')}"
+    return ""
+
+
+def _value(node: ast.expr) -> str:
+    return (
+        "{...}" if any(isinstance(part, ast.Name) for part in ast.walk(node)) else ast.unparse(node)
+    )
+
+
 def _message(node: ast.expr) -> str:
     """The words of a message; what is filled in stands in braces."""
     if isinstance(node, ast.Constant):
         return str(node.value).replace("|", "\\|")
     if isinstance(node, ast.JoinedStr):
-        return "".join(
-            _message(part) if isinstance(part, ast.Constant) else "{...}" for part in node.values
-        )
+        return "".join(map(_message, node.values))
+    if isinstance(node, ast.FormattedValue):
+        return _option(node.value) or "{...}"
     if isinstance(node, ast.BinOp):
         return _message(node.left) + _message(node.right)
     return "{...}"

@@ -7,14 +7,12 @@ Decision 0226.
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.errors import ParameterError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -118,42 +116,3 @@ def shown(value: object) -> str:
         return "a number of very many digits"  # which Python refuses to write
     written = repr(value)
     return written if len(written) <= _LONGEST else f"{written[: _LONGEST - 3]}..."
-
-
-_FLAG = re.compile(
-    r"(`sfumato[^`]*`|'sfumato[^']*')|--([a-z][a-z-]*)(?: (?:(\d[\d.e-]*\d|\d)|"
-    r"(drop|star|recursive|distinct|entropy|folk|equal|ordered|hierarchy|row|"
-    r"(?<=--purpose )[\w-]+|(?<=--population )[\w-]+)\b|((?<=--purposes )[\w,-]+)(?=\.)))?"
-)
-
-
-def keywords(message: str) -> str:
-    """A message with the keywords of Python in place of the flags of the command line."""
-    return _FLAG.sub(_keyword, message)
-
-
-def _keyword(found: re.Match[str]) -> str:
-    command, name, number, word, words = found.groups()
-    if command:
-        return str(command)
-    quoted = repr(word) if word else repr(words.split(",")) if words else ""
-    value = "True" if name in _SWITCHES else number or quoted
-    return f"{name.replace('-', '_')}={value}"
-
-
-_SWITCHES = {"overwrite", "refine"}
-
-
-def in_python(method: Callable[P, R]) -> Callable[P, R]:
-    """Let the refusals of a method that commands use too speak of keywords."""
-
-    @wraps(method)
-    def door(*positional: P.args, **named: P.kwargs) -> R:
-        try:
-            return method(*positional, **named)
-        except SfumatoError as error:
-            error.message = keywords(error.message)
-            error.args = (error.message,)
-            raise
-
-    return door

@@ -18,30 +18,160 @@
         └── LedgerError               the ledger failed; no answer was given
             └── RolledBackError   3       it is older than its head: refused until that is settled
 
-An error has a public ``message`` (what cannot be done, what was given, what is allowed, what to do
-next), a stable ``code``, and a ``detail`` for the operator of the system, which may quote data and
-is therefore never part of ``str(error)``, of a traceback's text or of any answer.
+An error has a stable ``code`` for its kind of mistake and a public sentence: what is wrong, what
+was given, what to do. Where it is about one parameter, the fields say so to programs:
+``parameter``, ``given``, ``allowed`` and ``hint`` (what to do; it ends the sentence). The
+``detail`` is for the operator of the system. It may quote data and is therefore never part of
+``str(error)``, of a traceback's text or of any answer.
+
+A sentence never spells a parameter as one door does. It names it by ``option``, and the door that
+shows the sentence spells it: ``str(error)`` as a keyword of Python (``max_rows=10``), the command
+as a flag (``--max-rows 10``), HTTP and console as a field (``"max_rows": 10``).
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+import json
+import re
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Spelling = Callable[["Option"], str]
+
+_OPTION = re.compile(r'\x02(\["[a-z_]+", (?:null|true|[\d.e+-]+|".*?"|\[.*?\]), ".*?"\])\x03')
+"""An option inside a sentence: what `option` writes, between two control characters."""
+
+
+class Option(NamedTuple):
+    """A parameter that a sentence names, and a value to give it or a word that stands for one."""
+
+    name: str
+    value: Any
+    metavar: str
+
+
+def option(name: str, value: Any = None, *, metavar: str = "") -> str:
+    """Name a parameter in a sentence of an error, for the door to spell.
+
+    Parameters
+    ----------
+    name
+        The parameter, as Python names it.
+    value
+        What to give: True for a switch, a number, a text or a list of them. None names the
+        parameter alone.
+    metavar
+        Instead of a value, what the command writes in its place, such as FILE.
+
+    Example
+    -------
+    >>> from sfumato.errors import ParameterError, option
+    >>> str(ParameterError("rows_missing", f"Give {option('max_rows', 10)}."))
+    'Give max_rows=10.'
+    """
+    return f"\x02{json.dumps([name, value, metavar], allow_nan=False)}\x03"
+
+
+def spell(sentence: str, spelling: Spelling) -> str:
+    """Write a sentence with its parameters spelled as one door does."""
+    return _OPTION.sub(lambda match: spelling(Option(*json.loads(match[1]))), sentence)
+
+
+def options_in(sentence: str) -> list[Option]:
+    """The parameters that a sentence names, in their order."""
+    return [Option(*json.loads(match[1])) for match in _OPTION.finditer(sentence)]
+
+
+def as_keyword(named: Option) -> str:
+    """Spell a parameter as Python does: ``max_rows=10``."""
+    if named.metavar:
+        return f"{named.name}=..."
+    return f"{named.name}={'' if named.value is None else written(named.value)}"
+
+
+def in_fields(error: SfumatoError) -> str:
+    """The sentence of an error with its parameters spelled as fields, which every door can show."""
+    return spell(error.sentence, as_field)
+
+
+def written(value: Any) -> str:
+    """Write a value as Python does, but a number as people do: 1e-7 and 1."""
+    if isinstance(value, float):
+        return repr(value).replace("e-0", "e-").removesuffix(".0")
+    return repr(value)
+
+
+def as_field(named: Option) -> str:
+    """Spell a parameter as JSON does: ``"max_rows": 10``."""
+    if named.value is None:
+        return f'"{named.name}"'
+    value = named.value
+    written_value = (
+        written(value) if isinstance(value, float) else json.dumps(value, allow_nan=False)
+    )
+    return f'"{named.name}": {written_value}'
 
 
 class SfumatoError(Exception):
-    """The root of the tree: a stable code, a public message, a private detail."""
+    """The root of the tree: a stable code, a public sentence, its fields, a private detail.
+
+    Parameters
+    ----------
+    code
+        The kind of mistake, in snake case.
+    sentence
+        What is wrong and what was given; parameters are named by `option`.
+    parameter
+        The parameter that is wrong, as Python names it.
+    given
+        What was given for it, where everybody may see that.
+    allowed
+        What may be given instead: a range in words, or the allowed words.
+    hint
+        What to do; it ends the sentence.
+    detail
+        What only the operator may see.
+    """
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, code: str, message: str, *, detail: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        code: str,
+        sentence: str,
+        *,
+        parameter: str | None = None,
+        given: Any = None,
+        allowed: Any = None,
+        hint: str | None = None,
+        detail: str | None = None,
+    ) -> None:
         self.code = code
-        self.message = message
+        self.sentence = f"{sentence} {hint}" if hint else sentence
+        self.parameter = parameter
+        self.given = given
+        self.allowed = allowed
+        self.hint = hint
         self.detail = detail
+        super().__init__(self.message)
+
+    @property
+    def message(self) -> str:
+        """The whole sentence, with parameters spelled as keywords of Python."""
+        return spell(self.sentence, as_keyword)
+
+    def fields(self, spelling: Spelling) -> dict[str, Any]:
+        """The fields that are set, for programs; the hint is spelled as one door does."""
+        fields = {name: getattr(self, name) for name in ("parameter", "given", "allowed")}
+        fields["hint"] = self.hint and spell(self.hint, spelling)
+        return {name: value for name, value in fields.items() if value is not None}
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel between processes without the private detail."""
-        return type(self), (self.code, self.message)
+        state = {**self.__dict__, "detail": None}
+        return type(self), (self.code, self.sentence), state
 
 
 class CallerError(SfumatoError):

@@ -16,7 +16,7 @@ from fractions import Fraction
 from numbers import Rational
 
 from sfumato import arguments
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 
 EPSILON_UNIT = Fraction(1, 10**9)
 RHO_UNIT = Fraction(1, 10**18)
@@ -194,7 +194,7 @@ def positive_delta(value: object) -> Fraction:
         raise ParameterError(
             "delta_not_positive",
             "delta must be above 0 here: Gaussian noise, thresholds and approximate guarantees "
-            "need one. Give --delta 1e-7, say, or use a pure mechanism.",
+            f"need one. Give {option('delta', 1e-7)}, say, or use a pure mechanism.",
         )
     return number
 

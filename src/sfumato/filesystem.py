@@ -25,7 +25,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from sfumato.errors import InternalError, OutputError, SfumatoError
+from sfumato.errors import InternalError, OutputError, SfumatoError, option
 from sfumato.platform_support import NO_LINKS, NOT_INHERITED, ONLY_FOLDERS, is_ours, locks
 from sfumato.write_journal import JOURNAL, read_journal, undo
 
@@ -260,7 +260,7 @@ def check_apart(
             raise OutputError(
                 "output_in_use",
                 f"Cannot write '{path}': '{one}' is in use and would be lost or changed, which "
-                "--overwrite does not allow. Choose another name.",
+                f"{option('overwrite', True)} does not allow. Choose another name.",
             )
 
 
@@ -329,7 +329,8 @@ def umask() -> int:
 def _exists(path: Path) -> OutputError:
     return OutputError(
         "output_exists",
-        f"Cannot write '{path}': it exists. Choose another name or pass --overwrite.",
+        f"Cannot write '{path}': it exists. Choose another name or pass "
+        f"{option('overwrite', True)}.",
     )
 
 

@@ -15,22 +15,21 @@ from sfumato.anonymize.perturbative_release import PERTURBATIVE
 from sfumato.anonymize.pipeline import check_options
 from sfumato.anonymize.search import SEARCHES
 from sfumato.cli.main import build
-from sfumato.errors import ParameterError
+from sfumato.cli.process import as_flag, in_flags
+from sfumato.errors import Option, ParameterError
 from sfumato.vault.families import FAMILIES
 
 SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 FLAG = re.compile(r"(?<![\w(-])--[a-z][a-z-]*")
 NAMED = re.compile(r"sfumato (?P<command>[a-z]+)[^`'\"]*?(?P<flag>--[a-z][a-z-]*)")
 
-DRAWS = {"report/palette.py", "methods/programs/sandbox/bubblewrap.py"}
+FLAGLESS = {"report/palette.py", "methods/programs/sandbox/bubblewrap.py"}
 """Where two dashes begin the variables of a style sheet, or the flags of another program."""
 
 RAISED_BY: dict[str, set[str]] = {
     "anonymize/pipeline.py": {"anonymize"},
     "anonymize/alternatives.py": {"anonymize", "synthesize"},
-    "anonymize/summary.py": {"anonymize"},
     "anonymize/perturbative_release.py": {"anonymize"},
-    "anonymize/problem.py": {"anonymize"},
     "anonymize/criteria/request.py": {"anonymize"},
     "anonymize/measure.py": {"measure"},
     "attack/evaluation/runner.py": {"evaluate"},
@@ -43,6 +42,17 @@ RAISED_BY: dict[str, set[str]] = {
     "methods/query": {one.command for one in FAMILIES.values()},
 }
 """The commands that can say the messages of a module or a package; of others all can."""
+
+MAY_SPELL = {
+    "anonymize/alternatives.py",
+    "anonymize/page.py",
+    "attack/evaluation/page.py",
+    "release/page.py",
+    "release/verification.py",
+    "vault/families.py",
+    "vault/family.py",
+}
+"""Modules below the doors that quote the command: examples, and pages that show what to type."""
 
 
 @cache
@@ -99,11 +109,14 @@ def sayers(path: Path) -> set[str]:
     return set(flags())
 
 
-@pytest.mark.parametrize(
+MODULES = pytest.mark.parametrize(
     "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: path.relative_to(SOURCE).as_posix()
 )
+
+
+@MODULES
 def test_messages_name_flags_that_exist(path: Path) -> None:
-    if path.relative_to(SOURCE).as_posix() in DRAWS or "testing" in path.parts:
+    if path.relative_to(SOURCE).as_posix() in FLAGLESS or "testing" in path.parts:
         return
     known = set().union(*(flags()[command] for command in sayers(path)))
     for line, text in spoken(path):
@@ -112,6 +125,21 @@ def test_messages_name_flags_that_exist(path: Path) -> None:
             assert match["flag"] in flags().get(match["command"], set()), (line, text)
         strange = {flag for flag in FLAG.findall(text) if flag not in known} - others
         assert not strange, (line, text)
+        inside = path.relative_to(SOURCE)
+        if inside.parts[0] not in {"cli", "demo"} and inside.as_posix() not in MAY_SPELL:
+            assert not FLAG.findall(text), (line, "Name the parameter by errors.option.", text)
+
+
+@MODULES
+def test_parameters_that_errors_name_are_flags(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    if "cli" in path.parts or "sfumato.errors import" not in source:
+        return
+    known = set().union(*(flags()[command] for command in sayers(path)))
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Name(id="option"), args=[ast.Constant(value=str(name)), *_]):
+                assert as_flag(Option(name, None, "")) in known, (node.lineno, name)
 
 
 def test_the_options_that_a_refusal_lists_are_flags() -> None:
@@ -119,6 +147,6 @@ def test_the_options_that_a_refusal_lists_are_flags() -> None:
     takes |= {name for other in PERTURBATIVE.values() for name in other.takes}
     with pytest.raises(ParameterError) as refusal:
         check_options("perturb", dict.fromkeys(takes - {"sensitive"}, True), [])
-    listed = set(FLAG.findall(refusal.value.message))
+    listed = set(FLAG.findall(in_flags(refusal.value)))
     assert {f"--{name.replace('_', '-')}" for name in takes - {"weights"}} == listed
     assert listed <= flags()["anonymize"]

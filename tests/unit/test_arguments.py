@@ -61,21 +61,3 @@ def test_a_refusal_never_quotes_rows() -> None:
     with pytest.raises(ParameterError) as refusal:
         arguments.text(pd.DataFrame({"name": ["Ada"]}), "it")
     assert refusal.value.message == "it must be a text, not a value of type DataFrame."
-
-
-@pytest.mark.parametrize(
-    ("said", "in_python"),
-    [
-        ("say how many: --max-rows 10.", "say how many: max_rows=10."),
-        ("Leave --epsilon out.", "Leave epsilon= out."),
-        ("Give both --diversity recursive and --c C.", "Give both diversity='recursive' and c= C."),
-        ("e.g. --delta 1e-7, say", "e.g. delta=1e-7, say"),
-        ("for: --purpose care. Allowed: care.", "for: purpose='care'. Allowed: care."),
-        ("Use --population visits.", "Use population='visits'."),
-        ("Add it with --purposes care,cure.", "Add it with purposes=['care', 'cure']."),
-        ("Add it with --purposes to ask.", "Add it with purposes= to ask."),
-        ("let `sfumato inspect --write` do it", "let `sfumato inspect --write` do it"),
-    ],
-)
-def test_flags_are_keywords_in_python(said: str, in_python: str) -> None:
-    assert arguments.keywords(said) == in_python

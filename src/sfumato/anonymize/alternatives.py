@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.anonymize.search import SEARCHES, run
-from sfumato.errors import OutputError, RefusedError, SfumatoError
+from sfumato.errors import OutputError, RefusedError, SfumatoError, in_fields, option
 from sfumato.release.paths import Output
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def advise(
     best: dict[str, float] = {}
     cost = found.minimised or _COST
     instead = _cost_of(found, cost)
-    for option, search in _tries(problem, found.algorithm, cost, weights, given):
+    for flags, search in _tries(problem, found.algorithm, cost, weights, given):
         left = until - time.monotonic()
         if left <= 0:
             break
@@ -103,10 +103,10 @@ def advise(
             continue  # it cannot be asked of this, or not in so little time
         if tried.ended == "interrupted":
             break
-        kind, value = option.split()[0], _cost_of(tried, cost)
+        kind, value = flags.split()[0], _cost_of(tried, cost)
         if value < _WORTH * best.get(kind, instead):
             counted = "rows" if problem.people is None else "people"
-            told.append(Advice(option, cost, value, instead, counted))
+            told.append(Advice(flags, cost, value, instead, counted))
             best[kind] = value
     return told
 
@@ -178,7 +178,7 @@ def explore(asked: CriteriaRequest, decide: Callable[[CriteriaRequest], Anonymiz
             decided[f"{name}{rung}"] = decide(replace(asked, **{name: rung}))
         except RefusedError as error:
             refused = error
-            remarks.append(f"{name} = {rung} is not among the candidates: {error.message}")
+            remarks.append(f"{name} = {rung} is not among the candidates: {in_fields(error)}")
     if not decided and refused is not None:
         raise refused
     return Ladder(decided, tuple(remarks))
@@ -212,13 +212,14 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise OutputError(
             "output_not_a_directory",
-            f"Cannot write candidates into '{folder}': it is a file. With --explore OUT is a "
-            "folder; choose another name.",
+            f"Cannot write candidates into '{folder}': it is a file. With "
+            f"{option('explore', True)} OUT is a folder; choose another name.",
         )
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:
         raise OutputError(
             "output_exists",
-            f"The folder '{folder}' is not empty. Choose another name, or give --overwrite.",
+            f"The folder '{folder}' is not empty. Choose another name, or give "
+            f"{option('overwrite', True)}.",
         )
     if not folder.absolute().parent.is_dir():
         raise OutputError(

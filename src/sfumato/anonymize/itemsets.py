@@ -16,7 +16,7 @@ from sfumato import arguments
 from sfumato.anonymize.taxonomy import grow
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.row_forms import Items
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.exact_numbers import probability
 from sfumato.methods.itemsets.baskets import Baskets
 from sfumato.methods.itemsets.km_anonymity import ItemTree, global_recoding, local_recoding
@@ -56,11 +56,15 @@ def anonymize_items(
     if not isinstance(form, Items):
         raise ParameterError(
             "form_wrong",
-            f"--m is asked of a table of items, and the schema of {quoted(table.schema.table)} "
+            f"{option('m')} is asked of a table of items, and the schema of "
+            f"{quoted(table.schema.table)} "
             'says of none. Add form = { items = { of = "basket", item = "product" } }.',
         )
     if k is None:
-        raise ParameterError("k_missing", "--m needs --k: how many baskets must fit. Add --k 5.")
+        raise ParameterError(
+            "k_missing",
+            f"{option('m')} needs {option('k')}: how many baskets must fit. Add {option('k', 5)}.",
+        )
     _check(algorithm, ignored or {})
     people, known = arguments.whole(k, "k"), arguments.whole(m, "m")
     for name, value, most in (("k", people, 1 << 30), ("m", known, MOST_KNOWN)):
@@ -85,8 +89,8 @@ def _check(algorithm: str, ignored: Mapping[str, object]) -> None:
         if value not in (None, False, (), [], ""):
             raise ParameterError(
                 "option_not_of_algorithm",
-                f"A release of items does not take --{name.replace('_', '-')}; it takes --k, --m, "
-                "--algorithm and --suppress. Drop it.",
+                f"A release of items does not take {option(name)}; it takes {option('k')}, "
+                f"{option('m')}, {option('algorithm')} and {option('suppress')}. Drop it.",
             )
 
 

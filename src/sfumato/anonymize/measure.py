@@ -30,7 +30,7 @@ from sfumato.data.schema.names import count, quoted
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import MOST_MEBIBYTES, load
 from sfumato.data.schema.toml_document import read_text
-from sfumato.errors import ParameterError, SchemaError, SourceError
+from sfumato.errors import ParameterError, SchemaError, SourceError, option
 from sfumato.release.open_table import check_columns, read
 from sfumato.release.released_table import described, open_labels, open_released, require_worlds
 from sfumato.report.display import Card, CardTable, Shown
@@ -532,8 +532,8 @@ def _worked(
     if original is None:
         raise ParameterError(
             "workload_without_original",
-            "A workload compares answers on the release with those on its original. Name the "
-            "table that it was made from (--original).",
+            "A workload compares answers on the release with those on its original. Name the table "
+            f"that it was made from ({option('original')}).",
         )
     rows = _counted(original, known, _named(known, questions, looked_at=()) or _any(known))
     answered = _answering(released, known, questions)

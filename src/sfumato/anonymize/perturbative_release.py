@@ -35,7 +35,7 @@ from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.hierarchy.base import stands_for_itself
 from sfumato.data.schema.names import count as in_number
 from sfumato.data.schema.names import quoted
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.exact_numbers import positive
 from sfumato.privacy.noise.discrete import discrete_gaussian
 from sfumato.privacy.noise.entropy import SystemEntropy
@@ -269,7 +269,7 @@ def _one_diversity(criteria: Sequence[Criterion], sensitive: tuple[str, ...]) ->
             "anatomy_needs_one_l",
             "Anatomy takes distinct, entropy or folk l-diversity of one sensitive column and "
             f"nothing else, but {' and '.join(map(str, criteria)) or 'nothing'} was asked. Give "
-            "--l alone, and name one column with --sensitive.",
+            f"{option('l')} alone, and name one column with {option('sensitive')}.",
         )
     return FolkDiversity(asked[0].l, asked[0].of)
 

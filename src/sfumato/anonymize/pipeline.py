@@ -41,7 +41,7 @@ from sfumato.data.counting.memory_limit import (
 )
 from sfumato.data.inspection.reidentification import attacker
 from sfumato.data.schema.column import Kind, Role
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import decimal_of, not_negative, probability
 from sfumato.release.open_table import read_population
 from sfumato.release.recoding import ByCuts
@@ -80,8 +80,8 @@ def check_options(
         others = [name for name, one in takes.items() if one.issuperset(ignored)]
         raise ParameterError(
             "option_not_of_algorithm",
-            f"Algorithm {algorithm!r} does not take {' and '.join(map(_spelled, ignored))}; it "
-            f"takes {', '.join(map(_spelled, sorted(takes[algorithm]))) or 'none'}. Drop it, or "
+            f"Algorithm {algorithm!r} does not take {' and '.join(map(_named, ignored))}; it "
+            f"takes {', '.join(map(_named, sorted(takes[algorithm]))) or 'none'}. Drop it, or "
             f"take {', '.join(others) or 'another algorithm'}.",
         )
     _require_known(given.get("suppressed"))
@@ -89,17 +89,19 @@ def check_options(
     if given.get("population") is not None and not compares:
         raise ParameterError(
             "option_not_of_algorithm",
-            "A population is given, but no criterion looks at it. Drop it, or ask with --k for "
-            "k-map or with --presence for delta-presence.",
+            "A population is given, but no criterion looks at it. Drop it, or ask with "
+            f"{option('k')} for k-map or with {option('presence')} for delta-presence.",
         )
 
 
-def _spelled(option: str) -> str:
-    """An option as the command line spells it, which is near enough to Python's name."""
-    return option if option in _PYTHON_ONLY else f"--{option.replace('_', '-')}"
-
-
 _PYTHON_ONLY = {"weights"}
+
+
+def _named(name: str) -> str:
+    """An option in a sentence; what the command does not take stands there as it is."""
+    return name if name in _PYTHON_ONLY else option(name)
+
+
 _COMPARE_ORIGINAL = (TCloseness, DeltaDisclosure, BetaLikeness)
 
 
@@ -402,8 +404,9 @@ def criteria_of(
     if columns and not any(one.column for one in criteria):
         raise ParameterError(
             "option_without_other",
-            f"--sensitive means nothing to {algorithm!r} without --l, --t, --beta or "
-            "--delta-disclosure. Give one of them, or drop it.",
+            f"{option('sensitive')} means nothing to {algorithm!r} without {option('l')}, "
+            f"{option('t')}, {option('beta')} or {option('delta_disclosure')}. Give one of them, "
+            "or drop it.",
         )
     return criteria, ()
 

@@ -21,7 +21,7 @@ from sfumato.data.counting.memory_limit import TooManyCombinationsError, most_co
 from sfumato.data.schema.advice import add_line
 from sfumato.data.schema.column import Kind, Role
 from sfumato.data.schema.names import quoted
-from sfumato.errors import CriterionError, ParameterError, SchemaError, SourceError
+from sfumato.errors import CriterionError, ParameterError, SchemaError, SourceError, option
 from sfumato.exact_numbers import probability
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _check(
 def no_criterion() -> ParameterError:
     """The error where nothing was asked to be promised."""
     return ParameterError(
-        "criteria_none", "No criterion was asked for. Ask for one, such as --k 5."
+        "criteria_none", f"No criterion was asked for. Ask for one, such as {option('k', 5)}."
     )
 
 
@@ -331,7 +331,7 @@ def _require_hierarchy(column: Column, *, released: bool) -> None:
             "quasi_without_hierarchy",
             f"Column {quoted(column.name)} is a quasi-identifier without a hierarchy. "
             f"{add_line(column.name, f'hierarchy = {_PROPOSED[column.kind]}')}; or let "
-            "`sfumato inspect --write` propose one, or give it another role.",
+            "`sfumato inspect` propose one, or give it another role.",
         )
 
 
@@ -357,6 +357,6 @@ def _grown(column: Column, tables: Sequence[Frequencies]) -> Taxonomy:
         grown = grow(column, values)
         grown.locate(values)
     except SchemaError as error:
-        message = f"Column {quoted(column.name)}: {error.message}"
+        message = f"Column {quoted(column.name)}: {error.sentence}"
         raise SchemaError(error.code, message, detail=error.detail) from None
     return grown

@@ -24,7 +24,7 @@ from sfumato.data.engines.base import column
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.hierarchy.base import ROOT
 from sfumato.data.schema.names import count
-from sfumato.errors import CriterionError
+from sfumato.errors import CriterionError, option
 from sfumato.release.recoding import ByColumn, ByRow
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class ReleasedClasses:
                 "released_rows_blank",
                 f"{count(blank, 'released row')} cannot be told from suppressed ones: every "
                 "quasi-identifier and sensitive value of them is missing or '*'. Leave suppressed "
-                "rows out with --suppressed drop.",
+                f"rows out with {option('suppressed', 'drop')}.",
             )
 
 
@@ -283,7 +283,7 @@ def shared_by_all(name: str, exposed: int, classes: int, rows: int) -> str:
     return (
         f"In {exposed:,} of {count(classes, 'class', 'classes')} everyone has the same {name} "
         f"({count(rows, 'row')}): whoever knows that a person is there knows it of that person. "
-        f"Ask for diversity of {name}, e.g. --l 2."
+        f"Ask for diversity of {name}, for example l = 2."
     )
 
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 from sfumato.data.counting.frequencies import count_held
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, as_field, option, spell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ def cannot_run(attack: str, reason: str) -> ParameterError:
 
 def reason_of(error: CallerError) -> str:
     """Why an attack did not run, without its name."""
-    return error.message.partition(" cannot run here: ")[2] or error.message
+    return spell(error.sentence.partition(" cannot run here: ")[2] or error.sentence, as_field)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,12 +188,12 @@ class Case:
             "original": (self.original, "the original has no people"),
             "known": (self.known, "the list of people is empty"),
             "other": (other, "the other release has no rows"),
-            "other-original": (self.other_original, "the original of the other has no people"),
+            "other_original": (self.other_original, "the original of the other has no people"),
             "control": (self.control, "the control has no people"),
         }
-        for flag, (table, words) in given.items():
+        for name, (table, words) in given.items():
             if table is not None and table.empty:
-                return f"{words}. Give --{flag} a table with rows."
+                return f"{words}. Give {option(name)} a table with rows."
         return None
 
     def quasi(self, *tables: HeldTable) -> list[Column]:
@@ -230,7 +230,7 @@ def needed_sensitive(case: Case, attack: str) -> list[Column]:
         raise cannot_run(
             attack,
             'the release has no column that its schema calls role = "sensitive". Declare one, or '
-            "name a column with --sensitive.",
+            f"name a column with {option('sensitive')}.",
         )
     return found
 
@@ -247,8 +247,8 @@ def needed_quasi(case: Case, attack: str, *tables: HeldTable) -> list[Column]:
     return found
 
 
-def needed(table: HeldTable | None, attack: str, what: str, flag: str) -> HeldTable:
+def needed(table: HeldTable | None, attack: str, what: str, name: str) -> HeldTable:
     """A table without which an attack makes no sense."""
     if table is None:
-        raise cannot_run(attack, f"it needs {what}. Give it with --{flag} FILE.")
+        raise cannot_run(attack, f"it needs {what}. Give it with {option(name, metavar='FILE')}.")
     return table

@@ -13,7 +13,7 @@ from sfumato.attack.persons import COUNTED
 from sfumato.attack.roles import PERSON
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import suggestion
-from sfumato.errors import CallerError, ParameterError
+from sfumato.errors import CallerError, ParameterError, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -136,8 +136,8 @@ def run(name: str, case: Case) -> Finding:
         raise cannot_run(
             name,
             "the release is published counts, not rows. What they give away is told by membership, "
-            "with the original and --control FILE; what questions do by differencing and "
-            "reconstruct, with --epsilon E.",
+            f"with the original and {option('control', metavar='FILE')}; what questions do by "
+            f"differencing and reconstruct, with {option('epsilon', metavar='E')}.",
         )
     if case.emptiness is not None:
         raise cannot_run(name, case.emptiness)

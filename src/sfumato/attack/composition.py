@@ -20,6 +20,7 @@ from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate, of_columns
 from sfumato.attack.matching import fitting
 from sfumato.attack.named_list import examples, naming
+from sfumato.errors import option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,9 @@ NAME = "composition"
 def run(case: Case) -> Finding:
     """Intersect what two releases leave possible of each person."""
     if case.other is None:
-        raise cannot_run(NAME, "it needs a second release. Give it with --other RELEASE.")
+        raise cannot_run(
+            NAME, f"it needs a second release. Give it with {option('other', metavar='RELEASE')}."
+        )
     if case.release.buckets is not None or case.other.buckets is not None:
         raise cannot_run(
             NAME, "one release is an anatomy, which names its groups; compare two tables."
@@ -45,7 +48,9 @@ def run(case: Case) -> Finding:
     held = case.known or case.original
     if held is None:
         raise cannot_run(
-            NAME, "it needs the people. Give them with --known FILE, or --original FILE."
+            NAME,
+            f"it needs the people. Give them with {option('known', metavar='FILE')}, or "
+            f"{option('original', metavar='FILE')}.",
         )
     quasi = needed_quasi(case, NAME, held, case.other.table)
     found = {

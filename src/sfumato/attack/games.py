@@ -31,6 +31,7 @@ from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.names import free_prefix
 from sfumato.data.schema.schema import Schema
+from sfumato.errors import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,7 +77,8 @@ def needed_door(case: Case, attack: str) -> tuple[Door, HeldTable, Fraction]:
     if case.options.epsilon is None or case.door is None:
         raise cannot_run(
             attack,
-            "it asks questions, and has to be told what they may cost together. Give --epsilon 1.",
+            "it asks questions, and has to be told what they may cost together. Give "
+            f"{option('epsilon', 1)}.",
         )
     table = needed(case.original, attack, "the owner's table", "original")
     return case.door, table, case.options.epsilon

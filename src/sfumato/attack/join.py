@@ -30,6 +30,7 @@ from sfumato.attack.named_list import examples, same_keys
 from sfumato.data.counting.grouping import keys, ragged
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,9 @@ def run(case: Case) -> Finding:
     """Join two tables, and compare with the join of their originals."""
     if case.other is None:
         raise cannot_run(
-            NAME, "it needs a second release or a public table. Give it with --other RELEASE."
+            NAME,
+            "it needs a second release or a public table. Give it with "
+            f"{option('other', metavar='RELEASE')}.",
         )
     if case.release.buckets is not None or case.other.buckets is not None:
         raise cannot_run(NAME, "one release is an anatomy, which has no classes; join two tables.")
@@ -293,7 +296,7 @@ def _same_name(one: JoinSide, two: JoinSide, named: list[str]) -> tuple[IntArray
         raise cannot_run(
             NAME,
             f"{many:,.0f} pairs of rows have the same {named[0]}; at most {_MOST_PAIRS:,} are "
-            "looked at. Take a sample, or name columns with --on COLUMNS.",
+            f"looked at. Take a sample, or name columns with {option('on', metavar='COLUMNS')}.",
         )
     return by_key(np.arange(len(mine)), mine, theirs)
 

@@ -28,6 +28,7 @@ from sfumato.attack.finding import Finding, percent
 from sfumato.attack.named_list import candidates, examples, in_original, naming
 from sfumato.attack.persons import counted_people, person_in, persons, rate
 from sfumato.attack.synthetic_link import linked
+from sfumato.errors import option
 
 if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, FloatArray
@@ -42,7 +43,9 @@ def run(case: Case) -> Finding:
     held = case.known or case.original
     if held is None:
         raise cannot_run(
-            NAME, "it needs a list of people. Give one with --known FILE, or --original FILE."
+            NAME,
+            f"it needs a list of people. Give one with {option('known', metavar='FILE')}, or "
+            f"{option('original', metavar='FILE')}.",
         )
     quasi = needed_quasi(case, NAME, held, *_also(case.original))
     if case.rows_are_nobodys:
@@ -64,7 +67,8 @@ def run(case: Case) -> Finding:
     if case.fitting_nobody:
         told.append(
             f"{percent(case.fitting_nobody)} of the released rows fit nobody in the original, and "
-            "all are taken as people's; of a synthetic table say so with --synthetic."
+            "all are taken as people's; of a synthetic table say so with "
+            '"synthetic".'
         )
     told += counted_people(unit, "one is found if any row of theirs is")
     guess = np.full(len(people), 1 / max(found.rows, 1))

@@ -21,6 +21,7 @@ from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.records import Crowd, records
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +78,9 @@ def _lists(case: Case, names: set[str]) -> tuple[list[Column], list[Column]]:
     chosen = [one for one in known if one.name in asked] if asked else known[::2]
     rest = [one for one in known if one not in chosen]
     if not rest:
-        raise cannot_run(NAME, "no column is left for the second list. Name fewer in --first.")
+        raise cannot_run(
+            NAME, f"no column is left for the second list. Name fewer in {option('first')}."
+        )
     return chosen, rest
 
 

@@ -36,7 +36,7 @@ from sfumato.attack.case import cannot_run, needed, needed_quasi, needed_sensiti
 from sfumato.attack.classes import boxes
 from sfumato.attack.finding import Finding, Rate, of_columns
 from sfumato.attack.matching import fitting
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -160,7 +160,7 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
         raise cannot_run(
             NAME,
             f"no l-diversity of {column.name} was asked for, as the side-car says, so that no "
-            "class is as it is because of one. Give --l L.",
+            f"class is as it is because of one. Give {option('l', metavar='L')}.",
         )
     real = original.counted([*names, column.name])
     found = boxes(case.release, quasi, [real])
@@ -172,7 +172,8 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
         raise cannot_run(
             NAME,
             f"some class has one {column.name} for more than half of its people, so no l-diversity "
-            "was asked for that the attacker could reason from. Give it with --l L.",
+            "was asked for that the attacker could reason from. Give it with "
+            f"{option('l', metavar='L')}.",
         )
     right = guessed = 0.0
     victims, skipped, tried = 0.0, 0, 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from sfumato import arguments
 from sfumato.attack.case import AttackOptions
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import positive
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def attack_options(**asked: Any) -> AttackOptions:
         if not low < value <= high:
             raise ParameterError(
                 "attack_option",
-                f"--{name} must be above {low}"
+                f"{option(name)} must be above {low}"
                 + (f" and at most {high}" if high < inf else "")
                 + f", not {value:g}.",
             )
@@ -80,7 +80,7 @@ def attack_options(**asked: Any) -> AttackOptions:
         if value is not None and arguments.whole(value, name) < least:
             raise ParameterError(
                 "attack_option",
-                f"--{name.replace('_', '-')} must be at least {least}, not {value}.",
+                f"{option(name)} must be at least {least}, not {value}.",
             )
     return found
 
@@ -98,8 +98,8 @@ def _columns(asked: object) -> dict[str, str]:
         if not (role and equals and name):
             raise ParameterError(
                 "attack_option",
-                f"--column must be a pair like person=user, not {one!r}. Name what a column is, "
-                "and the column.",
+                f"{option('column')} must be a pair like person=user, not {one!r}. Name what a "
+                "column is, and the column.",
             )
         found[role] = name
     return found

@@ -33,6 +33,7 @@ from sfumato.data.counting.memory_limit import TooManyCombinationsError
 from sfumato.data.engines.base import column
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.errors import option
 from sfumato.release.recoding import ByCuts
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
 SAMPLE = 10_000
 """Of a table with more rows, so many are tried."""
 _MEND = (
-    "Ask for a larger --k, or for --l or --t; leave out columns; or require less. "
-    "sfumato attack tells of a release that was written who is hit."
+    f"Ask for a larger {option('k')}, or for {option('l')} or {option('t')}; leave out columns; or "
+    "require less. sfumato attack tells of a release that was written who is hit."
 )
 
 

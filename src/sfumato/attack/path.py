@@ -28,6 +28,7 @@ from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, text
 from sfumato.data.counting.grouping import keys, ragged
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.names import quoted
+from sfumato.errors import option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +59,7 @@ def run(case: Case) -> Finding:
     knows = case.options.knows or _KNOWS
     points = _known(real, knows, case.options.guesses)
     if not len(points):
-        raise cannot_run(NAME, f"nobody has {knows} points. Give a smaller --knows.")
+        raise cannot_run(NAME, f"nobody has {knows} points. Give a smaller {option('knows')}.")
     people = traits[0].size
     same = case.control is None
     found = np.stack(
@@ -112,8 +113,8 @@ def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) ->
     if case.options.minutes < _DAY and len(when) > 1 and not (when % _DAY).any():
         raise cannot_run(
             NAME,
-            f"column {quoted(traits[1].name)} tells the day alone. Give --minutes {_DAY}, or run "
-            "this attack by itself if the file has the time of day.",
+            f"column {quoted(traits[1].name)} tells the day alone. Give {option('minutes', _DAY)}, "
+            "or run this attack by itself if the file has the time of day.",
         )
     cells = [_numbered(np.floor(when / case.options.minutes))]
     cells += [

@@ -26,6 +26,7 @@ from sfumato.attack.games import TABLE, bound, needed_door
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.schema import Schema
+from sfumato.errors import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +86,9 @@ def _secrets(case: Case, table: HeldTable) -> tuple[Column, BoolArray]:
     ]
     if not columns:
         raise cannot_run(
-            NAME, 'the table has no column with role = "sensitive". Name one with --sensitive.'
+            NAME,
+            'the table has no column with role = "sensitive". Name one with '
+            f"{option('sensitive')}.",
         )
     counts = np.sort(table.counted([columns[0].name]).counts)[::-1]
     # The commonest value, and then others as long as they are no more than half of the rows.

@@ -28,7 +28,7 @@ from sfumato.attack.finding import percent
 from sfumato.attack.roles import PERSON
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError, PolicyError
+from sfumato.errors import ParameterError, PolicyError, option
 from sfumato.exact_numbers import probability
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def attacks_wanted(
 ) -> bool:
     """Whether a release is to be attacked; refused where it must not and must, `off` says how."""
     if attacks is False and (required or publish):
-        flag = "--require" if required else "--publish-findings"
+        flag = option("require") if required else option("publish_findings", True)
         raise ParameterError(
             "option_without_other",
             f"{flag} means nothing where no attack is tried. Drop {off}, or {flag}.",
@@ -149,7 +149,7 @@ def _impossible(attack: str, columns: Sequence[Column] | None) -> str | None:
         lacking.append("a second column")
     if not lacking:
         return None
-    return f"needs {lacking[0]} besides {names}. Drop it, or name one in --columns."
+    return f"needs {lacking[0]} besides {names}. Drop it, or name one in {option('columns')}."
 
 
 def _not_shown(requirement: Requirement, reason: str) -> PolicyError:

@@ -15,6 +15,7 @@ from sfumato.attack.case import cannot_run
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.data.schema.row_forms import Edges
+from sfumato.errors import option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,9 @@ def needed_column(case: Case, attack: str, what: str) -> str:
     found = column_of(case, attack, what)
     if found is None:
         raise cannot_run(
-            attack, f"it has to know which column is the {what}. Give --column {what}=COLUMN."
+            attack,
+            f"it has to know which column is the {what}. Give "
+            f"{option('column', metavar=what + '=COLUMN')}.",
         )
     return found
 

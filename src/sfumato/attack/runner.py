@@ -96,7 +96,7 @@ def _attacked(
     progress: Progress | None,
 ) -> Finding | Findings:
     if _rows_are(release) == "counts" and tables["original"] is None:
-        reason = "the release is published counts, not rows. Give what was counted with --original."
+        reason = 'the release is published counts, not rows. Give what was counted with "original".'
         if name != ALL:
             raise cannot_run(name, reason)
         return Findings((), dict.fromkeys(ATTACKS, reason))

@@ -28,6 +28,7 @@ from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.records import records
 from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, texts
 from sfumato.data.counting.grouping import ragged
+from sfumato.errors import option
 
 if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, FloatArray, IntArray
@@ -56,7 +57,7 @@ def run(case: Case) -> Finding:
     people, knows = traits[0].size, case.options.knows or _KNOWS
     known = known.some(knows, case.options.guesses)
     if not len(known.people):
-        raise cannot_run(NAME, f"nobody has rated {knows} items. Give a smaller --knows.")
+        raise cannot_run(NAME, f"nobody has rated {knows} items. Give a smaller {option('knows')}.")
     victims = known.people[::knows]
     claimed, right = _claims(released, known, knows, people)
     hits, tried = claimed & right, len(victims)

@@ -26,6 +26,7 @@ from sfumato.attack.estimators import ClassSizes, dankar, deviation, paired, pit
 from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.named_list import alike_in, crowds
 from sfumato.attack.persons import counted_people, how_many, person_in, persons, rate
+from sfumato.errors import option
 
 if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
@@ -41,8 +42,8 @@ def run(case: Case) -> Finding:
     if case.known is None and case.options.population_size is None:
         raise cannot_run(
             NAME,
-            "it needs the population, as a list with --known FILE or as a number with "
-            "--population-size N.",
+            f"it needs the population, as a list with {option('known', metavar='FILE')} or as a "
+            f"number with {option('population_size', metavar='N')}.",
         )
     quasi = needed_quasi(case, NAME, *([] if case.known is None else [case.known]))
     names, lists = [one.name for one in quasi], [] if case.known is None else [case.known]
@@ -56,8 +57,8 @@ def run(case: Case) -> Finding:
     if asked is not None and asked < least:
         raise cannot_run(
             NAME,
-            f"the release has {least:,} people, more than the --population-size of {asked:,}. Give "
-            "the number of all people whom the release is drawn from.",
+            f"the release has {least:,} people, more than the {option('population_size')} of "
+            f"{asked:,}. Give the number of all people whom the release is drawn from.",
         )
     size = max(asked or listed, least)
     sample = ClassSizes.of(found.sizes, max(size, found.rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.exceptions import TyperException
@@ -18,10 +18,12 @@ from sfumato.cli.options import typed_words
 from sfumato.cli.process import (
     INTERRUPTED,
     EndedEarly,
+    as_flag,
     check_arguments,
     end_in_order,
     exit_code,
     hold_collector,
+    in_flags,
     leave,
     open_streams,
     spare_pandas,
@@ -33,7 +35,7 @@ from sfumato.text import dumps, holds_password, without_passwords
 from sfumato.vault.families import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _HELP = """See the risk in a table about people, release it safely, answer questions about it.
 
@@ -105,7 +107,13 @@ def run(arguments: list[str]) -> int:
     except SfumatoError as error:
         if "--verbose" in arguments and isinstance(error, LedgerError) and error.detail:
             typer.echo(f"sfumato: cause: {_one_line(error.detail)}", err=True)
-        return _fail(error.code, error.message, error.exit_code, as_json=as_json)
+        return _fail(
+            error.code,
+            in_flags(error),
+            error.exit_code,
+            as_json=as_json,
+            fields=error.fields(as_flag),
+        )
     except TyperException as error:
         return _fail("usage", _usage(error), 2, as_json=as_json)
     except EndedEarly as kept:
@@ -151,11 +159,18 @@ def _options(
         typer.echo(context.get_help())
 
 
-def _fail(code: str, message: str, exit_code: int, *, as_json: bool) -> int:
+def _fail(
+    code: str,
+    message: str,
+    exit_code: int,
+    *,
+    as_json: bool,
+    fields: Mapping[str, Any] | None = None,
+) -> int:
     message = without_passwords(message) if holds_password(message) else message
     if as_json:
         try:
-            typer.echo(dumps({"error": {"code": code, "message": message}}))
+            typer.echo(dumps({"error": {"code": code, "message": message, **(fields or {})}}))
         except OSError:
             stdout_works()
     with suppress(OSError):  # nobody may be left to read it

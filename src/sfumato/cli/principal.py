@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from inspect import unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -150,8 +149,8 @@ def _changed(
     """A principal as it is once the action is done."""
     if action is PrincipalAction.EXPIRE and "expires" in given:
         given["at"] = given.pop("expires")
-    change = unwrap(getattr(people, action))  # to hear of flags, not of keywords
-    found: Principal = change(people, name, **given)
+    change = getattr(people, action)
+    found: Principal = change(name, **given)
     return found
 
 

@@ -9,13 +9,15 @@ import signal
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from sfumato.errors import CallerError, InternalError, OutputError, ParameterError
+from sfumato.errors import CallerError, InternalError, OutputError, ParameterError, spell, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import FrameType
+
+    from sfumato.errors import Option, SfumatoError
 
 
 class EndedEarly(Exception):  # noqa: N818  # no error: the command has done what was wished
@@ -148,11 +150,31 @@ def _nowhere() -> TextIO:
     return Path(os.devnull).open("w", encoding="utf-8")
 
 
+def as_flag(named: Option) -> str:
+    """Spell a parameter as the command does: ``--max-rows 10``."""
+    flag = f"--{named.name.replace('_', '-')}"
+    if named.metavar:
+        return f"{flag} {named.metavar}"
+    if named.value is None or named.value is True:
+        return flag
+    values = named.value if isinstance(named.value, list) else [named.value]
+    return f"{flag} {','.join(map(_written, values))}"
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else written(value)
+
+
+def in_flags(error: SfumatoError) -> str:
+    """The sentence of an error with its parameters spelled as flags."""
+    return spell(error.sentence, as_flag)
+
+
 @contextmanager
 def paid() -> Iterator[None]:
     """After the charge nothing is the caller's mistake any more: what is paid for is not lost."""
     try:
         yield
     except CallerError as error:
-        message = f"{error.message} It is paid for and stored: repeat the command, which is free."
+        message = f"{error.sentence} It is paid for and stored: repeat the command, which is free."
         raise InternalError(error.code, message) from None

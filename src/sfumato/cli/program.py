@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from inspect import unwrap
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,9 +76,12 @@ def program(
             gone = programs.revoke(str(name), operator=decided_by(operator))
             typer.echo(dumps({"revoked": gone}) if as_json else f"Revoked {gone}.")
         else:
-            asked = {"function": function, "helper": helper, "operator": decided_by(operator)}
-            # Unwrapped, to hear of flags and not of keywords.
-            made = unwrap(programs.approve)(programs, Path(str(name)), **asked)
+            asked: dict[str, Any] = {
+                "function": function,
+                "helper": helper,
+                "operator": decided_by(operator),
+            }
+            made = programs.approve(Path(str(name)), **asked)
             typer.echo(dumps(made.to_json()) if as_json else f"Approved {made.digest}.")
 
 

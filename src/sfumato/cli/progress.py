@@ -22,4 +22,4 @@ def values_named() -> Iterator[None]:
     except SchemaError as error:
         if error.detail is None:
             raise
-        raise SchemaError(error.code, f"{error.message} {error.detail}.") from None
+        raise SchemaError(error.code, f"{error.sentence} {error.detail}.") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from inspect import unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,7 +88,7 @@ def token(
 
 def _make(tokens: Tokens, principal: str, asked: dict[str, Any], *, as_json: bool) -> None:
     """Make a token and print it, alone, so that a script can take it."""
-    text = unwrap(tokens.new)(tokens, principal, **asked)  # to hear of flags, not of keywords
+    text = tokens.new(principal, **asked)
     made = next(one for one in tokens.list() if text.startswith(f"sfu_{one.id}"))
     typer.echo(dumps({"token": text, **made.to_json()}) if as_json else text)
     if not as_json:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfumato.cli.process import in_flags
 from sfumato.cli.progress import progress
 from sfumato.data.schema.names import quoted
 from sfumato.errors import SfumatoError
@@ -100,7 +101,7 @@ def _ask_domain(begun: SchemaDraft, name: str, kind: str) -> None:
             elif kind != "text":
                 begun.leave_out(name)
         except SfumatoError as error:
-            _say(error.message)
+            _say(in_flags(error))
         else:
             return
 
@@ -120,7 +121,7 @@ def _write(begun: SchemaDraft, schema: Path | None) -> Path:
         try:
             begun.save(path, overwrite=path.exists())
         except SfumatoError as error:
-            _say(error.message)
+            _say(in_flags(error))
         else:
             return path
 

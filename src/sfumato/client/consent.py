@@ -49,7 +49,6 @@ class RemoteRegistry(AnyRegistry):
         """All that stands, as a CSV that can be imported."""
         return self._office.file(f"{self._path}/file", "text/csv").decode()
 
-    @arguments.in_python
     def show(self, person: str | int | None = None) -> dict[str, Any]:
         """How many agree to each purpose; or how one person stands, and all that they said."""
         if person is not None:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from sfumato import errors
-from sfumato.errors import InternalError, SfumatoError
+from sfumato.errors import InternalError, Option, SfumatoError, as_field, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,18 @@ def refused(told: Mapping[str, Any]) -> SfumatoError:
     code, message = told.get("code"), told.get("message")
     if not (isinstance(code, str) and _CODE.fullmatch(code) and isinstance(message, str)):
         return unexpected("a failure without a reason")
-    return kind(code, _cleaned(message))
+    named = {name: told.get(name) for name in ("parameter", "given", "allowed", "hint")}
+    error: SfumatoError = kind(code, _with_options(_cleaned(message), told.get("options")))
+    error.__dict__.update(named)
+    return error
+
+
+def _with_options(message: str, options: object) -> str:
+    """A message of a server with its fields as options, which Python spells as keywords."""
+    for name, value, metavar in options if isinstance(options, list) else []:
+        named = Option(str(name), value, str(metavar))
+        message = message.replace(as_field(named), option(*named[:2], metavar=named.metavar), 1)
+    return message
 
 
 def _cleaned(message: str) -> str:

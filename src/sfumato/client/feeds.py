@@ -31,7 +31,6 @@ class RemoteFeeds(Shown):
     def __init__(self, connection: Connection, office: Office) -> None:
         self._connection, self._office = connection, office
 
-    @arguments.in_python
     def add(self, name: str, sql: str | None = None, *, operator: str = OWNER, **told: Any) -> Feed:
         """Have a question answered for every period, as `Feeds.add` does; for owners."""
         self._office.check(operator)
@@ -59,13 +58,11 @@ class RemoteFeeds(Shown):
             periods = {one.name: one for one in _feed(told).periods}
             return [_item(periods, one) for one in told["items"]]
 
-    @arguments.in_python
     def stop(self, name: str, *, operator: str = OWNER) -> Feed:
         """Answer no period that ends from now on; for owners."""
         self._office.check(operator)
         return _feed(self._office.send(f"feeds/{quote(name, safe='')}/stop", {}))
 
-    @arguments.in_python
     def open_to(self, name: str, to: Sequence[str] | str, *, operator: str = OWNER) -> Feed:
         """Let others read a feed from now on, and nobody else; for owners."""
         self._office.check(operator)

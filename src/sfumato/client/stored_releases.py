@@ -73,7 +73,6 @@ class RemoteJobs(Shown):
     def __init__(self, kept: RemoteShelf) -> None:
         self._kept = kept
 
-    @arguments.in_python
     def submit(
         self,
         family: str,
@@ -173,7 +172,6 @@ class RemoteReleases(Shown):
         self._kept.admit(principal)
         return self._release(self._kept.get("release", arguments.text(release, "release")).json())
 
-    @arguments.in_python
     def open_to(
         self, release: str, to: Sequence[str] | str, *, operator: str = OWNER
     ) -> RemoteRelease:

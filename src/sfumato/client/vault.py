@@ -71,7 +71,6 @@ class RemoteVault(AnyVault):
         """The purposes of which questions about a data set must name one; none where any goes."""
         return self._catalogue.declared(arguments.text(name, "name")).purposes
 
-    @arguments.in_python
     def add(
         self,
         name: str,
@@ -112,7 +111,6 @@ class RemoteVault(AnyVault):
         )
         self._catalogue.forget()
 
-    @arguments.in_python
     def limit(
         self, account: str, *, epsilon: Number, delta: Number = 0, operator: str = OWNER
     ) -> None:
@@ -127,7 +125,6 @@ class RemoteVault(AnyVault):
         with reading("a snapshot"):
             return int(self._office.get("snapshot")["snapshot"])
 
-    @arguments.in_python
     def raise_snapshot(self, to: int | None = None) -> int:
         """Answer nothing from store of what was asked before: there is new data. Say its number."""
         return raise_there(self._office, to)
@@ -136,7 +133,6 @@ class RemoteVault(AnyVault):
         """Have the server walk every entry of the ledger; raises where it is not whole."""
         return self._office.get("verify")
 
-    @arguments.in_python
     def export(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write every entry of the ledger as JSONL, for somebody who trusts nobody; for owners."""
         export_there(self._office, path, overwrite=overwrite)
@@ -161,7 +157,6 @@ class RemoteVault(AnyVault):
         """The populations whose people are asked for consent; for owners."""
         return tuple(str(one["population"]) for one in registries(self._office))
 
-    @arguments.in_python
     def consent(self, population: str | None = None) -> RemoteRegistry:
         """Who of a population agreed to what; it may be left out where only one is asked."""
         return registry_of(self._office, population, self._catalogue.asked_for_consent)

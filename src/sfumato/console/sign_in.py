@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sfumato.console.page_request import Page, PageRoute, Redirect, Visit, Who
 from sfumato.console.passwords import SHORTEST, check_password, hashed
 from sfumato.console.sessions import begin_session, end_session
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.errors import ParameterError, SfumatoError, in_fields
 from sfumato.server.problem_json import not_found
 from sfumato.vault.logins import invitation_path
 
@@ -64,7 +64,7 @@ def accept(visit: Visit) -> Page | Redirect:
     try:
         new = hashed(visit.values.get("password", ""), visit.values.get("again", ""))
     except ParameterError as error:
-        return Page(_asked(name, error.message), status=422)
+        return Page(_asked(name, in_fields(error)), status=422)
     if visit.vault.logins.accept(secret, new) is None:  # somebody was faster
         raise not_found()
     return _signed_in(visit, name, HOME, "Your password is set, and you are signed in.")
@@ -83,7 +83,7 @@ def change_password(visit: Visit) -> Page | Redirect:
     try:
         new = hashed(visit.values.get("password", ""), visit.values.get("again", ""))
     except ParameterError as error:
-        return Page(_asked(None, error.message), status=422)
+        return Page(_asked(None, in_fields(error)), status=422)
     visit.vault.logins.change(name, new)
     words = "Your password is changed. Other sessions of yours are over."
     return _signed_in(visit, name, HOME, words)

@@ -24,7 +24,7 @@ from sfumato.data.schema.layout import USUAL, FileLayout
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import load, save
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.filesystem import check_apart
 from sfumato.release.files_in_use import hierarchy_files, source_files, vault_files_around
 from sfumato.release.released_table import described, open_labels, released_rows
@@ -71,7 +71,6 @@ class Table(TableActions):
         """How it lies in its file: as declared, and as its header tells."""
         return self.engine.layout if isinstance(self.engine, DuckDB) else USUAL
 
-    @arguments.in_python
     def inspect(
         self, *, population: Source | Table | None = None, progress: Progress | None = None
     ) -> Inspection:
@@ -101,8 +100,8 @@ class Table(TableActions):
         if self.released:
             raise ParameterError(
                 "population_of_release",
-                "This table is a release, whose labels are compared with a population by "
-                "measure, not by inspect. Use measure with its schema and --population.",
+                "This table is a release, whose labels are compared with a population by measure, "
+                f"not by inspect. Use measure with its schema and {option('population')}.",
             )
         with closing(read_population(source, self.schema)) as people:
             names = [column.name for column in people.schema.columns]

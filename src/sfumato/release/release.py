@@ -223,7 +223,6 @@ class Release(Shown):
             )
         return names[0]
 
-    @arguments.in_python
     def save(
         self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
     ) -> list[Path]:
@@ -309,7 +308,6 @@ class Release(Shown):
             )
             writer.beside(target, told.encode(), private=shown.holder is not None)
 
-    @arguments.in_python
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:
         """Write a page for people: what is guaranteed, what it cost, where it came from.
 

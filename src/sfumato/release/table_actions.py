@@ -45,7 +45,6 @@ class TableActions(Shown):
     def _held(self) -> Table:
         return cast("Table", self)
 
-    @arguments.in_python
     def measure(
         self,
         *,
@@ -72,7 +71,6 @@ class TableActions(Shown):
             workload=workload,
         )
 
-    @arguments.in_python
     def worlds(self, sql: str, *, labels: Literal["public", "tight"] = "public") -> AnswerBounds:
         """Answer a question over all tables that this release may stand for.
 
@@ -83,7 +81,6 @@ class TableActions(Shown):
         known = self.declared or self.schema
         return bound(self.source, arguments.text(sql, "sql"), known, labels=labels)
 
-    @arguments.in_python
     def attack(
         self,
         name: str = "all",
@@ -141,7 +138,6 @@ class TableActions(Shown):
             ),
         )
 
-    @arguments.in_python
     def anonymize(
         self,
         *criteria: Criterion,
@@ -199,7 +195,6 @@ class TableActions(Shown):
         decided = decide(self._held, criteria, numbers, population=source_of(population), **options)
         return decided.release()
 
-    @arguments.in_python
     def save_schema(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write its schema to a TOML file, each column with the reason for its role."""
         from sfumato.release.open_table import save_schema

@@ -23,7 +23,7 @@ from sfumato.data.files.parquet_folder import IN_FOLDER
 from sfumato.data.files.sheet_labels import typed
 from sfumato.data.files.writers import format_of
 from sfumato.data.schema.layout import USUAL, FileLayout
-from sfumato.errors import OutputError, SourceError
+from sfumato.errors import OutputError, SourceError, option
 from sfumato.filesystem import (
     PATIENCE_SECONDS,
     Scratch,
@@ -366,7 +366,8 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
     if path.is_dir() and not overwrite and any(path.iterdir()):
         raise OutputError(
             "output_exists",
-            f"Cannot write '{path}': it exists. Choose another name or pass --overwrite.",
+            f"Cannot write '{path}': it exists. Choose another name or pass "
+            f"{option('overwrite', True)}.",
         )
     if path.is_dir():
         _check_replaceable(path)

@@ -70,7 +70,6 @@ class Picture:
         style = f"<style>{picture_style()}</style>"
         return outer.svg('xmlns="http://www.w3.org/2000/svg" role="img"', about + style)
 
-    @arguments.in_python
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the picture as an SVG file."""
         target = arguments.path(path, "path")

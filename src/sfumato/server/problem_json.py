@@ -9,7 +9,6 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from sfumato import arguments
 from sfumato.errors import (
     BudgetError,
     CallerError,
@@ -19,6 +18,9 @@ from sfumato.errors import (
     RefusedError,
     SfumatoError,
     SourceError,
+    as_field,
+    in_fields,
+    options_in,
 )
 from sfumato.text import holds_password, without_passwords, without_places
 
@@ -75,6 +77,11 @@ SCHEMA: dict[str, Any] = {
         "code": {"type": "string"},
         "detail": {"type": "string"},
         "kind": {"type": "string"},
+        "options": {"type": "array"},
+        "parameter": {"type": "string"},
+        "given": {},
+        "allowed": {},
+        "hint": {"type": "string"},
         # Of reports that came together each may be rejected by itself.
         "accepted": {"type": "integer"},
         "rejected": {"type": "array"},
@@ -96,7 +103,7 @@ class RequestError(CallerError):
         self.headers = {**(headers or {})}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.status, self.code, self.message)
+        return type(self), (self.status, self.code, self.sentence), self.__dict__
 
 
 class UnreadyError(InternalError):
@@ -130,11 +137,11 @@ def headers_of(error: SfumatoError) -> dict[str, str]:
 
 
 def told(error: SfumatoError, *, charging: bool = False) -> dict[str, Any]:
-    """A refusal as JSON-able data, in words for those who write no flags.
+    """A refusal as JSON-able data: its sentence names fields.
 
     `charging` says that the request was one for which something is charged.
     """
-    status, message = status_of(error), arguments.keywords(error.message)
+    status, message = status_of(error), in_fields(error)
     if status == HTTPStatus.SERVICE_UNAVAILABLE and "charge" not in message:
         # Data is looked at before the charge; the ledger may fail on either side of it.
         unknown = charging and isinstance(error, LedgerError)
@@ -148,6 +155,9 @@ def told(error: SfumatoError, *, charging: bool = False) -> dict[str, Any]:
             without_passwords(message) if holds_password(message) else message
         ),
         "kind": kind_of(error),
+        # From these a client spells the parameters in the detail as its own door does.
+        "options": options_in(error.sentence),
+        **error.fields(as_field),
     }
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from sfumato.data.schema.names import quoted
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.server.app import application
 from sfumato.server.http_protocol import limited
 from sfumato.server.owner_link import OwnerLink
@@ -69,7 +69,8 @@ class Listening:
         """What its application must know; refused where it would be open to eavesdroppers."""
         if (self.certificate is None) != (self.key is None):
             raise ParameterError(
-                "certificate_alone", "A certificate and its key come together: --cert and --key."
+                "certificate_alone",
+                f"A certificate and its key come together: {option('cert')} and {option('key')}.",
             )
         if self.key is not None and self.key.exists() and self.key.stat().st_mode & 0o077:
             raise ParameterError(
@@ -79,20 +80,22 @@ class Listening:
         if self.data is not None and not self.data.is_dir():
             raise ParameterError(
                 "data_folder_missing",
-                f"There is no folder '{self.data}' to add data sets from. Name one with --data, or "
-                "leave it out.",
+                f"There is no folder '{self.data}' to add data sets from. Name one with "
+                f"{option('data')}, or leave it out.",
             )
         if self.is_public and self.certificate is None and not self.behind_proxy:
             raise ParameterError(
                 "address_public",
                 f"{quoted(self.host)} can be reached by others, and tokens would travel to it "
-                "unencrypted. Add --cert FILE --key FILE, or --behind-proxy ADDRESS of a proxy "
-                "that encrypts, or leave --host out.",
+                f"unencrypted. Add {option('cert', metavar='FILE')} "
+                f"{option('key', metavar='FILE')}, or {option('behind_proxy', metavar='ADDRESS')} "
+                f"of a proxy that encrypts, or leave {option('host')} out.",
             )
         if self.is_public and not self.allow_hosts:
             raise ParameterError(
                 "host_names_missing",
-                "Say by which name others reach this server: --allow-host data.example.org.",
+                "Say by which name others reach this server: "
+                f"{option('allow_host', 'data.example.org')}.",
             )
         return Setting(
             hosts=frozenset(_LOOPBACK).union(one.lower() for one in self.allow_hosts),
@@ -269,7 +272,7 @@ def _check_clock() -> None:
 def _bound(listening: Listening) -> socket.socket:
     host, port = listening.host.strip("[]"), listening.port
     if not 0 <= port <= 65535:
-        raise ParameterError("port_wrong", f"--port must be from 0 to 65535, not {port}.")
+        raise ParameterError("port_wrong", f"{option('port')} must be from 0 to 65535, not {port}.")
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -283,7 +286,7 @@ def _bound(listening: Listening) -> socket.socket:
         raise ParameterError(
             "address_unusable",
             f"Cannot listen on {host}, port {port}: {error.strerror or error}. Choose another "
-            "--port, or 0 for any that is free.",
+            f"{option('port')}, or 0 for any that is free.",
         ) from None
     return listener
 
@@ -302,7 +305,7 @@ def _network(address: str) -> IPv4Network | IPv6Network:
     if found is None or found.prefixlen < _WIDEST_NETWORK[found.version]:
         raise ParameterError(
             "proxy_address",
-            f"--behind-proxy must be the address of a proxy such as 10.0.0.5, or a network no "
-            f"wider than 10.0.0.0/16 or fd00::/48, not {quoted(address)}.",
+            f"{option('behind_proxy')} must be the address of a proxy such as 10.0.0.5, or a "
+            f"network no wider than 10.0.0.0/16 or fd00::/48, not {quoted(address)}.",
         )
     return found

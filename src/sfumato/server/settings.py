@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
@@ -43,7 +43,7 @@ class Limits:
         if self.reports_per_hour < 1:
             raise ParameterError(
                 "reports_per_hour_wrong",
-                f"--reports-per-hour must be at least 1, not {self.reports_per_hour}.",
+                f"{option('reports_per_hour')} must be at least 1, not {self.reports_per_hour}.",
             )
 
     def among(self, processes: int) -> Limits:

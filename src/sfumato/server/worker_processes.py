@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sfumato.errors import InternalError
+from sfumato.errors import InternalError, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +110,7 @@ class _Family:
                     raise InternalError(
                         "process_ended",
                         "Processes of the server end as soon as they have begun, so all were. "
-                        "Start it with --processes 1 to see why.",
+                        f"Start it with {option('processes', 1)} to see why.",
                     )
                 if self.begin_one():
                     return

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import float_below
 from sfumato.filesystem import whole
 from sfumato.privacy.accounting.balance import balance, left
@@ -179,7 +179,7 @@ def _attached(name: str, owner: str, population: str) -> ParameterError:
     return ParameterError(
         "dataset_attached",
         f"Data set {name!r}, or its source, is charged to account {owner!r} and cannot move to "
-        f"{population!r}: that would give it a fresh budget. Use --population {owner}.",
+        f"{population!r}: that would give it a fresh budget. Use {option('population', owner)}.",
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.data.schema.names import quoted
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 
 if TYPE_CHECKING:
     from sfumato.vault.principals import Principal
@@ -34,6 +34,7 @@ class Asker:
             raise ParameterError(
                 "owner_only",
                 f"{quoted(self.principal)} may not do this: candidates are compared by rows of "
-                "people, which is for the owner. Leave --principal out, or ask for one release.",
+                f"people, which is for the owner. Leave {option('principal')} out, or ask for one "
+                "release.",
             )
         return self

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.attack.case import HeldTable
 from sfumato.attack.comparison.runner import ComparedOriginal, compare_held
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import plain
 from sfumato.privacy.accounting.balance import asked as needed
 
@@ -35,8 +35,8 @@ def rungs(private: Private, family: Family, asked: Mapping[str, Any]) -> dict[st
     if asked.get("child") is not None:
         raise ParameterError(
             "explore_one_table",
-            "Candidates of two linked tables are not compared. Leave --child and --key out, or "
-            "leave out --explore.",
+            f"Candidates of two linked tables are not compared. Leave {option('child')} and "
+            f"{option('key')} out, or leave out {option('explore', True)}.",
         )
     whole: Any = private.prepare(family, **asked)
     name = "rho" if whole.price.epsilon is None else "epsilon"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sfumato import arguments
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.toml_document import read_text
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.methods.publish.options import several
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def read_sets(workload: Sequence[Sequence[str]] | str | Path | None) -> ColumnSe
         raise ParameterError(
             "workload_missing",
             "The workload names no set of columns. Write one a line, such as age,sex; or leave out "
-            "--workload.",
+            f"{option('workload')}.",
         )
     for one in sets:
         if not one or len(set(one)) < len(one):

@@ -113,7 +113,7 @@ def load(folder: Path) -> Config:
         raise ParameterError(
             "vault_missing",
             f"There is no vault in '{folder}': it has no {VAULT}. Create one with "
-            "'sfumato init', or name another: --vault, or sf.open(path).",
+            "'sfumato init', or open another.",
         )
     sweep(folder)
     text = read_text(path, what="Configuration", most_mebibytes=_MOST_MEBIBYTES)

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import tomlkit
 
 from sfumato.data.engines.sources import identify
-from sfumato.errors import LedgerError, OutputError, SfumatoError
+from sfumato.errors import LedgerError, OutputError, SfumatoError, option
 from sfumato.privacy.ledger.commit import recorded_head
 from sfumato.release.files_in_use import ANSWERS, SECRET, VAULT
 from sfumato.release.fingerprint_key import write_secret
@@ -122,8 +122,8 @@ def _create_unused(config: Config, *, existed: bool) -> None:
     config.head.unlink()
     raise OutputError(
         "ledger_taken",
-        "The database already holds the ledger of a vault. Name another one with --ledger, or put "
-        "that vault's folder back.",
+        "The database already holds the ledger of a vault. Name another one with "
+        f"{option('ledger')}, or put that vault's folder back.",
     )
 
 
@@ -157,7 +157,7 @@ def _uncreated(error: LedgerError) -> LedgerError:
     return LedgerError(
         "ledger_uncreated",
         f"Cannot create the ledger: {' '.join((error.detail or '').split())}. Nothing was made. "
-        "Mend the cause, or name another database with --ledger.",
+        f"Mend the cause, or name another database with {option('ledger')}.",
     )
 
 
@@ -165,8 +165,8 @@ def _foreign(head: Path) -> OutputError:
     return OutputError(
         "head_exists",
         f"'{head}' belongs to another ledger, perhaps of a vault that was removed. Name another "
-        "file with --head, or remove it if that vault is gone for good. If an 'init' was "
-        "interrupted, repeat it with the same options.",
+        f"file with {option('head')}, or remove it if that vault is gone for good. If an 'init' "
+        "was interrupted, repeat it with the same options.",
     )
 
 

@@ -28,6 +28,7 @@ from sfumato.errors import (
     SchemaError,
     SfumatoError,
     SourceError,
+    option,
 )
 from sfumato.methods.method import Dataset, with_short_texts
 from sfumato.release.open_table import check_columns
@@ -186,12 +187,12 @@ class DataStore:
                 raise ParameterError(
                     "purpose_missing",
                     f"People in {quoted(name)} are asked what they agree to, so say what this is "
-                    f"for: --purpose {allowed[0]}. Allowed: {listed}.",
+                    f"for: {option('purpose', allowed[0])}. Allowed: {listed}.",
                 )
             raise PolicyError(
                 "purpose_unknown",
                 f"Nobody in {quoted(name)} was asked to agree to {quoted(purpose)}. Allowed: "
-                f"{listed}. Name one of them with --purpose, if that is what it is for.",
+                f"{listed}. Name one of them with {option('purpose')}, if that is what it is for.",
             )
 
     def check_consent(self, names: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from sfumato.errors import BudgetError, EngineError, LedgerError, PolicyError, SfumatoError
+from sfumato.errors import BudgetError, EngineError, LedgerError, PolicyError, SfumatoError, option
 from sfumato.privacy.accounting.balance import asked as needed
 from sfumato.privacy.accounting.balance import shortage
 from sfumato.privacy.accounting.events import Composed
@@ -330,8 +330,8 @@ class Gatekeeper:
                 )
         return BudgetError(
             "budget_exhausted",
-            f"The data set has too little budget left for this question, which asks "
-            f"{needed(event)}. Ask for less with --epsilon, or ask its owner for budget.",
+            "The data set has too little budget left for this question, which asks "
+            f"{needed(event)}. Ask for less with {option('epsilon')}, or ask its owner for budget.",
         )
 
     def _run(self, asked: _Asked, receipt: Receipt) -> bytes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sfumato import exact_numbers
 from sfumato.data.schema.names import quoted
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.accounting.losses import Approx
 from sfumato.privacy.ledger.records import Amendment
@@ -71,7 +71,8 @@ class Grants:
         if giver.name == taker.name:
             raise ParameterError(
                 "move_to_self",
-                f"{quoted(giver.name)} cannot move a budget to itself. Name another with --to.",
+                f"{quoted(giver.name)} cannot move a budget to itself. Name another with "
+                f"{option('to')}.",
             )
         had, held = self._needed(giver), self._held(taker)
         rest = _less(had, moved)

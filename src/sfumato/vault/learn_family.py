@@ -10,7 +10,7 @@ from sfumato.data.schema.column import Role
 from sfumato.data.schema.constraints import DeclaredRows
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.row_forms import Items
-from sfumato.errors import OutputError, ParameterError
+from sfumato.errors import OutputError, ParameterError, option
 from sfumato.filesystem import check_target
 from sfumato.methods.learn import kinds
 from sfumato.methods.learn.kinds import model_type
@@ -71,11 +71,12 @@ def _target(kind: LearningKind, name: str, schema: Schema, target: str | None) -
     if target is None:
         raise ParameterError(
             "target_missing",
-            f"A model of kind {quoted(name)} tells one column by others. Name it with --target.",
+            f"A model of kind {quoted(name)} tells one column by others. Name it with "
+            f"{option('target')}.",
         )
     raise ParameterError(
         "target_useless",
-        f"A model of kind {quoted(name)} tells no column by others. Leave --target out.",
+        f"A model of kind {quoted(name)} tells no column by others. Leave {option('target')} out.",
     )
 
 
@@ -93,7 +94,8 @@ def _features(
             return (schema.column(form.owner), schema.column(form.item))
         raise ParameterError(
             "features_wrong",
-            f"A model of kind {quoted(name)} is made of columns. Name them with --features A,B.",
+            f"A model of kind {quoted(name)} is made of columns. Name them with "
+            f"{option('features', ['A', 'B'])}.",
         )
     names = several(features, "features")
     if not names or len(set(names)) < len(names):
@@ -176,7 +178,6 @@ class LearnedModel(Answer):
         """The share of classes it tells rightly, or of the variance of numbers (R squared)."""
         return self.model.score(X, y)
 
-    @arguments.in_python
     def save(
         self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
     ) -> list[Path]:

@@ -12,7 +12,7 @@ from sfumato import arguments
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.names import quoted, untaken
-from sfumato.errors import ParameterError, QueryError, SchemaError
+from sfumato.errors import ParameterError, QueryError, SchemaError, option
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.methods.synth.linked.model import Link
 from sfumato.methods.synth.linked.request import LinkedRequest, LinkedSide
@@ -49,17 +49,21 @@ def linked_pair(facts: Facts, child: object, key: object) -> LinkedPair:
     """The two tables that are asked for; refused unless a person has the same key in both."""
     parent = facts.declared
     if child is None or key is None:
-        told = f"--key COLUMN says which row of {quoted(parent.schema.table)} a child belongs to"
+        told = (
+            f"{option('key', metavar='COLUMN')} says which row of {quoted(parent.schema.table)} a "
+            "child belongs to"
+        )
         raise ParameterError(
             "child_or_key_missing",
-            f"A child table needs --child NAME and --key COLUMN: {told}. Give both, or neither.",
+            f"A child table needs {option('child', metavar='NAME')} and "
+            f"{option('key', metavar='COLUMN')}: {told}. Give both, or neither.",
         )
     name, asked = arguments.text(child, "child"), arguments.text(key, "key")
     if name == facts.dataset:
         raise ParameterError(
             "child_is_parent",
             f"Data set {quoted(name)} cannot be its own child. Name another data set of the vault "
-            "with --child.",
+            f"with {option('child')}.",
         )
     other = replace(facts, dataset=name).declared
     own, _, theirs = asked.partition("=")
@@ -67,13 +71,14 @@ def linked_pair(facts: Facts, child: object, key: object) -> LinkedPair:
         raise QueryError(
             "join_without_person",
             f"Cannot link {quoted(facts.dataset)} and {quoted(name)}: where each row is a person "
-            "of its own, two private tables share nobody. Add both with --unit COLUMN.",
+            "of its own, two private tables share nobody. Add both with "
+            f"{option('unit', metavar='COLUMN')}.",
         )
     if parent.population != other.population or parent.unit.relation != other.unit.relation:
         raise QueryError(
             "join_across_populations",
             f"Cannot link {quoted(facts.dataset)} and {quoted(name)}: they are about different "
-            f"people. Add both with one --population.",
+            f"people. Add both with one {option('population')}.",
         )
     pair = LinkedPair(parent, other, parent.unit, other.unit)  # type: ignore[arg-type]
     _check_key(pair, (own, theirs or own))

@@ -29,7 +29,6 @@ from sqlalchemy import (
     update,
 )
 
-from sfumato import arguments
 from sfumato.release.files_in_use import CONSOLE
 from sfumato.report.display import Card, Shown
 from sfumato.text import dumps
@@ -153,7 +152,6 @@ class Logins(Shown):
             names = sorted(connection.scalars(select(_passwords.c.principal)))
         return Card(f"passwords of {', '.join(names) or 'nobody'}", {})
 
-    @arguments.in_python
     def invite(self, principal: str) -> str:
         """A secret, good once and for three days, by which somebody sets their own password.
 

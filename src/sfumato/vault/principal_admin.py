@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError, PolicyError
+from sfumato.errors import ParameterError, PolicyError, option
 from sfumato.exact_numbers import decimal_of, positive
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.accounts import PRINCIPALS, account_of, balances_of, open_ledger
@@ -54,7 +54,6 @@ class People(Shown):
     def __init__(self, ledger: Ledger, config: Callable[[], Config]) -> None:
         self._ledger, self._config = ledger, config
 
-    @arguments.in_python
     def add(
         self,
         name: str,
@@ -96,7 +95,6 @@ class People(Shown):
 
         return self._amended(decide, name, operator)
 
-    @arguments.in_python
     def grant(
         self,
         name: str,
@@ -114,7 +112,6 @@ class People(Shown):
 
         return self._amended(decide, name, operator)
 
-    @arguments.in_python
     def lower(
         self,
         name: str,
@@ -132,7 +129,6 @@ class People(Shown):
 
         return self._amended(decide, name, operator)
 
-    @arguments.in_python
     def move(
         self,
         name: str,
@@ -151,7 +147,6 @@ class People(Shown):
 
         return self._amended(decide, name, operator)
 
-    @arguments.in_python
     def expire(self, name: str, *, at: str | datetime | None = None, operator: str) -> Principal:
         """Let a principal's time end, now or at a day or time; nothing is given back."""
 
@@ -161,7 +156,6 @@ class People(Shown):
 
         return self._amended(decide, name, operator)
 
-    @arguments.in_python
     def change(
         self,
         name: str,
@@ -309,7 +303,11 @@ class People(Shown):
         if asked is None and len(names) == 1:
             return names[0]
         if asked is None or arguments.text(asked, "population") not in names:
-            said = f"There is no population {quoted(asked)}" if asked else "Give --population"
+            said = (
+                f"There is no population {quoted(asked)}"
+                if asked
+                else f"Give {option('population')}"
+            )
             raise ParameterError("population_unknown", f"{said}; {suggestion(asked or '', names)}")
         return asked
 
@@ -365,8 +363,8 @@ def _check_unbound(*limits: object) -> None:
         raise ParameterError(
             "principal_owner",
             "An owner may do everything, and draws on the budgets of the populations themselves. "
-            "Leave out --epsilon, --min-epsilon, --max-epsilon and --shapes, or add somebody of "
-            "another --kind.",
+            f"Leave out {option('epsilon')}, {option('min_epsilon')}, {option('max_epsilon')} and "
+            f"{option('shapes')}, or add somebody of another {option('kind')}.",
         )
 
 
@@ -382,5 +380,5 @@ def _check_range(low: Fraction | None, high: Fraction | None) -> None:
         raise ParameterError(
             "epsilon_range_reversed",
             f"The smallest epsilon {decimal_of(low)} is above the largest, {decimal_of(high)}. "
-            "Give --min-epsilon at most --max-epsilon.",
+            f"Give {option('min_epsilon')} at most {option('max_epsilon')}.",
         )

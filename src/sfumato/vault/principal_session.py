@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from sfumato import arguments
 from sfumato.report.display import Card, Shown
 from sfumato.vault.families import FAMILIES
 
@@ -61,7 +60,6 @@ class Questions(Shown):
         found: Answer = self._ask("query", asked, **cost, weights=weights, request_id=request_id)
         return found
 
-    @arguments.in_python
     def explain(self, asked: Asked, **cost: Unpack[QueryCost]) -> Explanation:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
         return cast("Question", self._planned(FAMILIES["query"], asked, **cost)).explain()
@@ -101,7 +99,6 @@ class Questions(Shown):
         """The rows themselves, for the owner's own look; refused to any other principal."""
         return self._session.owners_rows(self._dataset, self._asker_of)
 
-    @arguments.in_python
     def _ask(
         self, name: str, /, *positional: object, request_id: str | None = None, **asked: object
     ) -> Any:

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 class Private(Questions):
     """A table that answers only under differential privacy, until its budget is spent."""
 
-    @arguments.in_python
     def publish(
         self,
         kind: KindName | str,
@@ -81,7 +80,6 @@ class Private(Questions):
         found: Published = self.answer(family, planned, request_id=request_id, gate=gate)
         return found
 
-    @arguments.in_python
     def synthesize(
         self,
         *,
@@ -112,12 +110,10 @@ class Private(Questions):
         found: Synthesized = self.answer(family, request, request_id=request_id, gate=gate)
         return found
 
-    @arguments.in_python
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
         """Say how far off `synthesize`, asked the same, would be by each method; free."""
         return cast("SynthesisForecast", explain(self._planned(FAMILIES["synthesize"], **asked)))
 
-    @arguments.in_python
     def learn(
         self,
         kind: str,
@@ -142,7 +138,6 @@ class Private(Questions):
         found: LearnedModel = self.answer(family, planned, request_id=request_id)
         return found
 
-    @arguments.in_python
     def run(
         self,
         program: Callable[..., Any] | str | Path,
@@ -171,7 +166,6 @@ class Private(Questions):
         found: ProgramAnswer = self.answer(FAMILIES["run"], planned, request_id=request_id)
         return found
 
-    @arguments.in_python
     def dry_run(
         self,
         program: Callable[..., Any] | str | Path,
@@ -221,7 +215,6 @@ class Private(Questions):
         found: Published = self._ask("above", request_id=request_id, at_most=at_most, **asked)
         return found
 
-    @arguments.in_python
     def stream(
         self,
         method: str = "auto",
@@ -249,7 +242,6 @@ class Private(Questions):
         offer = {"epsilon": epsilon, "rho": rho, "delta": delta}
         return begin_stream(self._session, self._asker_of, self._dataset, method, offer, asked)
 
-    @arguments.in_python
     def plan(
         self,
         kind: KindName | str,
@@ -261,7 +253,6 @@ class Private(Questions):
         publication = self._planned(FAMILIES["publish"], kind, columns=columns, **asked)
         return cast("Publication", publication)
 
-    @arguments.in_python
     def publish_planned(
         self, publication: Publication, *, request_id: str | None = None
     ) -> Published:

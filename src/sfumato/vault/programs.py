@@ -18,7 +18,7 @@ from sqlalchemy import Column, Float, MetaData, Table, Text, delete, func, inser
 
 from sfumato import arguments
 from sfumato.data.schema.names import quoted
-from sfumato.errors import ParameterError, PolicyError
+from sfumato.errors import ParameterError, PolicyError, option
 from sfumato.methods.programs.language import PYTHON, program_digest
 from sfumato.methods.programs.source import check_visible, program_of, text_of
 from sfumato.privacy.ledger.records import Amendment
@@ -100,7 +100,6 @@ class Programs(Shown):
     ) -> None:
         self._ledger, self._config, self._clock = ledger, config, clock
 
-    @arguments.in_python
     def approve(
         self,
         program: Callable[..., Any] | str | Path,
@@ -144,7 +143,6 @@ class Programs(Shown):
         record: Any = written.records[TOPIC, digest]
         return Approval.from_json(record)
 
-    @arguments.in_python
     def revoke(self, digest: str, *, operator: str) -> str:
         """Let a program no longer be run for others, from now on; return its digest."""
         name = arguments.text(digest, "digest").strip().lower()
@@ -190,8 +188,9 @@ class Programs(Shown):
         raise PolicyError(
             "rehearsals_too_many",
             f"{quoted(principal)} may try programs on made-up rows {MOST_REHEARSALS} times in an "
-            f"hour, and for {MOST_REHEARSED_SECONDS:,} seconds in all by the --seconds of their "
-            "blocks. Nothing was run or charged. Try again later, or with fewer --seconds.",
+            f"hour, and for {MOST_REHEARSED_SECONDS:,} seconds in all by the {option('seconds')} "
+            "of their blocks. Nothing was run or charged. Try again later, or with fewer "
+            f"{option('seconds')}.",
         )
 
     @cached_property

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sfumato.exact_numbers import Number
 
 
-@arguments.in_python
 def protect(
     table: Table | Source,
     schema: str | Path | Schema | None = None,

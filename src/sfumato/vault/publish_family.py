@@ -15,7 +15,7 @@ from sfumato import arguments
 from sfumato.anonymize.taxonomy import grow
 from sfumato.data.counting.axes import Listed, declared
 from sfumato.data.schema.names import quoted
-from sfumato.errors import OutputError, ParameterError
+from sfumato.errors import OutputError, ParameterError, option
 from sfumato.filesystem import check_target
 from sfumato.methods.publish import kinds
 from sfumato.methods.publish.form_kinds import FormPublication, FormRequest, form_of
@@ -120,7 +120,8 @@ def prepare(
     if columns is None:
         raise ParameterError(
             "columns_wrong",
-            f"A publication of kind {kind!r} is of columns. Name them with --columns A,B.",
+            f"A publication of kind {kind!r} is of columns. Name them with "
+            f"{option('columns', ['A', 'B'])}.",
         )
     return _of_columns(
         facts, offer, kind, several(columns, "columns"), workload, postprocess, options
@@ -271,7 +272,6 @@ class Published(Answer):
         """The released boxes nearest to a point that together are expected to hold k rows."""
         return nearest(_boxes(self.publication, self.tables), point, k)
 
-    @arguments.in_python
     def save(
         self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
     ) -> list[Path]:

@@ -15,7 +15,7 @@ from sfumato.data.schema.advice import DOMAIN, section
 from sfumato.data.schema.names import clash, quoted
 from sfumato.data.schema.schema_file import load as load_schema
 from sfumato.data.schema.unit import Entity, Rows, Ties
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.methods.query.sql.tables import fanouts
 from sfumato.operations.schema_draft import repeated_number, unbounded
 from sfumato.platform_support import needs_locks
@@ -134,7 +134,7 @@ class Registration:
             if person_kinds(config, population):
                 self.warn(
                     f"The people of {quoted(population)} are asked for consent in other data sets, "
-                    "but this one is used without. Add it with --purposes to ask them here, too."
+                    f"but this one is used without. Add it with its purposes to ask them here, too."
                 )
             return ()
         listed = tuple(self.purposes)
@@ -161,8 +161,9 @@ class Registration:
             if self.max_rows is not None or self.max_groups is not None:
                 raise ParameterError(
                     "unit_missing",
-                    "--max-rows and --max-groups bound the rows of one person, but the unit is the "
-                    "row. Name the column that tells people apart with --unit.",
+                    f"{option('max_rows')} and {option('max_groups')} bound the rows of one "
+                    "person, but the unit is the row. Name the column that tells people apart with "
+                    f"{option('unit')}.",
                 )
             return declared
         usual = None if isinstance(declared, Ties) or not declared.by_person else declared
@@ -176,7 +177,7 @@ class Registration:
             raise ParameterError(
                 "max_rows_missing",
                 f"With the unit {quoted(self.unit or '')} say how many rows of one person are used "
-                "at most: --max-rows 10.",
+                f"at most: {option('max_rows', 10)}.",
             )
         column = declared.columns[0] if self.unit is None else self.unit
         return Entity(column, most, groups, declared.relation)
@@ -188,8 +189,8 @@ class Registration:
                 return existing
             raise ParameterError(
                 "epsilon_missing",
-                f"The people of {quoted(population)} need a budget. Give it with --epsilon, for "
-                "example --epsilon 1.",
+                f"The people of {quoted(population)} need a budget. Give it with "
+                f"{option('epsilon')}, for example {option('epsilon', 1)}.",
             )
         budget = Budget.for_epsilon_delta(
             epsilon=self.epsilon, delta=self.delta, maximum=config.max_epsilon
@@ -198,7 +199,7 @@ class Registration:
             raise ParameterError(
                 "budget_changed",
                 f"{quoted(population)} already has another budget, which all its data sets share. "
-                "Leave --epsilon out.",
+                f"Leave {option('epsilon')} out.",
             )
         return budget
 
@@ -255,7 +256,8 @@ def _check_people(table: People, warn: Callable[[str], None]) -> None:
         if name := repeated_number(table):
             warn(
                 f"Each row counts as a person of its own, but some share their {quoted(name)}. If "
-                f"that names people, add the data set with --unit {name} --max-rows 10 instead."
+                f"that names people, add the data set with the unit {quoted(name)} and, for "
+                "example, at most 10 rows of each person."
             )
         return
     person = exp.column(unit.column, quoted=True)
@@ -288,7 +290,7 @@ def check_bounds(schema: Schema, file: Path) -> None:
             f"{names} {'has' if len(bare) == 1 else 'have'} no bounds, so nothing limits what one "
             f"person can change in a sum. Add to {file} what everybody knows, such as {lines}; "
             'or values = [...]; or role = "identifier" where it only names people; or drop the '
-            "section. `sfumato inspect --write` proposes such lines, `sfumato add` on a terminal "
+            "section. `sfumato inspect` proposes such lines, `sfumato add` on a terminal "
             "asks for them.",
         )
 

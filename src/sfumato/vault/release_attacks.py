@@ -16,7 +16,7 @@ from sfumato.attack.attack_results import TriedAttacks
 from sfumato.attack.paid_release import attacked_counts, attacked_rows, read_as_rows
 from sfumato.attack.requirements import check, check_paid, read_requirements
 from sfumato.data.schema.column import Role
-from sfumato.errors import PolicyError
+from sfumato.errors import PolicyError, option
 from sfumato.methods.publish.form_kinds import FormPublication
 from sfumato.methods.publish.kinds import Publication
 from sfumato.methods.synth.request import SynthesisRequest
@@ -62,14 +62,16 @@ class ReleaseGate:
             raise PolicyError(
                 "findings_not_yours",
                 "What attacks find is computed from the original rows: it is for the owner of the "
-                "vault, not for who asks under a budget. Leave out --require, --owner-report and "
-                "--publish-findings, or ask as the owner.",
+                f"vault, not for who asks under a budget. Leave out {option('require')}, "
+                f"{option('owner_report', True)} and {option('publish_findings', True)}, or ask as "
+                "the owner.",
             )
         if len(prepared.datasets) > 1:
             raise PolicyError(
                 "requirement_failed",
                 "A pair of tables is not attacked before it leaves: attacks look at one. Leave out "
-                "--require and --owner-report, and try each with sfumato attack.",
+                f"{option('require')} and {option('owner_report', True)}, and try each with "
+                "sfumato attack.",
             )
         schema = session.facts(asker_of, prepared.datasets[0]).declared.schema
         check_paid(self.requirements, _looked_at(prepared, schema))

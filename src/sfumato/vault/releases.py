@@ -92,7 +92,6 @@ class Releases(Shown):
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    @arguments.in_python
     def list(self, *, principal: str | None = None) -> Sequence[KeptRelease]:
         """The newest releases that a principal may have, the last first."""
         person, opened = self._person(principal), self._opened()
@@ -103,7 +102,6 @@ class Releases(Shown):
         newest = sorted(listed, key=lambda one: (str(one.ended), one.id), reverse=True)
         return [self._kept(one, person, opened) for one in newest]
 
-    @arguments.in_python
     def get(self, release: str, *, principal: str | None = None) -> KeptRelease:
         """A release by its name; one that somebody may not have is not there."""
         found = self.look_up(arguments.text(release, "release"), principal=principal)
@@ -124,7 +122,6 @@ class Releases(Shown):
             person.check("download")
         return None
 
-    @arguments.in_python
     def open_to(self, release: str, to: Sequence[str] | str, *, operator: str) -> KeptRelease:
         """Let others have a release: principals by name, or "public" for all who may download.
 

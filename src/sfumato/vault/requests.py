@@ -7,7 +7,7 @@ who could ask something else under them would have it taken for the answer there
 from __future__ import annotations
 
 from sfumato import arguments
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 
 _RESERVED = ("feed/", "console/")
 
@@ -27,5 +27,5 @@ def taken(request_id: object) -> str | None:
     raise ParameterError(
         "request_id_reserved",
         f"A request id may not begin with {start!r}: Sfumato makes those itself, for feeds and for "
-        "forms. Take another with --request.",
+        f"forms. Take another with {option('request')}.",
     )

@@ -13,7 +13,7 @@ from sfumato import arguments
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.constraints import DeclaredRows
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import exact
 from sfumato.methods.programs.aggregate import Aggregate
 from sfumato.methods.programs.blocks import Cut
@@ -142,8 +142,9 @@ def _blocks(
     elif known is None:
         number = -(-USUAL_BLOCKS // repeats) * repeats
         said = (
-            f"How many people there are is not declared, so there are {number} blocks: give "
-            "--blocks or --people, or declare rows = 10000, say, under [[constraints]]."
+            f"How many people there are is not declared, so there are {number} blocks: say "
+            "how many blocks or people there are, or declare rows = 10000, say, under "
+            "[[constraints]]."
         )
         notes = (said,)
     else:
@@ -156,7 +157,7 @@ def _blocks(
         raise ParameterError(
             "blocks_too_many",
             f"{number:,} blocks of {known:,} people, each in {repeats}, would leave some empty. "
-            f"Give --blocks of at most {known * repeats:,}.",
+            f"Give {option('blocks')} of at most {known * repeats:,}.",
         )
     return number, notes
 
@@ -197,7 +198,8 @@ def _check_machine(facts: Facts, blocks: int, seconds: float) -> None:
         raise ParameterError(
             "blocks_take_too_long",
             f"All blocks together may take {MOST_TOGETHER:,} seconds for who is not the owner, not "
-            f"{blocks * seconds:,.0f}. Give fewer --blocks, or fewer --seconds for each.",
+            f"{blocks * seconds:,.0f}. Give fewer {option('blocks')}, or fewer {option('seconds')} "
+            "for each.",
         )
 
 
@@ -205,8 +207,8 @@ def _helper(ranges: str, helper: str | None, columns: tuple[Column, ...]) -> Inp
     if (ranges == "helper") != (helper is not None):
         raise ParameterError(
             "helper_alone",
-            "A helper goes with --ranges helper, and that with one: give both --ranges helper and "
-            "--helper F, or neither.",
+            f"A helper goes with {option('ranges', 'helper')}, and that with one: give both "
+            f"{option('ranges', 'helper')} and {option('helper', metavar='F')}, or neither.",
         )
     return None if helper is None else InputQuartiles.of(arguments.text(helper, "helper"), columns)
 

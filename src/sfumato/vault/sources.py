@@ -21,7 +21,7 @@ from sfumato.data.files.formats import parquet_paths
 from sfumato.data.schema.layout import UTF8
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.schema_file import load as load_schema
-from sfumato.errors import ParameterError, SfumatoError, SourceError
+from sfumato.errors import ParameterError, SfumatoError, SourceError, option
 from sfumato.privacy.ledger.chain import digest
 from sfumato.release.files_in_use import SECRET
 from sfumato.release.fingerprint import contents, of_file
@@ -309,7 +309,11 @@ def _check_purposes(
         "purposes_differ",
         f"This source holds the rows of {quoted(name)}, whose people are asked for "
         f"{asked or 'no purposes'}, and one source has one list of purposes. "
-        + (f"Add it with --purposes {asked}." if asked else "Leave --purposes out.")
+        + (
+            f"Add it with {option('purposes', list(held.purposes))}."
+            if asked
+            else f"Leave {option('purposes')} out."
+        )
         + otherwise,
     )
 
@@ -319,9 +323,10 @@ def _unseen(name: str, owner: str) -> ParameterError:
     return ParameterError(
         "source_unseen",
         f"Cannot tell whether this source holds the rows of the data set {quoted(name)}, which "
-        "cannot be looked at where it was registered. Put that back, or name --population "
-        f"{owner} if these are its people. If it is gone for good and these are others, remove "
-        f"[datasets.{name}] from the vault.toml first: what was spent stays spent.",
+        "cannot be looked at where it was registered. Put that back, or name "
+        f"{option('population', owner)} if these are its people. If it is gone for good and these "
+        f"are others, remove [datasets.{name}] from the vault.toml first: what was spent stays "
+        "spent.",
     )
 
 
@@ -336,6 +341,6 @@ def _refusal(
         )
     return ParameterError(
         "dataset_attached",
-        f"This source holds the rows of {whose}, under this or another name, and would get a "
-        f"fresh budget. Add it with --population {owner}.{otherwise}",
+        f"This source holds the rows of {whose}, under this or another name, and would get a fresh "
+        f"budget. Add it with {option('population', owner)}.{otherwise}",
     )

@@ -40,7 +40,6 @@ class AnyRelease(Shown, ABC):
     def file(self, name: str) -> ReleaseFile:
         """It as a file, by its name."""
 
-    @arguments.in_python
     def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
         """Write it as a file, by its ending: tables as any release does, .arrow, .html or .zip."""
         target = arguments.path(path, "path")

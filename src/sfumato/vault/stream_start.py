@@ -75,8 +75,8 @@ def begin_stream(
     if not isinstance(session, Session) or not asker_of((dataset,)).is_owner:
         raise ParameterError(
             "stream_not_here",
-            "A stream is stepped by who holds the rows, where they are. Ask the owner for a feed: "
-            "sfumato feed add NAME --continual.",
+            "A stream is stepped by who holds the rows, where they are. Ask the owner for "
+            "a continual feed.",
         )
     facts = session.facts(asker_of, dataset)
     # A name of its own: two streams that ask alike are two, with a charge and noise each.

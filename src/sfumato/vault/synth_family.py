@@ -12,7 +12,7 @@ from sfumato import arguments
 from sfumato.data.files.writers import check_letters, layout_for
 from sfumato.data.schema.domain import Values
 from sfumato.data.schema.names import quoted
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.methods.publish.form_kinds import FormPublication
 from sfumato.methods.publish.options import several
 from sfumato.methods.synth.encode.encoding import Encoding
@@ -150,13 +150,15 @@ def _method(method: str, sets: ColumnSets) -> str:
         raise ParameterError(
             "workload_not_used",
             f"Method {quoted(arguments.text(method, 'method'))} chooses itself what it measures. "
-            "Leave out --workload and --target, or give --method workload, or aim.",
+            f"Leave out {option('workload')} and {option('target')}, or give "
+            f"{option('method', 'workload')}, or aim.",
         )
     if method == "workload" and not sets:
         raise ParameterError(
             "workload_missing",
-            "Method 'workload' measures sets of columns that are named. Name them with --workload "
-            "FILE, a set a line such as age,sex; or give --target COLUMN.",
+            "Method 'workload' measures sets of columns that are named. Name them with "
+            f"{option('workload')} FILE, a set a line such as age,sex; or give "
+            f"{option('target', metavar='COLUMN')}.",
         )
     return method
 

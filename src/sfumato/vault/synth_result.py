@@ -100,7 +100,6 @@ class Synthesized(Answer):
             "measured": [list(one) for one in self.model.measured],
         }
 
-    @arguments.in_python
     def query(self, sql: str) -> pa.Table:
         """Answer a SELECT on the synthetic rows, free; each COUNT(*) is followed by its deviation.
 
@@ -111,7 +110,6 @@ class Synthesized(Answer):
         """
         return answered(arguments.text(sql, "sql"), self.table, self.model, _ask)
 
-    @arguments.in_python
     def save(
         self,
         path: str | Path,
@@ -174,7 +172,6 @@ class LinkedTwins(Synthesized):
         ]
         return {"method": self.method, **told[0], "child": {"name": [*self.tables][1], **told[1]}}
 
-    @arguments.in_python
     def query(self, sql: str) -> pa.Table:
         """Answer a SELECT on one of the tables, free; each COUNT(*) is followed by its deviation.
 

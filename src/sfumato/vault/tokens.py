@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError, PolicyError
+from sfumato.errors import ParameterError, PolicyError, option
 from sfumato.privacy.ledger.records import Amendment
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.accounts import open_ledger
@@ -120,7 +120,6 @@ class Tokens(Shown):
         self._marks = folder / "tokens"
         self._marked: dict[str, float] = {}
 
-    @arguments.in_python
     def new(
         self,
         principal: str,
@@ -154,7 +153,6 @@ class Tokens(Shown):
         self._ledger.amend(decide, operator=arguments.text(operator, "operator"))
         return text
 
-    @arguments.in_python
     def revoke(self, token: str, *, operator: str) -> str:
         """Let a token never be used again, at any server, from now on; return its name."""
         name = id_of(arguments.text(token, "token"))
@@ -270,7 +268,8 @@ def _scopes(person: Principal, asked: Iterable[str] | str | None) -> tuple[str, 
             )
     if not named:
         raise ParameterError(
-            "scope_unknown", "A token must be for something; leave --scopes out, or name some."
+            "scope_unknown",
+            f"A token must be for something; leave {option('scopes')} out, or name some.",
         )
     return tuple(one for one in SCOPES if one in named)
 

@@ -119,7 +119,6 @@ class Vault(Consoled, AnyVault):
         """The database that each data set lies in, which only the owner may know."""
         return self._store.addresses
 
-    @arguments.in_python
     def add(
         self,
         name: str,
@@ -172,13 +171,11 @@ class Vault(Consoled, AnyVault):
         """The populations whose people are asked for consent."""
         return self._consents.populations
 
-    @arguments.in_python
     def consent(self, population: str | None = None) -> ConsentRegistry:
         """Who of a population agreed to what; it may be left out where only one is asked."""
         self._check_open()
         return self._consents.registry(population)
 
-    @arguments.in_python
     def purposes(self, name: str) -> tuple[str, ...]:
         """What people of a data set are asked to agree to; a question names one, if any."""
         one = self.config.datasets.get(arguments.text(name, "name"))
@@ -252,7 +249,6 @@ class Vault(Consoled, AnyVault):
         """The one before all private answers, as the configuration is now."""
         return self._session.gatekeeper
 
-    @arguments.in_python
     def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost.
 
@@ -269,7 +265,6 @@ class Vault(Consoled, AnyVault):
         self._check_open()
         return verified(self.ledger)
 
-    @arguments.in_python
     def export(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write every entry of the ledger as JSONL, for somebody who trusts nobody."""
         self._check_open()
@@ -278,7 +273,6 @@ class Vault(Consoled, AnyVault):
         with whole(target, overwrite=overwrite) as new, new.open("w", encoding="utf-8") as stream:
             self.ledger.export(stream)
 
-    @arguments.in_python
     def limit(self, account: str, *, epsilon: Number, delta: Number = 0, operator: str) -> None:
         """Give an account another budget; `operator` is who decided it."""
         self._check_open()
@@ -293,7 +287,6 @@ class Vault(Consoled, AnyVault):
         """Within which a stored answer is given again; yours to raise, when there is new data."""
         return self.config.snapshot
 
-    @arguments.in_python
     def raise_snapshot(self, to: int | None = None) -> int:
         """Answer nothing from store of what was asked before: there is new data. Say its number.
 
@@ -380,7 +373,6 @@ def open_vault(path: str | Path) -> Vault:
     return Vault(load(arguments.path(path, "path")))
 
 
-@arguments.in_python
 def create_vault(
     path: str | Path, *, ledger: str = "ledger.sqlite", head: str | Path | None = None
 ) -> Vault:

@@ -133,9 +133,9 @@ def test_every_secret_is_reconstructed_from_exact_counts_and_none_at_the_door(
 
 
 def test_scripts_need_a_price(found: Attacked, clinic: Any) -> None:
-    with pytest.raises(ParameterError, match="--epsilon 1"):
+    with pytest.raises(ParameterError, match="epsilon=1"):
         found("tracker", clinic, SCHEMA)
-    with pytest.raises(ParameterError, match="--sensitive"):
+    with pytest.raises(ParameterError, match="sensitive="):
         found("reconstruct", clinic, Schema("clinic", SCHEMA.columns[:2]), epsilon=1)
 
 

@@ -260,7 +260,7 @@ def test_two_releases_may_have_any_number_of_values(found: Attacked) -> None:
 
 
 def test_composition_needs_a_second_release(found: Attacked, patients: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match="--other RELEASE"):
+    with pytest.raises(ParameterError, match="other="):
         found("composition", patients, AGES, known=patients)
 
 

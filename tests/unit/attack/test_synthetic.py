@@ -194,7 +194,7 @@ def test_texts_that_stand_for_several_values_are_labels(
 def test_labels_and_lacking_tables_are_refused_with_words(
     name: str, found: Attacked, tables: dict[str, Any]
 ) -> None:
-    with pytest.raises(ParameterError, match="--original"):
+    with pytest.raises(ParameterError, match="original="):
         found(name, tables["fresh"], SCHEMA)
     labels = {"age": ["[18, 40]", "[41, 90]"], "ill": ["flu", "gout"]}
     with pytest.raises(ParameterError, match="labels such as ranges"):

@@ -55,7 +55,9 @@ def test_what_cannot_be_done_now_says_when_and_whether_it_was_charged(
 
 def test_neither_details_nor_passwords_nor_flags_are_told() -> None:
     error = errors.EngineError(
-        "answer_failed", "See postgresql://u:secret@h/d, ask with --epsilon.", detail="bob has flu"
+        "answer_failed",
+        f"See postgresql://u:secret@h/d, ask with {errors.option('epsilon')}.",
+        detail="bob has flu",
     )
     words = str(told(error))
     assert "flu" not in words

@@ -35,7 +35,7 @@ def test_who_ends_as_soon_as_begun_ends_all(serve: Callable[[Callable[[], None]]
     with pytest.raises(InternalError) as ended:
         run_in(2, serve, lambda: None)
     assert ended.value.code == "process_ended"
-    assert "--processes 1" in str(ended.value)
+    assert "processes=1" in str(ended.value)
     assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
 
 

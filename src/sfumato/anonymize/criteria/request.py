@@ -15,7 +15,7 @@ from sfumato.anonymize.criteria.diversity import (
 )
 from sfumato.anonymize.criteria.identity import DeltaPresence, KAnonymity, KMap
 from sfumato.data.schema.column import Role
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ class CriteriaRequest:
             raise ParameterError(
                 "sensitive_none",
                 "No column is sensitive, so l, t, beta and delta-disclosure have nothing to look "
-                'at. Give a column role = "sensitive", or name it with --sensitive.',
+                f'at. Give a column role = "sensitive", or name it with {option("sensitive")}.',
             )
         for name in columns:
             schema.column(name)
@@ -95,17 +95,17 @@ class CriteriaRequest:
         if self.distance is not None:
             arguments.one_of(self.distance, "distance", get_args(Distance))
         if self.diversity is not None and self.l is None:
-            raise _lonely("--diversity", "--l")
+            raise _lonely(option("diversity"), option("l"))
         if self.distance is not None and self.t is None:
-            raise _lonely("--distance", "--t")
+            raise _lonely(option("distance"), option("t"))
         if (self.diversity == "recursive") != (self.c is not None):
             raise ParameterError(
                 "recursive_needs_c",
-                "Recursive diversity needs --c, and no other kind takes it. Give both "
-                "--diversity recursive and --c C, or neither.",
+                f"Recursive diversity needs {option('c')}, and no other kind takes it. Give both "
+                f"{option('diversity', 'recursive')} and {option('c', metavar='C')}, or neither.",
             )
         if self.presence is not None and not self.population:
-            raise _lonely("--presence", "--population")
+            raise _lonely(option("presence"), option("population"))
 
 
 def _lonely(given: str, needed: str) -> ParameterError:

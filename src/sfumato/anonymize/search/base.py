@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sfumato.anonymize.lattice import Node
-from sfumato.errors import CriterionError, ParameterError
+from sfumato.errors import CriterionError, ParameterError, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -146,7 +146,8 @@ def unreachable(problem: Problem, *, suppresses: bool = True) -> CriterionError:
         return CriterionError(
             "criterion_not_reachable",
             f"No part of the table reaches {problem.asked()}: the whole table does not, and this "
-            "algorithm suppresses no rows. Ask for less, or take 'optimal' with --suppress.",
+            "algorithm suppresses no rows. Ask for less, or take 'optimal' with "
+            f"{option('suppress')}.",
         )
     where = "" if problem.floor is None or problem.monotone else " of those that fit in memory"
     return CriterionError(

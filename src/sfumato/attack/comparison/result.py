@@ -185,7 +185,6 @@ class Comparison(Shown):
             "for": FOR_THE_OWNER,
         }
 
-    @arguments.in_python
     def save_report(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write it as a page for people; it is for the owner, and only the owner may read it."""
         from sfumato.attack.comparison.page import page

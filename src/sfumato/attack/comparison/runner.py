@@ -28,7 +28,7 @@ from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import load
-from sfumato.errors import CallerError, ParameterError, SchemaError
+from sfumato.errors import CallerError, ParameterError, SchemaError, in_fields, option
 from sfumato.filesystem import Scratch, temporary_folder
 from sfumato.release.files_in_use import source_files
 from sfumato.release.open_table import Table
@@ -57,7 +57,6 @@ _MEASURED = ("loss", "precision", "discernability", "suppressed")
 """Costs that are told of rows with labels, beside what is told of all."""
 
 
-@arguments.in_python
 def compare(
     candidates: Candidates,
     original: Source | Table,
@@ -124,8 +123,8 @@ def compare_held(
     if people.empty:
         raise ParameterError(
             "attack_cannot_run",
-            "The original has no rows, so nothing can be compared with it. Give --original a table "
-            "with rows.",
+            "The original has no rows, so nothing can be compared with it. Give "
+            f"{option('original')} a table with rows.",
         )
     with ExitStack() as opened:
         scratch = opened.enter_context(Scratch(temporary_folder(), "sfumato-"))
@@ -155,7 +154,8 @@ def _declared(original: Source | Table, schema: str | Path | Schema | None) -> S
         if schema is not None:
             raise ParameterError(
                 "schema_twice",
-                "An open table has its schema; a second one is not taken. Leave --schema out.",
+                "An open table has its schema; a second one is not taken. Leave "
+                f"{option('schema')} out.",
             )
         return original.declared or original.schema
     if schema is None:
@@ -204,8 +204,8 @@ def _made_up(named: Sequence[tuple[str, Source | Release]], synthetic: Sequence[
         if not mine:
             raise ParameterError(
                 "attack_option",
-                f"--synthetic names {quoted(asked)}, which is none of the candidates; "
-                + suggestion(asked, [name for name, _ in named]),
+                f"{option('synthetic', True)} names {quoted(asked)}, which is none of the "
+                "candidates; " + suggestion(asked, [name for name, _ in named]),
             )
         found |= {*mine}
     return found
@@ -292,7 +292,7 @@ def _bins(
         try:
             found.append(bins_of(column, labels, people.counted([column.name])))
         except SchemaError as error:
-            remarks.append(f"{column.name} is not counted: {error.message}")
+            remarks.append(f"{column.name} is not counted: {in_fields(error)}")
     if not found:
         raise SchemaError(
             "nothing_in_common",
@@ -371,7 +371,7 @@ class ComparedOriginal:
         try:
             found = measure(entry.source, self.schema, original=self.source)
         except CallerError as error:
-            return {"remarks": (f"k, l and t are not known: {error.message}",)}
+            return {"remarks": (f"k, l and t are not known: {in_fields(error)}",)}
         of_values = found.sensitive.values()
         figures = {name: found.cost.get(name) for name in _MEASURED}
         return {

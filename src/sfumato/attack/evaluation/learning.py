@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.data.schema.names import quoted
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -93,8 +93,8 @@ def require_installed() -> None:
     if not installed():
         raise ParameterError(
             "learning_not_installed",
-            "Learning a target needs scikit-learn, which is not installed. Install it with: "
-            "pip install 'sfumato[learn]', or leave --target out.",
+            "Learning a target needs scikit-learn, which is not installed. Install it with: pip "
+            f"install 'sfumato[learn]', or leave {option('target')} out.",
         )
 
 
@@ -110,15 +110,16 @@ def learn(original: CodedTable, synthetic: CodedTable, target: int) -> Learned:
     if not tested or not len(made) or len(np.unique(answers)) < 2:
         raise ParameterError(
             "target_constant",
-            f"Nothing can be learned about column {quoted(coding.name)}: one of the tables has "
-            "too few rows in which it is known, or only one value of it. Name another --target.",
+            f"Nothing can be learned about column {quoted(coding.name)}: one of the tables has too "
+            "few rows in which it is known, or only one value of it. Name another "
+            f"{option('target')}.",
         )
     features = [place for place in range(len(original.codings)) if place != target]
     if not features:
         raise ParameterError(
             "target_alone",
-            f"Column {quoted(coding.name)} is the only one that is compared, so nothing could "
-            "tell it. Declare other columns, or leave --target out.",
+            f"Column {quoted(coding.name)} is the only one that is compared, so nothing could tell "
+            f"it. Declare other columns, or leave {option('target')} out.",
         )
     codings = [original.codings[place] for place in features]
     test, train = real[:tested], real[tested:]

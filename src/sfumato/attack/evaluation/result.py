@@ -171,7 +171,6 @@ class Evaluation(Shown):
             **({} if self.paths is None else {"paths": self.paths.json()}),
         }
 
-    @arguments.in_python
     def report(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write it as a page for people; it is for the owner, and only the owner may read it."""
         from sfumato.attack.evaluation.page import page

@@ -14,7 +14,7 @@ from sfumato.attack.evaluation.paths import ComparedPaths
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.data.schema.row_forms import Points
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.release.files_in_use import source_files
 from sfumato.release.open_table import Table, read
 from sfumato.release.release import Release
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     Progress = Callable[[float, float], None]
 
 
-@arguments.in_python
 def evaluate(
     synthetic: Source | Table | Release,
     original: Source | Table,
@@ -65,7 +64,8 @@ def compare_tables(
     if isinstance(original, Table) and schema is not None:
         raise ParameterError(
             "schema_twice",
-            "An open table has its schema; a second one is not taken. Leave --schema out.",
+            f"An open table has its schema; a second one is not taken. Leave {option('schema')} "
+            "out.",
         )
     opened = (
         nullcontext(original) if isinstance(original, Table) else closing(read(original, schema))
@@ -80,7 +80,7 @@ def compare_tables(
                 raise ParameterError(
                     "target_missing",
                     f"The synthetic table has no column {quoted(target)} that can be compared, so "
-                    "nothing can be learned about it. Name another --target.",
+                    f"nothing can be learned about it. Name another {option('target')}.",
                 )
             files = (*people.files, *source_files(made))
             remarks = (*_left_out(people.schema, wanted), *stranger.remarks)

@@ -108,7 +108,7 @@ class TableDrafts:
                 raise ParameterError(
                     "connection_unknown",
                     f"The server has no connection by that name. Its operator lists them in "
-                    f"{CONNECTIONS} below DIR of 'sfumato serve --data DIR'.",
+                    f"{CONNECTIONS} in its folder of data.",
                 )
             return self._begun(suggested_name(name), lambda _folder: address)
         place = allowed_source(source, data)
@@ -136,7 +136,7 @@ class TableDrafts:
         except SfumatoError as error:
             shutil.rmtree(folder, ignore_errors=True)
             # Where we keep it is no name that who sent it could know.
-            raise type(error)(error.code, error.message.replace(f"{folder}/", "")) from None
+            raise type(error)(error.code, error.sentence.replace(f"{folder}/", "")) from None
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -24,7 +24,7 @@ from sfumato.data.schema.schema_file import dump
 from sfumato.data.schema.spelling import SPELLING_KEYS
 from sfumato.data.schema.toml_document import Lines
 from sfumato.data.schema.unit import Entity, Rows
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.errors import ParameterError, SchemaError, in_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -115,7 +115,7 @@ def edited(
         made = replace(schema, columns=tuple(columns), unit=unit)
     except (SchemaError, ParameterError) as error:
         at = UNIT if error.code.startswith("unit_") else ""
-        return EditedSchema(fields, errors={at: error.message})
+        return EditedSchema(fields, errors={at: in_fields(error)})
     return EditedSchema(fields, made)
 
 
@@ -132,7 +132,7 @@ def _unit(schema: Schema, fields: Mapping[str, str], errors: dict[str, str]) -> 
         try:
             numbers[name] = int(str(from_text(said, Kind.INTEGER))) if said else None
         except SchemaError as error:
-            errors[name] = error.message
+            errors[name] = in_fields(error)
     most = numbers.get(MAX_ROWS)
     if most is None:
         errors.setdefault(MAX_ROWS, "Say how many rows of one person are used at most.")
@@ -140,7 +140,7 @@ def _unit(schema: Schema, fields: Mapping[str, str], errors: dict[str, str]) -> 
     try:
         return Entity(fields[UNIT], most, numbers.get(MAX_GROUPS), relation)
     except (SchemaError, ParameterError) as error:
-        errors[MAX_GROUPS if "group" in error.code else MAX_ROWS] = error.message
+        errors[MAX_GROUPS if "group" in error.code else MAX_ROWS] = in_fields(error)
         return schema.unit
 
 
@@ -234,7 +234,7 @@ class _ColumnForm:
         try:
             [made] = Parser(noted, self._folder).schema(document).columns
         except (SchemaError, ParameterError) as error:
-            self.errors[_field_at(noted.place)] = error.message
+            self.errors[_field_at(noted.place)] = in_fields(error)
             return None
         made = replace(made, domain=self._domain(made))
         return self._tried("rule", lambda: replace(made, hierarchy=tree)) if tree else made

@@ -70,8 +70,8 @@ def _copy(file: IO[bytes], kept: IO[bytes]) -> None:
         if taken > MOST_BYTES:
             raise ParameterError(
                 "upload_too_large",
-                f"A file of at most {MOST_BYTES:,} bytes can be sent. Put a larger one below DIR "
-                "of 'sfumato serve --data DIR' and add it from there.",
+                f"A file of at most {MOST_BYTES:,} bytes can be sent. Put a larger one into "
+                "the server's folder of data and add it from there.",
             )
         kept.write(block)
     if not taken:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.data.engines.base import FolderTarget
 from sfumato.data.files.formats import PARQUET, ends_in
-from sfumato.errors import OutputError
+from sfumato.errors import OutputError, option
 from sfumato.filesystem import Scratch, check_room, check_target, sweep, sync, unwritable
 
 if TYPE_CHECKING:
@@ -140,5 +140,6 @@ def _check_place(path: Path, final: Path, *, overwrite: bool) -> None:
     if inside and not overwrite:
         raise OutputError(
             "output_exists",
-            f"Cannot write '{path}': it exists. Choose another name or pass --overwrite.",
+            f"Cannot write '{path}': it exists. Choose another name or pass "
+            f"{option('overwrite', True)}.",
         )

@@ -24,7 +24,7 @@ from sfumato.data.engines.kinds import is_text
 from sfumato.data.files.column_spelling import spelling_in, write_spelled
 from sfumato.data.files.formats import EXCEL, PARQUET, TEXT, WRITTEN, ends_in, fixed_separator
 from sfumato.data.schema.layout import USUAL, FileLayout
-from sfumato.errors import OutputError
+from sfumato.errors import OutputError, option
 from sfumato.filesystem import whole
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ def table_exists(target: TableTarget) -> OutputError:
     return OutputError(
         "output_exists",
         f"The table {str(target)!r} exists where the data lies. Choose another name or pass "
-        "--overwrite.",
+        f"{option('overwrite', True)}.",
     )
 
 
@@ -309,5 +309,5 @@ def table_unresolved(target: TableTarget) -> OutputError:
         "output_in_use",
         f"Cannot replace the table {str(target)!r}: the source is a view or a foreign table of "
         "which nobody can tell what it reads, perhaps that table. Choose another name, and leave "
-        "--overwrite out.",
+        f"{option('overwrite', True)} out.",
     )

@@ -88,7 +88,7 @@ class Parser:
                 place = ("form",)
             elif pair := clash(declared):
                 place = ("columns", list(declared)[pair[1]])
-            raise self._lines.error(error.code, place, error.message) from None
+            raise self._lines.error(error.code, place, error.sentence) from None
 
     def _unit(self, raw: object, place: Place) -> Unit:
         if raw == "row":
@@ -182,7 +182,7 @@ class Parser:
             if key == "spelling":
                 key = next(key for key in SPELLING_KEYS if key in table)
             at = (*place, key) if key in table else place
-            raise self._lines.error(error.code, at, error.message) from None
+            raise self._lines.error(error.code, at, error.sentence) from None
 
     def _spelling(self, table: dict[str, object], kind: Kind, place: Place) -> Spelling | None:
         keys: dict[str, object] = {}
@@ -198,7 +198,7 @@ class Parser:
         except SchemaError as error:
             named = error.code.partition("_")[0]
             key = named if named in keys else next(iter(keys))
-            raise self._lines.error(error.code, (*place, key), error.message) from None
+            raise self._lines.error(error.code, (*place, key), error.sentence) from None
 
     def _domain(
         self, name: str, kind: Kind, table: dict[str, object], place: Place
@@ -379,4 +379,4 @@ class Parser:
         try:
             yield
         except (SchemaError, ParameterError) as error:
-            raise self._lines.error(error.code, place, error.message) from None
+            raise self._lines.error(error.code, place, error.sentence) from None

@@ -128,7 +128,6 @@ class Schema(Shown):
 
         return load(arguments.path(path, "path"))
 
-    @arguments.in_python
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write it to a schema file, which every door reads."""
         from sfumato.data.schema.schema_file import save

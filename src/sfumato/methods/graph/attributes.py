@@ -18,7 +18,7 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Values
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.data.schema.unit import Neighbours
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.methods.publish.options import several
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def node_table(request: FormRequest, people: object, columns: object) -> NodeTab
         raise ParameterError(
             "nodes_unknown",
             f"No data set {quoted(name)} of the people of {quoted(request.dataset)}; "
-            f"{suggestion(name, request.others)} Add it with --population of this one.",
+            f"{suggestion(name, request.others)} Add it with {option('population')} of this one.",
         )
     unit = schema.unit
     if len(unit.columns) != 1 or unit.max_rows != 1:
@@ -133,7 +133,8 @@ def node_table(request: FormRequest, people: object, columns: object) -> NodeTab
         raise ParameterError(
             "nodes_values",
             f"Columns of {quoted(name)} go with a graph by their declared values, 1 to "
-            f"{MOST_KINDS} combinations in all, but {told}. Name others with --columns A,B.",
+            f"{MOST_KINDS} combinations in all, but {told}. Name others with "
+            f"{option('columns', ['A', 'B'])}.",
         )
     weight = 1 if unit.relation is Neighbours.ADD_REMOVE else 2
     return NodeTable(name, key, tuple(chosen), weight)

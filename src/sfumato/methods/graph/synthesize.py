@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.methods.graph.attributes import correlations, node_table
 from sfumato.methods.graph.degrees import DegreeSequence, public_nodes
 from sfumato.methods.graph.drawing import assigned, drawn_edges, ends_of, shares, whole
@@ -175,7 +175,8 @@ def prepare(
     if columns is not None and people is None:
         raise ParameterError(
             "nodes_table_missing",
-            "Columns of a graph are those of a table of nodes. Name it with --people NAME.",
+            "Columns of a graph are those of a table of nodes. Name it with "
+            f"{option('people', metavar='NAME')}.",
         )
     epsilon, many = edge_privacy(request, "graph"), public_nodes(nodes, "A synthesis as graph")
     parts = _SHARES if people is None else _WITH_NODES

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.unit import Neighbours
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.privacy.mechanisms.spending import spendings
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def require_epsilon(epsilon: Fraction, least: Fraction) -> None:
         raise ParameterError(
             "epsilon_too_small",
             f"A count of a graph needs an epsilon of at least {float(least):g}, but was given "
-            f"{float(epsilon):g}: it would be noise alone. Give it more with --epsilon.",
+            f"{float(epsilon):g}: it would be noise alone. Give it more with {option('epsilon')}.",
         )
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sfumato.data.counting.grouping import ragged
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.unit import count_sensitivity, people_sensitivity
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.methods.itemsets.item_reader import ItemFacts, held_items
 from sfumato.methods.publish.options import whole
 from sfumato.privacy.mechanisms.spending import spendings
@@ -110,8 +110,8 @@ def payments(request: FormRequest, *, public: bool) -> list[Payment]:
         raise ParameterError(
             "delta_missing",
             f"Which items there are in {quoted(request.dataset)} is not public, so that a delta is "
-            "needed to tell of the frequent ones. Add --delta 1e-6, or declare the items as "
-            "values = [...] in the schema.",
+            f"needed to tell of the frequent ones. Add {option('delta', 1e-6)}, or declare the "
+            "items as values = [...] in the schema.",
         )
     half = price.delta / 2
     return [

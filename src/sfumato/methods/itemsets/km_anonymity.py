@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.errors import CriterionError
+from sfumato.errors import CriterionError, option
 from sfumato.methods.itemsets.baskets import MOST_SETS, Baskets
 
 if TYPE_CHECKING:
@@ -169,7 +169,8 @@ def _apriori(baskets: Baskets, tree: ItemTree, k: int, m: int, suppress: int) ->
     if np.count_nonzero(baskets.sizes) < k:
         raise CriterionError(
             "criterion_not_reachable",
-            f"Fewer than {k:,} baskets have an item, so that none can be among {k:,}. Lower --k.",
+            f"Fewer than {k:,} baskets have an item, so that none can be among {k:,}. Lower "
+            f"{option('k')}.",
         )
     search = _Search(tree, np.bincount(baskets.items, minlength=len(cut)), cut, suppress)
     now = baskets.renamed(cut, tree.groups)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato import arguments
 from sfumato.methods.learn.bins import BinnedSpace, ClassLabels
 from sfumato.methods.learn.model import Model
 
@@ -65,7 +64,6 @@ class ClassModel(Model):
             "chance": pa.array(chances[np.arange(len(first)), first]),
         }
 
-    @arguments.in_python
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803  # as scikit-learn does
         """How likely each class is, in the order of `classes_`, for each row."""
         return self.chances(self.rows_of(X))

@@ -73,14 +73,12 @@ class Model(Shown, ABC):
     def check(self) -> None:
         """Refuse facts and tables that cannot be this kind's, in a file that somebody wrote."""
 
-    @arguments.in_python
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803  # as scikit-learn calls it
         """What it says of each row of a table, or of an array with its features in order."""
         found = self.read(self.rows_of(X))
         first: NDArray[Any] = next(iter(found.values())).to_numpy(zero_copy_only=False)
         return first
 
-    @arguments.in_python
     def score(self, X: Any, y: ArrayLike) -> float:  # noqa: N803
         """The share of classes it tells rightly, or of the variance of numbers (R squared)."""
         told, truth = self.predict(X), np.asarray(y)
@@ -137,7 +135,6 @@ class Model(Shown, ABC):
             "receipt": self.receipt,
         }
 
-    @arguments.in_python
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write it as JSON; nothing of the data is in it."""
         target = arguments.path(path, "path")
@@ -172,7 +169,6 @@ class Model(Shown, ABC):
         return Card(f"{self.kind} model{of} by {self._listed}", facts, shown)
 
 
-@arguments.in_python
 def load_model(path: str | Path) -> Model:
     """Read a model's file; one that is none, or was changed so that it cannot be, is refused."""
     source = arguments.path(path, "path")

@@ -54,7 +54,6 @@ class RuleBook(Model):
             assert all(isinstance(one, str) for one in (*items, then))
             assert 0 <= confidence <= 1
 
-    @arguments.in_python
     def suggest(self, basket: Sequence[str]) -> list[Suggestion]:
         """What whoever has a basket has besides, by all rules that it meets, the surest first."""
         held = set(arguments.names(basket, "basket"))

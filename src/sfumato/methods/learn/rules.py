@@ -19,7 +19,7 @@ from sfumato.data.counting.frequencies import BoundedCounter
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.row_forms import Items
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.methods.itemsets import frequent
 from sfumato.methods.itemsets.privbasis import MOST_K, PrivBasis
 from sfumato.methods.itemsets.profiles import RowSets
@@ -203,7 +203,8 @@ def prepare(
         if [one.name for one in request.features] != [form.owner, form.item]:
             raise ParameterError(
                 "features_wrong",
-                f"Rules of {quoted(request.dataset)} are of its items. Leave --features out.",
+                f"Rules of {quoted(request.dataset)} are of its items. Leave {option('features')} "
+                "out.",
             )
         source = ItemSource(frequent.prepare(asked, k=many, size=most))
         return Rules(source, most, least, (form.owner, form.item))
@@ -216,8 +217,8 @@ def _row_source(request: LearningRequest, k: int) -> RowSource:
     if not 2 <= len(columns) <= _MOST_COLUMNS:
         raise ParameterError(
             "features_wrong",
-            f"Rules go from columns to others: name 2 to {_MOST_COLUMNS} with --features, not "
-            f"{len(columns)}.",
+            f"Rules go from columns to others: name 2 to {_MOST_COLUMNS} with "
+            f"{option('features')}, not {len(columns)}.",
         )
     axes = tuple(_listed(one) for one in columns)
     items = [

@@ -89,7 +89,6 @@ class Contrast(Shown):
 
         return Pictures([picture(self)])
 
-    @arguments.in_python
     def save_report(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write a page with the picture, the figures and what they mean."""
         from sfumato.methods.local.comparison_page import page

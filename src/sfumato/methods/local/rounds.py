@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.data.schema.toml_document import read_text
-from sfumato.errors import OutputError, ParameterError, PolicyError, SourceError
+from sfumato.errors import OutputError, ParameterError, PolicyError, SourceError, option
 from sfumato.filesystem import check_target, whole
 from sfumato.methods.local.confusable_text import skeleton
 from sfumato.methods.local.exact_epsilon import level, log
@@ -281,7 +281,7 @@ def check_choices(texts: object) -> tuple[str, ...]:
         raise ParameterError(
             "choices_count",
             f"A round has 2 to {MOST_CHOICES:,} choices, not {len(found):,}. Name each once, as "
-            "--choices yes,no.",
+            f"{option('choices', ['yes', 'no'])}.",
         )
     seen: dict[str, str] = {}
     for one in found:
@@ -315,7 +315,8 @@ def _mechanism(name: str, choices: int) -> str:
     if name == "warner" and choices != 2:
         raise ParameterError(
             "warner_choices",
-            f"warner is for 2 choices, not {choices}. Take --mechanism k-ary, or auto.",
+            f"warner is for 2 choices, not {choices}. Take {option('mechanism', 'k-ary')}, or "
+            "auto.",
         )
     if name != "auto":
         return name
@@ -327,7 +328,7 @@ def _check_times(start: datetime, end: datetime) -> None:
         raise ParameterError(
             "round_times",
             f"A round closes after it opens, but it would open {stamp(start)} and close "
-            f"{stamp(end)}. Give a later --closes.",
+            f"{stamp(end)}. Give a later {option('closes')}.",
         )
 
 

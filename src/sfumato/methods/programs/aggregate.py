@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.privacy.accounting.events import Composed, PureEvent
 from sfumato.privacy.mechanisms.block_quantile import BlockQuantile
 from sfumato.privacy.mechanisms.sample_aggregate import SampleAggregate
@@ -60,7 +60,7 @@ class Aggregate:
             raise ParameterError(
                 "ranges_not_used",
                 f"A median needs no narrower range than the declared one; {self.ranges!r} was "
-                "given. Leave --ranges out, or take the mean.",
+                f"given. Leave {option('ranges')} out, or take the mean.",
             )
         for place in range(len(self.outputs)):
             self._declared(place)  # refuses what no mechanism could do

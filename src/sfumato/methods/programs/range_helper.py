@@ -15,7 +15,7 @@ import pyarrow as pa
 from sfumato.data.counting.axes import Grid, declared
 from sfumato.data.counting.frequencies import count
 from sfumato.data.schema.names import quoted
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.methods.programs.aggregate import LOWER, UPPER
 from sfumato.methods.programs.blocks import to_stream
 from sfumato.methods.programs.language import executable
@@ -52,7 +52,8 @@ class InputQuartiles:
             raise ParameterError(
                 "helper_without_columns",
                 f"The helper {quoted(function)} needs a column with declared bounds to have "
-                "quartiles of. Name one with --columns, or take --ranges loose.",
+                f"quartiles of. Name one with {option('columns')}, or take "
+                f"{option('ranges', 'loose')}.",
             )
         return cls(function, tuple(axes))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.methods.method import AnswerSize
 from sfumato.methods.programs.blocks import Cut, to_stream
 from sfumato.methods.programs.forecast import ProgramForecast
@@ -141,7 +141,8 @@ class ProgramRun:
             raise ParameterError(
                 "program_too_slow",
                 f"The blocks may take {self.seconds:,.0f} seconds together, and nothing is "
-                f"answered after {deadline:g}. Give fewer --blocks, or fewer --seconds for each.",
+                f"answered after {deadline:g}. Give fewer {option('blocks')}, or fewer "
+                f"{option('seconds')} for each.",
             )
 
     @property

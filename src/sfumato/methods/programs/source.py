@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.data.schema.names import quoted
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.methods.programs.language import PYTHON, language_of
 from sfumato.methods.programs.sandbox.base import Program
 
@@ -43,14 +43,14 @@ def program_of(source: object, function: object, language: str = PYTHON) -> Prog
         raise ParameterError(
             "function_missing",
             "Name the function of the program that is called with each block of rows: "
-            "--function F.",
+            f"{option('function', metavar='F')}.",
         )
     name = arguments.text(function, "function")
     if not name.isidentifier():
         raise ParameterError(
             "function_wrong",
-            f"{quoted(name)} is no name of a function. Give --function F such as F in "
-            "'def F(rows):'.",
+            f"{quoted(name)} is no name of a function. Give {option('function', metavar='F')} such "
+            "as F in 'def F(rows):'.",
         )
     return Program(written, name, language)
 

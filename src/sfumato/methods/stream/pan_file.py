@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from sfumato.data.engines.base import column as column_of
 from sfumato.data.engines.sources import open_source
-from sfumato.errors import BudgetError, OutputError, ParameterError, SourceError
+from sfumato.errors import BudgetError, OutputError, ParameterError, SourceError, option
 from sfumato.exact_numbers import positive
 from sfumato.filesystem import check_target
 from sfumato.methods.stream.pan_heavy import PanPrivateHeavy
@@ -115,7 +115,7 @@ def read(path: Path, entropy: Entropy | None = None) -> tuple[PanRecord, dict[st
             raise ParameterError(
                 "pan_unfinished_read",
                 f"The last update of '{path.name}' stopped half-way. Give its tables again to "
-                "'sfumato pan update' with --resume, then read.",
+                f"'sfumato pan update' with {option('resume', True)}, then read.",
             )
         record = file.record()
         last = record.answers[-1] if record.answers else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import store, store_positive
 from sfumato.methods.stream.pan_table import PanCells, PanTable, PeopleSample, check_epsilon
 from sfumato.privacy.accounting.events import PureEvent
@@ -174,8 +174,8 @@ class PanPrivateDensity:
             raise ParameterError(
                 "pan_unfinished",
                 f"The last update stopped after {state.position:,} of {self.size:,} places. Give "
-                "its tables again with --resume, which takes in the rest; with --resume and no "
-                "table the rest of it is left out.",
+                f"its tables again with {option('resume', True)}, which takes in the rest; with "
+                f"{option('resume', True)} and no table the rest of it is left out.",
             )
         places = state.sample.places(people)
         known = places >= 0

@@ -87,7 +87,6 @@ class SynthesisModel(SavedModel, Shown):
         known = self.encoding.rows
         return max(round(self.fitted.total), 1) if known is None else known
 
-    @read.in_python
     def draw(
         self, rows: int | None = None, *, given: Mapping[str, object] | None = None
     ) -> pa.Table:
@@ -99,7 +98,6 @@ class SynthesisModel(SavedModel, Shown):
         check_memory(wanted, "Use write(), which takes any number.")
         return pa.concat_tables(_chunks(self, wanted, self._fixed(given), SystemEntropy()))
 
-    @read.in_python
     def write(
         self,
         path: str | Path,
@@ -135,7 +133,6 @@ class SynthesisModel(SavedModel, Shown):
             found[name] = as_drawn(self.encoding.schema.column(name).kind, value)
         return found
 
-    @read.in_python
     def marginal(self, columns: Sequence[str]) -> pa.Table:
         """The noisy counts of some columns that were measured together, each with its error.
 

@@ -18,7 +18,7 @@ from sfumato.data.counting.axes import Listed
 from sfumato.data.counting.frequencies import BoundedCounter
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.constraints import words
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.methods.method import AnswerSize
 from sfumato.methods.synth.encode.allowed_codes import possible_codes
 from sfumato.methods.synth.encode.decoder import unkept
@@ -87,8 +87,8 @@ class SynthesisRequest(Shown):
             asked = f"{self.rows:,}" if abs(self.rows) < 10**18 else arguments.shown(self.rows)
             raise ParameterError(
                 "rows_wrong",
-                f"--rows must be from 1 to {most:,}, not {asked}. A model that --model writes "
-                "draws any number.",
+                f"{option('rows')} must be from 1 to {most:,}, not {asked}. A model that "
+                f"{option('model')} writes draws any number.",
             )
         if room is not None and self.rows is not None and self.rows > room:
             raise too_many_for_keys(self.rows, room)

@@ -199,14 +199,12 @@ class SavedModel(ABC):
     def unpacked(cls, table: pa.Table) -> Self:
         """Read what was in a file; a `ValueError`, or what Python says, if it is something else."""
 
-    @read.in_python
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write it to a file (Arrow), whole or not at all: the model and the noisy tables."""
         with whole(read.path(path, "path"), overwrite=overwrite) as target:
             target.write_bytes(self.content)
 
     @classmethod
-    @read.in_python
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote."""
         target = read.path(path, "path")

@@ -17,7 +17,7 @@ from sqlglot import exp
 from sfumato import arguments
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError, SchemaError
+from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.methods.trajectory.cells import Box
 from sfumato.methods.trajectory.location import epsilons_on, tell_locations
 from sfumato.release.files_in_use import source_files
@@ -72,7 +72,8 @@ def located(
     map_ = _box(box, unit)
     if len(names) != 2 or names[0] == names[1]:
         raise ParameterError(
-            "place_columns", "Places have two columns. Name them: --at lon,lat, east first."
+            "place_columns",
+            f"Places have two columns. Name them: {option('at', ['lon', 'lat'])}, east first.",
         )
     places = _read(source, names)
     scale = _scale(map_, unit)
@@ -111,7 +112,7 @@ def _told(places: FloatArray, box: Box, scale: FloatArray, epsilon: Number) -> T
             f"On a map of {wide:,.0f} metres an epsilon for each metre can be from "
             f"{1.01 * least:.3g} to {0.99 * most:.3g}, not {arguments.shown(epsilon)}: with less, "
             "places would be moved beyond the map; with more, by less than can be told on it. Give "
-            "another --epsilon-per-metre, or another --box.",
+            f"another {option('epsilon_per_metre')}, or another {option('box')}.",
         ) from None
 
 
@@ -141,8 +142,9 @@ def _box(box: Sequence[float], unit: str) -> Box:
         raise ParameterError(
             "box_wrong",
             "The map must be four numbers, west, south, east, north, the first two below the last "
-            "two; of degrees from -180 to 180 and from -85 to 85. Give --box -8.7,41.1,-8.5,41.3; "
-            "where places are in metres, add --unit metres.",
+            "two; of degrees from -180 to 180 and from -85 to 85. Give "
+            f"{option('box', [-8.7, 41.1, -8.5, 41.3])}; where places are in metres, add "
+            f"{option('unit', 'metres')}.",
         )
     return Box(west, south, east, north)
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from math import floor, isqrt
 from typing import TYPE_CHECKING
 
+from sfumato.errors import option
 from sfumato.exact_numbers import EPSILON_UNIT, plain
 from sfumato.privacy.accounting import zcdp
 from sfumato.privacy.accounting.composition import basic_price, total
@@ -84,22 +85,23 @@ def shortage(budget: Budget, spent: Charge, event: Event) -> str:
     if (needed is None or delta) and not isinstance(_whole(budget)[0], Approx):
         what = "Gaussian noise" if needed is None else "It"
         return (
-            f"{line} {what} needs a delta, and this budget has none: ask without --delta and "
-            "--rho, or let its owner give it one, such as --delta 1e-6 in 'sfumato ledger limit'."
+            f"{line} {what} needs a delta, and this budget has none: ask without {option('delta')} "
+            f"and {option('rho')}, or let its owner give it one, such as {option('delta', 1e-6)} "
+            "in 'sfumato ledger limit'."
         )
     if needed is None and "rho" not in now:
         return (
-            f"{line} Gaussian noise is paid for with a rho, of which nothing is left since "
-            "earlier questions took more of it than there was: ask without --delta and --rho, or "
-            "ask its owner for budget."
+            f"{line} Gaussian noise is paid for with a rho, of which nothing is left since earlier "
+            f"questions took more of it than there was: ask without {option('delta')} and "
+            f"{option('rho')}, or ask its owner for budget."
         )
     if delta > now["delta"]:
-        most = f"a delta of {_cut(now['delta'])}: give no more with --delta"
+        most = f"a delta of {_cut(now['delta'])}: give no more with {option('delta')}"
     elif needed is None:
         rho = now["rho"]
-        most = f"a rho of {_cut(rho)}: give no more with --rho{_bought_by(budget, rho)}"
+        most = f"a rho of {_cut(rho)}: give no more with {option('rho')}{_bought_by(budget, rho)}"
     else:
-        return f"{line} Ask for less with --epsilon, or ask its owner for budget."
+        return f"{line} Ask for less with {option('epsilon')}, or ask its owner for budget."
     return f"{line} One question may use at most {most}, or ask its owner for budget."
 
 
@@ -111,7 +113,7 @@ def _bought_by(budget: Budget, rho: Fraction) -> str:
     told = plain(epsilon, digits=_DIGITS, up=True)
     if spendable_rho(epsilon=Fraction(told), delta=delta) > rho:
         told = _cut(epsilon)
-    return f", which --epsilon {told} --delta {_cut(delta)} buys"
+    return f", which {option('epsilon', float(told))} {option('delta', float(_cut(delta)))} buys"
 
 
 def _cut(amount: Fraction) -> str:

@@ -116,7 +116,7 @@ class GroupCommit:
 def _own_copy(error: BaseException) -> BaseException:
     """An error of one's own: raising the same object in many threads would mix tracebacks."""
     if isinstance(error, LedgerError):
-        return type(error)(error.code, error.message, detail=error.detail)
+        return type(error)(error.code, error.sentence, detail=error.detail)
     return LedgerError(
         "ledger_failed",
         "The ledger's transaction was interrupted; no answer is given. Try again.",

@@ -23,7 +23,7 @@ def failure(error: Exception, tell_operator: Callable[[str], None] = pass_by) ->
     return LedgerError(
         "ledger_failed",
         "The ledger's storage failed; no answer is given. Its operator finds the cause in the "
-        "vault's failures.log, or with 'sfumato --verbose'; mend it and try again.",
+        "vault's failures.log: mend it and try again.",
         detail=cause,
     )
 

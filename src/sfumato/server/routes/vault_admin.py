@@ -53,7 +53,7 @@ def added(call: Call) -> Reply:
             **wanted,
         )
     except SourceError as error:
-        raise NamedSourceError(error.code, error.message) from None
+        raise NamedSourceError(error.code, error.sentence) from None
     call.vault.refresh()
     return Reply({"dataset": told["name"], "warnings": warnings})
 
@@ -69,7 +69,7 @@ def allowed_source(source: str, folder: Path | None) -> str:
     raise PolicyError(
         "source_not_allowed",
         f"This server was given {where} to add data sets from, and the source is not in it. Put "
-        "the file below DIR of 'sfumato serve --data DIR' and name it from there, or add it where "
+        "the file into the server's folder of data and name it from there, or add it where "
         "the vault is with 'sfumato add'.",
     )
 

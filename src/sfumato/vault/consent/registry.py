@@ -118,7 +118,6 @@ class ConsentRegistry(AnyRegistry):
         )
         return stream.getvalue()
 
-    @arguments.in_python
     def show(self, person: str | int | None = None) -> dict[str, Any]:
         """How many agree to each purpose; or how one person stands, and all that they said."""
         told: dict[str, Any] = {"population": self.population, "version": self.version}

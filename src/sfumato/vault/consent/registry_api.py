@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.filesystem import check_target, whole
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.config import OWNER
@@ -33,10 +33,14 @@ def no_registry(wanted: str | None, known: Sequence[str]) -> ParameterError:
     if wanted and known:
         said = f"There is no registry of consent for {quoted(wanted)}; {suggestion(wanted, known)}"
     elif known:
-        said = f"Say which population is meant: --population NAME, one of {', '.join(known)}."
+        said = (
+            f"Say which population is meant: {option('population', metavar='NAME')}, one of "
+            f"{', '.join(known)}."
+        )
     else:
         said = (
-            "No data set of this vault asks for consent. Add one with --purposes, or write "
+            f"No data set of this vault asks for consent. Add one with {option('purposes')}, or "
+            "write "
             'purposes = ["care", "research"] under its [datasets.NAME] in vault.toml.'
         )
     return ParameterError("registry_unknown", said)
@@ -72,14 +76,12 @@ class AnyRegistry(Shown, ABC):
     def _in_use(self) -> Iterable[Path]:
         """Files that nothing may be written over."""
 
-    @arguments.in_python
     def give(
         self, person: str | int, purpose: str, *, time: str | None = None, operator: str = OWNER
     ) -> dict[str, Any]:
         """Write down that a person agrees to a purpose, from the next fresh answer on."""
         return self._say([person], [self._purpose(purpose)], True, time, operator)
 
-    @arguments.in_python
     def withdraw(
         self,
         person: str | int,
@@ -92,7 +94,6 @@ class AnyRegistry(Shown, ABC):
         purposes = self.purposes if purpose is None else [self._purpose(purpose)]
         return self._say([person], purposes, False, time, operator)
 
-    @arguments.in_python
     def change(
         self,
         changes: Iterable[tuple[str | int, str, bool, str | None]],
@@ -111,13 +112,11 @@ class AnyRegistry(Shown, ABC):
         )
         return self._record(checked(lines, self.purposes, self.kind), operator)
 
-    @arguments.in_python
     def import_file(self, path: str | Path, *, operator: str = OWNER) -> dict[str, Any]:
         """Take a CSV of person, purpose, yes or no and perhaps a time: all of it or nothing."""
         said = read_said(arguments.path(path, "path"), self.purposes, self.kind)
         return self._record(said, operator)
 
-    @arguments.in_python
     def export(self, path: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
         """Write all that stands as a CSV that can be imported."""
         target = arguments.path(path, "path")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.methods.stream.catalogue import AUTO
 from sfumato.privacy.accounting.events import Repeated
 from sfumato.privacy.ledger.records import Amendment
@@ -49,7 +49,6 @@ class Feeds(Shown):
     def __init__(self, vault: Vault) -> None:
         self._vault, self._answering = vault, Answering(vault)
 
-    @arguments.in_python
     def plan(
         self,
         name: str,
@@ -101,7 +100,6 @@ class Feeds(Shown):
         prepared = self._answering.prepared(placed)
         return self._answering.priced(replace(placed, cost=prepared.parameters["cost"]), prepared)
 
-    @arguments.in_python
     def add(
         self,
         name: str,
@@ -134,7 +132,6 @@ class Feeds(Shown):
             self._worker.wake()
         return feed
 
-    @arguments.in_python
     def list(self, *, principal: str | None = None) -> Sequence[Feed]:
         """The feeds that a principal may read, by name; all for the owner."""
         person = self._vault.people.admitted(asking(principal))
@@ -142,7 +139,6 @@ class Feeds(Shown):
         feeds = [Feed.from_json(found[name]) for name in sorted(found)]
         return [one for one in feeds if _may(one, person)]
 
-    @arguments.in_python
     def get(self, name: str, *, principal: str | None = None) -> Feed:
         """A feed by its name; one that somebody may not read is not there."""
         found = self.look_up(name, principal=principal)
@@ -161,7 +157,6 @@ class Feeds(Shown):
         found = None if told is None else Feed.from_json(told)
         return found if found is not None and _may(found, person) else None
 
-    @arguments.in_python
     def read(
         self, name: str, *, principal: str | None = None, limit: int | None = None
     ) -> Sequence[FeedItem]:
@@ -192,14 +187,12 @@ class Feeds(Shown):
                 told.pop(hidden)
         return told
 
-    @arguments.in_python
     def stop(self, name: str, *, operator: str) -> Feed:
         """Answer no period that ends from now on; what was told stays told."""
         return self._changed(
             name, operator, lambda feed, now: replace(feed, stopped=feed.stopped or now)
         )
 
-    @arguments.in_python
     def open_to(self, name: str, to: Sequence[str] | str, *, operator: str) -> Feed:
         """Let others read a feed from now on: principals by name, or "public"; nobody else."""
         readers = self._readers(to)
@@ -282,8 +275,9 @@ def _asked(
     if (sql is None) is (family is None) or (dataset is None and family is not None):
         raise ParameterError(
             "feed_question_missing",
-            "A feed asks one thing: a question in SQL, or what a family such as --family publish "
-            "or --continual does with a --dataset.",
+            "A feed asks one thing: a question in SQL, or what a family such as "
+            f"{option('family', 'publish')} or {option('continual', True)} does with a "
+            f"{option('dataset')}.",
         )
     if family is None:
         _check_question(asked)
@@ -298,7 +292,9 @@ def _check_question(asked: Mapping[str, object]) -> None:
     takes = [one for one in FAMILIES["query"].signature.parameters if one != "asked"]
     for name in asked:
         if name not in takes:
-            of_others = ", which belongs to --continual" if name in _OF_STREAMS else ""
+            of_others = (
+                f", which belongs to {option('continual', True)}" if name in _OF_STREAMS else ""
+            )
             raise ParameterError(
                 "feed_option_unknown",
                 f"A feed of a question in SQL takes no {quoted(name)}{of_others}. Leave it out. "
@@ -310,7 +306,7 @@ def _delay(days: object) -> int:
     found = arguments.whole(days, "delay")
     if not 0 <= found <= 3660:
         raise ParameterError(
-            "feed_delay_wrong", f"--delay must be from 0 to 3660 days, not {found}."
+            "feed_delay_wrong", f"{option('delay')} must be from 0 to 3660 days, not {found}."
         )
     return found
 
@@ -321,7 +317,8 @@ def _never(ends: date | str | None, family: str) -> bool:
         raise ParameterError(
             "feed_never_ends",
             "A feed that never ends would cost more than any budget, because each of its periods "
-            "costs. Give --ends a day, or count on by --continual, which has one price.",
+            f"costs. Give {option('ends')} a day, or count on by {option('continual', True)}, "
+            "which has one price.",
         )
     return ends == NEVER
 
@@ -336,5 +333,5 @@ def _day(said: date | str | None, name: str) -> date | None:
     except ValueError:
         raise ParameterError(
             "feed_day_unreadable",
-            f"--{name} must be a day such as 2026-01-31, not {quoted(str(said))}.",
+            f"{option(name)} must be a day such as 2026-01-31, not {quoted(str(said))}.",
         ) from None

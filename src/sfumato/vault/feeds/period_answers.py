@@ -18,7 +18,7 @@ import pyarrow as pa
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.errors import ParameterError, SfumatoError, option
 from sfumato.methods.publish.counters import Counters
 from sfumato.methods.stream.catalogue import AUTO
 from sfumato.methods.stream.sensitivity import Participation
@@ -74,7 +74,8 @@ class Answering:
             raise ParameterError(
                 "feed_beyond_bounds",
                 f"{quoted(feed.column)} is declared from {low} to {high}, so that no row lies "
-                f"outside. Give --begins and --ends within, not {placed.begins} to {placed.ends}.",
+                f"outside. Give {option('begins')} and {option('ends')} within, not "
+                f"{placed.begins} to {placed.ends}.",
             )
         _ = placed.periods  # refused where they cannot be cut
         return placed
@@ -88,7 +89,8 @@ class Answering:
         if not feed.asked.keys() & {"epsilon", "rho"}:
             raise ParameterError(
                 "feed_price_missing",
-                "A continual feed takes one price for all periods: give --epsilon or --rho.",
+                f"A continual feed takes one price for all periods: give {option('epsilon')} or "
+                f"{option('rho')}.",
             )
         if "method" in feed.asked:
             return session.admit("publish", self._streams.prepared(feed, facts), facts)

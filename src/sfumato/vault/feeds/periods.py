@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.data.counting.date_ranges import between
 from sfumato.data.schema.names import quoted
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,8 @@ def periods(every: str, begins: date, ends: date, *, cut: bool = False) -> tuple
     if begins > ends:
         raise ParameterError(
             "feed_ends_early",
-            f"The feed would end on {ends} before it begins on {begins}. Give a later --ends.",
+            f"The feed would end on {ends} before it begins on {begins}. Give a later "
+            f"{option('ends')}.",
         )
     found = []
     for number, (name, low, high) in enumerate(_cut(every, begins, ends), start=1):
@@ -64,8 +65,8 @@ def periods(every: str, begins: date, ends: date, *, cut: bool = False) -> tuple
         if number > MOST_PERIODS:
             raise ParameterError(
                 "feed_too_long",
-                f"A feed has at most {MOST_PERIODS:,} periods. Give an earlier --ends, or longer "
-                "periods such as --every month.",
+                f"A feed has at most {MOST_PERIODS:,} periods. Give an earlier {option('ends')}, "
+                f"or longer periods such as {option('every', 'month')}.",
             )
         found.append(Period(number, name, low, high))
     return tuple(found)

@@ -89,7 +89,6 @@ class Jobs(Shown):
         config = self._vault.config
         return in_postgres(config) or (config.folder / JOBS).exists()
 
-    @arguments.in_python
     def submit(
         self,
         family: str,
@@ -125,7 +124,6 @@ class Jobs(Shown):
         self._workers.wake()
         return kept
 
-    @arguments.in_python
     def get(self, job: str | Job, *, principal: str | None = None) -> Job:
         """A job as it is now; one of somebody else is not there."""
         name = job.id if isinstance(job, Job) else arguments.text(job, "job")
@@ -142,7 +140,6 @@ class Jobs(Shown):
         whose, name = self._whose(principal), arguments.text(job, "job")
         return self._store.get(name, whose) if self._begun else None
 
-    @arguments.in_python
     def list(self, *, principal: str | None = None, limit: int = 100) -> Sequence[Job]:
         """The newest jobs of a principal, all for the owner, the last first."""
         number = arguments.whole(limit, "limit")
@@ -162,7 +159,6 @@ class Jobs(Shown):
         done = [JobState.DONE]
         return self._store.list(principal, limit=limit, states=done) if self._begun else []
 
-    @arguments.in_python
     def cancel(self, job: str | Job, *, principal: str | None = None) -> Job:
         """End a job, whatever it is at. What was charged for it stays spent.
 
@@ -173,7 +169,6 @@ class Jobs(Shown):
         self._workers.look()
         return self.get(found, principal=principal)
 
-    @arguments.in_python
     def wait(
         self, job: str | Job, *, principal: str | None = None, seconds: float | None = None
     ) -> Job:

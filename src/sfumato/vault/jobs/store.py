@@ -29,7 +29,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from sfumato.errors import CallerError, InternalError, LedgerError, PolicyError, SfumatoError
+from sfumato.errors import (
+    CallerError,
+    InternalError,
+    LedgerError,
+    PolicyError,
+    SfumatoError,
+    in_fields,
+)
 from sfumato.privacy.ledger.failure import pass_by
 from sfumato.text import dumps, without_passwords, without_places
 from sfumato.vault.jobs.job import LAST, MOST_ATTEMPTS, PREPARING, Job, JobState, moment
@@ -343,7 +350,7 @@ def _job(row: Row[Any]) -> Job:
 
 def _told(error: SfumatoError) -> str:
     # A job is read from elsewhere, so its message names no place of this machine.
-    message = without_places(error.message)
+    message = without_places(in_fields(error))
     return dumps({"code": error.code, "message": message, "kind": type(error).__name__})
 
 

@@ -120,7 +120,7 @@ def test_a_group_of_one_group_alone_is_that_group() -> None:
 
 
 def test_fewer_baskets_than_k_cannot_hide_one() -> None:
-    with pytest.raises(CriterionError, match="Lower --k"):
+    with pytest.raises(CriterionError, match="Lower k="):
         global_recoding(Baskets.listed([[0], [1], []], 8), TREE, 3, 2)
 
 

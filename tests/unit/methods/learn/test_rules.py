@@ -190,7 +190,7 @@ def test_what_no_rule_can_be_made_of_is_refused(features: list[str]) -> None:
 
 
 def test_columns_of_a_table_of_items_are_refused() -> None:
-    with pytest.raises(ParameterError, match="Leave --features out"):
+    with pytest.raises(ParameterError, match="Leave features= out"):
         prepare(replace(of_shop(), features=SHOP[1:]))
 
 

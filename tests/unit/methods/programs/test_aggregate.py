@@ -90,5 +90,5 @@ def test_failures_are_the_middle_of_the_declared_range() -> None:
 
 
 def test_a_median_takes_no_range_of_its_own() -> None:
-    with pytest.raises(ParameterError, match="Leave --ranges out"):
+    with pytest.raises(ParameterError, match="Leave ranges= out"):
         made(how="median", ranges="loose")

@@ -123,9 +123,9 @@ def test_a_killed_update_leaves_one_state_and_goes_on(monkeypatch: pytest.Monkey
         assert seen[12288:] == before[12288:]
         if record.position:
             stopped += 1
-            with pytest.raises(ParameterError, match="--resume"):
+            with pytest.raises(ParameterError, match="resume=True"):
                 pan_file.update(path, "monday.csv")
-            with pytest.raises(ParameterError, match="--resume"):
+            with pytest.raises(ParameterError, match="resume=True"):
                 pan_file.read(path)
             assert pan_file.update(path, "monday.csv", resume=True).updates == 1
             ended = np.frombuffer(cells(path.read_bytes()), np.uint8) >> 1

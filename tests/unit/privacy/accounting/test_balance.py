@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from sfumato.errors import as_keyword, spell
 from sfumato.privacy.accounting.balance import asked, balance, left, shortage
 from sfumato.privacy.accounting.events import (
     ApproxEvent,
@@ -74,27 +75,27 @@ def test_a_shortage_of_rho_alone_says_to_ask_without() -> None:
     """A large epsilon has broken the filter of rhos, while epsilons are left in the other."""
     told = shortage(BOTH, spent(BOTH, pure("1")), gaussian("0.01"))
     assert "epsilon 2 of 3 left" in told
-    assert "ask without --delta and --rho" in told
+    assert "ask without delta= and rho=" in spell(told, as_keyword)
 
 
 @pytest.mark.parametrize(
     ("budget", "event", "said"),
     [
-        (PURE, pure("4"), ("asks epsilon 4", "epsilon 3 of 3 left", "Ask for less with --epsilon")),
+        (PURE, pure("4"), ("asks epsilon 4", "epsilon 3 of 3 left", "Ask for less with epsilon=")),
         (
             PURE,
             approx("1", "1e-6"),
-            ("asks epsilon 1, delta 1e-6", "needs a delta", "--delta 1e-6"),
+            ("asks epsilon 1, delta 1e-6", "needs a delta", "delta=1e-6"),
         ),
         (PURE, gaussian("0.1"), ("asks rho 0.1", "needs a delta")),
-        (BOTH, approx("1", "1e-6"), ("at most a delta of 5e-7", "--delta")),
-        (BOTH, gaussian("1"), ("asks rho 1,", "at most a rho of 0.1", "--rho")),
+        (BOTH, approx("1", "1e-6"), ("at most a delta of 5e-7", "delta=")),
+        (BOTH, gaussian("1"), ("asks rho 1,", "at most a rho of 0.1", "rho=")),
     ],
 )
 def test_a_shortage_says_what_was_asked_what_is_left_and_what_to_do(
     budget: Budget, event: Event, said: tuple[str, ...]
 ) -> None:
-    told = shortage(budget, budget.zero(), event)
+    told = spell(shortage(budget, budget.zero(), event), as_keyword)
     assert all(one in told for one in said), told
 
 
@@ -109,7 +110,8 @@ def test_what_a_shortage_says_would_be_paid_is_paid(whole: tuple[str, str], used
     assert not budget.admits(before, budget.charge(event))
     if "rho" not in left(budget, before):
         return
-    said = re.search("which --epsilon (.*) --delta (.*) buys", shortage(budget, before, event))
+    told = spell(shortage(budget, before, event), as_keyword)
+    said = re.search("which epsilon=(.*) delta=(.*) buys", told)
     assert said is not None
     paid = spendings(price(epsilon=said[1], delta=said[2]))[-1].rho
     assert paid is not None

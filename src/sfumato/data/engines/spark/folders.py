@@ -16,7 +16,7 @@ from sfumato.data.engines.spark.jobs import SparkJobs, apart
 from sfumato.data.engines.spark.tables import reads
 from sfumato.data.files.formats import PARQUET, ends_in
 from sfumato.data.files.parquet_folder import check_local, part_name, parts_in, whole_folder
-from sfumato.errors import OutputError
+from sfumato.errors import OutputError, option
 from sfumato.filesystem import MARK
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def check_folder(
         raise OutputError(
             "output_in_use",
             f"Cannot write '{target.path}': it is read, and would be lost or changed, which "
-            "--overwrite does not allow. Choose another name.",
+            f"{option('overwrite', True)} does not allow. Choose another name.",
         )
     if target.local is not None:
         check_local("Spark", target, overwrite=overwrite)
@@ -111,8 +111,8 @@ def check_remote(session: SparkSession, address: str, *, overwrite: bool) -> Non
     if not overwrite or not all(ends_in(name, PARQUET) for name in inside):
         raise OutputError(
             "output_exists",
-            f"Cannot write '{address}': it exists. Choose another name; --overwrite replaces a "
-            "folder of Parquet files alone.",
+            f"Cannot write '{address}': it exists. Choose another name; "
+            f"{option('overwrite', True)} replaces a folder of Parquet files alone.",
         )
 
 

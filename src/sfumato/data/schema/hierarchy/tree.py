@@ -256,7 +256,7 @@ def read_tree(path: Path, kind: Kind, spelling: Spelling | None = None) -> Tree:
         raise SchemaError("hierarchy_syntax", message) from None
     except SchemaError as error:
         reading = f", line {reader.line_num}" if error.code == "value_kind" else ""
-        message = f"Hierarchy file '{path}'{reading}: {error.message}"
+        message = f"Hierarchy file '{path}'{reading}: {error.sentence}"
         raise SchemaError(error.code, message) from None
 
 

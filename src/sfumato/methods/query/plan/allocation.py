@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import exact_numbers
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError, QueryError
+from sfumato.errors import ParameterError, QueryError, option
 from sfumato.methods.query.plan import Level, levels
 from sfumato.methods.query.plan.statistics import (
     Count,
@@ -147,8 +147,8 @@ def allocate(plan: Plan, price: QueryPrice) -> Allocation:
         raise QueryError(
             "delta_missing",
             f"The values of {names} are not declared, so groups can be released only by a "
-            "threshold, which needs a delta. Give --delta 1e-7, say, which is a part of the "
-            "budget's delta, or add under the column in its schema: values = [...]",
+            f"threshold, which needs a delta. Give {option('delta', 1e-7)}, say, which is a part "
+            "of the budget's delta, or add under the column in its schema: values = [...]",
         )
     _check_weights(plan, price.weights)
     carrier: Statistic = PeopleCount() if plan.unit.by_person else Count()

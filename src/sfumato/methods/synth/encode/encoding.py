@@ -27,7 +27,7 @@ from sfumato.data.schema.column import Kind, Role
 from sfumato.data.schema.constraints import DeclaredRows
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.names import quoted, suggestion, untaken
-from sfumato.errors import ParameterError, SourceError
+from sfumato.errors import ParameterError, SourceError, option
 from sfumato.methods.synth.encode.bins import Bins
 from sfumato.methods.synth.encode.cuts import starts
 from sfumato.methods.synth.encode.fakes import can_be_faked, fakes
@@ -375,8 +375,8 @@ def _keys_delta(columns: Sequence[Column], price: Price) -> Fraction:
     if not price.delta:
         raise ParameterError(
             "delta_missing",
-            f"The values of {names} are not declared, so they have to be discovered, which "
-            "needs a delta. Give --delta 1e-7, say, which is a part of the budget's delta, or "
+            f"The values of {names} are not declared, so they have to be discovered, which needs a "
+            f"delta. Give {option('delta', 1e-7)}, say, which is a part of the budget's delta, or "
             "add under the column in its schema: values = [...]",
         )
     # A rho needs no delta of its own; an epsilon needs one half to become a rho.

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato import arguments as read
 from sfumato.methods.synth.encode.codes import codes_of
 from sfumato.methods.synth.encode.decoder import RowDecoder
 from sfumato.methods.synth.encode.fakes import fakes, room
@@ -80,7 +79,6 @@ class LinkedModel(SavedModel, Shown):
                  for name, sets in told.items()}  # fmt: skip
         return Card(line, facts)
 
-    @read.in_python
     def draw(self, rows: int | None = None) -> dict[str, pa.Table]:
         """Draw so many parents and their children, each table by its name."""
         wanted = wanted_rows(self.parent, rows)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.data.counting.frequencies import BoundedCounter
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.unit import Rows
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
 from sfumato.methods.synth.encode.allowed_codes import possible_codes
 from sfumato.methods.synth.encode.decoder import unkept
 from sfumato.methods.synth.encode.fakes import room
@@ -130,8 +130,8 @@ class LinkedRequest(Shown):
         if self.rows is not None and not 1 <= self.rows <= most:
             raise ParameterError(
                 "rows_wrong",
-                f"--rows must be from 1 to {most:,}, not {self.rows:,}: so many keys and rows of "
-                f"{quoted(self.parent.dataset)} there can be.",
+                f"{option('rows')} must be from 1 to {most:,}, not {self.rows:,}: so many keys and "
+                f"rows of {quoted(self.parent.dataset)} there can be.",
             )
         for _, synthesis in self.parts:  # what cannot be measured is refused before the charge
             _ = synthesis.event
