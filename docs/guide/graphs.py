@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from sfumato.report.charts import Point, line
+from sfumato.report.points import Point, draw_lines
 
 ROOT = Path(__file__).parents[2]
 PICTURE = Path(__file__).with_suffix(".svg")
@@ -23,7 +23,7 @@ if __name__ == "__main__":
         for side, who in enumerate(("twin", "Chung-Lu"))
         for row in found
     ]
-    drawn = line(
+    drawn = draw_lines(
         points,
         label="Made-up graphs of lastfm_asia: how far from the data",
         x="epsilon",

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from sfumato.report.charts import Point, line
+from sfumato.report.points import Point, draw_lines
 
 ROOT = Path(__file__).parents[2]
 PICTURE = Path(__file__).with_suffix(".svg")
@@ -20,7 +20,7 @@ if __name__ == "__main__":
         for figure, place in FIGURES.items()
         for epsilon, model, cells in rows
     ]
-    drawn = line(
+    drawn = draw_lines(
         points,
         label="Twins of 100,000 made-up paths: how far trips and distances diverge",
         x="epsilon",

@@ -39,7 +39,7 @@ OTHERS = (
         "sfumato.demo",
         "sfumato.data.inspection",
     ),
-    *("sfumato.report.charts", "sfumato.vault.registration", "sfumato.cli.anonymize"),
+    *("sfumato.report.bars", "sfumato.vault.registration", "sfumato.cli.anonymize"),
     *("pydantic", "tomlkit"),
 )
 TOOLS = "import numpy, pyarrow.compute, duckdb, sqlalchemy.dialects.sqlite, sqlglot, typer"

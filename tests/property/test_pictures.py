@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.methods.publish.page import pictures
+from sfumato.methods.publish.page import table_blocks
 from sfumato.report.page import render
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -65,7 +65,7 @@ def _with_counts(draw: st.DrawFn, columns: dict[str, pa.Array], size: int) -> pa
 @given(cells() | boxes(), BOUNDS)
 def test_every_table_has_a_page(given_table: tuple[list[str], pa.Table], bound: float) -> None:
     columns, table = given_table
-    blocks = pictures(columns, {"cells": table}, {"cell": {"bound95": bound}})
+    blocks = table_blocks(columns, {"cells": table}, {"cell": {"bound95": bound}})
     page = render("t", blocks, lead="", footer="")
     for drawing in re.findall(r"<svg .*?</svg>", page, re.DOTALL):
         assert not re.search(r'="[^"]*\b(nan|inf)\b', drawing)

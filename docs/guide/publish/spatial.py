@@ -6,7 +6,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from sfumato.report.charts import Point, line
+from sfumato.report.points import Point, draw_lines
 
 ROOT = Path(__file__).parents[3]
 PICTURE = Path(__file__).with_suffix(".svg")
@@ -24,7 +24,7 @@ def picture() -> str:
         for (way, shape), error in bench["relative_errors"](places, epsilon).items()
         if shape == SHAPE and way != bench["FLAT"]
     ]
-    return line(
+    return draw_lines(
         points,
         label="Median relative error of ranges of 5 by 5 degrees over the places of ZIP codes",
         x="epsilon",

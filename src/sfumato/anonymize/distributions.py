@@ -18,7 +18,7 @@ from sfumato.attack.evaluation.coding import coding_of
 from sfumato.data.counting.frequencies import count_held
 from sfumato.data.schema.hierarchy.base import spell
 from sfumato.errors import CallerError
-from sfumato.report.column_pairs import Distribution, SideBySide
+from sfumato.report.distributions import ColumnComparison, Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ _POINTS, _BINS = 128, 50
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
-def distributions(decided: Anonymized) -> list[SideBySide]:
+def distributions(decided: Anonymized) -> list[ColumnComparison]:
     """The columns that a release has changed, in the order of the schema.
 
     What is released as it is, with no row left out, is as it was. A column of which labels or
@@ -49,7 +49,7 @@ def distributions(decided: Anonymized) -> list[SideBySide]:
     return [made[name] for name in names if name in made]
 
 
-def _spread(decided: Anonymized, column: Column) -> SideBySide | None:
+def _spread(decided: Anonymized, column: Column) -> ColumnComparison | None:
     """A generalized column, its rows spread over the values that their labels cover."""
     engine, labels = decided.table.engine, decided.measured.labels(column.name)
     try:
@@ -79,13 +79,13 @@ def _evenly(covers: Covers, rows: FloatArray, leaves: int) -> FloatArray:
 
 def _placed(
     column: Column, taxonomy: Taxonomy, sides: tuple[FloatArray, FloatArray]
-) -> SideBySide | None:
+) -> ColumnComparison | None:
     """The leaves as places of a picture: values by name, numbers and days along a scale."""
     if not taxonomy.leaves:
         return None
     if not numeric(taxonomy):
         labels = ["missing" if leaf is None else spell(leaf) for leaf in taxonomy.leaves]
-        return SideBySide(column.name, labels, _shares(sides))
+        return ColumnComparison(column.name, labels, _shares(sides))
     inside = np.array([ordered(leaf) for leaf in taxonomy.leaves])
     line, dates = positions(taxonomy)[inside], isinstance(taxonomy.leaves[0], date)
     if dates:
@@ -101,7 +101,7 @@ def _placed(
         np.append(np.bincount(place, side[inside], minlength=many), side[~inside].sum())
         for side in sides
     ]
-    return SideBySide(
+    return ColumnComparison(
         column.name, [*labels, "missing or no number"], _shares(added), starts.tolist(), dates
     )
 
@@ -138,7 +138,7 @@ def _shares(sides: Sequence[FloatArray]) -> list[Distribution]:
     ]
 
 
-def _counted(decided: Anonymized) -> list[SideBySide]:
+def _counted(decided: Anonymized) -> list[ColumnComparison]:
     """Columns that are not generalized, where their values or their rows are others than before."""
     labelled = {column.name for column in decided.labelled}
     whole = not decided.figures["suppressed"]
@@ -160,7 +160,7 @@ def _counted(decided: Anonymized) -> list[SideBySide]:
             coded(engine, released, codings) as after,
         ):
             return [
-                SideBySide(
+                ColumnComparison(
                     coding.name,
                     [coding.label(code) for code in range(coding.size)],
                     _shares([_coded(one, place) for one in (before, after)]),

@@ -13,12 +13,11 @@ from sfumato.release.facts import COSTS, about
 from sfumato.release.page_parts import FINDINGS_TRAVEL, ReportParts
 from sfumato.release.plain_words import glossary
 from sfumato.release.verification import verify_release
-from sfumato.report import charts, numbers
+from sfumato.report.bars import draw_bars
 from sfumato.report.blocks import Heading, KeyFigures, Listing, Note, PageTable, Paragraph
-from sfumato.report.distributions import folded, side_by_side
-from sfumato.report.numbers import decimals
-from sfumato.report.terminal import in_words
+from sfumato.report.distributions import draw_comparison, fold
 from sfumato.report.text_width import cut
+from sfumato.report.value_text import ratios_to_decimals, share, show, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from sfumato.release.release import Guarantee, Release
     from sfumato.report.blocks import Block
-    from sfumato.report.column_pairs import SideBySide
+    from sfumato.report.distributions import ColumnComparison
 
 _PARTS = {"before", "ncp"}
 _FOR_THE_HOLDER = (
@@ -57,7 +56,7 @@ def anonymized_parts(
     release: Release,
     sample: Mapping[str, pa.Table],
     files: Mapping[str, str],
-    beside: Sequence[SideBySide],
+    beside: Sequence[ColumnComparison],
 ) -> ReportParts:
     """What the page of such a release says, to its holder or to receivers."""
     facts, holder = release.guarantee.parameters, release.holder
@@ -65,7 +64,7 @@ def anonymized_parts(
     title = "Release report" if holder is None else "Release report for the holder"
     return ReportParts(
         title=f"{title}: {name}" if name else title,
-        promise=decimals(promised[0] if promised else release.guarantee.statement),
+        promise=ratios_to_decimals(promised[0] if promised else release.guarantee.statement),
         audience=_audience(release),
         private=holder is not None,
         subject=_released(release, sample),
@@ -144,7 +143,7 @@ def _guarantee(guarantee: Guarantee) -> list[Block]:
     facts = guarantee.parameters
     blocks: list[Block] = [Listing(facts["promises"])] if facts.get("promises") else []
     names = facts.get("criteria") or ()
-    stated = decimals(guarantee.statement)
+    stated = ratios_to_decimals(guarantee.statement)
     field = f" In the words of the field: {'; '.join(names)}." if names else ""
     blocks.append(Paragraph(f"{stated}{field}"))
     person = facts.get("person")
@@ -172,17 +171,17 @@ def _open(facts: Mapping[str, Any], holder: Mapping[str, Any] | None) -> list[Bl
     return [*blocks, *(Note(text, warning=True) for text in warnings)]
 
 
-def _utility(release: Release, beside: Sequence[SideBySide]) -> list[Block]:
+def _utility(release: Release, beside: Sequence[ColumnComparison]) -> list[Block]:
     """What it is still good for; to the holder also what was lost, before beside after."""
     holder = release.holder
     blocks: list[Block] = [Paragraph(_USE)]
     if holder is None:
         return blocks
     if beside:
-        ordered = sorted(beside, key=lambda one: -one.moved)
-        drawn = [(_moved(one), side_by_side(one, label=_moved(one), series="Table"))
+        ordered = sorted(beside, key=lambda one: -one.distance)
+        drawn = [(_moved(one), draw_comparison(one, label=_moved(one), series="Table"))
                  for one in ordered]  # fmt: skip
-        blocks += [Heading("Before and after", 3), Paragraph(_BESIDE), *folded(drawn)]
+        blocks += [Heading("Before and after", 3), Paragraph(_BESIDE), *fold(drawn)]
     blocks += [Heading("What was lost", 3), *(Note(text) for text in holder.get("remarks", ()))]
     blocks += _lost(release.error or {})
     advice = [one["words"] for one in holder.get("advice", ())]
@@ -191,8 +190,8 @@ def _utility(release: Release, beside: Sequence[SideBySide]) -> list[Block]:
     return [*blocks, *_references(holder.get("reference", {})), *glossary("suppressed loss")]
 
 
-def _moved(one: SideBySide) -> str:
-    return f"{one.column}: {numbers.share(one.moved)} of rows would have to move"
+def _moved(one: ColumnComparison) -> str:
+    return f"{one.column}: {share(one.distance)} of rows would have to move"
 
 
 _RISKS = {
@@ -230,7 +229,7 @@ def _risk(facts: Mapping[str, Any], before: Mapping[str, float] | None) -> list[
 
 
 def _percent(share: float | None) -> str:
-    return "–" if share is None else numbers.show(share, percent=True)
+    return "–" if share is None else show(share, percent=True)
 
 
 def _lost(error: Mapping[str, Any]) -> list[Block]:
@@ -243,9 +242,9 @@ def _lost(error: Mapping[str, Any]) -> list[Block]:
     if lost:
         label = "Detail lost in each column, as a share of its hierarchy"
         rows = list(lost.items())
-        blocks.append(charts.bar(rows, label=label, what="Column", value="Loss", percent=True))
+        blocks.append(draw_bars(rows, label=label, what="Column", value="Loss", percent=True))
     costs = [
-        (COSTS.get(name, name), in_words(before.get(name)), in_words(value))
+        (COSTS.get(name, name), value_text(before.get(name)), value_text(value))
         for name, value in error.items()
         if name not in _PARTS
     ]
@@ -264,7 +263,7 @@ def _references(reference: Mapping[str, Any]) -> list[Block]:
         PageTable(
             f"The distribution of {name} in the original, which classes are compared with",
             ("Value", "Rows"),
-            [(cut(in_words(value, theirs=True)), count) for value, count in counts],
+            [(cut(value_text(value, verbatim=True)), count) for value, count in counts],
             folded=True,
         )
         for name, counts in reference.items()

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from sfumato.release.open_table import Table
     from sfumato.release.recoding import Recoding
     from sfumato.release.writer import ReleaseWriter
-    from sfumato.report.column_pairs import SideBySide
+    from sfumato.report.distributions import ColumnComparison
 
 
 LARGE = 1_000_000
@@ -132,7 +132,7 @@ class DecidedTables(TablesOnDemand):
         with self._decided.streamed() as rows:
             yield rows
 
-    def beside(self) -> Sequence[SideBySide]:
+    def beside(self) -> Sequence[ColumnComparison]:
         """Columns of the original beside the released ones, counted in the engine."""
         return distributions(self._decided)
 

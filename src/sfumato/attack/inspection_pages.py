@@ -15,10 +15,9 @@ from sfumato.release.page_parts import ReportParts, report_page
 from sfumato.release.plain_words import glossary
 from sfumato.release.sidecar import checksum
 from sfumato.release.verification import digests
-from sfumato.report import charts
+from sfumato.report.bars import draw_bars
 from sfumato.report.blocks import Commands, Heading, KeyFigures, Listing, Note, PageTable, Paragraph
-from sfumato.report.numbers import share
-from sfumato.report.terminal import in_words
+from sfumato.report.value_text import share, value_text
 from sfumato.text import without_passwords
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def uniqueness(found: Inspection) -> list[Block]:
     rows = [(name, *map(share, (one.highest, one.average, one.at_risk))) for name, one in attackers]
     small = f"{found.counted.capitalize()} in groups below 5"
     return [
-        charts.bar(
+        draw_bars(
             bars,
             label=f"Who is unique, by the most telling of {len(found.sets):,} sets of columns",
             what="Columns",
@@ -147,7 +146,7 @@ def measure_page(found: Mapping[str, Any], table: str, command: str) -> str:
         (f"{found['classes']:,}", "groups that look alike"),
         (f"{found['k']:,}", f"{counted} in the smallest"),
     ]
-    costs = [(COSTS.get(name, name), in_words(one)) for name, one in found["cost"].items()]
+    costs = [(COSTS.get(name, name), value_text(one)) for name, one in found["cost"].items()]
     more = [
         PageTable(f"Against the {name}", ("What", "Value"), _pairs(found[name]))
         for name in ("population", "workload")
@@ -193,12 +192,12 @@ def _reached(sensitive: Mapping[str, Mapping[str, Any]]) -> list[Block]:
 def _level(value: Any) -> str:
     """A figure, or one for each l."""
     if not isinstance(value, dict):
-        return in_words(value)
-    return "; ".join(f"l = {l}: {in_words(one)}" for l, one in value.items())  # noqa: E741
+        return value_text(value)
+    return "; ".join(f"l = {l}: {value_text(one)}" for l, one in value.items())  # noqa: E741
 
 
 def _pairs(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(name.replace("_", " "), in_words(one)) for name, one in facts.items()]
+    return [(name.replace("_", " "), value_text(one)) for name, one in facts.items()]
 
 
 def _verify(source: str, done: str, command: str) -> Sequence[Block]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.attack.finding import percent
+from sfumato.report.bars import Bar
 from sfumato.report.blocks import Folded, Heading, Listing, Note, PageTable, Paragraph
-from sfumato.report.share_chart import SharePoint, ShareRow, shares
+from sfumato.report.points import IntervalRow, draw_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +88,7 @@ def attacks_picture(
     """
     label = label or "How often attackers are right, and how often a guess is"
     called = names or [_name(one) for one in found]
-    return shares(
+    return draw_intervals(
         [_row(name, one) for name, one in zip(called, found, strict=True)],
         label=label,
         table=_figures(called, found, label),
@@ -113,12 +114,12 @@ def _figures(names: Sequence[str], found: Sequence[Finding], caption: str) -> Pa
     return PageTable(caption, list(columns), list(zip(*columns.values(), strict=True)))
 
 
-def _row(name: str, one: Finding) -> ShareRow:
+def _row(name: str, one: Finding) -> IntervalRow:
     rates = {_ATTACKER: one.success, _GUESS: one.baseline}
     rates |= {} if one.control is None else {_OTHERS: one.control}
-    points = [SharePoint(kind, rate.value, rate.low, rate.high) for kind, rate in rates.items()]
+    points = [Bar(kind, rate.value, rate.low, rate.high) for kind, rate in rates.items()]
     words = f"{percent(one.success.value)} (guess {percent(one.baseline.value)})"
-    return ShareRow(name, words, points, one.bound)
+    return IntervalRow(name, words, points, one.bound)
 
 
 def _name(one: Finding) -> str:

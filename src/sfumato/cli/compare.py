@@ -67,6 +67,6 @@ def compare(
 def show(found: Comparison, report: Path | None) -> None:
     """Print a line for each candidate, and what of them is worth choosing."""
     from sfumato.attack.comparison.page import said
-    from sfumato.report.terminal import tell_owner
+    from sfumato.report.terminal import print_for_owner
 
-    tell_owner(said(found), report)
+    print_for_owner(said(found), report)

@@ -43,7 +43,7 @@ def evaluate(
     """
     from sfumato.attack.evaluation.page import said
     from sfumato.attack.evaluation.runner import compare_tables
-    from sfumato.report.terminal import tell_owner
+    from sfumato.report.terminal import print_for_owner
 
     check_page(report, synthetic, original, schema, overwrite=overwrite)
     with progress("Comparing the tables", unit="sets of columns") as told:
@@ -53,4 +53,4 @@ def evaluate(
     if as_json:
         typer.echo(dumps(found.json(), ensure_ascii=False))
     else:
-        tell_owner(said(found), report)
+        print_for_owner(said(found), report)

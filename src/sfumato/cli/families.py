@@ -231,7 +231,8 @@ def _show(answer: Answer, written: list[Path], kept: list[Path | None]) -> None:
 
     from sfumato.cli.tables import answer_table, attack_table
     from sfumato.methods.query.page import shown
-    from sfumato.report.terminal import printable, told
+    from sfumato.report.terminal import printable
+    from sfumato.report.value_text import labelled
 
     console, stated = Console(highlight=False, emoji=False), printable(answer.guarantee.statement)
     if written:
@@ -245,7 +246,7 @@ def _show(answer: Answer, written: list[Path], kept: list[Path | None]) -> None:
     inside = () if written else answer.table.column_names
     for name, value in (answer.error or {}).items():
         if name not in inside:
-            console.print(printable(f"Expected error, {told(name, value)}"))
+            console.print(printable(f"Expected error, {labelled(name, value)}"))
     if not written:
         for note in (*map(printable, answer.guarantee.parameters.get("notes", ())), stated):
             console.print(note, style="dim")

@@ -218,7 +218,7 @@ def show(found: SurveyEstimate) -> None:
     console = Console(highlight=False)
     console.print(printable(found.round.question), style="bold")
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("Choice", "Share", "95 % within"):
+    for title in ("Choice", "Share", "95 % interval"):
         table.add_column(title, overflow="fold", justify="left" if title == "Choice" else "right")
     for name, middle, low, _ in found.bars():
         table.add_row(printable(name), share(middle), f"± {share(middle - low)}")

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from sfumato.report import numbers
 from sfumato.report.blocks import PageTable
-from sfumato.report.terminal import PERCENT, THEIRS, in_words, named
+from sfumato.report.value_text import SHARES, VERBATIM, figure_name, show, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +50,7 @@ def pairs(caption: str, facts: Mapping[str, Any], *, theirs: bool = False) -> Pa
     Names that are `theirs` were given by the user, and are shown as they are.
     """
     rows = [
-        (name, in_words(value)) if theirs else (_title(name, value), _value(name, value))
+        (name, value_text(value)) if theirs else (_title(name, value), _value(name, value))
         for name, value in facts.items()
         if not _is_nothing(value)
     ]
@@ -61,7 +60,7 @@ def pairs(caption: str, facts: Mapping[str, Any], *, theirs: bool = False) -> Pa
 def _title(name: str, value: Any) -> str:
     if name == "cost" and isinstance(value, dict):  # of a private release: what it has spent
         return "budget spent"
-    return _ASKED.get(name, named(name))
+    return _ASKED.get(name, figure_name(name))
 
 
 def _is_nothing(value: Any) -> bool:
@@ -74,13 +73,13 @@ def _is_nothing(value: Any) -> bool:
 def _value(name: str, value: Any) -> str:
     if value is True:
         return "yes"
-    if name in PERCENT and value is not None:
-        return numbers.show(value, percent=True)
+    if name in SHARES and value is not None:
+        return show(value, percent=True)
     if name in _SHARES and isinstance(value, str) and "/" not in value:
-        return numbers.show(float(value), percent=True)
+        return show(float(value), percent=True)
     if isinstance(value, dict):
         value = {key: one for key, one in value.items() if not _is_nothing(one)}
-    text = in_words(value, theirs=name in THEIRS)
+    text = value_text(value, verbatim=name in VERBATIM)
     return _SUPPRESSED.get(text, text) if name == "suppressed" else text
 
 

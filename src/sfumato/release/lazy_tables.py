@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.files.writers import Batches
     from sfumato.release.engine_writer import EngineRows
-    from sfumato.report.column_pairs import SideBySide
+    from sfumato.report.distributions import ColumnComparison
 
 
 class TablesOnDemand(Mapping[str, pa.Table]):
@@ -36,7 +36,7 @@ class TablesOnDemand(Mapping[str, pa.Table]):
     def streamed(self, name: str) -> AbstractContextManager[Batches]:
         """The rows of a table, batch by batch."""
 
-    def beside(self) -> Sequence[SideBySide]:
+    def beside(self) -> Sequence[ColumnComparison]:
         """Columns of the original beside the released ones, for its holder."""
         return ()
 

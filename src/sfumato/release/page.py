@@ -10,15 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sfumato.anonymize.page import anonymized_parts
-from sfumato.methods.publish.page import pictures
+from sfumato.methods.publish.page import table_blocks
 from sfumato.methods.synth.page import synthesis_blocks
 from sfumato.release.facts import about, pairs
 from sfumato.release.page_parts import FINDINGS_TRAVEL, ReportParts, report_page
 from sfumato.release.plain_words import glossary, limits, promises
 from sfumato.release.verification import verify_release
 from sfumato.report.blocks import Heading, Listing, Note, Paragraph
-from sfumato.report.numbers import decimals
-from sfumato.report.terminal import in_words
+from sfumato.report.value_text import ratios_to_decimals, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from sfumato.release.release import Release
     from sfumato.report.blocks import Block
-    from sfumato.report.column_pairs import SideBySide
+    from sfumato.report.distributions import ColumnComparison
 
 _FEW = 4
 """So many columns have room in a title."""
@@ -46,7 +45,7 @@ def page(
     sample: Mapping[str, pa.Table] | None = None,
     *,
     files: Mapping[str, str] | None = None,
-    beside: Sequence[SideBySide] = (),
+    beside: Sequence[ColumnComparison] = (),
 ) -> str:
     """The whole page, with the first rows of each table; it says on its face who may see it.
 
@@ -71,13 +70,13 @@ def _published(release: Release, files: Mapping[str, str]) -> ReportParts:
     promised = promises(facts)
     return ReportParts(
         title=f"{title.capitalize()} of {_named(columns, facts)}" if columns else "Private answer",
-        promise=promised[0] if promised else decimals(release.guarantee.statement),
+        promise=promised[0] if promised else ratios_to_decimals(release.guarantee.statement),
         audience=_audience(release),
         private=release.holder is not None,
         subject=[*about(provenance, said), *_tables(release, columns)],
         guarantee=[
             *([Listing(promised)] if promised else []),
-            Paragraph(f"{means} {decimals(release.guarantee.statement)}"),
+            Paragraph(f"{means} {ratios_to_decimals(release.guarantee.statement)}"),
             *(Note(text) for text in facts.get("notes", ())),
             *glossary(means),
         ],
@@ -106,13 +105,13 @@ def _tables(release: Release, columns: Sequence[str]) -> list[Block]:
     """What was published, in pictures and figures; synthetic rows are told of by their columns."""
     if getattr(release, "drawn_from", {}) or not release.tables or not columns:
         return []
-    return pictures(columns, release.tables, release.error)
+    return table_blocks(columns, release.tables, release.error)
 
 
 def _drawn(release: Release) -> list[Block]:
     """Of a synthesis that was not read from a file: what was measured, and what was drawn."""
     drawn, (columns, maps) = getattr(release, "drawn_from", {}), getattr(release, "maps", ((), {}))
-    blocks = pictures(columns, maps, {}) if maps else []
+    blocks = table_blocks(columns, maps, {}) if maps else []
     for name, (model, rows) in drawn.items():
         blocks += [Heading(name, 3)] if len(drawn) > 1 else []
         blocks += synthesis_blocks(model, rows)
@@ -125,10 +124,10 @@ def _error(release: Release, columns: Sequence[str]) -> list[Block]:
     if not error:
         return []
     stated = pairs("Expected error", error, theirs=not columns)
-    words = "; ".join(in_words(one) for one in error.values())
+    words = "; ".join(value_text(one) for one in error.values())
     return [Heading("How far off it is", 3), stated, *glossary(words)]
 
 
 def _amounts(cost: Mapping[str, Any]) -> str:
     names = (name for name in ("epsilon", "rho", "delta") if cost.get(name))
-    return " and ".join(f"{name} {decimals(str(cost[name]))}" for name in names)
+    return " and ".join(f"{name} {ratios_to_decimals(str(cost[name]))}" for name in names)

@@ -1,4 +1,4 @@
-"""What a page is made of: plain text and figures; how they look is the page's affair."""
+"""The blocks that pages are made of: plain text, tables and pictures. Templates draw them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading: level 2 opens a section of the page, 3 and 4 a part of one."""
+    """A heading: level 2 starts a section of the page, levels 3 and 4 a part of one."""
 
     text: str
     level: int = 2
@@ -23,14 +23,14 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph of running text."""
+    """A paragraph."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Note:
-    """A remark set apart from the text; a warning is a remark that must not be missed."""
+    """A remark set apart from the text, or a warning that nobody must miss."""
 
     text: str
     warning: bool = False
@@ -38,7 +38,7 @@ class Note:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A small table; long ones stay folded until the reader opens them."""
+    """A small table; a `folded` one stays closed until the reader opens it."""
 
     caption: str
     headers: Sequence[str]
@@ -48,14 +48,14 @@ class PageTable:
 
 @dataclass(frozen=True)
 class KeyFigures:
-    """A few numbers that matter, each already written out, with what it counts."""
+    """A few important numbers, each as text, with what it counts."""
 
     figures: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Headline:
-    """One number in very large type, the sentence that it completes, and its picture."""
+    """One number in very large type, the sentence that continues it, and a picture."""
 
     figure: str
     sentence: str
@@ -64,14 +64,14 @@ class Headline:
 
 @dataclass(frozen=True)
 class FileLinks:
-    """Files that lie beside the page: file name and what is in it."""
+    """Files beside the page: their names and what is in them."""
 
     files: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Folded:
-    """Blocks that stay folded under a line of text until the reader opens them."""
+    """Blocks that stay closed under a line of text until the reader opens them."""
 
     summary: str
     blocks: Sequence[Block]
@@ -79,14 +79,14 @@ class Folded:
 
 @dataclass(frozen=True)
 class Listing:
-    """Sentences that stand beside each other, one point each."""
+    """A list of sentences, one per point."""
 
     items: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Commands:
-    """Lines to be typed, and what they are for."""
+    """Commands to type, and what they are for."""
 
     caption: str
     lines: Sequence[str]
@@ -94,14 +94,14 @@ class Commands:
 
 @dataclass(frozen=True)
 class Glossary:
-    """Words of the field with what they mean, folded until the reader opens them."""
+    """Terms with their meaning, closed until the reader opens them."""
 
     terms: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class SignatureLines:
-    """Lines to be filled in by hand."""
+    """Lines to fill in by hand."""
 
     labels: Sequence[str]
 

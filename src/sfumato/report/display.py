@@ -1,8 +1,8 @@
-"""What an object shows of itself: one line anywhere, a small card in a notebook.
+"""How objects show themselves: one line anywhere, a small card in a notebook.
 
-An object says it as plain values; only the page that draws cards knows HTML, and is loaded when a
-notebook asks. A card is made of what is public or its holder's, and never of a read of rows; it
-never fails, because a repr is asked for while something else already has. Decision 0227.
+An object gives plain values; the module that makes HTML from them is loaded when a notebook asks.
+A card shows public facts or those of its holder and never reads rows. It never fails, because a
+repr is often asked for while an error is being handled. Decision 0227.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from sfumato.report.picture import Picture
+
 _LONGEST = 100
 
 
 @dataclass(frozen=True)
 class CardTable:
-    """Some rows under their titles; `more` says how many are not shown.
+    """Some rows with their titles; `more` is the number of rows that are not shown.
 
-    Columns of numbers stand to the right, or those that `right` says.
+    Columns of numbers are aligned to the right, unless `right` says which columns are.
     """
 
     titles: Sequence[str]
@@ -36,7 +38,7 @@ class CardTable:
 
 @dataclass(frozen=True)
 class Card:
-    """A line, facts by name, a table and remarks; values may be of any plain kind."""
+    """One line, facts by name, a table and notes; values may be of any plain type."""
 
     line: str
     facts: Mapping[str, Any]
@@ -45,71 +47,52 @@ class Card:
 
 
 class Shown:
-    """An object with a card."""
+    """An object that shows itself as a card."""
 
     @abstractmethod
     def _card(self) -> Card:
-        """What it shows of itself."""
+        """The card of this object."""
 
     def _line(self) -> str:
-        """The line of its card, where that can be had without the rest."""
+        """The line of the card; a subclass may compute it without the rest."""
         return self._card().line
 
     def __repr__(self) -> str:
         try:
-            told = " ".join(_plain(self._line()).split())
-        except Exception:  # noqa: BLE001  a repr that fails hides what has failed before
-            told = "that cannot be shown"
-        whole = f"{type(self).__name__}: {told}"
-        return f"<{whole if len(whole) <= _LONGEST - 2 else whole[: _LONGEST - 5] + '...'}>"
+            line = " ".join(_replace_controls(self._line()).split())
+        except Exception:  # noqa: BLE001  a repr that fails hides the error being handled
+            line = "cannot be shown"
+        text = f"{type(self).__name__}: {line}"
+        return f"<{text if len(text) <= _LONGEST - 2 else text[: _LONGEST - 5] + '...'}>"
 
     def _repr_html_(self) -> str | None:
         from sfumato.report.notebook import html
 
         try:
             return html(type(self).__name__, self._card())
-        except Exception:  # noqa: BLE001  the notebook then shows the line
+        except Exception:  # noqa: BLE001  the notebook then shows the repr
             return None
 
 
-class Drawn(Protocol):
-    """A picture: what it is of, the drawing, and how it is shown and written."""
-
-    @property
-    def label(self) -> str:
-        """What it is of."""
-        ...
-
-    @property
-    def svg(self) -> str:
-        """The drawing as a whole SVG file."""
-        ...
-
-    def save(self, path: Path, *, overwrite: bool = False) -> None:
-        """Write it as an SVG file."""
-        ...
-
-    def _repr_html_(self) -> str: ...
-
-
-class Pictures(tuple[Drawn, ...]):
+class Pictures(tuple["Picture", ...]):
     """The pictures of a release, one below the other in a notebook."""
 
     def _repr_html_(self) -> str:
-        return "\n".join(f"<div>{one._repr_html_()}</div>" for one in self)
+        return "\n".join(f"<div>{picture._repr_html_()}</div>" for picture in self)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
-        """Write each as an SVG file: the first as it is named, others with a number behind."""
+        """Write each as an SVG file: the first to `path`, the others with a number in the name."""
         first = arguments.path(path, "path")
-        places = [first.with_stem(f"{first.stem}-{n}") for n in range(2, len(self) + 1)]
-        for one, place in zip(self, [first, *places], strict=True):
-            one.save(place, overwrite=overwrite)
-        return [first, *places]
+        paths = [first]
+        paths += [first.with_stem(f"{first.stem}-{number}") for number in range(2, len(self) + 1)]
+        for picture, target in zip(self, paths, strict=True):
+            picture.save(target, overwrite=overwrite)
+        return paths
 
 
-def _plain(text: str) -> str:
-    """A text without signs that could steer a terminal."""
+def _replace_controls(text: str) -> str:
+    """Text with a mark in place of characters that could control a terminal."""
     return "".join(
-        "\ufffd" if unicodedata.category(sign)[0] == "C" and not sign.isspace() else sign
-        for sign in text
+        "\ufffd" if unicodedata.category(letter)[0] == "C" and not letter.isspace() else letter
+        for letter in text
     )

@@ -1,116 +1,146 @@
-"""A column of two tables beside each other: lines where it is long, else bars for each value."""
+"""Columns of several tables beside each other: as lines where they are long, else as bars."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.report import charts
+from sfumato.report.bars import Bar, draw_bar_groups
 from sfumato.report.blocks import Folded, PageTable
-from sfumato.report.charts import Bar, Point
-from sfumato.report.numbers import share
+from sfumato.report.points import Point, draw_lines
 from sfumato.report.text_width import cut
+from sfumato.report.value_text import share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from sfumato.arrays import FloatArray
     from sfumato.report.blocks import Block
-    from sfumato.report.column_pairs import Distribution, SideBySide
     from sfumato.report.picture import Picture
 
-_OPEN = 6
-_VALUES = 8
-_BARS = 12
-"""Of more places than that a scale of numbers is drawn as lines, of fewer as bars."""
+_UNFOLDED = 6
+_MOST_VALUES = 8
+_MOST_BARS = 12
+"""A scale of numbers with more bins than this is drawn as lines, a shorter one as bars."""
 
 
-def side_by_side(one: SideBySide, *, label: str, series: str, note: str = "") -> Picture:
-    """Draw a column of several tables, which the legend calls by the name of their `series`."""
-    note = " ".join(filter(None, (one.told, note)))
-    one = replace(one, labels=[*map(cut, one.labels)])
-    if len(one.starts) > _BARS:
-        return _stretched(one, label, series, note)
-    return _listed(one, label, series, note)
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """The share of rows with each value, in one table; `error` bounds the noise of a share."""
+
+    name: str
+    shares: FloatArray
+    error: float = 0.0
 
 
-def folded(pictures: Iterable[tuple[str, Picture]]) -> list[Block]:
-    """The first pictures as they are, further ones each under a line of text."""
+@dataclass(frozen=True, eq=False)
+class ColumnComparison:
+    """One column in several tables: the label of each value, and its share in each table.
+
+    On a scale of numbers or days, `starts` has the start of each bin and the end of the last; any
+    labels after these bins lie outside the scale, such as missing values. `note` says what a reader
+    must know about the column.
+    """
+
+    column: str
+    labels: Sequence[str]
+    sides: Sequence[Distribution]
+    starts: Sequence[float] = ()
+    dates: bool = False
+    note: str = ""
+
+    @property
+    def distance(self) -> float:
+        """The total variation distance between the shares of two tables."""
+        first, second = (side.shares for side in self.sides)
+        return float(np.abs(first - second).sum() / 2)
+
+
+def draw_comparison(
+    comparison: ColumnComparison, *, label: str, series: str, note: str = ""
+) -> Picture:
+    """Draw a column of several tables; `series` titles the tables in the legend."""
+    note = " ".join(filter(None, (comparison.note, note)))
+    comparison = replace(comparison, labels=[*map(cut, comparison.labels)])
+    draw = _draw_steps if len(comparison.starts) > _MOST_BARS else _draw_values
+    return draw(comparison, label, series, note)
+
+
+def fold(pictures: Iterable[tuple[str, Picture]]) -> list[Block]:
+    """The first pictures as they are, each further one folded under its line of text."""
     return [
-        picture if place < _OPEN else Folded(summary, [picture])
-        for place, (summary, picture) in enumerate(pictures)
+        picture if index < _UNFOLDED else Folded(summary, [picture])
+        for index, (summary, picture) in enumerate(pictures)
     ]
 
 
-def _stretched(one: SideBySide, label: str, series: str, note: str) -> Picture:
-    """Lines in steps, noisy ones in their band; what lies outside the scale is said below."""
-    many = len(one.starts) - 1
+def _draw_steps(comparison: ColumnComparison, label: str, series: str, note: str) -> Picture:
+    """Lines in steps, noisy ones with a band; the note lists shares outside the scale."""
+    bins = len(comparison.starts) - 1
     points = []
-    for side in one.sides:
-        heights = side.shares[:many].tolist()
-        band = (-side.off, side.off) if side.off else ()
+    for side in comparison.sides:
+        heights = side.shares[:bins].tolist()
+        ends = (-side.error, side.error) if side.error else ()
         points += [
-            Point(side.name, start, height, *(height + end for end in band))
-            for start, height in zip(one.starts, [*heights, heights[-1]], strict=True)
+            Point(side.name, start, height, *(height + end for end in ends))
+            for start, height in zip(comparison.starts, [*heights, heights[-1]], strict=True)
         ]
-    outside = [
-        f"{one.labels[place]}: "
-        f"{', '.join(f'{_told(side, place)} ({side.name.lower()})' for side in one.sides)}."
-        for place in range(many, len(one.labels))
-        if any(side.shares[place] > 0 for side in one.sides)
+    outside = []
+    for index, name in list(enumerate(comparison.labels))[bins:]:
+        if any(side.shares[index] > 0 for side in comparison.sides):
+            # Noise may have moved a share below zero.
+            shares = (
+                f"{share(max(float(side.shares[index]), 0.0))} ({side.name.lower()})"
+                for side in comparison.sides
+            )
+            outside.append(f"{name}: {', '.join(shares)}.")
+    rows = [
+        (name, *(_share_text(float(side.shares[index]), side.error) for side in comparison.sides))
+        for index, name in enumerate(comparison.labels)
     ]
-    return charts.line(
+    headers = (comparison.column, *(side.name for side in comparison.sides))
+    return draw_lines(
         points,
         label=label,
-        x=one.column,
+        x=comparison.column,
         y="Share of rows",
         series=series,
         percent=True,
         steps=True,
-        dates=one.dates,
-        table=_table(one, label),
+        dates=comparison.dates,
+        table=PageTable(label, headers, rows, folded=True),
         note=" ".join([*outside, note]).strip(),
     )
 
 
-def _told(side: Distribution, place: int) -> str:
-    """A share in words; noise may have brought it below none."""
-    return share(max(float(side.shares[place]), 0.0))
+def _share_text(value: float, error: float) -> str:
+    return f"{share(value)} ± {share(error)}" if error else share(value)
 
 
-def _table(one: SideBySide, label: str) -> PageTable:
-    rows = [
-        (name, *(_cell(float(side.shares[place]), side.off) for side in one.sides))
-        for place, name in enumerate(one.labels)
-    ]
-    headers = (one.column, *(side.name for side in one.sides))
-    return PageTable(label, headers, rows, folded=True)
-
-
-def _cell(height: float, off: float) -> str:
-    return f"{share(height)} ± {share(off)}" if off else share(height)
-
-
-def _listed(one: SideBySide, label: str, series: str, note: str) -> Picture:
-    """Values as a bar for each table, the commonest of them; the others in one."""
-    most = np.maximum.reduce([side.shares for side in one.sides])
-    order = np.argsort(-most, kind="stable")
-    order = order[most[order] > 0]
-    shown, rest = sorted(order[:_VALUES].tolist()), order[_VALUES:]
+def _draw_values(comparison: ColumnComparison, label: str, series: str, note: str) -> Picture:
+    """A bar for each table below each of the most common values; one group for all others."""
+    sides = comparison.sides
+    largest = np.maximum.reduce([side.shares for side in sides])
+    order = np.argsort(-largest, kind="stable")
+    order = order[largest[order] > 0]
+    common, others = sorted(order[:_MOST_VALUES].tolist()), order[_MOST_VALUES:]
     groups = [
-        (one.labels[place], [_bar(side, float(side.shares[place]), 1) for side in one.sides])
-        for place in shown
+        (comparison.labels[index], [_bar(side, float(side.shares[index]), 1) for side in sides])
+        for index in common
     ]
-    if len(rest):
-        bars = [_bar(side, float(side.shares[rest].sum()), len(rest)) for side in one.sides]
-        groups.append((f"{len(rest):,} other values", bars))
-    what = (one.column, series)
-    return charts.grouped(groups, label=label, what=what, value="Rows in percent", note=note)
+    if len(others):
+        bars = [_bar(side, float(side.shares[others].sum()), len(others)) for side in sides]
+        groups.append((f"{len(others):,} other values", bars))
+    what = (comparison.column, series)
+    return draw_bar_groups(groups, label=label, what=what, value="Rows in percent", note=note)
 
 
-def _bar(side: Distribution, height: float, added: int) -> Bar:
-    if not side.off:
+def _bar(side: Distribution, height: float, summed: int) -> Bar:
+    """A share in percent; the noise of a sum grows with the root of the number of terms."""
+    if not side.error:
         return Bar(side.name, round(100 * height, 2))
-    off = side.off * added**0.5
-    return Bar(side.name, *(round(100 * end, 2) for end in (height, height - off, height + off)))
+    error = side.error * summed**0.5
+    ends = (height, height - error, height + error)
+    return Bar(side.name, *(round(100 * end, 2) for end in ends))

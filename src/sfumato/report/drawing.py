@@ -1,6 +1,7 @@
-"""Marks on a sheet of SVG: shapes with a class each, text that knows its room.
+"""A sheet of SVG: shapes with a class each, and text that knows how much room it has.
 
-Nothing has a name, a style or a reference of its own, so any number of drawings share a page.
+A drawing has no ids, styles or references of its own, so any number of them can share a page; the
+style sheet of the page gives each class its colour.
 """
 
 from __future__ import annotations
@@ -15,77 +16,97 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 SMALL, TEXT = 12, 13
-"""The sizes of letters: of axes and legends, and of names and figures."""
+"""Font sizes in pixels: of axes and legends, and of names and numbers."""
+LINE = 20
+"""Pixels from one line of a legend to the next."""
 _GAP = 16
 _SWATCH = 11
-LINE = 20
-"""From one line of a legend to the next."""
 
-# What XML has no place for, not even escaped.
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Characters that XML does not allow, not even escaped.
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def number(value: float) -> str:
-    """A coordinate: a tenth of a pixel is enough for any eye, and the shortest form of it."""
+def coordinate(value: float) -> str:
+    """A coordinate in its shortest form, to a tenth of a pixel."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
 
-def escaped(text: str) -> str:
-    """Text as it may stand in a drawing; characters that steer machines have a mark instead."""
-    return escape(_NO_XML.sub("\ufffd", text))
+def escape_text(text: str) -> str:
+    """Text as it may stand in a drawing; a mark replaces each control character."""
+    return escape(_NOT_XML.sub("\ufffd", text))
 
 
-def box(x: float, y: float, width: float, height: float) -> str:
-    """A rectangle as a part of a path; it may go up from its beginning."""
-    return f"M{number(x)} {number(y)}h{number(width)}v{number(height)}h{number(-width)}z"
+def rectangle_path(x: float, y: float, width: float, height: float) -> str:
+    """A rectangle as part of a path; with a negative height it goes up from `y`."""
+    x_, y_, right, down, left = map(coordinate, (x, y, width, height, -width))
+    return f"M{x_} {y_}h{right}v{down}h{left}z"
 
 
-def polyline(
+def circle_path(x: float, y: float, radius: float) -> str:
+    """A circle as part of a path."""
+    size = coordinate(radius)
+    return f"M{coordinate(x - radius)} {coordinate(y)}a{size} {size} 0 1 1 0 .01z"
+
+
+def line_path(
     x: Sequence[float], y: Sequence[float], *, steps: bool = False, rises_first: bool = False
 ) -> str:
-    """A line through points, slanting or in steps; one that comes back in steps rises first."""
-    places = [f"{number(a)} {number(b)}" for a, b in zip(x, y, strict=True)]
+    """A line through points, straight from one to the next or in steps.
+
+    A line in steps keeps the height of a point up to the next point. With `rises_first` it changes
+    its height first, as the lower edge of a band does that is drawn backwards.
+    """
+    points = [f"{coordinate(a)} {coordinate(b)}" for a, b in zip(x, y, strict=True)]
     if not steps:
-        return f"M{'L'.join(places)}"
-    shape = [f"M{places[0]}"]
-    for a, b in zip(x[1:], y[1:], strict=True):
-        shape.append(f"V{number(b)}H{number(a)}" if rises_first else f"H{number(a)}V{number(b)}")
-    return "".join(shape)
+        return f"M{'L'.join(points)}"
+    parts = [f"M{points[0]}"]
+    for a, b in zip(map(coordinate, x[1:]), map(coordinate, y[1:]), strict=True):
+        parts.append(f"V{b}H{a}" if rises_first else f"H{a}V{b}")
+    return "".join(parts)
+
+
+def band_path(
+    x: Sequence[float], tops: Sequence[float], bottoms: Sequence[float], *, steps: bool
+) -> str:
+    """The area between two lines: along the tops, then back along the bottoms."""
+    there = line_path(x, tops, steps=steps)
+    back = line_path(x[::-1], bottoms[::-1], steps=steps, rises_first=True)
+    return f"{there}L{back[1:]}z"
 
 
 class Drawing:
-    """A sheet of a fixed width on which marks are put; it grows as high as it was told."""
+    """A sheet of a fixed width. Whoever draws sets `height` to the bottom of what was drawn."""
 
     def __init__(self, width: float) -> None:
-        """Begin an empty sheet."""
+        """Start an empty sheet, `width` pixels wide."""
         self.width = width
         self.height = 0.0
         self._marks: list[str] = []
 
     def add(self, mark: str) -> None:
-        """Put a mark that is SVG already."""
+        """Add a mark that is already SVG."""
         self._marks.append(mark)
 
     def rectangle(self, x: float, y: float, width: float, height: float, kind: str) -> None:
-        """Put a rectangle; one without an area is not seen, and left out."""
+        """Add a rectangle, unless it is empty."""
         if width > 0 and height > 0:
-            x, y, width, height = map(number, (x, y, width, height))  # type: ignore[assignment]
+            x, y, width, height = map(coordinate, (x, y, width, height))  # type: ignore[assignment]
             self.add(f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}"/>')
 
     def line(self, start: tuple[float, float], end: tuple[float, float], kind: str) -> None:
-        """Put a straight line."""
-        (x1, y1), (x2, y2) = (map(number, one) for one in (start, end))
+        """Add a straight line."""
+        x1, y1, x2, y2 = map(coordinate, (*start, *end))
         self.add(f'<line class="{kind}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>')
 
     def path(self, shape: str, kind: str) -> None:
-        """Put a shape, unless it is empty."""
+        """Add a path, unless it is empty."""
         if shape:
             self.add(f'<path class="{kind}" d="{shape}"/>')
 
     def text(
         self,
-        place: tuple[float, float],
+        position: tuple[float, float],
         words: str,
         kind: str = "tick",
         *,
@@ -93,40 +114,43 @@ class Drawing:
         anchor: str = "start",
         upright: bool = False,
     ) -> None:
-        """Put words on a line; what has no room is cut with an ellipsis, and told on a touch."""
+        """Add a line of text. Text wider than `room` is cut; its title then has the whole."""
         size = SMALL if kind == "tick" else TEXT
         shown = words if room is None else fit(words, room, size)
-        x, y = map(number, place)
+        x, y = map(coordinate, position)
         turned = f' transform="rotate(-90 {x} {y})"' if upright else ""
         ends = "" if anchor == "start" else f' text-anchor="{anchor}"'
-        whole = "" if shown == words else f"<title>{escaped(words)}</title>"
+        title = "" if shown == words else f"<title>{escape_text(words)}</title>"
         self.add(
-            f'<text class="{kind}" x="{x}" y="{y}"{ends}{turned}>{whole}{escaped(shown)}</text>'
+            f'<text class="{kind}" x="{x}" y="{y}"{ends}{turned}>{title}{escape_text(shown)}</text>'
         )
 
     def whiskers(self, bars: Iterable[tuple[float, float, float]], *, across: bool) -> None:
-        """Put error bars: the place of each, and its two ends along the other direction."""
-        shape = []
-        for place, low, high in bars:
-            at, start, end, length = map(number, (place, low, high, high - low))
+        """Add error bars with caps: for each, its position and its two ends.
+
+        With `across` they lie horizontally at a height, else they stand upright at an x.
+        """
+        parts = []
+        for position, low, high in bars:
+            at, start, end, length = map(coordinate, (position, low, high, high - low))
+            cap = coordinate(position - 3)
             if across:
-                cap = number(place - 3)
-                shape.append(f"M{start} {cap}v6M{start} {at}h{length}M{end} {cap}v6")
+                parts.append(f"M{start} {cap}v6M{start} {at}h{length}M{end} {cap}v6")
             else:
-                cap = number(place - 3)
-                shape.append(f"M{cap} {start}h6M{at} {start}v{length}M{cap} {end}h6")
-        self.path("".join(shape), "whisker")
+                parts.append(f"M{cap} {start}h6M{at} {start}v{length}M{cap} {end}h6")
+        self.path("".join(parts), "whisker")
 
     def legend(
         self,
         top: float,
         entries: Sequence[tuple[str, str]],
         title: str = "",
-        mark: Callable[[str, float, float], None] | None = None,
+        draw_symbol: Callable[[str, float, float], None] | None = None,
     ) -> float:
-        """Put a swatch with words for each entry, in as many lines as they need; the new bottom.
+        """Add a legend below `top`, in as many lines as it needs; return its bottom.
 
-        In place of swatches, `mark` draws that of a kind around a place.
+        An entry is a class and its words. Instead of swatches, `draw_symbol` draws the symbol of a
+        class around a point.
         """
         x, y = 0.0, top + LINE
         if title:
@@ -137,19 +161,25 @@ class Drawing:
             room = min(text_width(words, SMALL), self.width - _SWATCH - 6)
             if x > 0 and x + _SWATCH + 6 + room > self.width:
                 x, y = 0.0, y + LINE
-            if mark is None:
+            if draw_symbol is None:
                 self.rectangle(x, y - 5 - _SWATCH + 1, _SWATCH, _SWATCH, f"swatch {kind}")
             else:
-                mark(kind, x + _SWATCH / 2, y - 4 - _SWATCH / 2)
+                draw_symbol(kind, x + _SWATCH / 2, y - 4 - _SWATCH / 2)
             self.text((x + _SWATCH + 6, y - 5), words, room=room)
             x += _SWATCH + 6 + room + _GAP
         return y
 
-    def svg(self, head: str, inside: str = "") -> str:
-        """The whole element; `head` are more attributes and `inside` what stands before marks."""
-        width, height = number(self.width), number(self.height)
+    def series_legend(self, tones: dict[str, int], title: str) -> None:
+        """Add a legend of series at the bottom; a single series needs none."""
+        if len(tones) > 1:
+            entries = [(f"tone{tone}", name) for name, tone in tones.items()]
+            self.height = self.legend(self.height, entries, title)
+
+    def svg(self, attributes: str, before: str = "") -> str:
+        """The whole SVG element, with more `attributes` and elements `before` the marks."""
+        width, height = coordinate(self.width), coordinate(self.height)
         marks = "".join(self._marks)
         return (
-            f'<svg class="picture" {head} width="{width}" height="{height}" '
-            f'viewBox="0 0 {width} {height}">{inside}{marks}</svg>'
+            f'<svg class="picture" {attributes} width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}">{before}{marks}</svg>'
         )

@@ -1,6 +1,6 @@
-"""Cards of objects for notebooks, light or dark as these are.
+"""Cards of objects as HTML for notebooks, light or dark like the notebook. Decision 0227.
 
-Decision 0227.
+Apart from `display`, so that showing an object outside a notebook loads no templates.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.report.page import fill
-from sfumato.report.terminal import in_words, named
+from sfumato.report.value_text import figure_name, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
 
 
 def html(kind: str, card: Card) -> str:
-    """A card in HTML; whatever it says is escaped."""
+    """A card as HTML; the template escapes every text in it."""
     table = card.table
     return fill(
         "notebook.html",
         kind=kind,
-        said=card.line,
-        facts=[(name.replace("_", " "), _words(value)) for name, value in card.facts.items()],
+        line=card.line,
+        facts=[(name.replace("_", " "), _text(value)) for name, value in card.facts.items()],
         titles=[] if table is None else table.titles,
-        rows=[] if table is None else [list(map(_words, row)) for row in table.rows],
+        rows=[] if table is None else [list(map(_text, row)) for row in table.rows],
         right=[] if table is None else table.right or _right(table.rows),
         more=0 if table is None else table.more,
         notes=card.notes,
     )
 
 
-def _words(value: object) -> str:
-    """A value of a card in words; whatever is neither number nor list of them speaks for itself."""
+def _text(value: object) -> str:
+    """A value of a card as text."""
     if isinstance(value, dict):
-        return ", ".join(f"{named(str(name))} {_words(one)}" for name, one in value.items())
+        return ", ".join(f"{figure_name(str(name))} {_text(item)}" for name, item in value.items())
     if isinstance(value, list | tuple):
-        return "; ".join(map(_words, value))
-    return in_words(value) if isinstance(value, int | float | None) else str(value)
+        return "; ".join(map(_text, value))
+    return value_text(value) if isinstance(value, int | float | None) else str(value)
 
 
 def _right(rows: Sequence[Sequence[object]]) -> list[bool]:
-    """The columns of numbers, which stand to the right."""
+    """Which columns have only numbers; they are aligned to the right."""
     return [
-        all(isinstance(one, int | float | None) and not isinstance(one, bool) for one in column)
+        all(isinstance(cell, int | float | None) and not isinstance(cell, bool) for cell in column)
         for column in zip(*rows, strict=True)
     ]

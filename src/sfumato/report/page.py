@@ -1,8 +1,8 @@
-"""An HTML page that needs nothing but itself: no script, no outside resource, readable anywhere.
+"""A self-contained HTML page: no script, no outside resource, readable in any browser.
 
-The page forbids itself everything but its own style sheet (by hash), so that even a mistake in
-escaping could neither run a script nor call home. How it looks is said in templates, which escape
-whatever they are given; only drawings are taken as they are. Decisions 0071, 0200 and 0233.
+Its content security policy allows its own style sheet (by hash) and nothing else, so that even a
+mistake in escaping could neither run a script nor call home. Templates escape all text; only
+drawings are trusted. Decisions 0071, 0200 and 0233.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from sfumato.report.blocks import Block, Cell, PageTable
 
 WIDTHS = {"wide": 764, "narrow": 354}
-"""Widths in pixels at which each chart is drawn: one for screens and paper, one for telephones."""
+"""Each picture is drawn at these widths in pixels: for screens and paper, and for phones."""
 _HEADLINE_WIDTH = 326
 
-# A number as people write it; a code such as 53715 has no thousands set apart and is none.
+# A number as people write it. A code such as 53715 has no thousands separator and is none.
 _NUMBER = re.compile(r"([<>] )?-?\d{1,3}(,\d{3})*(\.\d+)?(e[+-]?\d+)?( %)?")
 
-_LONG = re.compile(r"(\S{16})(?=\S{16})")
+_LONG_WORD = re.compile(r"(\S{16})(?=\S{16})")
 _GENERATOR = re.compile(r'<meta name="generator" content="([^"]*)">')
 
 
 def render(
     title: str, blocks: Sequence[Block], *, lead: str, footer: str, generator: str = "Sfumato"
 ) -> str:
-    """Write the whole page; `footer` tells people where it came from, `generator` programs."""
+    """The whole page. `footer` tells people where it comes from, `generator` tells programs."""
     style = picture_style() + sheet("page.css")
     return (
         _templates()
@@ -57,19 +57,19 @@ def render(
 
 
 def write_page(page: str, path: Path, *, overwrite: bool) -> None:
-    """Write a page that its owner alone may read, whole or not at all."""
+    """Write a page that only its owner may read, completely or not at all."""
     with whole(path, overwrite=overwrite, private=True) as temporary:
         temporary.write_text(page, encoding="utf-8")
 
 
 def generator_of(page: str) -> str | None:
-    """The program that a page says it was made by."""
-    found = _GENERATOR.search(page)
-    return found[1] if found else None
+    """The program that made a page, as the page states it."""
+    match = _GENERATOR.search(page)
+    return match[1] if match else None
 
 
 def _sections(blocks: Sequence[Block]) -> list[tuple[str | None, list[Block]]]:
-    """The blocks under each heading of a section; those before the first one are under none."""
+    """The blocks of each section by its heading; those before the first heading have None."""
     sections: list[tuple[str | None, list[Block]]] = [(None, [])]
     for block in blocks:
         if isinstance(block, Heading) and block.level == 2:
@@ -85,37 +85,31 @@ def _templates() -> Environment:
 
 
 def templates(*packages: str) -> Environment:
-    """The templates of packages, those of the first before all: whatever they get is escaped."""
+    """An environment with the templates of packages, the first one first; it escapes all text."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
-        loader=ChoiceLoader([PackageLoader(one) for one in packages]),
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_on_one_line,
+        finalize=_keep_percent_together,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"anchor": _anchor, "kind": _kind, "numeric": _numeric, "pieces": _pieces}
-    made.globals |= {
-        "widths": WIDTHS,
-        "headline_width": _HEADLINE_WIDTH,
-    }
-    return made
+    environment.filters |= {"anchor": _anchor, "numeric": _numeric, "pieces": _pieces}
+    environment.filters["kind"] = lambda block: type(block).__name__
+    environment.globals |= {"widths": WIDTHS, "headline_width": _HEADLINE_WIDTH}
+    return environment
 
 
-def _on_one_line(value: Any) -> Any:
-    """A percent sign stays on the line of its number; what is markup already stays as it is."""
+def _keep_percent_together(value: Any) -> Any:
+    """Keep a percent sign on the line of its number; leave markup as it is."""
     return value.replace(" %", "\u00a0%") if type(value) is str else value
 
 
-def _kind(block: Block) -> str:
-    return type(block).__name__
-
-
 def _numeric(table: PageTable) -> list[bool]:
-    """The columns whose cells are all numbers: they stand to the right."""
+    """Which columns have only numbers; they are aligned to the right."""
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.headers)
     return [
         bool(column) and all(_NUMBER.fullmatch(_text(cell)) for cell in column)
@@ -124,11 +118,11 @@ def _numeric(table: PageTable) -> list[bool]:
 
 
 def _pieces(cell: Cell) -> list[str]:
-    """The text of a cell; a word such as a checksum may be broken, or the page would be.
+    """The text of a cell in pieces; the page may break a long word, such as a checksum, after each.
 
-    Not by style: any word of a narrow column would be.
+    A style rule instead would break every word of a narrow column.
     """
-    return _LONG.sub("\\1\0", _text(cell)).split("\0")
+    return _LONG_WORD.sub("\\1\0", _text(cell)).split("\0")
 
 
 def _text(cell: Cell) -> str:
@@ -136,15 +130,15 @@ def _text(cell: Cell) -> str:
 
 
 def _anchor(text: str) -> str:
-    """Turn a heading into a name that a link can point to."""
+    """A heading as a name that a link can point to."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "section"
 
 
 def fragment(blocks: Sequence[Block]) -> str:
-    """Blocks as a part of another page of ours, which has the style sheet of pictures."""
+    """Blocks as part of another page, which must have the style sheet of pictures."""
     return _templates().get_template("fragment.html").render(blocks=blocks)
 
 
 def fill(template: str, **facts: object) -> str:
-    """A template of ours with these facts, every one of them escaped."""
+    """Fill in one of the templates of this package; every fact is escaped."""
     return _templates().get_template(template).render(**facts)

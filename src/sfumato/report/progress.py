@@ -1,4 +1,4 @@
-"""What is told on a terminal while something works."""
+"""A progress bar on the terminal while long work runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Report = Callable[[float, float], None]  # told how much is done, of how much
+    Report = Callable[[float, float], None]  # called with the work done and the total work
 
 PATIENCE = 0.8
 """Seconds of work before a bar appears."""
@@ -18,10 +18,10 @@ PATIENCE = 0.8
 
 @contextmanager
 def progress(title: str, *, unit: str | None = None) -> Iterator[Report]:
-    """Show a bar on a terminal once work has lasted `PATIENCE` seconds; elsewhere, nothing.
+    """Show a progress bar on a terminal once work has lasted `PATIENCE` seconds.
 
-    Until something is reported the bar only says that work goes on. What is counted in a `unit`
-    is shown in figures too.
+    Without a terminal it shows nothing. Until progress is reported, the bar only shows that work
+    goes on. With a `unit` it also shows the numbers.
     """
     if not sys.stderr.isatty():
         yield _silent
@@ -47,4 +47,4 @@ def progress(title: str, *, unit: str | None = None) -> Iterator[Report]:
 
 
 def _silent(_done: float, _total: float) -> None:
-    """Say nothing."""
+    """Report nothing."""

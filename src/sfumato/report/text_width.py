@@ -1,12 +1,13 @@
-"""How wide text is, known without a browser: so no words are cut, and no two lie on each other.
+"""The width of text, computed without a browser, so that no words are cut and none overlap.
 
-The widths are those of a wide sans-serif face; in others the same words take less room.
+The widths are those of a wide sans-serif font. In other fonts the same words take less room.
 """
 
 from __future__ import annotations
 
 import unicodedata
 
+# The width of each letter, in hundredths of the font size.
 _HUNDREDTHS = {
     "'ijlIJ": 29, " ,./:;\\|": 34, "f-()[]t!": 40, 'r"': 46, "*_`–sz?": 53, "cLFkvxy": 59,
     "PTYaoeESbdghnpqu": 63, "0123456789${}": 64, "KAVBRXZC": 70, "UHNDG": 77, "&OQw": 82,
@@ -15,32 +16,30 @@ _HUNDREDTHS = {
 _WIDTHS = {letter: width / 100 for letters, width in _HUNDREDTHS.items() for letter in letters}
 _OTHERS = 0.7
 _WIDE = 1.05
-"""Of a letter as wide as high, such as those of Chinese and Japanese."""
-
-
+"""The width of letters as wide as high, such as Chinese and Japanese ones."""
 LONGEST_VALUE = 80
-"""So many letters of a value stand in a table; a cell may hold a whole text."""
+"""The most letters of a value that a table shows; a cell of the data may hold a whole text."""
 
 
 def text_width(text: str, size: float) -> float:
-    """The pixels that a line of text takes at most, in letters of a size."""
+    """The most pixels that a line of text takes, at a font size in pixels."""
     return size * sum(map(_letter_width, text))
 
 
 def fit(text: str, room: float, size: float) -> str:
-    """The text, or as much of it as there is room for with an ellipsis behind it."""
+    """The text, cut with an ellipsis if it does not fit into `room` pixels."""
     if text_width(text, size) <= room:
         return text
     left = room / size - _WIDTHS["…"]
-    for place, letter in enumerate(text):
+    for index, letter in enumerate(text):
         left -= _letter_width(letter)
         if left < 0:
-            return f"{text[:place].rstrip()}…"
+            return f"{text[:index].rstrip()}…"
     return f"{text}…"
 
 
 def cut(text: str, most: int = LONGEST_VALUE) -> str:
-    """A value of the user for a table: a long one without its end, and an ellipsis for that."""
+    """A value of the user for a table, cut with an ellipsis if it is long."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -57,7 +56,7 @@ def _letter_width(letter: str) -> float:
 
 
 def wrapped(text: str, room: float, size: float) -> list[str]:
-    """The text in lines that have room, broken between words; a longer word is cut."""
+    """The text in lines of at most `room` pixels, broken between words; a longer word is cut."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word

@@ -21,7 +21,7 @@ from sfumato.methods.publish import kinds
 from sfumato.methods.publish.form_kinds import FormPublication, FormRequest, form_of
 from sfumato.methods.publish.kinds import Publication
 from sfumato.methods.publish.options import several
-from sfumato.methods.publish.page import pictures
+from sfumato.methods.publish.page import table_blocks
 from sfumato.methods.publish.request import Request, to_codes
 from sfumato.methods.publish.spatial.maps import nearest, smallest, to_geojson
 from sfumato.methods.query.sql.tables import PrivateRows
@@ -75,7 +75,7 @@ def check_targets(
         found = check_places(out, list(tables), overwrite=overwrite, kept=in_use)
         written = [found.path, found.path.with_name(f"{found.path.name}.json"), *found.written]
     if report is not None:
-        pictures(publication.request.columns, tables)
+        table_blocks(publication.request.columns, tables)
         check_target(report, overwrite=overwrite, kept=(*kept, *vault_files_around(report)))
         if os.path.realpath(report) in map(os.path.realpath, written):
             raise OutputError(

@@ -123,14 +123,15 @@ class Forecast(Shown):
 
     def text(self) -> str:
         """The forecast for people."""
-        from sfumato.report.terminal import printable, told
+        from sfumato.report.terminal import printable
+        from sfumato.report.value_text import labelled
 
         choices = self.prepared.parameters
         price = amounts_in_words(choices.get("cost", {}))
         lines = [f"Cost: {price}. Nothing was spent."]
-        lines += [f"Expected error, {told(one, of)}" for one, of in self._error.items()]
+        lines += [f"Expected error, {labelled(one, of)}" for one, of in self._error.items()]
         made = choices.get("method", {})
-        lines += [f"Chosen, {told(one, what)}" for one, what in made.items()]
+        lines += [f"Chosen, {labelled(one, what)}" for one, what in made.items()]
         return "\n".join(str(printable(line)) for line in lines)
 
     @property

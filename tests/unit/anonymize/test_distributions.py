@@ -15,7 +15,7 @@ from sfumato.anonymize.pipeline import anonymize
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.report.column_pairs import SideBySide
+    from sfumato.report.distributions import ColumnComparison
 
 BORN = date(1950, 1, 1)
 SCHEMA = sf.Schema(
@@ -38,7 +38,7 @@ PEOPLE = [
 ]
 
 
-def beside(**asked: object) -> dict[str, SideBySide]:
+def beside(**asked: object) -> dict[str, ColumnComparison]:
     with sf.read(PEOPLE, SCHEMA) as people:
         decided = anonymize(people, [sf.KAnonymity(10)], **asked)  # type: ignore[arg-type]
         return {one.column: one for one in distributions(decided)}

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from sfumato.release.plain_words import glossary, limits, promises
-from sfumato.report.numbers import decimals
+from sfumato.report.value_text import ratios_to_decimals
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_nothing_is_promised_of_nothing() -> None:
 
 
 def test_ratios_are_written_as_decimals() -> None:
-    assert decimals("epsilon 1/2 and delta 1/1000000") == "epsilon 0.5 and delta 1e-6"
-    assert decimals("epsilon 1/3") == "epsilon 0.333334"
+    assert ratios_to_decimals("epsilon 1/2 and delta 1/1000000") == "epsilon 0.5 and delta 1e-6"
+    assert ratios_to_decimals("epsilon 1/3") == "epsilon 0.333334"
 
 
 def test_a_glossary_has_the_words_that_were_used_and_no_others() -> None:

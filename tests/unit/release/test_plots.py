@@ -51,7 +51,7 @@ def test_two_group_columns_give_groups_or_squares() -> None:
 def test_ordered_groups_are_along_an_axis_and_missing_ones_are_told() -> None:
     table = pa.table({"month": [*range(12, 0, -1), None], "n": [float(n) for n in range(13)]})
     (picture,) = answer_pictures(answer(table, n={"sd": 1.0, "bound95": 2.0}))
-    assert "Rows where month is missing are not shown." in picture.note
+    assert "Rows with a missing month are not shown." in picture.note
     assert {"1", "6", "12", "month", "n"} <= {one.text for one in words(picture.draw(764))}
 
 

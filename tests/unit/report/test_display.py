@@ -165,7 +165,7 @@ class Odd(Shown):
 
 
 def test_a_repr_never_fails_and_steers_no_terminal() -> None:
-    assert repr(Odd(None)) == "<Odd: that cannot be shown>"
+    assert repr(Odd(None)) == "<Odd: cannot be shown>"
     assert Odd(None)._repr_html_() is None
     assert repr(Odd("a\x1b[31m\nb")) == "<Odd: a\ufffd[31m b>"
     assert len(repr(Odd("x" * 500))) == 100

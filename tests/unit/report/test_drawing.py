@@ -7,14 +7,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from tests.unit.report.svg_reading import assert_readable, marks, words
 
-from sfumato.report.drawing import Drawing, number
+from sfumato.report.drawing import Drawing, coordinate
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(1.0, "1"), (-0.04, "0"), (2.449, "2.4"), (1e6, "1000000")]
 )
 def test_coordinates_are_short(value: float, text: str) -> None:
-    assert number(value) == text
+    assert coordinate(value) == text
 
 
 def test_text_is_escaped_and_never_breaks_the_file() -> None:

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import pytest
 
-from sfumato.report import charts
+from sfumato.report.bars import draw_bars
 from sfumato.report.blocks import (
     Block,
     FileLinks,
@@ -21,10 +21,10 @@ from sfumato.report.blocks import (
     Paragraph,
 )
 from sfumato.report.page import generator_of, render
-from sfumato.report.people_grid import crowd
+from sfumato.report.people_grid import draw_people
 
 EVIL = '<script>alert("1")</script>&\'"'
-_CROWD = crowd(0.5, label=EVIL, inside=EVIL, outside="x")
+_CROWD = draw_people(0.5, label=EVIL, inside=EVIL, outside="x")
 BLOCKS: list[Block] = [
     Heading(EVIL),
     Paragraph(EVIL),
@@ -33,7 +33,7 @@ BLOCKS: list[Block] = [
     Note(EVIL, warning=True),
     PageTable(EVIL, (EVIL, "b"), [(EVIL, 1)]),
     PageTable(EVIL, (EVIL, "b"), [(EVIL, 1)], folded=True),
-    charts.bar([(EVIL, 1)], label=EVIL, what=EVIL, value=EVIL),
+    draw_bars([(EVIL, 1)], label=EVIL, what=EVIL, value=EVIL),
     KeyFigures([(EVIL, EVIL)]),
     Headline(EVIL, EVIL, _CROWD),
     Folded(EVIL, [Paragraph(EVIL), PageTable(EVIL, (EVIL, "b"), [(EVIL, 1)])]),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.report.svg_reading import assert_readable, marks
 
-from sfumato.report.people_grid import crowd
+from sfumato.report.people_grid import draw_people
 
-CROWD = crowd(0.87, label="Crowd", inside="alone", outside="shares all with someone " * 5)
+CROWD = draw_people(0.87, label="Crowd", inside="alone", outside="shares all with someone " * 5)
 
 
 def test_crowd_counts_people() -> None:

@@ -11,13 +11,13 @@ import pytest
 from tests.unit.report.svg_reading import assert_readable, words
 
 from sfumato.errors import OutputError
-from sfumato.report import charts
+from sfumato.report.bars import Bar, draw_bars
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PICTURE = charts.bar(
-    [charts.Bar("a < b", 3, 1, 5), charts.Bar("c", -1, -3, 1)],
+PICTURE = draw_bars(
+    [Bar("a < b", 3, 1, 5), Bar("c", -1, -3, 1)],
     label='Rows "of" each <name>, and a label that is long enough to need more than one line of it',
     what="Name",
     value="Count",
@@ -47,8 +47,8 @@ def test_its_words_are_whole() -> None:
 
 
 def test_the_same_figures_are_the_same_bytes() -> None:
-    again = charts.bar(
-        [charts.Bar("a < b", 3, 1, 5), charts.Bar("c", -1, -3, 1)],
+    again = draw_bars(
+        [Bar("a < b", 3, 1, 5), Bar("c", -1, -3, 1)],
         label=PICTURE.label,
         what="Name",
         value="Count",

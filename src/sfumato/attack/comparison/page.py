@@ -11,9 +11,9 @@ from sfumato.attack.page import TITLE, failed_blocks, tried_blocks
 from sfumato.data.schema.names import count
 from sfumato.release.page_parts import GUARANTEED, LOOKED_AT, OPEN, UTILITY
 from sfumato.report.blocks import Folded, Glossary, Heading, Listing, Note, PageTable, Paragraph
-from sfumato.report.frontier import Interval, Spot, frontier
-from sfumato.report.numbers import share, show
 from sfumato.report.page import render
+from sfumato.report.points import Interval, NamedPoint, draw_tradeoff
+from sfumato.report.value_text import share, show
 
 if TYPE_CHECKING:
     from sfumato.attack.comparison.result import Candidate, Comparison
@@ -181,7 +181,7 @@ def picture(found: Comparison) -> Picture | None:
             continue
         hidden = Interval(1 - exposure.risk, 1 - exposure.high, 1 - exposure.low)
         kept = Interval(utility.kept, utility.low, utility.high)
-        spots.append(Spot(one.name, hidden, kept, one.name in best))
+        spots.append(NamedPoint(one.name, hidden, kept, one.name in best))
         rows.append((one.name, *map(_between, (hidden, kept)), _yes(one.name in best)))
     if not spots:
         return None
@@ -190,7 +190,7 @@ def picture(found: Comparison) -> Picture | None:
     note = f"{_NOTE} Not drawn, as no attack ran: {', '.join(lacking)}." if lacking else _NOTE
     if any(one.exposure is not None and one.exposure.attack == PROMISE for one in found):
         note += " Where no attack ran, a point is as far to the left as its promise allows."
-    return frontier(
+    return draw_tradeoff(
         spots,
         label=_LABEL,
         titles=(_ACROSS, _UP),

@@ -10,7 +10,7 @@ from sfumato.methods.trajectory.page import path_blocks, paths_said
 from sfumato.release.page_parts import ReportParts, report_page
 from sfumato.release.sidecar import checksum
 from sfumato.release.verification import digests
-from sfumato.report import charts
+from sfumato.report.bars import draw_bars
 from sfumato.report.blocks import (
     Commands,
     Glossary,
@@ -20,12 +20,10 @@ from sfumato.report.blocks import (
     PageTable,
     Paragraph,
 )
-from sfumato.report.column_pairs import Distribution, SideBySide
-from sfumato.report.distributions import folded, side_by_side
-from sfumato.report.heat import heat, mosaic
-from sfumato.report.map_axes import MapSide
-from sfumato.report.numbers import share, show
+from sfumato.report.distributions import ColumnComparison, Distribution, draw_comparison, fold
+from sfumato.report.heat_maps import MapSide, draw_heat_map, draw_tiles
 from sfumato.report.text_width import LONGEST_VALUE, cut
+from sfumato.report.value_text import share, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -194,13 +192,13 @@ def _form(found: Evaluation) -> list[Block]:
 
 
 def _columns(found: Evaluation) -> list[Block]:
-    """Every column in a picture, that which is furthest off first; of many, most are folded."""
+    """Every column in a picture, that which is furthest off first; of many, most are fold."""
     ordered = sorted(found.columns, key=lambda one: one.distance.floor - one.distance.tvd)
     drawn = (
         (f"{one.name}: {share(one.distance.tvd)} would move", column_picture(one))
         for one in ordered
     )
-    return [Heading("Each column, original beside synthetic", 3), *folded(drawn)]
+    return [Heading("Each column, original beside synthetic", 3), *fold(drawn)]
 
 
 def column_picture(one: ComparedColumn) -> Picture:
@@ -211,8 +209,8 @@ def column_picture(one: ComparedColumn) -> Picture:
         for name, counts in ((_ORIGINAL, one.original), (_SYNTHETIC, one.synthetic))
     ]
     labels = [coding.label(code) for code in range(coding.size)]
-    shown = SideBySide(one.name, labels, sides, coding.starts, dates=coding.dates)
-    return side_by_side(shown, label=_label(one), series="Table")
+    shown = ColumnComparison(one.name, labels, sides, coding.starts, dates=coding.dates)
+    return draw_comparison(shown, label=_label(one), series="Table")
 
 
 def _label(one: ComparedColumn) -> str:
@@ -238,7 +236,7 @@ def _together(found: Evaluation) -> list[Block]:
             + sampled
         ),
         maps,
-        heat(
+        draw_heat_map(
             np.abs(original - synthetic),
             (side, side),
             label="Where they differ: by how much Cramér's V is off",
@@ -258,7 +256,7 @@ def association_maps(found: Evaluation) -> Picture:
     ]
     headers = ("Columns", _ORIGINAL, _SYNTHETIC, "Correlation")
     sides = ((_ORIGINAL, 0), (_SYNTHETIC, 1))
-    return mosaic(
+    return draw_tiles(
         [(name, _matrix(found.pairs, names, side)[::-1]) for name, side in sides],
         label="How strongly columns hang together in either table",
         table=PageTable("How strongly columns hang together", headers, rows, folded=True),
@@ -329,7 +327,7 @@ def _learned(learned: Learned | None) -> list[Block]:
         bars += [(f"{name.capitalize()}, trained on the synthetic table", synthetic)]
         bars += [(f"{name.capitalize()}, trained on the original", real)]
     label = f"Right guesses of {learned.question}, on {learned.tested:,} real rows not seen before"
-    picture = charts.bar(bars, label=label, what="Model", value="Right", percent=True)
+    picture = draw_bars(bars, label=label, what="Model", value="Right", percent=True)
     return [Heading("What can be learned from it", 3), Paragraph(_learning(learned)), picture]
 
 

@@ -159,7 +159,7 @@ def _explained(visit: Visit, said: Mapping[str, str]) -> Mapping[str, Any]:
         "cost": amounts_in_words(told["cost"]),
         "balance": balance,
         "table": PageTable(
-            "How far off each figure would be", ("Figure", "By", "95 % within"), rows
+            "How far off each figure would be", ("Figure", "By", "95 % interval"), rows
         ),
         "notes": [*told["notes"], *told["improve"]],
     }

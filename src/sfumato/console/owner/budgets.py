@@ -11,7 +11,7 @@ from sfumato.console.home import gauges
 from sfumato.console.owner.form_values import Filled, wrong
 from sfumato.console.page_request import Page, PageRoute, Redirect, Visit, Who
 from sfumato.errors import SfumatoError
-from sfumato.report import charts
+from sfumato.report.points import Point, draw_lines
 from sfumato.vault.spending import by_principal, of_population, spending
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ def spending_picture(spent: Sequence[Spent], population: str, now: datetime) -> 
     for name in by_principal(spent):
         total = 0.0
         own = [one for one in spent if one.principal == name]
-        points.append(charts.Point(name, begin, 0.0))
+        points.append(Point(name, begin, 0.0))
         for one in own:
             total += float(one.epsilon)
-            points.append(charts.Point(name, _day(one.time), total))
-        points.append(charts.Point(name, end, total))
-    return charts.line(
+            points.append(Point(name, _day(one.time), total))
+        points.append(Point(name, end, total))
+    return draw_lines(
         points,
         label=f"What was spent of {population}, by whom",
         x="Day", y="epsilon", series="Who", steps=True, dates=True, note=_NOTE,

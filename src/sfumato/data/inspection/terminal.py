@@ -8,7 +8,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from sfumato.report.terminal import bars, printable
+from sfumato.report.terminal import bar_table, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +79,7 @@ def _sets(found: Inspection) -> RenderableType:
             chosen[one.columns] = one
     rows = [(f"{_name(one)}", one.unique_share) for one in chosen.values()]
     title = f"Most telling sets of columns (of {len(found.sets):,} examined)"
-    shown = bars(rows, what=title, value="unique", percent=True)
+    shown = bar_table(rows, what=title, value="unique", percent=True)
     return Group(shown, f"\n{left_out}") if (left_out := found.left_out) else shown
 
 

@@ -10,9 +10,9 @@ from sfumato.anonymize.criteria.request import CriteriaRequest
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.data.schema.column import Role
 from sfumato.release.open_table import read
-from sfumato.report import charts, numbers
 from sfumato.report.blocks import Heading, KeyFigures, Note, PageTable, Paragraph
-from sfumato.report.charts import Point
+from sfumato.report.points import Point, draw_lines
+from sfumato.report.value_text import share, show
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +65,7 @@ def section(town: Town) -> list[Block]:
             "chooses for itself say more than one level for the whole column, but they are harder "
             "to work with."
         ),
-        charts.line(
+        draw_lines(
             curves,
             label="Information lost as the crowd grows",
             x="k: rows that look alike",
@@ -126,7 +126,7 @@ def _costs(wide: Anonymized) -> PageTable:
         "What it cost, by several measures; of each, less is better",
         ("Cost", "Before", "After"),
         [
-            (what, numbers.show(wide.before[name]), numbers.show(cost[name] or 0.0))
+            (what, show(wide.before[name]), show(cost[name] or 0.0))
             for name, what in _SHOWN_COSTS.items()
         ],
     )
@@ -137,5 +137,5 @@ def _diversity(wide: Anonymized, diverse: Anonymized) -> Paragraph:
     return Paragraph(
         f"If all {K} who look alike have the same illness, the crowd hides nothing. Asking that "
         f"illnesses be as mixed in every class as {L} equally common ones (entropy {L}-diversity) "
-        f"takes the loss from {numbers.share(loss)} to {numbers.share(more)}."
+        f"takes the loss from {share(loss)} to {share(more)}."
     )

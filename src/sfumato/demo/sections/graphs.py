@@ -15,8 +15,8 @@ from sfumato.data.schema.row_forms import Edges
 from sfumato.data.schema.schema import Schema
 from sfumato.demo.draws import uniform
 from sfumato.release.open_table import read
-from sfumato.report import charts
 from sfumato.report.blocks import Heading, Note, Paragraph
+from sfumato.report.points import Point, draw_lines
 from sfumato.vault.protection import protect
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def section(town: Town) -> list[Block]:
         with closing(read(twin, schema=_SCHEMA)) as made_up:
             after = _attacked(made_up, friends)
         points = [
-            charts.Point(name, rank, degree)
+            Point(name, rank, degree)
             for name, table in (("true", true), ("made up", twin))
             for rank, degree in enumerate(_degrees(table), start=1)
         ]
@@ -58,7 +58,7 @@ def section(town: Town) -> list[Block]:
             f"{_EPSILON} it is {percent(after.success.value)}, a guess "
             f"{percent(after.baseline.value)}."
         ),
-        charts.line(
+        draw_lines(
             points,
             label="How many friends people have, from the most on",
             x="Person",

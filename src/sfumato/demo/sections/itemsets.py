@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sfumato.data.schema.row_forms import Items
 from sfumato.data.schema.schema_file import load
 from sfumato.release.open_table import read
-from sfumato.report import charts
+from sfumato.report.bars import Bar, draw_bars
 from sfumato.report.blocks import Heading, Paragraph
 from sfumato.vault.protection import protect
 
@@ -48,7 +48,7 @@ def _pairs(town: Town) -> Picture:
     far = float((released.error or {})["count"]["bound95"])
     found = sorted(released.table.to_pylist(), key=lambda one: -one["count"])[:_SHOWN]
     bars = [
-        charts.Bar(
+        Bar(
             f"{one['department_1']} and {one['department_2']}",
             one["count"],
             one["count"] - far,
@@ -56,7 +56,7 @@ def _pairs(town: Town) -> Picture:
         )
         for one in found
     ]
-    return charts.bar(
+    return draw_bars(
         bars,
         label=f"Patients of two departments, with noise at epsilon {_EPSILON}",
         what="Departments",

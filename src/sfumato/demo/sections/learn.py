@@ -12,8 +12,8 @@ from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.schema import Schema
 from sfumato.release.open_table import read
-from sfumato.report import charts
 from sfumato.report.blocks import Heading, Note, Paragraph
+from sfumato.report.points import Point, draw_lines
 from sfumato.vault.protection import protect
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def _scores(learnt: pa.Table, others: pa.Table) -> Picture:
             for epsilon in _EPSILONS:
                 private = protect(opened, epsilon=epsilon)
                 model = private.learn(kind, features=_FEATURES, target="ill", epsilon=epsilon)
-                points.append(charts.Point(name, float(epsilon), model.score(others, truth)))
-    return charts.line(
+                points.append(Point(name, float(epsilon), model.score(others, truth)))
+    return draw_lines(
         points,
         label="Share of other people whom the model tells rightly",
         x="Epsilon",

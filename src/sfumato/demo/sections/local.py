@@ -9,8 +9,9 @@ import numpy as np
 from sfumato.demo import vocabulary as words
 from sfumato.methods import local
 from sfumato.methods.local import comparison_page
-from sfumato.report import charts, numbers
+from sfumato.report.bars import Bar, draw_bars
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
+from sfumato.report.value_text import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ def _illnesses(people: pa.Table) -> list[Block]:
     answers = people["disease"].to_pylist()
     oracle = local.oracle("auto", list(words.DISEASES), epsilon=_DRAWN)
     found = oracle.estimate(oracle.sketch(oracle.randomize(answers))).to_pylist()
-    bars = [charts.Bar(one["value"], *_bar(one)) for one in found]
+    bars = [Bar(one["value"], *_bar(one)) for one in found]
     true = {one: answers.count(one) / len(answers) for one in words.DISEASES}
     rows = [
         (one["value"], _percent(true[one["value"]]), _percent(one["share"]), _percent(one["sd"]))
@@ -60,7 +61,7 @@ def _illnesses(people: pa.Table) -> list[Block]:
             f"Asked at epsilon {_DRAWN} by the mechanism that suits {len(true)} answers "
             f"({oracle.name}): {oracle.why}."
         ),
-        charts.bar(
+        draw_bars(
             bars,
             label="Share of people with each illness, estimated from randomized reports",
             what="Illness",
@@ -94,13 +95,13 @@ def _salaries(people: pa.Table) -> list[Block]:
         oracle = local.mean(bounds=(0, _LARGEST_SALARY), epsilon=epsilon)
         found = oracle.estimate(oracle.sketch(oracle.randomize(salaries))).to_pylist()[0]
         far = 1.96 * found["sd"]
-        rows.append((epsilon, numbers.show(found["mean"]), f"± {numbers.show(far)}"))
+        rows.append((epsilon, show(found["mean"]), f"± {show(far)}"))
     return [
         Heading("What do you earn?", level=3),
         Paragraph(
-            f"The mean salary is {numbers.show(float(salaries.mean()))}. From reports of amounts "
+            f"The mean salary is {show(float(salaries.mean()))}. From reports of amounts "
             f"between 0 and {_LARGEST_SALARY:,} it comes out like this:"
         ),
-        PageTable("The mean salary, by epsilon", ("Epsilon", "Mean", "95 % within"), rows),
+        PageTable("The mean salary, by epsilon", ("Epsilon", "Mean", "95 % interval"), rows),
         Note("Wide bounds cost precision: the noise of each report is as wide as they are."),
     ]

@@ -15,9 +15,9 @@ from sfumato.demo.registers import HOMES, MAP_SIDE, homes_table
 from sfumato.demo.town import MAX_VISITS
 from sfumato.privacy.estimation.boxes import box_sums
 from sfumato.release.open_table import read
-from sfumato.report import charts
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
-from sfumato.report.heat import mosaic
+from sfumato.report.heat_maps import draw_tiles
+from sfumato.report.points import Point, draw_lines
 from sfumato.vault.protection import protect
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def homes_map(opened: Opened, truth: FloatArray, epsilons: Sequence[str] = EPSIL
         rows.append((epsilon, f"{off.mean():,.2f}", f"{off.max():,.0f}"))
     label = "Homes in each cell of the map: the truth, and what may be published"
     headers = ("Epsilon", "Average error of a cell", "Largest")
-    return mosaic(tiles, label=label, table=PageTable(label, headers, rows), value="Homes")
+    return draw_tiles(tiles, label=label, table=PageTable(label, headers, rows), value="Homes")
 
 
 def _errors(
@@ -160,8 +160,8 @@ def _errors(
             private = protect(opened, epsilon=epsilon)
             release = private.publish(kind, columns=columns, epsilon=epsilon, workload=queries)
             off = np.sqrt(np.mean((release.ranges(queries) - exact) ** 2))
-            points.append(charts.Point(name, float(epsilon), float(off)))
-    return charts.line(
+            points.append(Point(name, float(epsilon), float(off)))
+    return draw_lines(
         points,
         label=f"Typical error of the number of {what} in a range",
         x="Epsilon",

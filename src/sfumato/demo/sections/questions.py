@@ -23,8 +23,9 @@ from pyarrow import parquet
 from sfumato.demo.draws import bits
 from sfumato.errors import BudgetError
 from sfumato.release.open_table import read
-from sfumato.report import charts, numbers
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
+from sfumato.report.points import Point, draw_lines
+from sfumato.report.value_text import share, show
 from sfumato.vault.protection import protect
 from sfumato.vault.registration import Registration, add_public, create
 from sfumato.vault.vault import open_vault
@@ -156,13 +157,13 @@ def _monthly(private: Private, visits: pa.Table) -> list[Block]:
     bound = answer.error["n"]["bound95"]
     months, counts = pc.value_counts(pc.month(visits["day"])).flatten()
     truth = sorted(zip(months.to_pylist(), counts.to_pylist(), strict=True))
-    points = [charts.Point("truth", month, count, count, count) for month, count in truth]
+    points = [Point("truth", month, count, count, count) for month, count in truth]
     for row in answer.table.to_pylist():
         if row["month"] is not None:
             low, high = row["n"] - bound, row["n"] + bound
-            points.append(charts.Point("private answer", row["month"], row["n"], low, high))
+            points.append(Point("private answer", row["month"], row["n"], low, high))
     return [
-        charts.line(
+        draw_lines(
             points,
             label="Visits to the clinic in each month: the truth, and the private answer with the "
             "band in which 95 % of such answers have the truth",
@@ -194,14 +195,12 @@ def _until_spent(private: Private, visits: pa.Table) -> list[Block]:
         bound = answer.error["n"]["bound95"]
         near = bound[0] if isinstance(bound, list) else bound
         value, left = answer.table["n"][0].as_py(), answer.remaining["epsilon"]
-        rows.append(
-            (words, numbers.show(value), f"± {near:,.3g}", numbers.show(truth), f"{left:.2g}")
-        )
+        rows.append((words, show(value), f"± {near:,.3g}", show(truth), f"{left:.2g}"))
     return [
         Heading("Until the budget is spent", level=3),
         PageTable(
             "Questions at epsilon 0.4 each, and what is left after each of them",
-            ("Question", "Answer", "95 % within", "Truth", "Epsilon left"),
+            ("Question", "Answer", "95 % interval", "Truth", "Epsilon left"),
             rows,
         ),
         Note(f"Then the clinic falls silent, for good. {refusal}", warning=True),
@@ -211,10 +210,10 @@ def _until_spent(private: Private, visits: pa.Table) -> list[Block]:
 def _attack(people: pa.Table) -> list[Block]:
     """How many people's illness is found, from exact counts and from private ones."""
     exact, private = recovered(people, _EPSILONS)
-    points = [charts.Point("from exact counts", one, exact) for one in _EPSILONS]
-    points += [charts.Point("at most, by theory", one, 1 / (1 + exp(-one))) for one in _EPSILONS]
+    points = [Point("from exact counts", one, exact) for one in _EPSILONS]
+    points += [Point("at most, by theory", one, 1 / (1 + exp(-one))) for one in _EPSILONS]
     points += [
-        charts.Point("from Sfumato's answers", one, share)
+        Point("from Sfumato's answers", one, share)
         for one, share in zip(_EPSILONS, private, strict=True)
     ]
     return [
@@ -222,10 +221,10 @@ def _attack(people: pa.Table) -> list[Block]:
         Paragraph(
             f"An attacker asks how many are ill in {HALVES} random halves of 300 people, of whom "
             "150 are. No count names anybody. Yet there is hardly more than one way to be ill that "
-            f"fits them all: from exact counts the illness of {numbers.share(exact)} of the "
+            f"fits them all: from exact counts the illness of {share(exact)} of the "
             "people is found. A blind guess is right for half of them."
         ),
-        charts.line(
+        draw_lines(
             points,
             label="Share of people whose illness is found by linear reconstruction",
             x="Epsilon for all counts together",

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.data.inspection.uniqueness import LARGEST, SMALL
-from sfumato.report import charts, numbers
+from sfumato.report.bars import draw_bars, draw_skyline
 from sfumato.report.blocks import Heading, Headline, KeyFigures, Note, PageTable, Paragraph
-from sfumato.report.people_grid import crowd
+from sfumato.report.people_grid import draw_people
+from sfumato.report.value_text import share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ def section(town: Town) -> list[Block]:
         Headline(
             f"{100 * known.unique_share:.0f} %",
             "of these people are the only one with their date of birth, sex and ZIP code.",
-            crowd(
+            draw_people(
                 known.unique_share,
                 label=f"Of a hundred people, {100 * known.unique_share:.0f} stand alone.",
                 inside="alone",
@@ -68,11 +69,11 @@ def _attackers(town: Town) -> list[Block]:
         KeyFigures(
             [
                 (
-                    numbers.share(everything.unique_share),
+                    share(everything.unique_share),
                     f"are alone by all {count} columns that others may know",
                 ),
                 (
-                    numbers.share(everything.small_share),
+                    share(everything.small_share),
                     f"are alone or share all {count} with fewer than {SMALL - 1} others",
                 ),
             ]
@@ -80,10 +81,7 @@ def _attackers(town: Town) -> list[Block]:
         PageTable(
             f"How often an attacker who knows those {count} columns picks the right row",
             ("Attacker", "What they do", "On average", "At worst"),
-            [
-                (name, what, numbers.share(one.average), numbers.share(one.highest))
-                for name, what, one in attackers
-            ],
+            [(name, what, share(one.average), share(one.highest)) for name, what, one in attackers],
         ),
     ]
 
@@ -102,13 +100,13 @@ def _columns(sets: Sequence[SetRisk]) -> list[Block]:
     return [
         Heading("Which columns give people away", level=3),
         Paragraph(
-            f"Sex alone points at {numbers.share(alone['sex'])} of the people, the ZIP code at "
-            f"{numbers.share(alone['zip'])}, the date of birth at "
-            f"{numbers.share(alone['birth_date'])}. None is enough alone; together they draw an "
+            f"Sex alone points at {share(alone['sex'])} of the people, the ZIP code at "
+            f"{share(alone['zip'])}, the date of birth at "
+            f"{share(alone['birth_date'])}. None is enough alone; together they draw an "
             "outline around each person. Every bar is one set of columns, and its height the share "
             "of people who are alone with their values."
         ),
-        charts.skyline(
+        draw_skyline(
             [
                 (_name(one), str(len(one.columns)), one.unique_share)
                 for one in sorted(sets, key=lambda one: len(one.columns))
@@ -119,7 +117,7 @@ def _columns(sets: Sequence[SetRisk]) -> list[Block]:
             value="Unique people",
             percent=True,
         ),
-        charts.bar(
+        draw_bars(
             [(_name(one), one.unique_share) for one in ordered],
             label="The most telling sets of one, two, three and four columns",
             what="Columns",
@@ -147,8 +145,8 @@ def _linking(town: Town) -> list[Block]:
         KeyFigures(
             [
                 (f"{linked.num_rows:,}", "rows of the clinic match exactly one voter"),
-                (numbers.share(linked.num_rows / rows), "of all its rows now carry a name"),
-                (numbers.share(chance), "of these names are right"),
+                (share(linked.num_rows / rows), "of all its rows now carry a name"),
+                (share(chance), "of these names are right"),
             ]
         ),
         _examples(right),

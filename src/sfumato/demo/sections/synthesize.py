@@ -14,8 +14,8 @@ from sfumato.attack.evaluation.page import association_maps, column_picture, sai
 from sfumato.attack.evaluation.runner import compare_tables
 from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, KeyFigures, Listing, Note, PageTable, Paragraph
-from sfumato.report.heat import mosaic
-from sfumato.report.numbers import share
+from sfumato.report.heat_maps import draw_tiles
+from sfumato.report.value_text import share
 from sfumato.vault.protection import protect
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _by_decade(town: Town) -> Picture:
         for place in range(last - first + 1)
     ]
     table = PageTable(label, ("Born", "Disease", "The town", "Its twin"), rows, folded=True)
-    return mosaic(tiles, label=label, table=table, value="People")
+    return draw_tiles(tiles, label=label, table=table, value="People")
 
 
 def _counted(

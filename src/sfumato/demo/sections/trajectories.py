@@ -16,8 +16,8 @@ from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.trajectory.generate import made_up
 from sfumato.release.open_table import read
-from sfumato.report import charts
 from sfumato.report.blocks import Heading, Paragraph
+from sfumato.report.points import Point, draw_lines
 from sfumato.vault.protection import protect
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def section(town: Town) -> list[Block]:
     with closing(read(twin, schema=_SCHEMA)) as drawn:
         after = _attacked(drawn, true, others)
     points = [
-        charts.Point(name, length, share)
+        Point(name, length, share)
         for name, table in (("true", true), ("made up", twin))
         for length, share in enumerate(_lengths(table))
     ]
@@ -64,7 +64,7 @@ def section(town: Town) -> list[Block]:
             f"{percent(after.success.value)} of these people, and for "
             f"{percent(after.baseline.value)} of others who were never there."
         ),
-        charts.line(
+        draw_lines(
             points, label="How long paths are", x="Points", y="Share of paths", series="Paths"
         ),
     ]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from sfumato import __version__
 from sfumato.methods.local.central_comparison import LAPLACE, RESPONSE
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
-from sfumato.report.charts import Point, line
-from sfumato.report.numbers import show
 from sfumato.report.page import render
+from sfumato.report.points import Point, draw_lines
+from sfumato.report.value_text import show
 
 if TYPE_CHECKING:
     from sfumato.methods.local.central_comparison import Contrast
@@ -27,7 +27,7 @@ _LEAD = (
 
 
 def picture(found: Contrast) -> Picture:
-    """The error by the number of people, a line for each method and epsilon."""
+    """The error by the number of people, a draw_lines for each method and epsilon."""
     epsilons = sorted({one.epsilon for one in found.points})
     shown = {epsilons[0], epsilons[-1], *(one for one in epsilons if one == 1)}
     short = {LAPLACE: "Laplace", RESPONSE: "randomized response"}
@@ -36,7 +36,7 @@ def picture(found: Contrast) -> Picture:
         for one in found.points
         if one.epsilon in shown
     ]
-    return line(
+    return draw_lines(
         points,
         label=_LABEL,
         x="People",

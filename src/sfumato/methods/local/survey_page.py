@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sfumato.report.bars import Bar, draw_bars
 from sfumato.report.blocks import KeyFigures, Note, PageTable, Paragraph
-from sfumato.report.charts import Bar, bar
 from sfumato.report.page import fill, render
 from sfumato.report.palette import picture_style, sheet
 from sfumato.text import dumps, share
@@ -172,7 +172,7 @@ def _result_blocks(question: str, epsilon: str, result: ShownResult) -> list[Blo
     if result.bars:
         drawn = [Bar(*one) for one in result.bars]
         blocks.append(
-            bar(drawn, label=question, what="Choice", value=_VALUE, percent=True, note=_NOTE)
+            draw_bars(drawn, label=question, what="Choice", value=_VALUE, percent=True, note=_NOTE)
         )
         if min(one.value for one in drawn) < 0:
             blocks.append(Note(_BELOW))

@@ -8,14 +8,27 @@ import numpy as np
 import pyarrow.compute as pc
 
 from sfumato.data.schema.names import untaken
-from sfumato.report import charts, positions
+from sfumato.report.bars import NOISE_ALONE, Bins, draw_bars, draw_histogram
 from sfumato.report.blocks import Folded, Heading, PageTable
-from sfumato.report.charts import NOISE_ALONE
-from sfumato.report.figures import COUNT, RANK, RUNNING, Figures, bars_of, picture_of, table_of
-from sfumato.report.histograms import Stretches, histogram
-from sfumato.report.map_axes import MapSide, is_latitude, is_longitude
-from sfumato.report.maps import Rectangle, boxes_map
-from sfumato.report.numbers import show
+from sfumato.report.box_maps import MapBox, draw_box_map
+from sfumato.report.column_charts import (
+    COUNT,
+    LISTED,
+    RANK,
+    RUNNING,
+    GroupedNumbers,
+    cell_text,
+    choose_chart,
+    draw_largest_bars,
+    half_step,
+    has_positions,
+    is_date,
+    numbers_table,
+    positions_of,
+)
+from sfumato.report.heat_maps import MapSide, is_latitude, is_longitude
+from sfumato.report.points import Point, draw_lines, thin
+from sfumato.report.value_text import show
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,266 +40,265 @@ if TYPE_CHECKING:
     from sfumato.report.blocks import Block
     from sfumato.report.picture import Picture
 
-_LISTED = 20
-_VERDICTS = 40
-_SPREAD = 40
-_OPEN = 6
-"""So many tables lie open; the others of a release of many are folded, each under its name."""
-_DRAWN = 60
-"""So many tables have pictures, or a page would weigh too much; all have their figures."""
-_FIGURES = {"count": COUNT, "running": RUNNING, "rank": RANK}
-_ENDS = (("low", "high"), ("from", "to"))
-"""How the ends of boxes and those of answered ranges are called behind the name of a column."""
+_MOST_VERDICTS = 40
+_FEW_POINTS = 40
+"""Fewer numbers need no histogram, and a curve of fewer points no logarithmic axis."""
+_UNFOLDED = 6
+"""The first tables of a release are shown; each further one is folded under its name."""
+_MOST_PICTURES = 60
+"""Further tables have no picture, or the page would be too large."""
+_NUMBER_COLUMNS = {"count": COUNT, "running": RUNNING, "rank": RANK}
+_RANGE_ENDS = (("low", "high"), ("from", "to"))
+"""The endings of column names for the ends of boxes, and for those of answered ranges."""
 _CURVES = {
-    ("rank_of_node", "degree"): ("Degrees of the nodes, from the largest on", "Node", "Degree"),
-    ("ties_at_least", "count"): ("People with at least so many ties", "Ties", "People"),
+    ("rank_of_node", "degree"): ("Degrees of the nodes, largest first", "Node", "Degree"),
+    ("ties_at_least", "count"): ("People with at least this many ties", "Ties", "People"),
 }
-"""What is drawn as a curve of its second column along its first: of graphs."""
-_DEVIATIONS = 2.12
-"""So many standard deviations hold 95 % of a Laplace noise, and more of a rounder one."""
-_NOT_KNOWN = "How far off single figures are depends on the data, and is not known."
+"""Tables of graphs drawn as a curve of the second column over the first: title and axes."""
+STDDEVS_FOR_95_PERCENT = 2.12
+"""This many standard deviations contain 95 % of Laplace noise: ln(20) / sqrt(2) = 2.118.
+
+Gaussian noise needs fewer (1.96), so the bound holds for both.
+"""
+_UNKNOWN_ERROR = "The error of single numbers depends on the data and is not known."
 
 
 def published_pictures(release: Release) -> list[Picture]:
-    """The pictures of a publication, table by table, as its page has them."""
+    """The pictures of a publication, table by table, as on its page."""
     columns = release.provenance.parameters.get("columns", ())
-    drawn = (
-        _drawn(columns, name, table, release.error or {}) for name, table in release.tables.items()
+    pictures = (
+        _draw_table(columns, name, table, release.error or {})
+        for name, table in release.tables.items()
     )
-    return [picture for picture in drawn if picture is not None]
+    return [picture for picture in pictures if picture is not None]
 
 
-def pictures(
+def table_blocks(
     columns: Sequence[str], tables: Mapping[str, pa.Table], error: Mapping[str, Any] | None = None
 ) -> list[Block]:
-    """Every table in a picture, where there is one, and in figures; of many, most are folded.
+    """A picture of every table that one suits, and its first rows; of many tables most are folded.
 
-    Whatever a release holds has a page: that of tables without a row is what it will be like.
+    Tables may be empty: the forecast of a release has a page too.
     """
-    named = [(name, f"{table.num_rows:,}") for name, table in tables.items()]
-    listed = PageTable("The released tables", ("Table", "Rows"), named, folded=len(named) > _LISTED)
-    blocks: list[Block] = [listed] if len(named) > 1 else []
-    for place, (name, table) in enumerate(tables.items()):
-        picture = _drawn(columns, name, table, error or {}) if place < _DRAWN else None
-        shown: list[Block] = [] if picture is None else [picture]
-        shown.append(_first_rows(name, table))
-        if len(tables) > _OPEN and place >= _OPEN:
+    sizes = [(name, f"{table.num_rows:,}") for name, table in tables.items()]
+    contents = PageTable("Released tables", ("Table", "Rows"), sizes, folded=len(sizes) > LISTED)
+    blocks: list[Block] = [contents] if len(sizes) > 1 else []
+    for index, (name, table) in enumerate(tables.items()):
+        picture = _draw_table(columns, name, table, error or {}) if index < _MOST_PICTURES else None
+        rows = [tuple(map(cell_text, row.values())) for row in table.slice(0, LISTED).to_pylist()]
+        caption = f"The first rows of {name}, of {table.num_rows:,}"
+        first_rows = PageTable(caption, table.column_names, rows, folded=True)
+        shown: list[Block] = [first_rows] if picture is None else [picture, first_rows]
+        if index >= _UNFOLDED:
             blocks.append(Folded(f"{name}: {table.num_rows:,} rows", shown))
         else:
             blocks += [Heading(name, level=3), *shown] if len(tables) > 1 else shown
     return blocks
 
 
-def _curve(table: pa.Table, label: str, across: str, up: str) -> Picture | None:
-    """A falling curve, the more of which is seen where ranks are drawn by their size."""
-    places, heights = (column.to_pylist() for column in table.columns)
-    points = [charts.Point("released", x, y) for x, y in zip(places, heights, strict=True)]
-    many = len(points) > _SPREAD
-    drawn = charts.thinned(points)
-    return (
-        charts.line(drawn, label=label, x=across, y=up, series="What", logarithmic=many)
-        if points
-        else None
-    )
-
-
-def _first_rows(name: str, table: pa.Table) -> PageTable:
-    rows = [
-        tuple(map(positions.in_words, row.values())) for row in table.slice(0, _LISTED).to_pylist()
-    ]
-    caption = f"The first rows of {name}, of {table.num_rows:,}"
-    return PageTable(caption, table.column_names, rows, folded=True)
-
-
-def _drawn(
+def _draw_table(
     columns: Sequence[str], name: str, table: pa.Table, error: Mapping[str, Any]
 ) -> Picture | None:
-    """A picture of figures by the columns that the table has; nothing where none would help."""
+    """The picture of a table, by the columns that it has; None where none would help."""
     curve = _CURVES.get(tuple(table.column_names))
     if curve is not None:
-        return _curve(table, *curve)
+        return _draw_curve(table, *curve)
     if "leaf" in table.column_names:
         table = table.filter(table.column("leaf"))
-    for ends in _ENDS:
-        named = [f"{column}_{end}" for column in columns for end in ends]
-        if {*named, "count"} <= {*table.column_names}:
-            return _boxes(columns, _figures(table, named, ("count", COUNT), name, error))
-        if {*named, "above"} <= {*table.column_names}:
-            return _verdicts(columns, table, named, error)
+    for ends in _RANGE_ENDS:
+        range_columns = [f"{column}_{end}" for column in columns for end in ends]
+        if {*range_columns, "count"} <= {*table.column_names}:
+            return _draw_boxes(
+                columns, _grouped(table, range_columns, ("count", COUNT), name, error)
+            )
+        if {*range_columns, "above"} <= {*table.column_names}:
+            return _draw_verdicts(columns, table, range_columns, error)
     present = [
         name
         for column in columns
         for name in (column, f"{column}_is")
         if name in table.column_names
     ]
-    figures = {untaken(one, present): words for one, words in _FIGURES.items()}
-    figure = next((one for one in figures if one in table.column_names), None)
-    if figure is None:
+    # A column of the data may itself be called "count"; then the number has another name.
+    number_columns = {untaken(name, present): words for name, words in _NUMBER_COLUMNS.items()}
+    number = next((name for name in number_columns if name in table.column_names), None)
+    if number is None:
         return None
     if not present:
-        return _spread(name, table.column(figure))
-    # Under its own name: a column of the data may have it too.
-    shown = _figures(table, present, (figure, figures[figure]), name, error)
-    return picture_of(shown) if len(shown.numbers) else None
+        return _draw_spread(name, table.column(number))
+    data = _grouped(table, present, (number, number_columns[number]), name, error)
+    return choose_chart(data) if len(data.numbers) else None
 
 
-def _figures(
+def _draw_curve(table: pa.Table, label: str, x: str, y: str) -> Picture | None:
+    """A falling curve; with many points the first ranks show more on a logarithmic axis."""
+    ranks, heights = (column.to_pylist() for column in table.columns)
+    points = [Point("released", rank, height) for rank, height in zip(ranks, heights, strict=True)]
+    if not points:
+        return None
+    logarithmic = len(points) > _FEW_POINTS
+    return draw_lines(thin(points), label=label, x=x, y=y, series="What", logarithmic=logarithmic)
+
+
+def _grouped(
     table: pa.Table,
-    named: Sequence[str],
-    figure: tuple[str, str],
+    group_columns: Sequence[str],
+    number: tuple[str, str],
     name: str,
     error: Mapping[str, Any],
-) -> Figures:
-    """The rows in which no column is missing, as neither NULL nor, among reals, NaN is a place."""
-    off, note = _off(table, name, figure, error)
-    whole = np.ones(table.num_rows, dtype=bool)
-    for column in named:
+) -> GroupedNumbers:
+    """The numbers of a table by their groups, without rows where a group is NULL or NaN.
+
+    `number` is the column of the numbers and what people call them.
+    """
+    errors, note = _errors_95(table, name, number, error)
+    complete = np.ones(table.num_rows, dtype=bool)
+    for column in group_columns:
         missing = pc.is_null(table.column(column), nan_is_null=True)
-        whole &= ~np.asarray(missing, dtype=bool)
-    numbers = np.asarray(table.column(figure[0]), dtype=np.float64)
-    lost = numbers[~whole]
-    if len(lost):
-        missing_words = f"Not shown: {show(float(lost.sum()))} in rows of missing values."
-        note = f"{missing_words} {note}".strip()
-    shown = Figures(table.select(list(named)), figure[1], numbers, off, note)
-    return shown.take(np.flatnonzero(whole)) if len(lost) else shown
+        complete &= ~np.asarray(missing, dtype=bool)
+    numbers = np.asarray(table.column(number[0]), dtype=np.float64)
+    data = GroupedNumbers(table.select(list(group_columns)), number[1], numbers, errors, note)
+    if complete.all():
+        return data
+    missing_note = f"Not shown: {show(float(numbers[~complete].sum()))} in rows of missing values."
+    data = data._replace(note=f"{missing_note} {note}".strip())
+    return data.take(np.flatnonzero(complete))
 
 
-def _off(
-    table: pa.Table, name: str, figure: tuple[str, str], error: Mapping[str, Any]
+def _errors_95(
+    table: pa.Table, name: str, number: tuple[str, str], error: Mapping[str, Any]
 ) -> tuple[FloatArray | None, str]:
-    """How far figures are off at most in 95 % of cases, if that is known, and what to add to it."""
-    if figure[1] == RANK:
+    """A 95 % bound of the error of each number, if known, and a note about it."""
+    if number[1] == RANK:
         return None, ""
     note = NOISE_ALONE if error.get("note") else ""
-    deviation = untaken("sd", [figure[0]])
-    if deviation in table.column_names and figure[0] == "count":
-        each = _DEVIATIONS * np.asarray(table.column(deviation), dtype=np.float64)
-        return (None, _NOT_KNOWN) if np.isnan(each).all() else (each, note)
+    stddev_column = untaken("sd", [number[0]])
+    if stddev_column in table.column_names and number[0] == "count":
+        stddevs = np.asarray(table.column(stddev_column), dtype=np.float64)
+        if np.isnan(stddevs).all():
+            return None, _UNKNOWN_ERROR
+        return STDDEVS_FOR_95_PERCENT * stddevs, note
     of_tables = error.get("tables") or {}
-    keys = (name, "cell", "cells", figure[0])
-    stated: Mapping[str, Any] = next(
-        (one for one in (of_tables.get(name), *map(error.get, keys)) if one), {}
-    )
+    candidates = (of_tables.get(name), *map(error.get, (name, "cell", "cells", number[0])))
+    stated: Mapping[str, Any] = next((facts for facts in candidates if facts), {})
     bound = stated.get("bound95") or stated.get("largest95")
     if bound is None and stated.get("sd") is not None:
-        bound = _DEVIATIONS * stated["sd"]
+        bound = STDDEVS_FOR_95_PERCENT * stated["sd"]
     if bound is None:
-        return None, _NOT_KNOWN if error else ""
+        return None, _UNKNOWN_ERROR if error else ""
     return np.full(table.num_rows, float(bound)), note
 
 
-def _boxes(columns: Sequence[str], shown: Figures) -> Picture | None:
-    """Boxes that were not divided further: along a line, over a map, or as bars."""
-    if not len(shown.numbers):
+def _draw_boxes(columns: Sequence[str], data: GroupedNumbers) -> Picture | None:
+    """Counts of boxes: along a line, over a map, or as bars."""
+    if not len(data.numbers):
         return None
-    first: str = shown.columns[0]
-    fills = first.endswith("_low") and all(map(positions.are_placed, shown.values.columns))
-    if fills and len(columns) == 1:
-        return _steps(columns[0], shown)
-    if fills and len(columns) == 2:
-        return _rectangles(columns, shown)
-    return bars_of(shown, each=2)
+    is_partition = data.columns[0].endswith("_low")
+    if is_partition and len(columns) <= 2 and all(map(has_positions, data.groups.columns)):
+        draw = _draw_line_of_boxes if len(columns) == 1 else _draw_map_of_boxes
+        return draw(columns, data)
+    return draw_largest_bars(data, columns_per_range=2)
 
 
-def _steps(column: str, shown: Figures) -> Picture:
-    """Boxes of one column: how many are counted for one unit of it."""
-    order = np.argsort(positions.numbers_of(shown.values.column(0)), kind="stable")
-    shown = shown.take(order)
-    lows, highs = (positions.numbers_of(one) for one in shown.values.columns)
-    half = positions.half_step(lows, highs)
+def _draw_line_of_boxes(columns: Sequence[str], data: GroupedNumbers) -> Picture:
+    """Boxes of one column, each as high as its count per unit."""
+    [column] = columns
+    data = data.take(np.argsort(positions_of(data.groups.column(0)), kind="stable"))
+    lows, highs = (positions_of(values) for values in data.groups.columns)
+    half = half_step(lows, highs)
     lows, highs = lows - half, highs + half
-    off = None if shown.off is None else shown.off / (highs - lows)
-    dates = positions.is_dated(shown.values.column(0).type)
-    unit = "day" if dates else f"unit of {column}"
-    stretches = Stretches(lows, highs, shown.numbers / (highs - lows), off)
-    label = f"Density of rows over {column}"
-    return histogram(
-        stretches, label=label, table=_densest([column], shown, stretches.heights), x=column,
-        y=f"Count per {unit}", dates=dates, note=shown.note,
+    widths = highs - lows
+    errors = None if data.errors is None else data.errors / widths
+    dates = is_date(data.groups.column(0).type)
+    bins = Bins(lows, highs, data.numbers / widths, errors)
+    return draw_histogram(
+        bins, label=f"Density of rows over {column}",
+        table=_densest_table(columns, data, bins.heights),
+        x=column, y=f"Count per {'day' if dates else f'unit of {column}'}", dates=dates,
+        note=data.note,
     )  # fmt: skip
 
 
-def _rectangles(columns: Sequence[str], shown: Figures) -> Picture:
-    """Boxes of two ordered columns; what counts from west to east goes across."""
-    ends = [positions.numbers_of(one) for one in shown.values.columns]
-    halves = [positions.half_step(*ends[:2]), positions.half_step(*ends[2:])]
-    edges = [
-        one + sign * halves[place // 2]
-        for place, (one, sign) in enumerate(zip(ends, (-1, 1, -1, 1), strict=True))
-    ]
+def _draw_map_of_boxes(columns: Sequence[str], data: GroupedNumbers) -> Picture:
+    """Boxes of two ordered columns; longitudes go across."""
+    ends = [positions_of(values) for values in data.groups.columns]
+    x_half, y_half = half_step(ends[0], ends[1]), half_step(ends[2], ends[3])
+    edges = [ends[0] - x_half, ends[1] + x_half, ends[2] - y_half, ends[3] + y_half]
     areas = (edges[1] - edges[0]) * (edges[3] - edges[2])
-    table = _densest(columns, shown, shown.numbers / areas)
+    table = _densest_table(columns, data, data.numbers / areas)
     sides = [
         MapSide(
             column,
-            ends=(float(edges[2 * place].min()), float(edges[2 * place + 1].max())),
-            dates=positions.is_dated(shown.values.column(2 * place).type),
+            ends=(float(edges[2 * index].min()), float(edges[2 * index + 1].max())),
+            dates=is_date(data.groups.column(2 * index).type),
         )
-        for place, column in enumerate(columns)
+        for index, column in enumerate(columns)
     ]
     if is_latitude(columns[0]) and is_longitude(columns[1]):
         sides, edges = sides[::-1], [*edges[2:], *edges[:2]]
-    rectangles = [
-        Rectangle(*one)
-        for one in zip(*(edge.tolist() for edge in edges), shown.numbers.tolist(), strict=True)
-    ]
+    corners = (edge.tolist() for edge in edges)
+    boxes = [MapBox(*box) for box in zip(*corners, data.numbers.tolist(), strict=True)]
+    note = ""
+    if data.errors is not None:
+        error = show(float(np.nanmax(data.errors)))
+        note = f"The noisy count of a box is within ± {error} of the true count in 95 % of cases."
     label = f"Density of rows over {columns[0]} and {columns[1]}"
-    note = "" if shown.off is None else _of_boxes(float(np.nanmax(shown.off)))
-    return boxes_map(rectangles, (sides[0], sides[1]), label=label, table=table, note=note)
+    return draw_box_map(boxes, (sides[0], sides[1]), label=label, table=table, note=note)
 
 
-def _of_boxes(off: float) -> str:
-    return f"By noise, the count of a box is within ± {show(off)} of the truth in 95 % of cases."
+def _densest_table(columns: Sequence[str], data: GroupedNumbers, density: FloatArray) -> PageTable:
+    """The densest boxes with their counts and the error of each."""
+    densest = data.take(np.argsort(-density, kind="stable")[:LISTED])
+    names = [_range_texts(list(row.values())) for row in densest.groups.to_pylist()]
+    return numbers_table(densest, names, columns, f"The densest boxes of {len(density):,}")
 
 
-def _densest(columns: Sequence[str], shown: Figures, density: FloatArray) -> PageTable:
-    """The densest boxes as a table, with what each counts and how far off that is."""
-    kept = shown.take(np.argsort(-density, kind="stable")[:_LISTED])
-    named = [_ranges(list(row.values())) for row in kept.values.to_pylist()]
-    return table_of(kept, named, columns, f"The densest boxes of {len(density):,}")
+def _range_texts(ends: Sequence[object]) -> list[str]:
+    texts = [cell_text(end) for end in ends]
+    return [f"{low} to {high}" for low, high in zip(texts[::2], texts[1::2], strict=True)]
 
 
-def _ranges(ends: Sequence[object]) -> list[str]:
-    words = [positions.in_words(one) for one in ends]
-    return [f"{low} to {high}" for low, high in zip(words[::2], words[1::2], strict=True)]
-
-
-def _verdicts(
-    columns: Sequence[str], table: pa.Table, named: Sequence[str], error: Mapping[str, Any]
+def _draw_verdicts(
+    columns: Sequence[str],
+    table: pa.Table,
+    range_columns: Sequence[str],
+    error: Mapping[str, Any],
 ) -> Picture | None:
-    """Which ranges are above a threshold: a full bar for each that is, none for each below."""
+    """Which ranges exceed a threshold (sparse vector): a full bar for each that does."""
     judged = table.filter(pc.is_valid(table.column("above")))
     if not judged.num_rows:
         return None
-    rows = zip(*(judged.column(one).to_pylist() for one in named), strict=True)
+    ranges = zip(*(judged.column(name).to_pylist() for name in range_columns), strict=True)
+    verdicts = judged.column("above").to_pylist()
     bars = [
-        (", ".join(_ranges(row)), float(above))
-        for row, above in zip(rows, judged.column("above").to_pylist(), strict=True)
+        (", ".join(_range_texts(ends)), float(above))
+        for ends, above in zip(ranges, verdicts, strict=True)
     ]
     bound = (error.get("verdicts") or {}).get("bound95")
-    far = f"A range within {show(bound)} rows of the threshold may be misjudged." if bound else ""
-    left = table.num_rows - judged.num_rows
-    unjudged = f"{left:,} more ranges were not judged." if left else ""
-    words = ["above" if one else "below" for _, one in bars]
-    return charts.bar(
-        bars[:_VERDICTS], label="Which ranges hold more rows than the threshold",
-        what=" and ".join(columns), value="Threshold", percent=True, words=words[:_VERDICTS],
-        note=f"{far} {unjudged}".strip(),
+    notes = []
+    if bound:
+        notes.append(f"A range within {show(bound)} rows of the threshold may be misjudged.")
+    if table.num_rows > judged.num_rows:
+        notes.append(f"{table.num_rows - judged.num_rows:,} more ranges were not judged.")
+    return draw_bars(
+        bars[:_MOST_VERDICTS], label="Which ranges hold more rows than the threshold",
+        what=" and ".join(columns), value="Threshold", percent=True,
+        words=["above" if above else "below" for above in verdicts[:_MOST_VERDICTS]],
+        note=" ".join(notes),
     )  # fmt: skip
 
 
-def _spread(name: str, numbers: pa.ChunkedArray) -> Picture | None:
-    """Figures that belong to no value of the data, such as a sketch's: how large they are."""
-    figures = np.asarray(numbers, dtype=np.float64)
-    if len(figures) < _SPREAD:
+def _draw_spread(name: str, numbers: pa.ChunkedArray) -> Picture | None:
+    """How large numbers are that belong to no value of the data, such as those of a sketch."""
+    values = np.asarray(numbers, dtype=np.float64)
+    if len(values) < _FEW_POINTS:
         return None
-    counts, edges = np.histogram(figures, bins=_SPREAD)
-    label = f"How large the {len(figures):,} figures of {name} are"
+    counts, edges = np.histogram(values, bins=_FEW_POINTS)
+    label = f"Sizes of the {len(values):,} numbers of {name}"
     rows = [
         (f"{show(low)} to {show(high)}", int(count))
         for low, high, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts, strict=True)
     ]
-    table = PageTable(label, ("Figure", "How many"), rows)
-    heights = Stretches(edges[:-1], edges[1:], counts.astype(np.float64))
-    return histogram(heights, label=label, table=table, x="Figure", y="How many")
+    table = PageTable(label, ("Number", "How many"), rows)
+    bins = Bins(edges[:-1], edges[1:], counts.astype(np.float64))
+    return draw_histogram(bins, label=label, table=table, x="Number", y="How many")

@@ -11,14 +11,12 @@ import numpy as np
 
 from sfumato.data.schema.constraints import DeclaredRows, words
 from sfumato.methods.synth.measured_tables import RowsBeside
+from sfumato.report.bars import NOISE_ALONE
 from sfumato.report.blocks import Heading, KeyFigures, Note, PageTable, Paragraph
-from sfumato.report.charts import NOISE_ALONE
-from sfumato.report.column_pairs import Distribution, SideBySide
-from sfumato.report.distributions import folded, side_by_side
-from sfumato.report.heat import heat, mosaic
-from sfumato.report.map_axes import MapSide
-from sfumato.report.numbers import share, show
+from sfumato.report.distributions import ColumnComparison, Distribution, draw_comparison, fold
+from sfumato.report.heat_maps import MapSide, draw_heat_map, draw_tiles
 from sfumato.report.text_width import cut
+from sfumato.report.value_text import share, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +65,7 @@ def synthesis_blocks(model: SynthesisModel, rows: pa.Table) -> list[Block]:
         KeyFigures(figures),
     ]
     ordered = sorted(columns, key=lambda one: -float(np.abs(one.noisy - one.drawn).sum()))
-    blocks += folded((one.name, _column(one)) for one in ordered)
+    blocks += fold((one.name, _column(one)) for one in ordered)
     declared = model.encoding.schema.constraints
     kept = [words(one) for one in declared if not isinstance(one, DeclaredRows)]
     blocks += [Note(f"{_KEPT} {'; '.join(kept)}.")] if kept else []
@@ -82,11 +80,11 @@ def synthesis_pictures(model: SynthesisModel, rows: pa.Table) -> list[Picture]:
 def _column(one: ColumnBeside) -> Picture:
     """Numbers and dates as two lines in steps, the noisy one in its band; other values as bars."""
     noisy = Distribution(_NOISY, one.noisy, _DEVIATIONS * one.stddev)
-    shown = SideBySide(
+    shown = ColumnComparison(
         one.name, one.labels, (noisy, Distribution(_DRAWN, one.drawn)), one.starts, dates=one.dates
     )
     label = f"{one.name}: share of rows, measured and drawn"
-    return side_by_side(shown, label=label, series=_SERIES, note=NOISE_ALONE)
+    return draw_comparison(shown, label=label, series=_SERIES, note=NOISE_ALONE)
 
 
 def _together(columns: Sequence[ColumnBeside], pairs: Sequence[PairBeside]) -> list[Block]:
@@ -108,7 +106,7 @@ def _together(columns: Sequence[ColumnBeside], pairs: Sequence[PairBeside]) -> l
     label = "How strongly columns of the synthetic rows hang together (Cramér's V)"
     side = MapSide("", names)
     blocks.append(
-        heat(
+        draw_heat_map(
             matrix,
             (side, side),
             label=label,
@@ -129,7 +127,7 @@ def _tiles(one: PairBeside, labels: Sequence[Sequence[str]]) -> Picture:
     scale = drawn.sum() / max(float(noisy.sum()), 1.0)
     tiles = [(_DRAWN, drawn), (_NOISY, scale * noisy)]
     label = f"{columns[0]} (across) and {columns[1]} (up), measured together"
-    return mosaic(
+    return draw_tiles(
         [(name, cells.T[::-1]) for name, cells in tiles],
         label=label,
         table=_cells(label, columns, labels, (noisy, drawn)),

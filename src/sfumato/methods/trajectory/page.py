@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.report.blocks import Heading, PageTable, Paragraph
-from sfumato.report.heat import mosaic
-from sfumato.report.numbers import share, show
+from sfumato.report.heat_maps import draw_tiles
+from sfumato.report.value_text import share, show
 
 if TYPE_CHECKING:
     from sfumato.attack.evaluation.paths import ComparedPaths
@@ -47,7 +47,7 @@ def path_blocks(found: ComparedPaths | None) -> list[Block]:
     return [
         Heading("Paths, original beside synthetic", 3),
         Paragraph(f"{found.many[0]:,} paths of the original beside {found.many[1]:,}."),
-        mosaic(
+        draw_tiles(
             [(name, cells) for name, cells in zip(names, found.maps, strict=True)],
             label="Where points lie in either table, north up",
             table=table,

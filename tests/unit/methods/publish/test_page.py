@@ -13,7 +13,7 @@ from tests.unit.report.svg_reading import assert_readable, marks, words
 import sfumato as sf
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.methods.publish.catalogue import KINDS
-from sfumato.methods.publish.page import pictures, published_pictures
+from sfumato.methods.publish.page import published_pictures, table_blocks
 from sfumato.release.page import page
 from sfumato.report.blocks import Folded, Heading
 from sfumato.report.page import render
@@ -83,7 +83,7 @@ def test_a_page_is_made_of_every_kind(tmp_path: Path, column: str, nullable: boo
                 continue
             check_targets(plan, tmp_path / kind, tmp_path / f"{kind}.html", overwrite=False)
             released = data.publish_planned(plan)
-            blocks = pictures(columns, released.tables, released.error)
+            blocks = table_blocks(columns, released.tables, released.error)
             words = " ".join(str(block) for block in blocks)
             assert all(name in words for name in released.tables), kind
             assert "<!doctype html>" in page(released)
@@ -127,7 +127,7 @@ def test_there_is_a_picture(kind: str, columns: list[str], options: dict[str, ob
 
 def one_picture(columns: list[str], table: pa.Table, **error: object) -> Picture:
     (picture,) = (
-        one for one in pictures(columns, {"cells": table}, error) if isinstance(one, Picture)
+        one for one in table_blocks(columns, {"cells": table}, error) if isinstance(one, Picture)
     )
     return picture
 
@@ -201,7 +201,7 @@ def test_few_combinations_are_bars_in_groups_with_errors() -> None:
         {"sex": ["f", "f", "f", "m", "m", "m"], "race": ["x", "y", "z"] * 2, "count": [1.0] * 6}
     )
     chart = one_picture(["sex", "race"], table, cell={"bound95": 2.0})
-    assert chart.table.headers == ("race", "sex", "Count", "95 % within")
+    assert chart.table.headers == ("race", "sex", "Count", "95 % interval")
     svg = chart.draw(354)
     assert len(marks(svg, "swatch")) == 2
     assert len(marks(svg, "whisker")) == 6
@@ -254,7 +254,7 @@ def test_longitude_goes_across_whatever_the_order_of_columns() -> None:
 def test_every_table_of_a_release_is_shown() -> None:
     names = [f"c{n}" for n in range(9)]
     tables = {name: pa.table({name: ["x", "y"], "count": [1.0, 2.0]}) for name in names}
-    blocks = pictures(names, tables)
+    blocks = table_blocks(names, tables)
     open_ones = [one.text for one in blocks if isinstance(one, Heading) and one.level == 3]
     folded = [one for one in blocks if isinstance(one, Folded)]
     assert open_ones == names[:6]
@@ -268,7 +268,7 @@ def test_a_page_of_very_many_or_very_large_tables_stays_small() -> None:
     many = {
         name: pa.table({name: values, "count": [float(n) for n in range(50)]}) for name in names
     }
-    html = render("t", pictures(names, many, {"cell": {"bound95": 2.0}}), lead="", footer="")
+    html = render("t", table_blocks(names, many, {"cell": {"bound95": 2.0}}), lead="", footer="")
     assert all(name in html for name in names)
     assert len(html) < 3_000_000
     side = 1000
@@ -279,6 +279,6 @@ def test_a_page_of_very_many_or_very_large_tables_stays_small() -> None:
             "count": [float(n * 7919 % 1013) for n in range(side * side)],
         }
     )
-    html = render("t", pictures(["x", "y"], {"cells": grid}), lead="", footer="")
+    html = render("t", table_blocks(["x", "y"], {"cells": grid}), lead="", footer="")
     assert "Each square adds up 10 by 10 cells." in html
     assert len(html) < 400_000

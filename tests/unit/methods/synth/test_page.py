@@ -12,8 +12,8 @@ from tests.unit.methods.synth.test_fixed_values import PEOPLE, SCHEMA
 import sfumato as sf
 from sfumato.data.schema.constraints import ImpossibleCombination
 from sfumato.methods.synth.page import synthesis_blocks
-from sfumato.report.numbers import share
 from sfumato.report.picture import Picture
+from sfumato.report.value_text import share
 
 if TYPE_CHECKING:
     from pathlib import Path

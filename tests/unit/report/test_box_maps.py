@@ -9,16 +9,16 @@ from tests.unit.report.svg_reading import assert_readable, marks, rectangles, wo
 
 from sfumato.errors import ParameterError
 from sfumato.report.blocks import PageTable
-from sfumato.report.map_axes import MapSide
-from sfumato.report.maps import Rectangle, boxes_map
+from sfumato.report.box_maps import MapBox, draw_box_map
+from sfumato.report.heat_maps import MapSide
 
 SIDES = (MapSide("east", ends=(0, 3)), MapSide("north", ends=(0, 2)))
 TABLE = PageTable("t", ("a",), [("b",)])
-BOXES = [Rectangle(0, 1, 0, 1, 100.0), Rectangle(1, 3, 0, 1, 2.0), Rectangle(0, 3, 1, 2, -4.0)]
+BOXES = [MapBox(0, 1, 0, 1, 100.0), MapBox(1, 3, 0, 1, 2.0), MapBox(0, 3, 1, 2, -4.0)]
 
 
 def test_boxes_are_shaded_by_density() -> None:
-    svg = boxes_map(BOXES, SIDES, label="A map", table=TABLE).draw(400)
+    svg = draw_box_map(BOXES, SIDES, label="A map", table=TABLE).draw(400)
     drawn = {kind: rectangles(svg, kind) for kind in (f"shade{n}" for n in range(6))}
     ((left, _, width, _),) = drawn["shade5"]
     ((empty_left, top, empty_width, _), *_) = sorted(drawn["shade0"], key=lambda one: one[1])
@@ -29,26 +29,26 @@ def test_boxes_are_shaded_by_density() -> None:
 
 
 def test_a_map_of_nobody_is_pale() -> None:
-    svg = boxes_map([Rectangle(0, 3, 0, 2, -1.0)], SIDES, label="A map", table=TABLE).draw(400)
+    svg = draw_box_map([MapBox(0, 3, 0, 2, -1.0)], SIDES, label="A map", table=TABLE).draw(400)
     assert len(rectangles(svg, "shade0")) == 1
     assert not rectangles(svg, "shade5")
 
 
 def test_the_smallest_boxes_are_seen() -> None:
-    tiny = Rectangle(1.5, 1.5001, 1.5, 1.5001, 50.0)
-    svg = boxes_map([*BOXES, tiny], SIDES, label="A map", table=TABLE).draw(400)
+    tiny = MapBox(1.5, 1.5001, 1.5, 1.5001, 50.0)
+    svg = draw_box_map([*BOXES, tiny], SIDES, label="A map", table=TABLE).draw(400)
     assert any((width, height) == (1, 1) for *_, width, height in rectangles(svg, "shade5"))
 
 
 def test_very_many_boxes_are_put_together_and_all_are_counted() -> None:
     side = 200
     boxes = [
-        Rectangle(i, i + 1, j, j + 1, 5.0 if i < side / 2 else 500.0)
+        MapBox(i, i + 1, j, j + 1, 5.0 if i < side / 2 else 500.0)
         for i in range(side)
         for j in range(side)
     ]
     sides = (MapSide("x", ends=(0, side)), MapSide("y", ends=(0, side)))
-    picture = boxes_map(boxes, sides, label="A map", table=TABLE)
+    picture = draw_box_map(boxes, sides, label="A map", table=TABLE)
     svg = picture.draw(764)
     assert picture.note == "The 40,000 boxes are drawn as 100 by 100 squares."
     assert sum(len(rectangles(svg, f"shade{n}")) for n in range(6)) == 10_000
@@ -57,10 +57,10 @@ def test_very_many_boxes_are_put_together_and_all_are_counted() -> None:
 
 
 def test_the_legend_has_six_steps_at_most() -> None:
-    boxes = [Rectangle(n, n + 1, 0, 1, 3.0**n) for n in range(12)]
-    svg = boxes_map(boxes, (MapSide("x", ends=(0, 12)), MapSide("y")), label="l", table=TABLE).draw(
-        400
-    )
+    boxes = [MapBox(n, n + 1, 0, 1, 3.0**n) for n in range(12)]
+    svg = draw_box_map(
+        boxes, (MapSide("x", ends=(0, 12)), MapSide("y")), label="l", table=TABLE
+    ).draw(400)
     assert len(marks(svg, "swatch")) == 6
     assert "Count per unit of x and y" in {one.text for one in words(svg)}
 
@@ -68,5 +68,5 @@ def test_the_legend_has_six_steps_at_most() -> None:
 @pytest.mark.parametrize("edges", [(0, 0, 0, 1, 1), (0, 1, 2, 1, 1), (0, math.inf, 0, 1, 1)])
 def test_a_box_without_an_area_is_refused(edges: tuple[float, ...]) -> None:
     with pytest.raises(ParameterError) as caught:
-        boxes_map([Rectangle(*edges)], SIDES, label="A map", table=TABLE)
+        draw_box_map([MapBox(*edges)], SIDES, label="A map", table=TABLE)
     assert caught.value.code == "map_box_flat"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import sfumato as sf
-from sfumato.report import positions
+from sfumato.report.column_charts import cell_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +22,8 @@ ROWS = [{"age": n % 50, "said": LONG if n % 2 else "b"} for n in range(100)]
 
 
 def test_a_value_is_cut_and_says_so() -> None:
-    assert positions.in_words(LONG) == "a" * 79 + "…"
-    assert positions.in_words("x" * 80) == "x" * 80
+    assert cell_text(LONG) == "a" * 79 + "…"
+    assert cell_text("x" * 80) == "x" * 80
 
 
 def test_no_page_has_a_long_cell_whole(tmp_path: Path) -> None:

@@ -1,0 +1,418 @@
+"""Heat maps: tables of numbers as squares in shades, with axes or several beside each other.
+
+Also what maps of boxes share with them: the sides of a map, and the shades of quantities.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from sfumato.report.axes import (
+    ChartFrame,
+    Dates,
+    Linear,
+    draw_x_axis,
+    draw_y_axis,
+    y_label_width,
+)
+from sfumato.report.drawing import LINE, SMALL, coordinate
+from sfumato.report.palette import SHADES
+from sfumato.report.picture import Picture
+from sfumato.report.text_width import text_width
+from sfumato.report.value_text import show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sfumato.arrays import BoolArray, FloatArray
+    from sfumato.report.axes import Scale
+    from sfumato.report.blocks import PageTable
+    from sfumato.report.drawing import Drawing
+
+MOST_CELLS = 10_000
+"""A map with more cells is made coarser."""
+COARSE_CELLS = 100
+"""The most cells along each side of a map that was made coarser."""
+_FACTOR = 6.0
+"""If the largest count is this many times the smallest, shades change at equal ratios."""
+_MOST_NAMES = 40
+"""Along a side with more names, only those with the highest totals are shown."""
+_HEIGHT = 320.0
+_ROW_HEIGHT = 20.0
+_UPRIGHT_LENGTH = 120.0
+"""The most pixels for names that stand upright below a map."""
+_UPRIGHT_WIDTH = 15.0
+"""The pixels that an upright name needs from side to side."""
+_TILE_WIDTH = 132
+_TILE_NAME_LENGTH = 80.0
+"""The most pixels for names that stand upright below a tile."""
+_GAP = 6
+_LONGITUDES = frozenset(("lon", "long", "lng", "longitude", "east", "easting"))
+_LATITUDES = frozenset(("lat", "latitude", "north", "northing"))
+
+
+class MapSide(NamedTuple):
+    """A side of a map: its column, and either names in order or the ends of a scale."""
+
+    title: str
+    names: Sequence[str] = ()
+    ends: tuple[float, float] = (0.0, 1.0)
+    dates: bool = False
+
+    @property
+    def scale(self) -> Scale:
+        """The scale along the side."""
+        return (Dates if self.dates else Linear)(*self.ends)
+
+
+def is_longitude(column: str) -> bool:
+    """Whether the name of a column says that it counts from west to east."""
+    return column.lower() in _LONGITUDES
+
+
+def is_latitude(column: str) -> bool:
+    """Whether the name of a column says that it counts from south to north."""
+    return column.lower() in _LATITUDES
+
+
+def is_geographic(sides: tuple[MapSide, MapSide]) -> bool:
+    """Whether east is to the right and north is up."""
+    x, y = sides
+    return not (x.names or y.names) and is_longitude(x.title) and is_latitude(y.title)
+
+
+def is_in_degrees(sides: tuple[MapSide, MapSide]) -> bool:
+    """Whether a map shows the earth in degrees: lon and lat, but not easting and northing."""
+    return is_geographic(sides) and all(side.title.lower().startswith("l") for side in sides)
+
+
+def draw_heat_map(
+    cells: FloatArray,
+    sides: tuple[MapSide, MapSide],
+    *,
+    label: str,
+    table: PageTable,
+    value: str,
+    floor: float = 0.0,
+    steps: Sequence[float] | None = None,
+    note: str = "",
+) -> Picture:
+    """Draw a table of numbers as squares in shades, with axes.
+
+    Parameters
+    ----------
+    cells:
+        One row for each position of the second side. The first row is drawn at the bottom; where
+        the second side has names, it is drawn at the top, as names are read downwards.
+    floor:
+        Numbers up to this may be noise alone; they have the palest shade.
+    steps:
+        Where the shades change; by default the numbers themselves decide.
+    """
+    if sides[1].names:
+        cells = cells[::-1]
+        sides = (sides[0], sides[1]._replace(names=sides[1].names[::-1]))
+    cells, sides, omitted = _keep_largest(cells, sides)
+    rows, columns = cells.shape
+    cells, (across, up) = coarsen(cells, named=(bool(sides[0].names), bool(sides[1].names)))
+    if (across, up) != (1, 1):
+        # As if the noise of cells were independent; this only decides where the palest shade ends.
+        floor *= math.sqrt(across * up)
+        note = f"Each square adds up {across} by {up} cells. {note}".strip()
+    steps = steps or shade_steps(cells, floor)
+    size = (columns / across, rows / up)
+    paint = partial(_paint_heat_map, cells, size, steps, sides, value)
+    return Picture(label, table, paint, f"{omitted} {note}".strip())
+
+
+def draw_tiles(
+    tiles: Sequence[tuple[str, FloatArray]],
+    *,
+    label: str,
+    table: PageTable,
+    value: str = "Count",
+    steps: Sequence[float] | None = None,
+    names: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> Picture:
+    """Draw several tables of numbers beside each other in the same shades, each above its name.
+
+    `names` are those of columns from left to right and of rows from the top down. As many are shown
+    as there is room for, and none where neighbours are added up.
+    """
+    coarse = [(name, coarsen(cells)[0]) for name, cells in tiles]
+    # The first tile decides the shades, so that a noisy one cannot make the others pale.
+    steps = steps or shade_steps(coarse[0][1])
+    if coarse[0][1].shape != (len(names[1]), len(names[0])):
+        names = ((), ())
+    return Picture(label, table, partial(_paint_tiles, coarse, steps, value, names))
+
+
+def shade_steps(values: FloatArray, floor: float = 0.0) -> list[float]:
+    """Round values at which the shades change, five at most; up to `floor` the first shade holds.
+
+    The steps have equal ratios where numbers differ much, so that a few large ones do not leave the
+    rest pale.
+    """
+    visible = values[values > floor]
+    if not visible.size:
+        return [max(floor, 0.0) or 1.0]
+    low, high = (float(end) for end in np.quantile(visible, (0.05, 0.95)))
+    largest = float(visible.max())
+    count = len(SHADES) - 1
+    if largest > _FACTOR * low:
+        exact = np.geomspace(low, max(high, min(largest, _FACTOR * low)), count)
+    else:
+        exact = np.linspace(0, largest, count + 2)[1:-1]
+    for digits in (1, 2, 3):
+        # The first step is rounded down, so that rounding moves no number below it.
+        unit = 10.0 ** (math.floor(math.log10(exact[0])) - digits + 1)
+        first = math.floor(float(exact[0]) / unit + 1e-9) * unit
+        steps = [float(f"{step:.{digits - 1}e}") for step in (first, *exact[1:])]
+        if len(set(steps)) == count:
+            break
+    return list(dict.fromkeys(steps))
+
+
+def shade_legend(steps: Sequence[float]) -> list[tuple[str, str]]:
+    """The class of each shade, and the values it stands for in words."""
+    words = [
+        f"below {show(steps[0])}",
+        *(f"{show(low)} to {show(high)}" for low, high in pairwise(steps)),
+        f"{show(steps[-1])} and more",
+    ]
+    return [(f"shade{shade_of(step, steps)}", text) for step, text in enumerate(words)]
+
+
+def shade_of(passed: int, steps: Sequence[float]) -> int:
+    """The shade of a value that passed so many steps; passing all of them gives the fullest."""
+    return round(passed * (len(SHADES) - 1) / len(steps))
+
+
+def coarsen(
+    cells: FloatArray, named: tuple[bool, bool] = (False, False)
+) -> tuple[FloatArray, tuple[int, int]]:
+    """Add up neighbouring cells until there are at most `MOST_CELLS`.
+
+    Returns the cells, and how many make one across and up. A `named` side stays as it is.
+    """
+    if cells.size <= MOST_CELLS:
+        return cells, (1, 1)
+    up, across = (
+        1 if by_name else math.ceil(size / COARSE_CELLS)
+        for size, by_name in zip(cells.shape, named[::-1], strict=True)
+    )
+    padded = np.pad(cells, [(0, -cells.shape[0] % up), (0, -cells.shape[1] % across)])
+    shape = (padded.shape[0] // up, up, padded.shape[1] // across, across)
+    return padded.reshape(shape).sum(axis=(1, 3)), (across, up)
+
+
+def shade_paths(cells: FloatArray, steps: Sequence[float]) -> list[tuple[str, str]]:
+    """The cells as one path for each shade, the first row at the bottom.
+
+    Neighbours of one shade in a row make one rectangle, so that thousands of cells stay small.
+    """
+    passed = np.searchsorted(np.asarray(steps), cells[::-1], side="right")
+    return [
+        (f"shade{shade_of(step, steps)}", "".join(_row_runs(passed == step)))
+        for step in range(len(steps) + 1)
+    ]
+
+
+def _row_runs(marked: BoolArray) -> list[str]:
+    """Rectangles that cover the marked cells of each row."""
+    edges = np.diff(np.pad(marked.astype(np.int8), ((0, 0), (1, 1))), axis=1)
+    rows, starts = np.nonzero(edges == 1)
+    ends = np.nonzero(edges == -1)[1]
+    return [
+        f"M{start} {row}h{end - start}v1h{start - end}z"
+        for row, start, end in zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True)
+    ]
+
+
+def _keep_largest(
+    cells: FloatArray, sides: tuple[MapSide, MapSide]
+) -> tuple[FloatArray, tuple[MapSide, MapSide], str]:
+    """Of very many names those with the highest totals, in their order; and a note about it."""
+    notes = []
+    shown = list(sides)
+    for index, side in enumerate(sides):
+        count = len(side.names)
+        if count > _MOST_NAMES:
+            totals = cells.sum(axis=index)
+            largest = np.sort(np.argsort(-totals, kind="stable")[:_MOST_NAMES])
+            cells = np.take(cells, largest, axis=1 - index)
+            shown[index] = side._replace(names=[side.names[name] for name in largest])
+            notes.append(
+                f"The {_MOST_NAMES} highest of {count:,} values of {side.title} are shown."
+            )
+    return cells, (shown[0], shown[1]), " ".join(notes)
+
+
+def draw_map_frame(drawing: Drawing, sides: tuple[MapSide, MapSide]) -> ChartFrame:
+    """Draw the sides of a map and return its area; a geographic map keeps the shape of the land."""
+    x, y = sides
+    if y.names:
+        widest = max(text_width(name, SMALL) for name in y.names)
+        left = min(widest, 0.34 * drawing.width) + 8
+    else:
+        left = y_label_width(y.scale, _HEIGHT)
+    width = drawing.width - left - 8
+    frame = ChartFrame(left, LINE + 8.0, width, _map_height(sides, width), x.scale, y.scale)
+    drawing.text((0, SMALL + 2), y.title, room=drawing.width)
+    if y.names:
+        for position, name in enumerate(y.names):
+            middle = frame.bottom - (position + 0.5) * frame.height / len(y.names)
+            drawing.text((left - 8, middle + 4), name, room=left - 8, anchor="end")
+    else:
+        draw_y_axis(drawing, frame, grid=False)
+    if x.names:
+        drawing.height = _draw_names_below(drawing, frame, x)
+    else:
+        drawing.height = draw_x_axis(drawing, frame, x.title)
+    return frame
+
+
+def _map_height(sides: tuple[MapSide, MapSide], width: float) -> float:
+    x, y = sides
+    if y.names:
+        return _ROW_HEIGHT * len(y.names)
+    if not is_geographic(sides):
+        return min(_HEIGHT, width)
+    (west, east), (south, north) = x.ends, y.ends
+    land_width = east - west
+    if is_in_degrees(sides):
+        # A degree of longitude is shorter towards the poles: by the cosine of the latitude.
+        land_width *= max(0.2, math.cos(math.radians((south + north) / 2)))
+    return max(120.0, min(width, width * (north - south) / land_width))
+
+
+def _draw_names_below(drawing: Drawing, frame: ChartFrame, side: MapSide) -> float:
+    """Draw the names of columns, upright where they have no room side by side; the new bottom."""
+    column_width = frame.width / len(side.names)
+    widest = max(text_width(name, SMALL) for name in side.names)
+    upright = widest > column_width - 6
+    room = min(widest, _UPRIGHT_LENGTH)
+    step = max(1, math.ceil(_UPRIGHT_WIDTH / column_width)) if upright else 1
+    for position in range(0, len(side.names), step):
+        name, centre = side.names[position], frame.left + (position + 0.5) * column_width
+        if upright:
+            start = (centre + 4, frame.bottom + 8)
+            drawing.text(start, name, room=room, anchor="end", upright=True)
+        else:
+            drawing.text((centre, frame.bottom + 16), name, anchor="middle")
+    bottom = frame.bottom + (room + 12 if upright else LINE)
+    middle = frame.left + frame.width / 2
+    drawing.text((middle, bottom + 16), side.title, room=frame.width, anchor="middle")
+    return bottom + LINE + 4
+
+
+def finish_map(
+    drawing: Drawing,
+    frame: ChartFrame,
+    sides: tuple[MapSide, MapSide],
+    steps: Sequence[float],
+    value: str,
+) -> None:
+    """Draw the border of a map, an arrow to the north where it is one of land, and the legend."""
+    drawing.rectangle(frame.left, frame.top, frame.width, frame.height, "frame")
+    if is_geographic(sides):
+        x, y = coordinate(frame.right - 6), coordinate(frame.top - 20)
+        drawing.path(f"M{x} {y}l6 16l-6 -4l-6 4z", "arrow")
+        drawing.text((frame.right - 18, frame.top - 8), "N", "name", anchor="end")
+    drawing.height = drawing.legend(drawing.height, shade_legend(steps), value)
+
+
+def _paint_heat_map(
+    cells: FloatArray,
+    size: tuple[float, float],
+    steps: Sequence[float],
+    sides: tuple[MapSide, MapSide],
+    value: str,
+    drawing: Drawing,
+) -> None:
+    frame = draw_map_frame(drawing, sides)
+    _paint_cells(drawing, cells, size, steps, (frame.left, frame.top, frame.width, frame.height))
+    finish_map(drawing, frame, sides, steps, value)
+
+
+def _paint_cells(
+    drawing: Drawing,
+    cells: FloatArray,
+    size: tuple[float, float],
+    steps: Sequence[float],
+    area: tuple[float, float, float, float],
+) -> None:
+    """Draw the squares over an area; padding from coarsening, beyond `size`, is cut off."""
+    x, y, width, height = map(coordinate, area)
+    across, up = size
+    drawing.add(
+        f'<svg x="{x}" y="{y}" width="{width}" height="{height}" preserveAspectRatio="none" '
+        f'viewBox="0 {len(cells) - up:.6g} {across:.6g} {up:.6g}" shape-rendering="crispEdges">'
+    )
+    for kind, shape in shade_paths(cells, steps):
+        drawing.path(shape, kind)
+    drawing.add("</svg>")
+
+
+def _paint_tiles(
+    tiles: Sequence[tuple[str, FloatArray]],
+    steps: Sequence[float],
+    value: str,
+    names: tuple[Sequence[str], Sequence[str]],
+    drawing: Drawing,
+) -> None:
+    columns = max(1, min(len(tiles), int(drawing.width / _TILE_WIDTH)))
+    left = _name_room(names[1], 0.2 * drawing.width)
+    below = _name_room(names[0], _TILE_NAME_LENGTH)
+    room = (drawing.width - left) / columns
+    width = room - 12
+    top = SMALL / 2 if left else 0.0
+    for start in range(0, len(tiles), columns):
+        tile_row = tiles[start : start + columns]
+        heights = [width * len(cells) / cells.shape[1] for _, cells in tile_row]
+        for position, ((name, cells), height) in enumerate(zip(tile_row, heights, strict=True)):
+            area = (left + position * room, top, width, height)
+            _paint_cells(drawing, cells, cells.shape[::-1], steps, area)
+            drawing.rectangle(*area, "frame")
+            row_names = names[1] if position == 0 else ()
+            _draw_tile_names(drawing, area, (names[0], row_names), (below, left))
+            caption = (area[0], top + max(heights) + below + 16)
+            drawing.text(caption, name, "name", room=width)
+        top += max(heights) + below + LINE + 10
+    drawing.height = drawing.legend(top, shade_legend(steps), value)
+
+
+def _name_room(names: Sequence[str], most: float) -> int:
+    """The pixels that names take, with a gap; none if there are no names."""
+    widest = max((text_width(name, SMALL) for name in names), default=0.0)
+    return math.ceil(min(widest, most)) + _GAP if names else 0
+
+
+def _draw_tile_names(
+    drawing: Drawing,
+    area: tuple[float, float, float, float],
+    names: tuple[Sequence[str], Sequence[str]],
+    rooms: tuple[int, int],
+) -> None:
+    """Draw names upright below a tile and to its left, as many as do not overlap."""
+    x, y, width, height = area
+    for middle, name in _spread_names(names[0], width):
+        start = (x + middle + SMALL / 3, y + height + _GAP)
+        drawing.text(start, name, room=rooms[0] - _GAP, anchor="end", upright=True)
+    for middle, name in _spread_names(names[1], height):
+        end = (x - _GAP, y + middle + SMALL / 3)
+        drawing.text(end, name, room=rooms[1] - _GAP, anchor="end")
+
+
+def _spread_names(names: Sequence[str], length: float) -> list[tuple[float, str]]:
+    """Names with their positions along a side; every second or third where room is short."""
+    if not names:
+        return []
+    spacing = length / len(names)
+    step = max(1, math.ceil(LINE / spacing))
+    return [((index + 0.5) * spacing, names[index]) for index in range(0, len(names), step)]
