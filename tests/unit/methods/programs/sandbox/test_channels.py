@@ -6,7 +6,9 @@ with both off, where it must work: an attack that never works would show nothing
 
 from __future__ import annotations
 
+import _codecs_jp  # type: ignore[import-not-found]
 import json
+import os
 import tempfile
 from pathlib import Path
 
@@ -19,6 +21,16 @@ from sfumato.methods.programs.sandbox.landlock import Landlock
 
 NOTHING = {"page cache": False, "futex": False}
 BOTH = {"page cache": True, "futex": True}
+"""What a sandbox with both mends off carries, where the user may page out Python's libraries."""
+
+
+def may_page_out() -> bool:
+    """Whether the kernel lets this user page out a library of Python: its owner, a writer, root.
+
+    A Python that root has installed is none of a plain user's, so half of the attack fails there.
+    """
+    library = Path(_codecs_jp.__file__)
+    return os.access(library, os.W_OK) or library.stat().st_uid == os.geteuid()
 
 
 @pytest.mark.parametrize("base", [Bubblewrap, Landlock])
@@ -31,7 +43,7 @@ def test_attacks_through_the_kernel_carry_nothing(
 ) -> None:
     provided(base.name)
     found = channels.carried(channels.twin(base, filtered=filtered, fresh=fresh))
-    assert found == expected
+    assert found == (expected if may_page_out() else expected | {"page cache": False})
 
 
 def test_they_carry_nothing_for_a_plain_user() -> None:
