@@ -76,12 +76,26 @@ def option(name: str, value: Any = None, *, metavar: str = "") -> str:
 
 def spell(sentence: str, spelling: Spelling) -> str:
     """Write a sentence with its parameters spelled as one door does."""
-    return _OPTION.sub(lambda match: spelling(Option(*json.loads(match[1]))), sentence)
+
+    def spelled(match: re.Match[str]) -> str:
+        named = _read_option(match)
+        return match[0] if named is None else spelling(named)
+
+    return _OPTION.sub(spelled, sentence)
 
 
 def options_in(sentence: str) -> list[Option]:
     """The parameters that a sentence names, in their order."""
-    return [Option(*json.loads(match[1])) for match in _OPTION.finditer(sentence)]
+    options = (_read_option(match) for match in _OPTION.finditer(sentence))
+    return [named_option for named_option in options if named_option is not None]
+
+
+def _read_option(match: re.Match[str]) -> Option | None:
+    """Read what `option` wrote; None for a text of a caller that only looks like it."""
+    try:
+        return Option(*json.loads(match[1]))
+    except ValueError:
+        return None
 
 
 def as_keyword(named: Option) -> str:
