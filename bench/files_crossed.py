@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 import sfumato
 from sfumato.cli.main import main
 from sfumato.testing.servers import served
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 from sfumato.vault.vault import open_vault
 
 if TYPE_CHECKING:

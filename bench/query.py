@@ -22,7 +22,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from bench._peers import PEERS, ROOT, asked
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 from sfumato.vault.vault import open_vault
 
 if TYPE_CHECKING:

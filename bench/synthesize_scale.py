@@ -22,7 +22,8 @@ from sfumato.data.schema.unit import Rows
 from sfumato.methods.synth.synthesis import Synthesis
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.noise.entropy import SystemEntropy
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 ROWS = 1_000_000
 GIBIBYTE = 2**30 / 1e6

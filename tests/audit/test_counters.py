@@ -24,7 +24,7 @@ from sfumato.methods.publish.counters import Counters
 from sfumato.methods.stream.sensitivity import Participation
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.noise.entropy import SystemEntropy
-from sfumato.vault.feeds.continual_feeds import StreamCells, arrived
+from sfumato.vault.feeds.period_answers import StreamCells, arrived
 
 STEPS, MOST = 8, 2
 DAYS = tuple((date(2024, 1, 1) + timedelta(days=at),) * 2 for at in range(STEPS))

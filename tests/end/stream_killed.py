@@ -17,7 +17,7 @@ from typing import Any
 import sfumato as sf
 from sfumato.privacy.ledger.base import Ledger
 from sfumato.privacy.noise.entropy import SystemEntropy
-from sfumato.vault.feeds import continual_feeds
+from sfumato.vault.feeds import period_answers
 from sfumato.vault.feeds.step_store import StepStore
 
 POINTS = ("reserved", "drawn", "settled", "told")
@@ -46,10 +46,10 @@ def armed(point: str, log: Path) -> None:
         return settle(self, stream, reached)
 
     def amending(self: Ledger, decide: Any, *, operator: str) -> Any:
-        if operator == continual_feeds.BY and point == "settled":
+        if operator == period_answers.BY and point == "settled":
             die()
         found = amend(self, decide, operator=operator)
-        if operator == continual_feeds.BY and point == "told":
+        if operator == period_answers.BY and point == "told":
             die()
         return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.cli.main import run
-from sfumato.vault.registration import create
+from sfumato.vault.creation import create
 
 
 @pytest.fixture(autouse=True)

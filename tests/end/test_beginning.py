@@ -20,7 +20,7 @@ from sfumato.filesystem import MARK
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.sql.sqlite import open_sqlite
 from sfumato.vault.config import load
-from sfumato.vault.registration import create
+from sfumato.vault.creation import create
 from sfumato.vault.vault import open_vault
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ KILLED_EVERYWHERE = """\
 import os, signal, sys
 from itertools import count
 from pathlib import Path
-from sfumato.vault.registration import create
+from sfumato.vault.creation import create
 from sfumato.vault.vault import open_vault
 import sfumato.privacy.ledger.sql.sqlite
 CHANGING = {"open", "os.mkdir", "os.rename", "os.link", "os.chmod", "os.rmdir", "os.remove",

@@ -16,7 +16,7 @@ import pytest
 from sfumato.cli.main import run
 from sfumato.errors import LedgerError
 from sfumato.release.codec import from_bytes
-from sfumato.vault.folder import AnswerIndex
+from sfumato.vault.answer import AnswerIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,8 @@ import pytest
 
 from sfumato.cli.main import run
 from sfumato.vault import accounts
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ from sfumato.errors import LedgerError
 from sfumato.privacy.ledger.sql.sqlite import open_sqlite
 from sfumato.privacy.accounting.events import PureEvent
 from sfumato.privacy.accounting.filters import Budget
-from sfumato.vault.registration import create
+from sfumato.vault.creation import create
 disk, head = map(Path, sys.argv[1:])
 database = disk / "clinic" / "ledger.sqlite"
 event = PureEvent(epsilon=Fraction(1, 1000))

@@ -39,7 +39,7 @@ from tests.end.spoiling import (
 
 from sfumato.cli.main import run
 from sfumato.data.schema.schema_file import save as save_schema
-from sfumato.vault.registration import create
+from sfumato.vault.creation import create
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

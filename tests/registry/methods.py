@@ -35,8 +35,8 @@ from sfumato.release.fingerprint_key import write_secret
 from sfumato.release.release import Provenance, Release
 from sfumato.vault.config import Config
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.feeds.continual_feeds import StreamCells, StreamFeeds
-from sfumato.vault.stream_start import whole_stream
+from sfumato.vault.feeds.period_answers import StreamCells, StreamFeeds
+from sfumato.vault.memory_stream import whole_stream
 from sfumato.vault.synth_forms import TWINS
 
 if TYPE_CHECKING:

@@ -244,7 +244,7 @@ def _read(feeds: Feeds, name: str, out: Path | None, *, overwrite: bool, as_json
     feed, items = feeds.get(name), feeds.read(name)
     if out is not None:
         from sfumato.filesystem import check_target, whole
-        from sfumato.vault.feeds.formats import written
+        from sfumato.vault.feeds.feed import written
 
         check_target(out, overwrite=overwrite)
         _, content = written(feed, items, out.suffix.lower().removeprefix("."))

@@ -31,7 +31,7 @@ def init(
     Examples:
         sfumato init clinic
     """
-    from sfumato.vault.registration import create
+    from sfumato.vault.creation import create
 
     made = create(vault, database=ledger, head=head)
     if as_json:

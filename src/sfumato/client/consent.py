@@ -13,15 +13,15 @@ from sfumato.client.admin import part, reading
 from sfumato.data.schema.column import Kind
 from sfumato.server.request_body import LARGEST
 from sfumato.text import dumps
-from sfumato.vault.consent.person_ids import written
-from sfumato.vault.consent.registry_api import AnyRegistry, no_registry
+from sfumato.vault.consent.consent_filter import written
+from sfumato.vault.consent.registry import AnyRegistry, no_registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from sfumato.client.admin import Office
-    from sfumato.vault.consent.consent_record import Said
+    from sfumato.vault.consent.registry import Said
 
 _CONSENT = "consent"
 MOST_CHANGES = 10_000

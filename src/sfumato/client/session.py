@@ -21,9 +21,8 @@ from sfumato.client.wire import answer_of, told_of
 from sfumato.errors import ParameterError, PolicyError
 from sfumato.exact_numbers import EPSILON_MAXIMUM
 from sfumato.server.responses import ANSWER
-from sfumato.vault.jobs.job_request import check_request
-from sfumato.vault.plans import foreign_plan, plan_digest
-from sfumato.vault.session import Facts, prepared_of
+from sfumato.vault.jobs.job import check_request
+from sfumato.vault.session import Facts, foreign_plan, plan_digest, prepared_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

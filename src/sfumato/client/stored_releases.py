@@ -27,10 +27,16 @@ from sfumato.vault.config import OWNER
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.family import PURPOSE
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
-from sfumato.vault.jobs.job import COMPARE, STAGES, Job, JobState
-from sfumato.vault.jobs.job_request import asked_plainly, check_request, family_named
-from sfumato.vault.release_files import MEDIA, ReleaseFile
-from sfumato.vault.stored_release import AnyRelease
+from sfumato.vault.jobs.job import (
+    COMPARE,
+    STAGES,
+    Job,
+    JobState,
+    asked_plainly,
+    check_request,
+    family_named,
+)
+from sfumato.vault.stored_release import MEDIA, AnyRelease, ReleaseFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -21,8 +21,8 @@ from sfumato.client.vault_admin import add_there, export_there, limit_there, rai
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.report.display import Card, CardTable
-from sfumato.vault.asker import Asker
 from sfumato.vault.config import OWNER
+from sfumato.vault.session import Asker
 from sfumato.vault.vault_api import AnyVault
 
 if TYPE_CHECKING:

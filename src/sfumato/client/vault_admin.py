@@ -11,7 +11,7 @@ from sfumato.client.admin import amount, reading
 from sfumato.client.wire import jsonable
 from sfumato.data.schema.json_form import schema_to_json
 from sfumato.filesystem import check_target, whole
-from sfumato.vault.add_dataset import declared_of, loaded
+from sfumato.vault.registration import declared_of, loaded
 
 if TYPE_CHECKING:
     from pathlib import Path

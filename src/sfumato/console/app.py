@@ -47,7 +47,7 @@ from sfumato.server.problem_json import RequestError
 from sfumato.server.rate_limit import Buckets, FairWorkers, Paces
 from sfumato.server.request_body import check_no_body, is_unread
 from sfumato.server.security_headers import secured
-from sfumato.vault.folder import note_request
+from sfumato.vault.failure_log import note_failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -138,7 +138,7 @@ class _Site:
             except Exception as error:  # noqa: BLE001  whatever it was, its text may quote data
                 where = repr(f"{request.method} {request.scope['path']}")
                 words = "".join(format_exception(error))
-                note_request(self._vault.config.folder, where, words)
+                note_failure(self._vault.config.folder, where, words)
                 response = self._refused(request, session, problem_json.failed_inside())
             return self._headed(response)
 

@@ -17,7 +17,7 @@ from sfumato.exact_numbers import exact
 from sfumato.release.plots import answer_pictures, pictures_of
 from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.server.problem_json import not_found
-from sfumato.vault.feeds.formats import FORMATS, written
+from sfumato.vault.feeds.feed import FORMATS, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -37,7 +37,7 @@ from sfumato.server.security_headers import secured
 from sfumato.server.sending import UnsentReplies
 from sfumato.server.survey_app import survey_pages
 from sfumato.text import dumps, dumps_in_parts
-from sfumato.vault.folder import note_request
+from sfumato.vault.failure_log import note_failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -168,7 +168,7 @@ class _Gate:
         """Note a failure that nobody foresaw, where callers do not see it."""
         where = f"{request.method} {request.scope['path']}"
         words = "".join(format_exception(error))
-        note_request(self.vault.config.folder, repr(where), words)
+        note_failure(self.vault.config.folder, repr(where), words)
 
 
 class _Endpoint:

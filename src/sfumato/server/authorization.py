@@ -13,7 +13,7 @@ from sfumato.data.schema.names import quoted
 from sfumato.errors import PolicyError, SfumatoError
 from sfumato.server.peers import is_proxy, parse_address
 from sfumato.server.problem_json import RequestError, UnreadyError, not_found
-from sfumato.vault.folder import note_request
+from sfumato.vault.failure_log import note_failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,7 @@ def refresh(vault: Vault) -> None:
     try:
         vault.refresh()
     except SfumatoError as error:
-        note_request(vault.config.folder, "configuration", f"{error.message} {error.detail or ''}")
+        note_failure(vault.config.folder, "configuration", f"{error.message} {error.detail or ''}")
     else:
         return
     raise UnreadyError(

@@ -21,7 +21,7 @@ from sfumato.privacy.ledger.chain import digest
 from sfumato.privacy.ledger.records import Amendment
 from sfumato.release.files_in_use import VAULT
 from sfumato.vault.config import PrivateSet, changing, covers, load, parse
-from sfumato.vault.folder import note_ledger
+from sfumato.vault.failure_log import note_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,7 +90,7 @@ PASSING = (VERSION, NODE)
 
 def open_ledger(config: Config) -> Ledger:
     """Open the ledger of a vault: a SQLite file in its folder, or a PostgreSQL database."""
-    tell = partial(note_ledger, config.folder)
+    tell = partial(note_failure, config.folder, "ledger")
     if config.database.startswith(("postgresql://", "postgres://")):
         from sfumato.privacy.ledger.sql.postgres import open_postgres
 

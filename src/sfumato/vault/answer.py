@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isfinite
@@ -12,12 +14,15 @@ from sfumato.exact_numbers import plain
 from sfumato.methods.query.page import notes, shown
 from sfumato.release.release import SHOWN, Release
 from sfumato.report.display import CardTable
+from sfumato.text import dumps
+from sfumato.vault.failure_log import opened_to_append
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from sfumato.privacy.ledger.base import Ledger
+    from sfumato.privacy.ledger.chain import Key
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,3 +124,51 @@ def _plain(value: object) -> object:
     if isinstance(value, float) and not isfinite(value):
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+class AnswerIndex:
+    """The requests under which each question was answered, in memory or in a folder.
+
+    A file has a line for each answer. Lines are added in one write and never synced: what a power
+    cut takes, or a crash leaves half written, is paid for again.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._known: dict[str, dict[str, str]] = {}
+
+    def find(self, body: str) -> list[Key]:
+        """The requests that answered a question, of every principal."""
+        return list(self._read(body).items())
+
+    def note(self, body: str, key: Key) -> None:
+        """Remember that a question was answered; the answer is already safe without this."""
+        principal, request_id = key
+        if self._folder is None:
+            self._known[body] = {**self._known.get(body, {}), principal: request_id}
+            return
+        with suppress(OSError):
+            handle = opened_to_append(self._folder / f"{body}.json")
+            try:
+                os.write(handle, f"{dumps({principal: request_id})}\n".encode())
+            finally:
+                os.close(handle)
+
+    def _read(self, body: str) -> dict[str, str]:
+        if self._folder is None:
+            return self._known.get(body, {})
+        try:
+            lines = (self._folder / f"{body}.json").read_bytes().splitlines()
+        except OSError:
+            return {}
+        return {one: other for line in lines for one, other in _noted(line)}
+
+
+def _noted(line: bytes) -> list[Key]:
+    """The requests that a line tells of; one that was not written by us tells nothing."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    pairs = found.items() if isinstance(found, dict) else ()
+    return [(one, other) for one, other in pairs if isinstance(other, str)]

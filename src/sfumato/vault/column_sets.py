@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def column_names(columns: Sequence[str] | str | None, schema: Schema) -> tuple[str, ...]:
     """The columns that are asked for, each once; all of the schema's where nobody says."""
     if columns is None:
-        return tuple(one.name for one in schema.columns)
+        return tuple(column.name for column in schema.columns)
     names = several(columns, "columns")
     if not names or len(set(names)) < len(names):
         raise ParameterError(

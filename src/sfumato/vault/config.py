@@ -1,4 +1,4 @@
-"""What `vault.toml` says: where the data sets lie, what one person can change, who may ask.
+"""The configuration of a vault, `vault.toml`: sources, privacy units, budgets, limits, principals.
 
 Decisions 0098, 0198.
 """
@@ -11,7 +11,7 @@ import tomllib
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments, filesystem
 from sfumato.data.schema.names import clash, quoted
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.schema.toml_document import Place
     from sfumato.data.schema.unit import Unit
+
 
 OWNER = "owner"
 """The principal that draws on the budgets of the data sets themselves."""
@@ -213,8 +214,8 @@ def check_purposes(purposes: tuple[str, ...], unit: Unit) -> None:
             "Purposes need to know whose a row is, but the unit is the row. Name the column that "
             "tells people apart as the unit, or leave the purposes out.",
         )
-    for one in purposes:
-        check_name(one, "A purpose")
+    for purpose in purposes:
+        check_name(purpose, "A purpose")
     if not purposes or clash(purposes):
         raise SchemaError(
             "purposes_wrong",
@@ -341,7 +342,7 @@ class _Parser(LimitsParser):
             self._known(key, ("columns", "rows"), at)
             columns = self._need(key, "columns", list, at)
             rows = self._need(key, "rows", int, at)
-            if rows < 1 or not columns or not all(isinstance(one, str) for one in columns):
+            if rows < 1 or not columns or not all(isinstance(column, str) for column in columns):
                 message = 'a key is { columns = ["zip"], rows = 1 }, with at least one of each.'
                 raise self._lines.error("vault_key_wrong", at, message)
             keys[tuple(columns)] = rows
@@ -398,3 +399,26 @@ def still_held(config: Config, name: str) -> PrivateSet | PublicSet:
             "charged. Look which there are, and ask again.",
         )
     return found
+
+
+def raise_snapshot(folder: Path, to: int | None = None) -> int:
+    """Write another snapshot into a vault's configuration, by default the next; it never falls."""
+    import tomlkit  # a question changes no snapshot, and starts without it
+
+    with changing(folder) as config:
+        now = config.snapshot
+        wanted = now + 1 if to is None else to
+        if wanted < now:
+            raise ParameterError(
+                "snapshot_lower",
+                f"The snapshot is {now} and cannot become {wanted}: what was answered before would "
+                f"be given again. Give {now + 1} or more.",
+            )
+        if wanted > now:
+            path = folder / VAULT
+            document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
+            document["snapshot"] = wanted
+            text = tomlkit.dumps(document)
+            parse(text, path)
+            save(folder, text)
+    return wanted

@@ -1,9 +1,7 @@
-"""How a vault begins and grows: everything is checked first, then it is changed in one step.
+"""How a vault begins: everything is checked first, then `vault.toml` makes the folder a vault.
 
-The step is the writing of `vault.toml`, so that a folder is a vault or is not, and a data set is in
-it or is not. What a killed `init` left is known by its ledger, which holds nothing but the first
-entry: it has promised nobody anything, and the next `init` goes on with it. What the ledger lacks
-of an added data set is opened and bound by whoever opens the vault next.
+So a folder is a vault or is not. What a killed `init` left is known by its ledger, which holds
+nothing but the first entry: it has promised nobody anything, and the next `init` goes on with it.
 Decisions 0099, 0171, 0182.
 """
 
@@ -11,35 +9,51 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import tomlkit
 
-from sfumato.data.engines.sources import identify
 from sfumato.errors import LedgerError, OutputError, SfumatoError, option
+from sfumato.platform_support import needs_locks
 from sfumato.privacy.ledger.commit import recorded_head
-from sfumato.release.files_in_use import ANSWERS, SECRET, VAULT
-from sfumato.release.fingerprint_key import write_secret
-from sfumato.release.open_table import read
-from sfumato.vault.accounts import check_accounts, create_ledger, open_accounts, open_ledger
-from sfumato.vault.config import PrivateSet, locked, save
-from sfumato.vault.sources import KnownSources, look, rows_of, secret_of
+from sfumato.release.files_in_use import ANSWERS, VAULT
+from sfumato.vault.accounts import create_ledger
+from sfumato.vault.config import Config, locked, save
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from tomlkit.items import Array, Table
 
-    from sfumato.data.schema.schema import Schema
-    from sfumato.privacy.accounting.filters import Budget
-    from sfumato.release.open_table import Table as Rows
-    from sfumato.vault.config import Config, PublicSet
-
+_TEXT = """\
+# A vault of Sfumato. Who may write this file decides what is promised to the people in the data.
+format = 1
+snapshot = 1            # within one snapshot a stored answer is given again; raise it for new data
+tick_milliseconds = 0   # answers leave at multiples of this; 0: at once
+# deadline_seconds = 600  # what takes longer is charged but not answered; 0: no limit
+max_epsilon = 10        # no budget and no question may be above it
+# [limits]              # of one answer, of what each principal keeps, and of the vault
+# groups = 100000
+# answer_mebibytes = 32
+# stored_mebibytes = 1024
+# vault_mebibytes = 10240
+"""
 _TAKEN = -1
+
+
+def create(folder: Path, *, database: str = "ledger.sqlite", head: Path | None = None) -> Config:
+    """Make a folder a vault, with an empty ledger and the ledger's head outside the folder."""
+    needs_locks("A vault")
+    folder = folder.resolve()
+    head = head.resolve() if head else folder.with_name(f"{folder.name}.head")
+    config = Config(folder, database, head)
+    document = tomlkit.parse(_TEXT)
+    document["ledger"] = {"database": database, "head": os.path.relpath(head, folder)}
+    with begun(config):
+        save(folder, tomlkit.dumps(document), overwrite=False)
+    return config
 
 
 @contextmanager
@@ -57,7 +71,7 @@ def begun(config: Config) -> Iterator[None]:
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
     """Make a folder, and those above it; after a refusal those that are empty go again."""
-    absent = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
+    absent = [parent for parent in (folder, *folder.parents) if not os.path.lexists(parent)]
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -168,101 +182,3 @@ def _foreign(head: Path) -> OutputError:
         f"file with {option('head')}, or remove it if that vault is gone for good. If an 'init' "
         "was interrupted, repeat it with the same options.",
     )
-
-
-_FAILED = {"engine_failed", "table_missing"}
-"""How a view fails that reads what its engine may not reach."""
-
-
-class Addition:
-    """A data set on its way into a vault, whose configuration nobody else changes meanwhile."""
-
-    def __init__(self, config: Config, name: str, warn: Callable[[str], None]) -> None:
-        self._config = config
-        self._name = name
-        self._renewed: Mapping[str, tuple[str, ...]] = {}
-        self._stack = ExitStack()
-        self._ledger = open_ledger(config)
-        try:
-            self._secret = secret_of(config, self._ledger)
-        except BaseException:
-            self._ledger.close()
-            raise
-        self._stack.callback(self._ledger.close)
-        self._sources = KnownSources(config, self._ledger, self._secret, warn)
-
-    def __enter__(self) -> Addition:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    @contextmanager
-    def opened(self, source: str, schema: Schema) -> Iterator[Rows]:
-        """Open a source; of a view that fails because it reaches outside, say that."""
-        try:
-            with closing(read(source, schema)) as table:
-                yield table
-        except SfumatoError as error:
-            if error.code in _FAILED:
-                identify(source)
-            raise
-
-    def identity(
-        self, source: str, table: Rows, population: str | None, purposes: Sequence[str] = ()
-    ) -> tuple[str, ...]:
-        """Refuse a source that is known by another name; return what to record of it."""
-        new = look(source, table, self._secret)
-        found = self._sources.check(new, population, rows_of(table), purposes)
-        self._renewed = self._sources.renewed(found)
-        return new.record
-
-    def make(
-        self,
-        held: PrivateSet | PublicSet,
-        entry: Table,
-        *,
-        budgets: Mapping[str, Budget],
-        amounts: Mapping[str, Table],
-    ) -> None:
-        """Check the accounts, write the configuration, then bring the ledger up to it."""
-        sets = {
-            name: replace(one, identity=self._renewed.get(name, one.identity))
-            for name, one in self._config.datasets.items()
-        }
-        new = replace(
-            self._config,
-            datasets={**sets, self._name: held},
-            budgets={**self._config.budgets, **budgets},
-        )
-        check_accounts(self._ledger, new)
-        entry["identity"] = _lines(held.identity)
-        self._write(entry, amounts)
-        open_accounts(self._ledger, new)
-
-    def _write(self, entry: Table, amounts: Mapping[str, Table]) -> None:
-        """Add to the configuration; what its owner wrote beside it stays as it is."""
-        folder = self._config.folder
-        key, keyless = folder / SECRET, not (folder / SECRET).exists()
-        document = tomlkit.parse((folder / VAULT).read_text(encoding="utf-8"))
-        for table, added in (("populations", amounts), ("datasets", {self._name: entry})):
-            if added:
-                tables = document.setdefault(table, tomlkit.table(is_super_table=True))
-                for one, values in added.items():
-                    tables[one] = values
-        for name, identity in self._renewed.items():
-            document["datasets"][name]["identity"] = _lines(identity)
-        if keyless:
-            write_secret(key, self._secret)
-        try:
-            save(folder, tomlkit.dumps(document))
-        except BaseException:
-            if keyless:
-                key.unlink(missing_ok=True)
-            raise
-
-
-def _lines(identity: tuple[str, ...]) -> Array:
-    listed = tomlkit.array()
-    listed.extend(identity)
-    return listed.multiline(multiline=True)

@@ -28,9 +28,7 @@ from sfumato.privacy.ledger.single_flight import Flights
 from sfumato.release.codec import from_bytes, to_bytes
 from sfumato.vault.accounts import left_over
 from sfumato.vault.answer import Answer
-from sfumato.vault.deadline import allowed_seconds, within
-from sfumato.vault.heavy_work import HeavyWork
-from sfumato.vault.limits import VaultLimits, work_of
+from sfumato.vault.limits import HeavyWork, VaultLimits, allowed_seconds, within, work_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,8 +42,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger.receipt import Receipt
     from sfumato.privacy.ledger.single_flight import Flight
     from sfumato.release.release import Release
-    from sfumato.vault.asker import Asker
-    from sfumato.vault.folder import AnswerIndex
+    from sfumato.vault.answer import AnswerIndex
+    from sfumato.vault.session import Asker
 
     OpenData = Callable[[], AbstractContextManager[Mapping[str, Dataset]]]
     """Opens the data sets of a question, and keeps them open while it is being answered."""
@@ -340,7 +338,7 @@ class Gatekeeper:
 
         def work() -> Release:
             with asked.open_data() as datasets:
-                engines.extend(one.engine for one in datasets.values())
+                engines.extend(dataset.engine for dataset in datasets.values())
                 # Last, because from here on the charge can never be used again.
                 return asked.prepared.run(datasets, receipt.entropy())
 

@@ -1,27 +1,32 @@
-"""Limits on what principals may ask and keep: groups, bytes of an answer, bytes in store.
+"""Limits on what principals may ask and keep: groups, bytes, heavy work at a time, seconds.
 
 A question may cost next to no privacy and still a million groups, which take memory and disk. Every
-limit is checked against public facts, before anything is charged. Who holds the vault as its owner
-is bound by the vault's own limit alone. Decision 0508.
+limit is checked against public facts, before anything is charged. The owner of the vault is bound
+by the vault's own limit alone. Decisions 0126, 0508 and 0509.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import deque
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.parser import Parser
-from sfumato.errors import PolicyError
+from sfumato.errors import EngineError, PolicyError, SfumatoError
 from sfumato.methods.method import AnswerLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from sfumato.data.engines.base import Engine
     from sfumato.data.schema.toml_document import Place
     from sfumato.methods.method import AnswerSize, Prepared
     from sfumato.privacy.ledger.base import Ledger
-    from sfumato.vault.asker import Asker
+    from sfumato.vault.session import Asker
+
 
 MEBIBYTE = 1 << 20
 _KEYS = ("groups", "answer_mebibytes", "stored_mebibytes")
@@ -146,3 +151,126 @@ class LimitsParser(Parser):
         if number < 1:
             raise self._lines.error("vault_number", (*place, key), f"{key} must be at least 1.")
         return number
+
+
+SMALL_BYTES = 1 << 20
+"""Work of at most so many bytes never waits."""
+CAPACITY_BYTES = 32 << 20
+"""How many bytes heavy answers may take together while they are made."""
+MOST_WAITING = 4
+
+
+class HeavyWork:
+    """The heavy work of one process."""
+
+    def __init__(self, capacity_bytes: int = CAPACITY_BYTES) -> None:
+        self._capacity, self._used = capacity_bytes, 0
+        self._queue: deque[tuple[object, str]] = deque()
+        self._changed = threading.Condition()
+        self._held = threading.local()
+
+    @contextmanager
+    def room(self, weight: int, asker: Asker, seconds: float | None) -> Iterator[None]:
+        """Work of a weight in bytes; refused where too much waits already, or for too long.
+
+        A thread that has room already needs no more: to wait for itself would be for ever.
+        """
+        if weight <= SMALL_BYTES or getattr(self._held, "room", False):
+            yield
+            return
+        weight = min(weight, self._capacity)
+        with self._changed:
+            self._enter(weight, asker, seconds)
+        self._held.room = True
+        try:
+            yield
+        finally:
+            self._held.room = False
+            with self._changed:
+                self._used -= weight
+                self._changed.notify_all()
+
+    def _enter(self, weight: int, asker: Asker, seconds: float | None) -> None:
+        def is_next() -> bool:
+            return self._queue[0] is ticket and self._used + weight <= self._capacity
+
+        waiting = [name for _, name in self._queue]
+        is_free = not waiting and self._used + weight <= self._capacity
+        is_crowded = asker.principal in waiting or len(waiting) >= MOST_WAITING
+        if is_crowded and not is_free and not asker.is_owner:
+            raise _busy()
+        ticket = (object(), asker.principal)
+        self._queue.append(ticket)
+        try:
+            if not self._changed.wait_for(is_next, seconds):
+                raise _busy()
+            self._used += weight
+        finally:
+            self._queue.remove(ticket)
+            self._changed.notify_all()
+
+
+def _busy() -> EngineError:
+    return EngineError(
+        "heavy_work_busy",
+        "Other large questions are being answered. Nothing was charged. Try again in a few "
+        "seconds, or ask for fewer groups at a time.",
+    )
+
+
+R = TypeVar("R")
+
+_PATIENCE_SECONDS = 0.1
+
+QUESTION_SECONDS = 600.0
+"""How long a question may take where the owner has set no deadline."""
+
+
+def allowed_seconds(deadline: float | None, method: str) -> float | None:
+    """How long a method may take by an owner's deadline; None: for as long as it takes.
+
+    Where the owner has set none, questions have one, and jobs, which may take hours, have not.
+    """
+    if deadline is None:
+        return QUESTION_SECONDS if method == "query" else None
+    return deadline or None
+
+
+def within(seconds: float | None, work: Callable[[], R], engines: Sequence[Engine]) -> R:
+    """Work for at most so long; what takes longer is stopped, and its result never seen."""
+    if seconds is None:
+        return work()
+    done: list[R] = []
+    failed: list[BaseException] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # noqa: BLE001  it is raised again by the one who waits
+            failed.append(error)
+        finally:
+            ended.set()
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    try:
+        ended.wait(seconds)
+    finally:
+        if not ended.is_set():  # at the deadline, or at Ctrl-C
+            # Apart, because the reply must not wait for however long the databases take to stop.
+            threading.Thread(target=_stop, args=(worker.ident, ended, engines), daemon=True).start()
+    if failed:
+        raise failed[0]
+    if not done:
+        raise TimeoutError(f"not done within {seconds} seconds")
+    return done[0]
+
+
+def _stop(worker: int, ended: threading.Event, engines: Sequence[Engine]) -> None:
+    """Cancel what a thread runs, and whatever it begins next, until it has ended."""
+    while not ended.is_set():
+        for engine in list(engines):
+            with suppress(SfumatoError):
+                engine.cancel(worker)
+        ended.wait(_PATIENCE_SECONDS)

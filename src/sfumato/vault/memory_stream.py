@@ -1,4 +1,4 @@
-"""A stream in memory: charged to a table's budget, then told what comes, period by period."""
+"""A stream in memory: charged to a table's budget, then given what comes, period by period."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -14,16 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from sfumato import arguments
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.names import quoted
+from sfumato.data.schema.domain import Values
+from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import LedgerError, ParameterError
 from sfumato.methods.method import text_limits
+from sfumato.methods.stream.catalogue import prepare
+from sfumato.methods.stream.request import StreamRequest
 from sfumato.privacy.ledger.receipt import this_process
 from sfumato.privacy.ledger.records import Amendment
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Card, CardTable, Shown
-from sfumato.vault.stream_charge import Arrival, plain_told
+from sfumato.vault.session import Offer, Session
+from sfumato.vault.stream_charge import Arrival, WholeStream, plain_told
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,12 +37,79 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.data.engines.malformed_cells import TextLimit
     from sfumato.data.schema.column import Column
+    from sfumato.data.schema.schema import Schema
     from sfumato.methods.stream.method import State
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.privacy.ledger.records import BookState
     from sfumato.release.release import Guarantee
     from sfumato.vault.answer import Answer
-    from sfumato.vault.stream_charge import WholeStream
+    from sfumato.vault.session import AskerOf, Asking, Facts
+
+
+COSTS = ("epsilon", "rho", "delta")
+"""What is offered for a stream as a whole."""
+_SIZES = ("periods", "window", "days")
+
+
+def whole_stream(
+    title: str, facts: Facts, method: str, offer: Mapping[str, Any], asked: Mapping[str, Any]
+) -> WholeStream:
+    """A stream as a whole, ready to be charged, from what is asked and declared."""
+    by, values = asked.get("by"), ()
+    if by is not None:
+        values = cells(facts.declared.schema, arguments.text(by, "by"))
+    sizes = {one: asked.get(one) for one in _SIZES}
+    request = StreamRequest(
+        unit=facts.declared.unit,
+        price=facts.price(Offer(**offer)),
+        cells=max(1, len(values)),
+        **{
+            one: None if size is None else arguments.whole(size, one) for one, size in sizes.items()
+        },
+        options={one: what for one, what in asked.items() if one not in (*_SIZES, "by")},
+    )
+    made = prepare(request, arguments.text(method, "method"))
+    schema, read = facts.declared.schema, dict.fromkeys((*request.unit.columns, by))
+    columns = tuple(schema.column(one) for one in read if one is not None)
+    return WholeStream(title, facts.dataset, request, made, by, values, columns=columns)
+
+
+def cells(schema: Schema, by: str) -> tuple[Any, ...]:
+    """The declared values of a column, in order."""
+    domains = {column.name: column.domain for column in schema.columns}
+    domain = domains.get(by)
+    if not isinstance(domain, Values):
+        listed = [name for name, domain in domains.items() if isinstance(domain, Values)]
+        raise ParameterError(
+            "stream_by_wrong",
+            f"{quoted(by)} is no column with declared values, one figure for each; "
+            + (suggestion(by, listed) if listed else "none is declared."),
+        )
+    return tuple(domain.values)
+
+
+def begin_stream(
+    session: Asking,
+    asker_of: AskerOf,
+    dataset: str,
+    method: str,
+    offer: Mapping[str, Any],
+    asked: Mapping[str, Any],
+) -> Stream:
+    """Charge a stream as a whole and begin it in memory; only who holds the rows can step it."""
+    if not isinstance(session, Session) or not asker_of((dataset,)).is_owner:
+        raise ParameterError(
+            "stream_not_here",
+            "A stream is stepped by who holds the rows, where they are. Ask the owner for "
+            "a continual feed.",
+        )
+    facts = session.facts(asker_of, dataset)
+    # A name of its own: two streams that ask alike are two, with a charge and noise each.
+    whole = whole_stream(f"stream {token_hex(16)}", facts, method, offer, asked)
+    session.admit("publish", whole, facts)
+    answer = session.answer(whole, asker_of, request_id=None)
+    return Stream.begun(whole, answer, session.gatekeeper.ledger)
+
 
 _TYPES = {
     Kind.INTEGER: "BIGINT",
@@ -222,7 +295,7 @@ class Stream(Shown):
     def _claim(self, number: int, arrival: Arrival, note: str) -> _Claim:
         """What a step counts of its period: of each person as much as is left to them."""
         before = np.array(
-            [self._used_before(number, one) for one in arrival.people], dtype=np.int64
+            [self._used_before(number, person) for person in arrival.people], dtype=np.int64
         )
         counts, after = arrival.bounded(before, self.whole.request.people)
         raised = np.flatnonzero(after > before)
@@ -292,12 +365,12 @@ class Stream(Shown):
     def _of_rows(self, table: Any) -> Arrival:
         """The rows of a table by person and cell, columns being of the kinds that are declared."""
         unit = self.whole.request.unit
-        declared = {one.name: one for one in self.whole.columns}
+        declared = {column.name: column for column in self.whole.columns}
         # What is no value of its column is missing: how a file is read depends on no row.
         engine = open_source(table, kinds=declared, strict=False, short_texts=True)
         try:
             limits = text_limits(self.whole.columns, unit)
-            selected = (_read(one, limits[one.name]) for one in self.whole.columns)
+            selected = (_read(column, limits[column.name]) for column in self.whole.columns)
             asked = exp.select(*selected, "1").from_(engine.table)
             found = engine.run(asked)
         finally:

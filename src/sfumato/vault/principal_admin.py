@@ -16,7 +16,6 @@ from sfumato.errors import ParameterError, PolicyError, option
 from sfumato.exact_numbers import decimal_of, positive
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.accounts import PRINCIPALS, account_of, balances_of, open_ledger
-from sfumato.vault.asker import Asker
 from sfumato.vault.config import OWNER, check_name, load
 from sfumato.vault.grants import Grants, written
 from sfumato.vault.principals import (
@@ -27,6 +26,7 @@ from sfumato.vault.principals import (
     moment,
     shapes_named,
 )
+from sfumato.vault.session import Asker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,8 @@
-"""One private table: what may be asked of it, published from it and made up in its form."""
+"""What one principal may ask: of all data sets of a vault, or of one private table.
+
+`Questions` has every family of methods by its name; `Private` adds what only one table can answer,
+with the parameters of each method spelled out.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,13 @@ from sfumato import arguments
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.methods.query.sql.tables import PrivateRows
-from sfumato.report.display import Card
+from sfumato.report.display import Card, Shown
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.principal_session import Questions
 from sfumato.vault.session import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from fractions import Fraction
     from pathlib import Path
     from typing import Unpack
@@ -23,12 +27,18 @@ if TYPE_CHECKING:
 
     from sfumato.data.schema.schema import Schema
     from sfumato.exact_numbers import Number
-    from sfumato.methods.method import Prepared
+    from sfumato.methods.method import Dataset, Prepared
     from sfumato.methods.programs.forecast import ProgramForecast
     from sfumato.methods.programs.request import ProgramRun
     from sfumato.methods.publish.kinds import Publication
     from sfumato.methods.publish.options import KindName, KindOptions
+    from sfumato.methods.query.answer.explain import Explanation
+    from sfumato.methods.query.answer.question import Question
+    from sfumato.methods.query.sql.tables import Catalogue
     from sfumato.methods.synth.forecast import SynthesisForecast
+    from sfumato.privacy.accounting.events import Event
+    from sfumato.vault.answer import Answer
+    from sfumato.vault.family import Family
     from sfumato.vault.learn_family import LearnedModel
     from sfumato.vault.memory_stream import Stream
     from sfumato.vault.options import (
@@ -39,9 +49,105 @@ if TYPE_CHECKING:
         SynthesisOptions,
     )
     from sfumato.vault.publish_family import Published
+    from sfumato.vault.query_family import Asked
     from sfumato.vault.release_attacks import ReleaseGate
     from sfumato.vault.run_family import ProgramAnswer
+    from sfumato.vault.session import AskerOf, Asking
     from sfumato.vault.synth_result import Synthesized
+
+
+class Questions(Shown):
+    """What one principal may ask, for one purpose: every family of methods by its name."""
+
+    def __init__(self, session: Asking, asker_of: AskerOf, dataset: str = "") -> None:
+        self._session, self._asker_of, self._dataset = session, asker_of, dataset
+
+    def _card(self) -> Card:
+        return Card(f"about {', '.join(self.catalogue)}", {})
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What is declared of the data sets that may be asked about, by name; no other exists."""
+        return self._session.facts(self._asker_of, self._dataset).catalogue
+
+    def query(
+        self,
+        asked: Asked,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        delta: Number | None = None,
+        weights: Mapping[str, Number] | None = None,
+        request_id: str | None = None,
+    ) -> Answer:
+        """Answer a question with noise and error bars, charged to the data sets' budgets.
+
+        It is given in SQL or built from `sf.table`. Without epsilon and rho it costs a tenth of
+        the whole budget. The identical question of the same principal is answered again from
+        store, free. A request id names one question for good: repeating it is safe.
+        """
+        cost = {"epsilon": epsilon, "rho": rho, "delta": delta}
+        found: Answer = self._ask("query", asked, **cost, weights=weights, request_id=request_id)
+        return found
+
+    def explain(self, asked: Asked, **cost: Unpack[QueryCost]) -> Explanation:
+        """Say what a question would cost and how far its answer would be off; spends nothing."""
+        return cast("Question", self._planned(FAMILIES["query"], asked, **cost)).explain()
+
+    def _planned(self, family: Family, /, *positional: object, **asked: object) -> Prepared:
+        """A plan that is told to whoever asks, and may be all that they want."""
+        prepared = self.prepare(family, *positional, **asked)
+        self._session.confirm(prepared, self._asker_of)
+        return prepared
+
+    def prepare(self, family: Family, /, *positional: object, **asked: object) -> Prepared:
+        """Make what is asked of a family ready to be charged and run; spends nothing."""
+        facts = self._session.facts(self._asker_of, self._dataset)
+        return self._session.prepare(family, family.values(*positional, **asked), facts)
+
+    def answer(
+        self,
+        family: Family,
+        prepared: Prepared,
+        *,
+        request_id: str | None = None,
+        gate: ReleaseGate | None = None,
+    ) -> Any:
+        """Charge and answer what was prepared; with a `gate` attack it before it is given."""
+        who = self._asker_of
+        return self._session.run(family, prepared, who, request_id=request_id, gate=gate)
+
+    def left_after(self, prepared: Prepared) -> tuple[Mapping[str, float], str]:
+        """What would be left once this was charged, for programs and for people."""
+        return self._session.left_after(prepared, self._asker_of)
+
+    def check_all(self, wanted: Sequence[Prepared]) -> Event | None:
+        """What several of these cost the owner together, or a refusal; nothing is charged."""
+        return self._session.check_all(wanted, self._asker_of)
+
+    def owners_rows(self) -> AbstractContextManager[Dataset]:
+        """The rows themselves, for the owner's own look; refused to any other principal."""
+        return self._session.owners_rows(self._dataset, self._asker_of)
+
+    def _ask(
+        self, name: str, /, *positional: object, request_id: str | None = None, **asked: object
+    ) -> Any:
+        """Answer what a family is asked; its module says what comes back."""
+        family = FAMILIES[name]
+        return self.answer(
+            family, self.prepare(family, *positional, **asked), request_id=request_id
+        )
+
+    if not TYPE_CHECKING:  # else every misspelt method would pass for one
+
+        def __getattr__(self, name: str) -> Any:
+            """The method of a family that has no words of its own here."""
+            if name not in FAMILIES:
+                raise AttributeError(f"{type(self).__name__!r} has no method {name!r}")
+            return FAMILIES[name].method(self._ask)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *FAMILIES})
 
 
 class Private(Questions):
@@ -236,7 +342,7 @@ class Private(Questions):
         of them at most. `method` is auto, tree, honaker or root. What must outlive its process is a
         feed of a vault, which takes the same.
         """
-        from sfumato.vault.stream_start import begin_stream  # most questions do without
+        from sfumato.vault.memory_stream import begin_stream  # most questions do without
 
         asked = {"periods": periods, "window": window, "days": days, "by": by, **options}
         offer = {"epsilon": epsilon, "rho": rho, "delta": delta}

@@ -157,7 +157,7 @@ class Programs(Shown):
 
     def list(self) -> list[Approval]:
         """Every approved program, the last approved first."""
-        found = [Approval.from_json(one) for one in self._ledger.records(TOPIC).values()]
+        found = [Approval.from_json(record) for record in self._ledger.records(TOPIC).values()]
         return sorted(found, key=lambda one: (one.approved, one.digest), reverse=True)
 
     def check_approved(self, digest: str, principal: str) -> None:

@@ -13,13 +13,12 @@ from sfumato.methods.query.sql.tables import PrivateRows
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.release.open_table import Table, read
-from sfumato.vault.asker import Asker
+from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.config import OWNER
 from sfumato.vault.datastore import HERE, DataStore, Location
-from sfumato.vault.folder import AnswerIndex
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.private import Private
-from sfumato.vault.session import Session
+from sfumato.vault.session import Asker, Session
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,26 +1,40 @@
-"""Setting a vault up: create one, add data sets to it, change a budget."""
+"""Registration: add data sets to a vault, with a budget for their people, or declare them anew.
+
+A data set is checked first, then added in one step, the writing of `vault.toml`. Whatever the
+ledger lacks of it is opened and bound by whoever opens the vault next. A vault keeps where a table
+and its schema lie, so a schema that is only in memory is written into its folder, and a table that
+is only in memory is refused. Decisions 0099, 0171, 0182 and 0284.
+"""
 
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tomlkit
 from sqlglot import exp
 
-from sfumato.data.engines.sources import duckdb_parts
+from sfumato import arguments
+from sfumato.data.engines.sources import duckdb_parts, identify
 from sfumato.data.schema.advice import DOMAIN, section
-from sfumato.data.schema.names import clash, quoted
+from sfumato.data.schema.names import clash, quoted, suggestion
+from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema_file import dump, parse
 from sfumato.data.schema.schema_file import load as load_schema
-from sfumato.data.schema.unit import Entity, Rows, Ties
-from sfumato.errors import ParameterError, SchemaError, option
+from sfumato.data.schema.schema_file import save as save_schema
+from sfumato.data.schema.unit import UNITS, Entity, Rows, Ties
+from sfumato.errors import ParameterError, SchemaError, SfumatoError, option
 from sfumato.methods.query.sql.tables import fanouts
 from sfumato.operations.schema_draft import repeated_number, unbounded
-from sfumato.platform_support import needs_locks
 from sfumato.privacy.accounting.filters import Budget
+from sfumato.release.files_in_use import SECRET, VAULT
+from sfumato.release.fingerprint_key import write_secret
+from sfumato.release.open_table import Table, read
 from sfumato.text import holds_password
+from sfumato.vault.accounts import check_accounts, open_accounts, open_ledger, source_of
 from sfumato.vault.config import (
     Config,
     PrivateSet,
@@ -30,45 +44,211 @@ from sfumato.vault.config import (
     check_purposes,
     save,
 )
-from sfumato.vault.consent.person_ids import check_person_kinds, person_kind, person_kinds
-from sfumato.vault.creation import Addition, begun
+from sfumato.vault.consent.consent_filter import check_person_kinds, person_kind, person_kinds
 from sfumato.vault.datastore import check_consent
+from sfumato.vault.sources import KnownSources, look, rows_of, secret_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tomlkit.items import InlineTable, Table
+    from tomlkit.items import Array, InlineTable
+    from tomlkit.items import Table as TomlTable
 
-    from sfumato.data.schema.schema import Schema
     from sfumato.data.schema.unit import Unit
-    from sfumato.release.open_table import Table as People
-
-_TEXT = """\
-# A vault of Sfumato. Who may write this file decides what is promised to the people in the data.
-format = 1
-snapshot = 1            # within one snapshot a stored answer is given again; raise it for new data
-tick_milliseconds = 0   # answers leave at multiples of this; 0: at once
-# deadline_seconds = 600  # what takes longer is charged but not answered; 0: no limit
-max_epsilon = 10        # no budget and no question may be above it
-# [limits]              # of one answer, of what each principal keeps, and of the vault
-# groups = 100000
-# answer_mebibytes = 32
-# stored_mebibytes = 1024
-# vault_mebibytes = 10240
-"""
+    from sfumato.vault.vault import Vault
 
 
-def create(folder: Path, *, database: str = "ledger.sqlite", head: Path | None = None) -> Config:
-    """Make a folder a vault, with an empty ledger and the ledger's head outside the folder."""
-    needs_locks("A vault")
-    folder = folder.resolve()
-    head = head.resolve() if head else folder.with_name(f"{folder.name}.head")
-    config = Config(folder, database, head)
-    document = tomlkit.parse(_TEXT)
-    document["ledger"] = {"database": database, "head": os.path.relpath(head, folder)}
-    with begun(config):
-        save(folder, tomlkit.dumps(document), overwrite=False)
-    return config
+def add_dataset(
+    folder: Path,
+    name: str,
+    source: str | Path | Table,
+    schema: str | Path | Schema | None,
+    *,
+    unit: Unit | str | None,
+    public: bool,
+    unique: Sequence[str | Sequence[str]],
+    warn: Callable[[str], None],
+    **asked: Any,
+) -> None:
+    """Add a private data set with its budget, or a public table."""
+    place, declared, unit = declared_of(name, source, schema, unit)
+    what: dict[str, Any] = {"name": name, "source": place, "warn": warn}
+    with _schema_file(folder, name, declared) as file:
+        if not arguments.flag(public, "public"):
+            if unique:
+                raise ParameterError(
+                    "option_without_other", "unique is for tables that are public. Drop it."
+                )
+            Registration(**what, schema=file, unit=unit, **_texts(asked)).add_to(folder)
+            return
+        useless = [one for one, value in {"unit": unit, **asked}.items() if value not in (None, 0)]
+        if useless:
+            raise ParameterError(
+                "option_without_other", f"A public table has no {useless[0]}. Leave it out."
+            )
+        keys = {arguments.names(one, "unique"): 1 for one in unique}
+        add_public(folder, schema=file, keys=keys, **what)
+
+
+def declared_of(
+    name: str, source: object, schema: object, unit: object
+) -> tuple[str, object, str | None]:
+    """Where a table lies, what is declared of it, and a unit in words that the schema has not."""
+    check_name(arguments.text(name, "name"), "A data set")
+    place = _place(source)
+    declared = source.schema if schema is None and isinstance(source, Table) else schema
+    if declared is None:
+        raise ParameterError(
+            "schema_missing",
+            f"What {quoted(name)} holds must be declared. Give schema='{name}.toml' or an "
+            "sf.Schema; sf.read(source).save_schema(path) writes one to begin with.",
+        )
+    if unit is None or isinstance(unit, str):
+        return place, declared, unit
+    allowed = "sf.Rows(), sf.Entity(...), 'row' or the name of a column"
+    found = arguments.require(unit, "unit", UNITS, allowed)
+    return place, replace(loaded(declared), unit=found), None
+
+
+def _texts(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The amounts and bounds as they are, the names checked to be texts."""
+    names = {one: arguments.maybe_text(asked[one], one) for one in ("population", "consent")}
+    purposes = asked["purposes"]
+    listed = None if purposes is None else arguments.names(purposes, "purposes")
+    return {**asked, **names, "purposes": listed}
+
+
+def _place(source: object) -> str:
+    """Where a table lies for good."""
+    place = source.source if isinstance(source, Table) else source
+    if not isinstance(place, str | Path):
+        raise ParameterError(
+            "source_not_durable",
+            "A vault answers from a file or a database, not from a table in memory: "
+            f"{arguments.shown(place)} was given. Save the table as Parquet and add the path, or "
+            "put it under a budget for this process with sf.protect.",
+        )
+    return str(place)
+
+
+def loaded(schema: object) -> Schema:
+    """A schema, from its file where that is given."""
+    if isinstance(schema, Schema):
+        return schema
+    return Schema.load(arguments.require(schema, "schema", (str, Path), "a path or an sf.Schema"))
+
+
+@contextmanager
+def _schema_file(folder: Path, name: str, schema: object) -> Iterator[Path]:
+    """The file of a schema; one in memory is written into the vault, and goes if it is refused."""
+    if not isinstance(schema, Schema):
+        yield arguments.path(schema, "schema")
+        return
+    file = folder / f"{name}.toml"
+    save_schema(schema, file, private=True)
+    try:
+        yield file
+    except BaseException:
+        file.unlink()
+        raise
+
+
+_FAILED = {"engine_failed", "table_missing"}
+"""How a view fails that reads what its engine may not reach."""
+
+
+class Addition:
+    """A data set on its way into a vault, whose configuration nobody else changes meanwhile."""
+
+    def __init__(self, config: Config, name: str, warn: Callable[[str], None]) -> None:
+        self._config = config
+        self._name = name
+        self._renewed: Mapping[str, tuple[str, ...]] = {}
+        self._stack = ExitStack()
+        self._ledger = open_ledger(config)
+        try:
+            self._secret = secret_of(config, self._ledger)
+        except BaseException:
+            self._ledger.close()
+            raise
+        self._stack.callback(self._ledger.close)
+        self._sources = KnownSources(config, self._ledger, self._secret, warn)
+
+    def __enter__(self) -> Addition:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @contextmanager
+    def opened(self, source: str, schema: Schema) -> Iterator[Table]:
+        """Open a source; of a view that fails because it reaches outside, say that."""
+        try:
+            with closing(read(source, schema)) as table:
+                yield table
+        except SfumatoError as error:
+            if error.code in _FAILED:
+                identify(source)
+            raise
+
+    def identity(
+        self, source: str, table: Table, population: str | None, purposes: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Refuse a source that is known by another name; return what to record of it."""
+        new = look(source, table, self._secret)
+        found = self._sources.check(new, population, rows_of(table), purposes)
+        self._renewed = self._sources.renewed(found)
+        return new.record
+
+    def make(
+        self,
+        held: PrivateSet | PublicSet,
+        entry: TomlTable,
+        *,
+        budgets: Mapping[str, Budget],
+        amounts: Mapping[str, TomlTable],
+    ) -> None:
+        """Check the accounts, write the configuration, then bring the ledger up to it."""
+        sets = {
+            name: replace(dataset, identity=self._renewed.get(name, dataset.identity))
+            for name, dataset in self._config.datasets.items()
+        }
+        new = replace(
+            self._config,
+            datasets={**sets, self._name: held},
+            budgets={**self._config.budgets, **budgets},
+        )
+        check_accounts(self._ledger, new)
+        entry["identity"] = _lines(held.identity)
+        self._write(entry, amounts)
+        open_accounts(self._ledger, new)
+
+    def _write(self, entry: TomlTable, amounts: Mapping[str, TomlTable]) -> None:
+        """Add to the configuration; what its owner wrote beside it stays as it is."""
+        folder = self._config.folder
+        key, keyless = folder / SECRET, not (folder / SECRET).exists()
+        document = tomlkit.parse((folder / VAULT).read_text(encoding="utf-8"))
+        for table, added in (("populations", amounts), ("datasets", {self._name: entry})):
+            if added:
+                tables = document.setdefault(table, tomlkit.table(is_super_table=True))
+                for one, values in added.items():
+                    tables[one] = values
+        for name, identity in self._renewed.items():
+            document["datasets"][name]["identity"] = _lines(identity)
+        if keyless:
+            write_secret(key, self._secret)
+        try:
+            save(folder, tomlkit.dumps(document))
+        except BaseException:
+            if keyless:
+                key.unlink(missing_ok=True)
+            raise
+
+
+def _lines(identity: tuple[str, ...]) -> Array:
+    listed = tomlkit.array()
+    listed.extend(identity)
+    return listed.multiline(multiline=True)
 
 
 def _say_nothing(_warning: str) -> None:
@@ -119,7 +299,7 @@ class Registration:
             addition.make(held, self._entry(held), budgets=budgets, amounts=amounts)
         return held
 
-    def _entry(self, held: PrivateSet) -> Table:
+    def _entry(self, held: PrivateSet) -> TomlTable:
         entry = tomlkit.table()
         entry.update({"source": held.source, "schema": held.schema, "unit": _written(held.unit)})
         entry["population"] = held.population
@@ -142,7 +322,7 @@ class Registration:
         check_person_kinds({**person_kinds(config, population), self.name: person_kind(schema)})
         return listed
 
-    def _amounts(self, config: Config, population: str) -> dict[str, Table]:
+    def _amounts(self, config: Config, population: str) -> dict[str, TomlTable]:
         """The budget of a population as it is written down, unless it is already."""
         if population in config.budgets:
             return {}
@@ -247,7 +427,7 @@ def _checked(config: Config, name: str, schema: Path) -> Schema:
     return replace(load_schema(schema), table=name)
 
 
-def _check_people(table: People, warn: Callable[[str], None]) -> None:
+def _check_people(table: Table, warn: Callable[[str], None]) -> None:
     """Refuse a unit's column that names nobody or one person only; warn where it is idle."""
     unit = table.schema.unit
     if isinstance(unit, Ties):
@@ -266,7 +446,7 @@ def _check_people(table: People, warn: Callable[[str], None]) -> None:
         exp.Count(this=person),
         exp.Count(this=exp.Distinct(expressions=[person.copy()])),
     ]
-    named = [exp.alias_(one, f"sf_{place}") for place, one in enumerate(counts)]
+    named = [exp.alias_(count, f"sf_{place}") for place, count in enumerate(counts)]
     found = table.engine.run(exp.select(*named).from_(table.engine.table))
     rows, present, people = found.to_pylist()[0].values()
     if present < rows or (people == 1 and rows > 1):
@@ -331,3 +511,39 @@ def _inline(values: Mapping[str, object]) -> InlineTable:
     table = tomlkit.inline_table()
     table.update(values)
     return table
+
+
+def schema_file(config: Config, name: str) -> Path:
+    """The file in which a data set of a vault is declared."""
+    held = config.datasets.get(name)
+    if held is None:
+        raise ParameterError(
+            "dataset_unknown", f"There is no {quoted(name)}; {suggestion(name, config.datasets)}"
+        )
+    return config.folder / held.schema
+
+
+def redeclare(vault: Vault, name: str, schema: Schema) -> None:
+    """Let a schema be what is declared of a data set from now on, but for its unit."""
+    folder = vault.config.folder
+    with changing(folder) as config:
+        file = schema_file(config, name)
+        held = config.datasets[name]
+        schema = replace(schema, unit=load_schema(file).unit)
+        if isinstance(held, PrivateSet):
+            _check_private(config, name, held, replace(schema, table=name, unit=held.unit), file)
+        parse(dump(schema, folder=file.parent), str(file), file.parent)
+        with read(source_of(folder, held.source), schema, strict=False):
+            save_schema(schema, file, overwrite=True)
+        os.utime(folder / VAULT)  # by which others see that there is something to take up
+    vault.refresh()
+
+
+def _check_private(config: Config, name: str, held: PrivateSet, schema: Schema, file: Path) -> None:
+    check_bounds(schema, file)
+    schema.layout.check_private()
+    if held.consent is not None:
+        check_consent(schema, held.consent)
+    if held.purposes:
+        others = {**person_kinds(config, held.population), name: person_kind(schema)}
+        check_person_kinds(others)

@@ -81,7 +81,7 @@ class ReleaseGate:
         purpose = asker_of(prepared.datasets).purpose
         findings = _found(session, prepared, answer, self.requirements, purpose)
         check(self.requirements, findings, mend=_MEND)
-        texts = tuple(one.text for one in self.requirements)
+        texts = tuple(requirement.text for requirement in self.requirements)
         attacks = TriedAttacks(findings, texts, self.publish)
         promised = answer.guarantee
         told = {**promised.parameters, **attacks.travels}
@@ -103,8 +103,12 @@ def _looked_at(prepared: Prepared, schema: Schema) -> list[Column] | None:
         names = read[0].column_names
     else:
         assert isinstance(prepared, SynthesisRequest)
-        names = [one.name for one in prepared.columns[prepared.dataset]]
-    return [one for one in schema.columns if one.name in names and one.role is not Role.IDENTIFIER]
+        names = [column.name for column in prepared.columns[prepared.dataset]]
+    return [
+        column
+        for column in schema.columns
+        if column.name in names and column.role is not Role.IDENTIFIER
+    ]
 
 
 def _found(

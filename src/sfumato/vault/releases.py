@@ -19,20 +19,19 @@ from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.answer import Answer
 from sfumato.vault.config import OWNER, PrivateSet, asking
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE, anonymized
-from sfumato.vault.jobs.job_request import families
-from sfumato.vault.plans import plan_digest
-from sfumato.vault.release_files import file_names, rendered
-from sfumato.vault.stored_release import AnyRelease
+from sfumato.vault.jobs.job import families
+from sfumato.vault.session import plan_digest
+from sfumato.vault.stored_release import AnyRelease, file_names, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.release.release import Release
-    from sfumato.vault.asker import Asker
     from sfumato.vault.jobs.job import Job
     from sfumato.vault.principals import Principal
-    from sfumato.vault.release_files import ReleaseFile
+    from sfumato.vault.session import Asker
+    from sfumato.vault.stored_release import ReleaseFile
     from sfumato.vault.vault import Vault
 
 TOPIC = "release"
@@ -78,8 +77,8 @@ class KeptRelease(AnyRelease):
             "guarantee": shown.guarantee.statement,
             "error": shown.error,
             "tables": {
-                name: {"rows": one.num_rows, "columns": one.column_names}
-                for name, one in shown.tables.items()
+                name: {"rows": table.num_rows, "columns": table.column_names}
+                for name, table in shown.tables.items()
             },
             "files": list(file_names(shown)),
             **({"receipt": shown.receipt} if self.is_own else {}),

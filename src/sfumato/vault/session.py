@@ -14,15 +14,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
+from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import EngineError, QueryError
+from sfumato.errors import EngineError, ParameterError, QueryError, option
 from sfumato.exact_numbers import EPSILON_MAXIMUM
 from sfumato.methods.query.sql.tables import PrivateRows
 from sfumato.privacy.accounting.price import amounts_in_words, price
+from sfumato.privacy.ledger.chain import canonical, digest
 from sfumato.report.display import Card, Shown
 from sfumato.vault.accounts import left_over
-from sfumato.vault.plans import foreign_plan
-from sfumato.vault.requests import taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,15 +37,89 @@ if TYPE_CHECKING:
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.price import Price
     from sfumato.vault.answer import Answer
-    from sfumato.vault.asker import Asker
     from sfumato.vault.datastore import DataStore
     from sfumato.vault.family import Family
     from sfumato.vault.gatekeeper import Gatekeeper
     from sfumato.vault.principals import Principal
     from sfumato.vault.release_attacks import ReleaseGate
 
-    AskerOf = Callable[[tuple[str, ...]], Asker]
+    AskerOf = Callable[[tuple[str, ...]], "Asker"]
     """Who asks about these data sets, and who pays."""
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who asks, what for, and which accounts pay: the data sets' and, if any, the asker's own."""
+
+    principal: str
+    shared: tuple[str, ...]
+    own: tuple[str, ...] = ()
+    purpose: str | None = None
+    rights: Principal | None = None
+    """What a vault's principal may do; who holds a table in memory may do all."""
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the rows are the asker's own to look at."""
+        return self.rights is None or self.rights.is_owner
+
+    def checked_owner(self) -> Asker:
+        """Themselves, refused unless they may look at rows without a budget."""
+        if not self.is_owner:
+            raise ParameterError(
+                "owner_only",
+                f"{quoted(self.principal)} may not do this: candidates are compared by rows of "
+                f"people, which is for the owner. Leave {option('principal')} out, or ask for one "
+                "release.",
+            )
+        return self
+
+
+_RESERVED = ("feed/", "console/")
+
+
+class OwnRequest(str):
+    """A request id that Sfumato made, or has checked before; no caller can send one."""
+
+    __slots__ = ()
+
+
+def taken(request_id: object) -> str | None:
+    """A request id as it was given, or a refusal of one that is not the caller's to give."""
+    found = arguments.maybe_text(request_id, "request_id")
+    if found is None or isinstance(found, OwnRequest) or not found.startswith(_RESERVED):
+        return None if found is None else str(found)
+    start = found[: found.index("/") + 1]
+    raise ParameterError(
+        "request_id_reserved",
+        f"A request id may not begin with {start!r}: Sfumato makes those itself, for feeds and for "
+        f"forms. Take another with {option('request')}.",
+    )
+
+
+def plan_digest(prepared: Prepared) -> str:
+    """What two plans have in common exactly if they ask and cost the same."""
+    return digest(canonical([prepared.name, prepared.parameters]).encode())
+
+
+def check_plan(prepared: Prepared, expected: str | None) -> None:
+    """Refuse another plan than the one that was expected, if one was."""
+    if expected is not None and expected != plan_digest(prepared):
+        raise ParameterError(
+            "plan_changed",
+            "This would be another plan than the one that was expected: what is declared, or what "
+            "it costs, has changed. Nothing was charged. Explain it again, and send its plan.",
+        )
+
+
+def foreign_plan() -> ParameterError:
+    """What is said of a plan that was made by other declarations."""
+    return ParameterError(
+        "plan_foreign",
+        "This plan was not made here: another table may have other bounds and people. Plan it "
+        "again with the table or vault that is to answer it.",
+    )
+
 
 SHARE = Fraction(1, 10)
 """The part of the whole budget that a question costs when nobody says how much."""

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sfumato.errors import LedgerError, SfumatoError
 from sfumato.text import without_passwords
-from sfumato.vault.folder import note_request
+from sfumato.vault.failure_log import note_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ class BesideLedger:
     """Tables for any number of threads, processes and hosts; what fails is told its operator."""
 
     def __init__(self, config: Config, file: str, tables: MetaData) -> None:
-        self._tell = partial(note_request, config.folder, file)
+        self._tell = partial(note_failure, config.folder, file)
         self._engine: Engine
         self._dialect: Dialect
         if config.database.startswith(("postgresql://", "postgres://")):

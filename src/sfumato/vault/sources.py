@@ -65,7 +65,7 @@ class KnownSource:
     @property
     def nodes(self) -> frozenset[str]:
         """Its files, wherever they are moved."""
-        return frozenset(f"{NODE}{digest(one.encode())}" for one in self.identity.nodes)
+        return frozenset(f"{NODE}{digest(node.encode())}" for node in self.identity.nodes)
 
     @property
     def record(self) -> tuple[str, ...]:
@@ -201,13 +201,13 @@ def check_apart(config: Config, ledger: Ledger, name: str, identity: Identity) -
     new = now.compared - own
     changed = not now.names | now.nodes <= set(held.identity)
     asked = set(held.purposes) if isinstance(held, PrivateSet) else set[str]()
-    for other, one in config.datasets.items():
-        is_kin = (one.population if isinstance(one, PrivateSet) else None) == population
-        if is_kin and (not isinstance(one, PrivateSet) or set(one.purposes) == asked):
+    for other, dataset in config.datasets.items():
+        is_kin = (dataset.population if isinstance(dataset, PrivateSet) else None) == population
+        if is_kin and (not isinstance(dataset, PrivateSet) or set(dataset.purposes) == asked):
             continue
-        recorded = {*one.identity, written_name(config, one)}
-        near = _kept_by(one.source) == _kept_by(held.source)
-        if new & recorded or (changed and near and _meet(config, one, now)):
+        recorded = {*dataset.identity, written_name(config, dataset)}
+        near = _kept_by(dataset.source) == _kept_by(held.source)
+        if new & recorded or (changed and near and _meet(config, dataset, now)):
             raise _turned(name, f"the data set {quoted(other)}", _UNASKED if is_kin else _POOR)
     for bound in sorted(now.names - own):
         account = ledger.account_of(bound)

@@ -1,20 +1,36 @@
-"""A release that can be had again, of a vault at hand or elsewhere: what it is, and as a file."""
+"""A stored release: its metadata, and its files for download.
+
+Local vault and HTTP client share `AnyRelease`. Tables are written by the same writer as `save`, so
+that a file is the same by every door. What stays with a holder is in none of the files.
+"""
 
 from __future__ import annotations
 
+import zipfile
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pyarrow as pa
 
 from sfumato import arguments
-from sfumato.filesystem import check_target, whole
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError
+from sfumato.filesystem import Scratch, check_target, temporary_folder, whole
+from sfumato.methods.publish.spatial.maps import smallest, to_geojson
+from sfumato.release.paths import places
 from sfumato.report.display import Card, Shown
+from sfumato.text import dumps
+from sfumato.vault.publish_family import Published
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from sfumato.release.release import Release
-    from sfumato.vault.release_files import ReleaseFile
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,3 +88,133 @@ class AnyRelease(Shown, ABC):
         to = {} if self.opened_to is None else {"Open to": ", ".join(self.opened_to) or "nobody"}
         facts = {"Made": self.made or "", **to}
         return Card(f"{self.id}, {self.family} of {self.dataset}", facts)
+
+
+_STEM = "release"
+_PAGE, _BUNDLE, _MAP = "report.html", f"{_STEM}.zip", f"{_STEM}.geojson"
+_EARLIEST = (1980, 1, 1, 0, 0, 0)
+"""The time of every file in a bundle: the same release is the same bytes."""
+MEDIA = {
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.file",
+    "geojson": "application/geo+json",
+    "html": "text/html; charset=utf-8",
+    "zip": "application/zip",
+}
+"""The kinds of files by their endings."""
+
+
+@dataclass(frozen=True)
+class ReleaseFile:
+    """A file of a release: what to call it, what kind it is, and what it holds."""
+
+    name: str
+    media: str
+    content: bytes
+
+
+def file_names(release: Release) -> tuple[str, ...]:
+    """The files that a release can be had as; they depend on its form, not on its figures."""
+    return tuple(_makers(release))
+
+
+def rendered(release: Release, name: str) -> ReleaseFile:
+    """One of the files of a release."""
+    makers = _makers(release)
+    if name not in makers:
+        raise ParameterError(
+            "release_file_unknown",
+            f"This release has no file {quoted(name)}; {suggestion(name, makers)}",
+        )
+    return ReleaseFile(name, MEDIA[name.rpartition(".")[2]], makers[name]())
+
+
+def _makers(release: Release) -> dict[str, Callable[[], bytes]]:
+    shown, found = release.public, {}
+    for table, stem in _stems(shown).items():
+        for ending in ("csv", "parquet"):
+            found[f"{stem}.{ending}"] = _saved_maker(shown, table, ending)
+        found[f"{stem}.arrow"] = _arrow_maker(shown, table)
+    if isinstance(shown, Published) and (boxes := _map_boxes(shown)) is not None:
+        axes = shown.publication.request.axes
+        found[_MAP] = lambda: dumps(to_geojson(boxes, axes)).encode()
+    found[_PAGE] = lambda: _page(shown)
+    found[_BUNDLE] = lambda: _bundle(shown)
+    return found
+
+
+def _stems(release: Release) -> dict[str, str]:
+    """What the file of each table is called, but for its ending."""
+    names = list(release.tables)
+    if len(names) == 1:
+        return {names[0]: _STEM}
+    # Names come from columns, which may hold anything, a path's separator too.
+    return {name: quote(name, safe=" ,") for name in names}
+
+
+def _saved_maker(release: Release, table: str, ending: str) -> Callable[[], bytes]:
+    def made() -> bytes:
+        with _scratch() as folder:
+            wished = folder / f"{_STEM}.{ending}"
+            release.save(wished)
+            found = places(wished, list(release.tables))
+            inside = found.path if found.several else found.path.parent
+            return (inside / found.files[table]).read_bytes()
+
+    return made
+
+
+def _arrow_maker(release: Release, table: str) -> Callable[[], bytes]:
+    def made() -> bytes:
+        sink, rows = pa.BufferOutputStream(), release.tables[table]
+        with pa.ipc.new_file(sink, rows.schema) as stream:
+            stream.write_table(rows)
+        return bytes(sink.getvalue())
+
+    return made
+
+
+def _map_boxes(published: Published) -> pa.Table | None:
+    """The boxes that a map draws; None unless they lie in two columns of numbers or dates."""
+    request = published.publication.request
+    boxes = smallest(published.tables, request.columns)
+    if boxes is None or len(request.axes) != 2:
+        return None
+    kinds = [boxes.column(f"{column}_low").type for column in request.columns]
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_date)
+    return boxes if all(any(test(kind) for test in tests) for kind in kinds) else None
+
+
+def _page(release: Release) -> bytes:
+    from sfumato.release.page import page  # templates are loaded when a page is asked for
+
+    return page(release).encode()
+
+
+def _bundle(release: Release) -> bytes:
+    """All tables as CSV, what tells of them, and the page, in one file."""
+    packed = BytesIO()
+    with (
+        _scratch() as folder,
+        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bundle,
+    ):
+        release.save(folder / f"{_STEM}.csv", report=folder / _PAGE)
+        for path in _files_in(folder):
+            about = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _EARLIEST)
+            about.compress_type, about.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            bundle.writestr(about, path.read_bytes())
+    return packed.getvalue()
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder for one release: that of the scratch is locked by who made it."""
+    with Scratch(temporary_folder(), "sfumato-") as outer:
+        folder = outer / _STEM
+        folder.mkdir()
+        yield folder
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    return (one for one in sorted(folder.rglob("*")) if one.is_file())

@@ -23,12 +23,11 @@ from sfumato.vault.accounts import (
     set_limit,
     verified,
 )
+from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.config import Config, PrivateSet, asking, load, modified, still_held
 from sfumato.vault.consent.registry import Consents
-from sfumato.vault.console_store import Consoled
-from sfumato.vault.datastore import DataStore
-from sfumato.vault.declarations import catalogue, location, schema_of
-from sfumato.vault.folder import AnswerIndex, note_charge
+from sfumato.vault.datastore import DataStore, catalogue, location, schema_of
+from sfumato.vault.failure_log import note_failure
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.principal_admin import People
 from sfumato.vault.session import Session
@@ -44,16 +43,19 @@ if TYPE_CHECKING:
     from sfumato.data.schema.unit import Unit
     from sfumato.exact_numbers import Number
     from sfumato.release.open_table import Table
-    from sfumato.vault.asker import Asker
     from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
     from sfumato.vault.feeds.feeds import Feeds
+    from sfumato.vault.history import History
     from sfumato.vault.jobs.jobs import Jobs
+    from sfumato.vault.logins import Logins
+    from sfumato.vault.principals import Principal
+    from sfumato.vault.programs import PrincipalRules, Programs
     from sfumato.vault.releases import Releases
-    from sfumato.vault.session import AskerOf
+    from sfumato.vault.session import Asker, AskerOf
 
 
-class Vault(Consoled, AnyVault):
+class Vault(AnyVault):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
     _session: Session
@@ -75,7 +77,9 @@ class Vault(Consoled, AnyVault):
             snapshot=config.snapshot,
             tick_seconds=config.tick_seconds,
             deadline_seconds=config.deadline_seconds,
-            tell_operator=partial(note_charge, config.folder),
+            tell_operator=lambda charge, words: note_failure(
+                config.folder, f"charge {charge}", words
+            ),
             limits=config.limits,
         )
         self._consents = Consents(config)
@@ -143,7 +147,7 @@ class Vault(Consoled, AnyVault):
         people share one budget by their `population`. With `purposes`, every question names one,
         and only people are seen who agreed to it: see `consent`.
         """
-        from sfumato.vault.add_dataset import add_dataset  # questions start without it
+        from sfumato.vault.registration import add_dataset  # questions start without it
 
         self._check_open()
         add_dataset(
@@ -201,8 +205,8 @@ class Vault(Consoled, AnyVault):
         open_accounts(self.ledger, config)
         self._consents.config = config
         before = self.config.datasets
-        for name, one in config.datasets.items():
-            if before.get(name) != one or self._schemas[name] != schemas[name]:
+        for name, dataset in config.datasets.items():
+            if before.get(name) != dataset or self._schemas[name] != schemas[name]:
                 self._store.add(name, self._location(config, name, schemas[name]))
         self._kept[:] = vault_files(config.folder)
         gatekeeper = replace(
@@ -238,6 +242,35 @@ class Vault(Consoled, AnyVault):
 
         self._check_open()
         return Feeds(self)
+
+    @cached_property
+    def programs(self) -> Programs:
+        """The programs that others than the owner may run."""
+        from sfumato.vault.programs import Programs
+
+        return Programs(self.ledger, lambda: self.config)
+
+    def _rules_for(self, rights: Principal | None) -> PrincipalRules | None:
+        """What binds the programs of a principal; the owner's are bound by nothing."""
+        if rights is None or rights.is_owner:
+            return None
+        from sfumato.vault.programs import PrincipalRules
+
+        return PrincipalRules(self.programs, rights.name)
+
+    @cached_property
+    def logins(self) -> Logins:
+        """The passwords and sessions by which the console knows who visits."""
+        from sfumato.vault.logins import Logins
+
+        return Logins(self.config, self.people)
+
+    @cached_property
+    def history(self) -> History:
+        """What was asked in the console, word for word."""
+        from sfumato.vault.history import History
+
+        return History(self)
 
     @property
     def session(self) -> Session:
@@ -292,7 +325,7 @@ class Vault(Consoled, AnyVault):
 
         The next, or `to`; do it on a schedule, and never because of what one person changed.
         """
-        from sfumato.vault.snapshots import raise_snapshot
+        from sfumato.vault.config import raise_snapshot
 
         self._check_open()
         number = None if to is None else arguments.whole(to, "to")
@@ -310,7 +343,7 @@ class Vault(Consoled, AnyVault):
         listed, sets = ", ".join(self.datasets) or "empty", self.config.datasets.items()
         if self._closed:
             return Card(f"{self.config.folder}, closed: {listed}", {})
-        left = {one["account"]: one["balance"] for one in self.accounts()}
+        left = {account["account"]: account["balance"] for account in self.accounts()}
         rows = [
             (name, one.unit.sentence(), left[one.population])
             if isinstance(one, PrivateSet)
@@ -354,7 +387,8 @@ class Vault(Consoled, AnyVault):
             self.feeds.close()
         if "jobs" in self.__dict__:
             self.jobs.close()
-        self.close_console()
+        for name in {"logins", "history", "programs"} & set(self.__dict__):
+            getattr(self, name).close()
         self._closed = True
         self._store.close()
         self._consents.close()
@@ -381,7 +415,7 @@ def create_vault(
     The ledger is a SQLite file in the folder, or postgresql://...; its last position is kept in
     `head`, outside the folder, by default beside it.
     """
-    from sfumato.vault.registration import create
+    from sfumato.vault.creation import create
 
     needs_locks("A vault")
     kept = None if head is None else arguments.path(head, "head")

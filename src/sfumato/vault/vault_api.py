@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato import arguments
 from sfumato.report.display import Shown
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.principal_session import Questions
-from sfumato.vault.private import Private
+from sfumato.vault.private import Private, Questions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,9 +17,8 @@ from sfumato.errors import SfumatoError
 from sfumato.privacy.ledger.commit import OutsideHead
 from sfumato.release.files_in_use import consent_head
 from sfumato.vault.config import Config
-from sfumato.vault.consent.consent_record import Said, now
 from sfumato.vault.consent.log import ConsentLog
-from sfumato.vault.consent.registry import open_log
+from sfumato.vault.consent.registry import Said, now, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable

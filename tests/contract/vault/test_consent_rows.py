@@ -16,8 +16,7 @@ from sfumato.methods.method import Dataset
 from sfumato.vault.config import Config
 from sfumato.vault.consent import consent_filter
 from sfumato.vault.consent.consent_filter import Agreed, Consenting, Lending, Register
-from sfumato.vault.consent.consent_record import Said, now
-from sfumato.vault.consent.registry import open_log
+from sfumato.vault.consent.registry import Said, now, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

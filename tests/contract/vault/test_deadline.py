@@ -23,9 +23,9 @@ from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.testing.engines import query
-from sfumato.vault.asker import Asker
-from sfumato.vault.folder import AnswerIndex
+from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.gatekeeper import Gatekeeper
+from sfumato.vault.session import Asker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,7 +15,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

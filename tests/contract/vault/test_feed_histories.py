@@ -20,9 +20,9 @@ import pytest
 import sfumato as sf
 from sfumato.privacy.ledger.records import Amendment
 from sfumato.privacy.mechanisms.laplace import Geometric
-from sfumato.vault.feeds.continual_feeds import STEPS
 from sfumato.vault.feeds.feed import Feed
 from sfumato.vault.feeds.feeds import TOPIC
+from sfumato.vault.feeds.period_answers import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,8 +16,9 @@ from tests.contract.vault.job_worker import STEPS
 
 import sfumato as sf
 from sfumato.vault import accounts
+from sfumato.vault.creation import create
 from sfumato.vault.jobs.job import JobState
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.registration import Registration
 
 WORKER = Path(__file__).with_name("job_worker.py")
 SCHEMA = 'table = "t"\n[columns.x]\nkind = "integer"\nbounds = [0, 9]\nnullable = false\n'

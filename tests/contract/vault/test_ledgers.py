@@ -12,7 +12,8 @@ from tests.fixtures.ledgers import code_of
 import sfumato as sf
 from sfumato.errors import BudgetError, OutputError
 from sfumato.vault import accounts
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

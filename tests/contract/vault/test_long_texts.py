@@ -23,7 +23,8 @@ from sfumato.data.engines.malformed_cells import limited
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.unit import Entity, Rows
 from sfumato.methods.method import text_limits
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

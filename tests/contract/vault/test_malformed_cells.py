@@ -15,7 +15,8 @@ from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 TINY = "0.000000001"
 DOMAINS = {

@@ -12,7 +12,8 @@ import pytest
 from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,9 @@ import sfumato as sf
 from sfumato.errors import EngineError, SfumatoError
 from sfumato.privacy.ledger.receipt import Receipt
 from sfumato.vault import accounts
+from sfumato.vault.creation import create
 from sfumato.vault.datastore import DataStore
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from sfumato.console.owner.drafts import TableDrafts
 from sfumato.methods.local.collection import Collection
 from sfumato.methods.local.rounds import new_round
 from sfumato.release.fingerprint_key import holder_secret
-from sfumato.vault.folder import note_request
+from sfumato.vault.failure_log import note_failure
 from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def use(vault: Vault, home: Path) -> None:
     vault.feeds.work()
     draft = TableDrafts(vault.config.folder).from_upload(io.BytesIO(b"age\n1\n2\n" * 20), "t.csv")
     draft.declare(draft.seen)
-    note_request(vault.config.folder, "where", "what")
+    note_failure(vault.config.folder, "where", "what")
     (vault.config.folder / "surveys").mkdir(mode=0o700)
     new_round(vault.config.folder / "surveys" / "s.toml", "Why?", ("yes", "no"), epsilon=1)
     with closing(Collection(vault.config.folder / "surveys" / "s.toml")) as collection:

@@ -19,7 +19,8 @@ from tests.fixtures.ledgers import run_threads
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.vault import accounts
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from sfumato.privacy.ledger.base import Ledger

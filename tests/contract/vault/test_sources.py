@@ -25,7 +25,7 @@ from tests.fixtures.ledgers import (
 
 from sfumato.vault import accounts
 from sfumato.vault.config import load
-from sfumato.vault.registration import create
+from sfumato.vault.creation import create
 from sfumato.vault.vault import open_vault
 
 if TYPE_CHECKING:

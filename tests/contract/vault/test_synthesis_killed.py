@@ -14,7 +14,8 @@ from tests.fixtures.synthesis import linked_rows
 
 import sfumato as sf
 from sfumato.vault import accounts
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 SYNTHESIZER = Path(__file__).with_name("synthesizer.py")
 COLUMN = '[columns.{}]\nkind = "integer"\nbounds = [0, {}]\nnullable = false\n'

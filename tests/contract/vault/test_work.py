@@ -19,13 +19,12 @@ from sfumato.data.schema.unit import Entity
 from sfumato.methods.query.sql.tables import PrivateRows, PublicRows, fanouts
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.memory import memory_ledger
-from sfumato.vault.asker import Asker
+from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.config import OWNER
 from sfumato.vault.datastore import HERE, DataStore, Location
-from sfumato.vault.folder import AnswerIndex
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.private import Private as PrivateTable
-from sfumato.vault.session import Session
+from sfumato.vault.session import Asker, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

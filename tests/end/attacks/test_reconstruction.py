@@ -12,7 +12,8 @@ import pytest
 from scipy.optimize import linprog
 
 import sfumato as sf
-from sfumato.vault.registration import Registration, add_public, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration, add_public
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

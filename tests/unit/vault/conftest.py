@@ -16,7 +16,7 @@ from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.release.release import Guarantee, Provenance, Release
-from sfumato.vault.folder import AnswerIndex
+from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.gatekeeper import Gatekeeper
 
 if TYPE_CHECKING:

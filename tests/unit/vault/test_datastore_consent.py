@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import SchemaError
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 from sfumato.vault.vault import open_vault
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ import pytest
 
 import sfumato as sf
 from sfumato.cli.main import run
+from sfumato.vault.creation import create
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.family import Family, Field
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

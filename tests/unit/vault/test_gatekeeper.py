@@ -17,10 +17,10 @@ from sfumato.privacy.ledger.base import Ledger
 from sfumato.privacy.ledger.memory import MemoryStore
 from sfumato.privacy.ledger.receipt import Receipt
 from sfumato.release.codec import from_bytes, to_bytes
-from sfumato.vault.asker import Asker
-from sfumato.vault.folder import AnswerIndex
+from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.principals import Principal, PrincipalKind
+from sfumato.vault.session import Asker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

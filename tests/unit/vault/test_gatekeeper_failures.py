@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sfumato.errors import EngineError, LedgerError, ParameterError, SfumatoError, SourceError
-from sfumato.vault.asker import Asker
+from sfumato.vault.session import Asker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

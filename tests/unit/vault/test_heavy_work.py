@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import EngineError
-from sfumato.vault.asker import Asker
-from sfumato.vault.heavy_work import MOST_WAITING, SMALL_BYTES, HeavyWork
+from sfumato.vault.limits import MOST_WAITING, SMALL_BYTES, HeavyWork
 from sfumato.vault.principals import PERMITTED, Principal, PrincipalKind
+from sfumato.vault.session import Asker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -255,7 +255,7 @@ def test_observed_texts_of_a_long_declared_length_stay_within_the_bytes_of_an_an
 def test_a_question_has_a_deadline_unless_its_owner_says_otherwise(
     folder: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.vault.deadline.QUESTION_SECONDS", 1e-6)
+    monkeypatch.setattr("sfumato.vault.limits.QUESTION_SECONDS", 1e-6)
     with pytest.raises(SfumatoError) as late:
         vault.questions(principal="ana").query(COUNT, epsilon="0.1")
     assert late.value.code in ("data_unreachable", "answer_failed")

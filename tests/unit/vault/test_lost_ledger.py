@@ -15,7 +15,8 @@ from sfumato.errors import BudgetError, LedgerError, SfumatoError
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.sql.sqlite import create_sqlite
 from sfumato.vault import accounts
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 VAULT = Path("vault")
 PRINCIPAL = '[principals.alice.budgets.visits]\nepsilon = "1"\n'

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 import sfumato as sf
 from sfumato.cli.main import build
 from sfumato.errors import ParameterError
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 
 def protected(rows: int = 3) -> sf.Private:

@@ -14,9 +14,10 @@ from tests.unit.methods.programs.chambers import OpenChamber
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.methods.programs import request
+from sfumato.vault.creation import create
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.principal_admin import people_of
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,7 +25,8 @@ from sfumato.errors import (
     SourceError,
 )
 from sfumato.release.open_table import read_workload
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

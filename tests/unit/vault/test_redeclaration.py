@@ -12,7 +12,7 @@ import sfumato as sf
 from sfumato.data.schema.column import Column, Role
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.schema_file import load
-from sfumato.vault.redeclaration import redeclare
+from sfumato.vault.registration import redeclare
 from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:

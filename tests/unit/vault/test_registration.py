@@ -15,7 +15,8 @@ from sfumato.data.schema.unit import Entity, Rows
 from sfumato.errors import CallerError, LedgerError, OutputError
 from sfumato.vault import accounts, registration
 from sfumato.vault.config import PrivateSet, PublicSet, load, save
-from sfumato.vault.registration import Registration, add_public, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration, add_public
 from sfumato.vault.vault import open_vault
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ import pytest
 from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
+from sfumato.vault.creation import create
 from sfumato.vault.publish_family import Published
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.registration import Registration
 from sfumato.vault.releases import TOPIC
 from sfumato.vault.synth_result import Synthesized
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.fixtures.ledgers import code_of
 
-from sfumato.vault.requests import OwnRequest, taken
+from sfumato.vault.session import OwnRequest, taken
 
 
 @pytest.mark.parametrize("start", ["feed/", "console/"])

@@ -21,10 +21,9 @@ import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.methods.stream.catalogue import METHODS
 from sfumato.privacy.mechanisms.laplace import Geometric
-from sfumato.vault import memory_stream, stream_start
-from sfumato.vault.memory_stream import Stream
+from sfumato.vault import memory_stream
+from sfumato.vault.memory_stream import Stream, whole_stream
 from sfumato.vault.session import Session
-from sfumato.vault.stream_start import whole_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -219,7 +218,7 @@ def test_the_wrong_twins_are_caught(
     monkeypatch: pytest.MonkeyPatch,
     twin: tuple[str, Any],
 ) -> None:
-    monkeypatch.setattr(memory_stream if twin[0] == "StepEntropy" else stream_start, *twin)
+    monkeypatch.setattr(memory_stream, *twin)
     with pytest.raises(AssertionError):
         interrupt_everywhere(private, draws, "same")
 

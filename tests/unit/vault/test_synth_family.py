@@ -24,7 +24,8 @@ from sfumato.methods.synth.catalogue import METHODS
 from sfumato.methods.synth.generator import SynthesisModel
 from sfumato.methods.synth.methods import METHOD_WORDS
 from sfumato.release.writer import _Staged
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

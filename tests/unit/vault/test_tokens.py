@@ -12,7 +12,8 @@ from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import PolicyError
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 from sfumato.vault.tokens import Holder, tokens_of
 
 if TYPE_CHECKING:

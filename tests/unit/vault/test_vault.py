@@ -11,8 +11,9 @@ from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
+from sfumato.vault.creation import create
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.registration import Registration, add_public, create
+from sfumato.vault.registration import Registration, add_public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,7 @@ from sfumato.methods.programs.source import LONGEST, check_length
 from sfumato.methods.programs.templates import NAMES, template
 from sfumato.server import problem_json
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.requests import OwnRequest
-from sfumato.vault.session import explain
+from sfumato.vault.session import OwnRequest, explain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

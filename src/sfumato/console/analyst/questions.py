@@ -23,15 +23,14 @@ from sfumato.server.problem_json import RequestError, not_found
 from sfumato.server.request_schemas import LONGEST_SQL
 from sfumato.text import minute
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.requests import OwnRequest
-from sfumato.vault.session import explain
+from sfumato.vault.session import OwnRequest, explain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.methods.method import Prepared
     from sfumato.vault.answer import Answer
-    from sfumato.vault.principal_session import Questions
+    from sfumato.vault.private import Questions
 
 _QUERY = FAMILIES["query"]
 _FIELDS = ("sql", "epsilon", "delta", "purpose")

@@ -13,13 +13,13 @@ from sfumato.console.page_request import Download, Page, PageRoute, Redirect, Vi
 from sfumato.data.schema.column import Role
 from sfumato.errors import SfumatoError
 from sfumato.server.problem_json import not_found
+from sfumato.vault.comparison import PAGE, PART, compared
 from sfumato.vault.config import PrivateSet
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
-from sfumato.vault.jobs.compare_job import PAGE, PART, compared
 from sfumato.vault.jobs.job import COMPARE
 from sfumato.vault.releases import PUBLIC
-from sfumato.vault.requests import OwnRequest
+from sfumato.vault.session import OwnRequest
 
 if TYPE_CHECKING:
     from sfumato.vault.releases import KeptRelease

@@ -16,10 +16,9 @@ from sfumato.data.schema.schema_file import load
 from sfumato.errors import SfumatoError
 from sfumato.release.open_table import read
 from sfumato.server.problem_json import not_found
-from sfumato.vault.add_dataset import add_dataset
 from sfumato.vault.config import PrivateSet
 from sfumato.vault.jobs.anonymize_job import owners_table
-from sfumato.vault.redeclaration import redeclare, schema_file
+from sfumato.vault.registration import add_dataset, redeclare, schema_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,8 +26,9 @@ from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
 from sfumato.report.points import Point, draw_lines
 from sfumato.report.value_text import share, show
+from sfumato.vault.creation import create
 from sfumato.vault.protection import protect
-from sfumato.vault.registration import Registration, add_public, create
+from sfumato.vault.registration import Registration, add_public
 from sfumato.vault.vault import open_vault
 
 if TYPE_CHECKING:

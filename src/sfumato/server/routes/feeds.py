@@ -12,8 +12,7 @@ from sfumato.server.problem_json import not_found
 from sfumato.server.request_schemas import FLAG, NAME, NAMES, TEXT, WHOLE, Input
 from sfumato.server.routes.admin import operator_of
 from sfumato.server.routing import JSON, Call, Reply, Route
-from sfumato.vault.feeds.feed import CONTINUAL
-from sfumato.vault.feeds.formats import FORMATS, written
+from sfumato.vault.feeds.feed import CONTINUAL, FORMATS, written
 
 if TYPE_CHECKING:
     from sfumato.vault.feeds.feed import Feed

@@ -10,13 +10,12 @@ from sfumato.server.responses import ANSWER, answered
 from sfumato.server.routing import JSON, Call, Reply, Route
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.family import PURPOSE
-from sfumato.vault.plans import check_plan, plan_digest
-from sfumato.vault.session import explain
+from sfumato.vault.session import check_plan, explain, plan_digest
 
 if TYPE_CHECKING:
     from sfumato.methods.method import Prepared
     from sfumato.vault.family import Family
-    from sfumato.vault.principal_session import Questions
+    from sfumato.vault.private import Questions
 
 _QUERY = FAMILIES["query"]
 _EXAMPLE = {"sql": "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "epsilon": "0.1"}

@@ -10,7 +10,7 @@ from sfumato.server.responses import ANSWER, packed
 from sfumato.server.routes.admin import operator_of
 from sfumato.server.routing import JSON, Call, Reply, Route
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
-from sfumato.vault.release_files import MEDIA
+from sfumato.vault.stored_release import MEDIA
 
 if TYPE_CHECKING:
     from sfumato.vault.releases import KeptRelease

@@ -13,7 +13,7 @@ from sfumato.errors import ParameterError, PolicyError, SfumatoError, SourceErro
 from sfumato.server.request_schemas import FLAG, NAME, NAMES, NUMBER, TEXT, WHOLE, Input
 from sfumato.server.routes.admin import operator_of
 from sfumato.server.routing import Call, Reply, Route
-from sfumato.vault.add_dataset import add_dataset
+from sfumato.vault.registration import add_dataset
 
 if TYPE_CHECKING:
     from pathlib import Path

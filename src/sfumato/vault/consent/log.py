@@ -1,11 +1,13 @@
 """The log of who agreed to what: a chain of changes, and its last position kept outside.
 
 It is a book of its own: entries of the ledger are numbered, and a number that is missing between
-two receipts would tell that somebody withdrew. A log that is older than its head, as one from a
-backup is, may lack withdrawals: it answers nobody until its owner has settled that, by which every
-yes in it is void. An empty log is safe to begin with, since nobody has agreed in it.
+two receipts would show that somebody withdrew. A log that is older than its head, such as one from
+a backup, may lack withdrawals: it answers nobody until its owner has settled that, which voids
+every yes in it. An empty log is safe to begin with, since nobody has agreed in it.
 
-Decision 0353.
+Entries form a chain; each binds the changes that came together by their digest. What stands for
+each person and purpose follows from the changes, and is kept beside them to be found quickly. The
+tables and statements are the same for every database. Decision 0353.
 """
 
 from __future__ import annotations
@@ -14,16 +16,31 @@ import hashlib
 import json
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+)
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from sfumato.errors import LedgerError, RolledBackError, SfumatoError
 from sfumato.privacy.ledger.chain import ORIGIN, Position, canonical, first_entry, link
 from sfumato.privacy.ledger.receipt import this_process
-from sfumato.vault.consent import tables
-from sfumato.vault.consent.consent_record import ConsentStanding, Recorded, now
-from sfumato.vault.consent.tables import arriving, entries, metadata
+from sfumato.vault.consent.registry import now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +49,261 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.ledger.commit import OutsideHead
     from sfumato.privacy.ledger.sql.store import Dialect
-    from sfumato.vault.consent.consent_record import Said
+    from sfumato.vault.consent.registry import Said
+
+
+class Recorded(NamedTuple):
+    """What came of a number of changes."""
+
+    version: int
+    changed: int
+    older: int
+
+
+class ConsentStanding(NamedTuple):
+    """How people stand at a position: all who agreed, or all who changed since another one."""
+
+    position: Position
+    people: list[str]
+    agreed: list[bool]
+    whole: bool
+
+
+metadata = MetaData()
+
+_Whole = BigInteger().with_variant(Integer(), "sqlite")
+_Name = Text().with_variant(Text(collation="C"), "postgresql")
+
+
+def _table(name: str, *parts: Any, of: MetaData = metadata, rowid: bool = True, **more: Any) -> Any:
+    table = f"sfumato_consent_{name}"
+    return Table(table, of, *parts, sqlite_strict=True, sqlite_with_rowid=rowid, **more)
+
+
+entries = _table(
+    "entries",
+    Column("seq", _Whole, primary_key=True, autoincrement=False),
+    Column("body", Text, nullable=False),
+    Column("hash", _Name, nullable=False),
+)
+
+changes = _table(
+    "changes",
+    Column("seq", _Whole, primary_key=True, autoincrement=False),
+    Column("number", _Whole, primary_key=True, autoincrement=False),
+    Column("population", _Name, nullable=False),
+    Column("purpose", _Name, nullable=False),
+    Column("person", _Name, nullable=False),
+    Column("agreed", Integer, nullable=False),
+    Column("time", _Name, nullable=False),
+    rowid=False,
+)
+
+standing = _table(
+    "standing",
+    Column("population", _Name, primary_key=True),
+    Column("purpose", _Name, primary_key=True),
+    Column("person", _Name, primary_key=True),
+    Column("agreed", Integer, nullable=False),
+    Column("time", _Name, nullable=False),
+    Column("seq", _Whole, nullable=False),
+    Index("sfumato_consent_newest", "population", "purpose", "seq"),
+    rowid=False,
+)
+
+arriving = _table(
+    "arriving",
+    Column("number", _Whole, primary_key=True, autoincrement=False),
+    Column("purpose", _Name, nullable=False),
+    Column("person", _Name, nullable=False),
+    Column("agreed", Integer, nullable=False),
+    Column("time", _Name, nullable=False),
+    Column("said", Integer, nullable=False),
+    of=MetaData(),
+    prefixes=["TEMPORARY"],
+)
+"""What a transaction is told, before it knows what of it is new."""
+
+PAGE = 10_000
+
+LAST_ENTRY = select(entries.c.seq, entries.c.hash).order_by(entries.c.seq.desc()).limit(1)
+ONE_ENTRY = select(entries).where(entries.c.seq == bindparam("of_seq"))
+ALL_ENTRIES = select(entries).order_by(entries.c.seq)
+ADD_ENTRY = insert(entries)
+ADD_ARRIVING = insert(arriving)
+
+_known = and_(
+    standing.c.population == bindparam("of_population"),
+    standing.c.purpose == arriving.c.purpose,
+    standing.c.person == arriving.c.person,
+)
+_newer_no = and_(arriving.c.agreed == 1, arriving.c.said == 1, standing.c.time > arriving.c.time)
+_differs = or_(standing.c.agreed.is_(None), standing.c.agreed != arriving.c.agreed)
+_found = arriving.outerjoin(standing, _known)
+
+COUNT_OLDER = select(func.count()).select_from(_found).where(standing.c.agreed == 0, _newer_no)
+"""How many say yes before a no that stands: a later no is not undone by an older yes."""
+
+ADD_CHANGES = insert(changes).from_select(
+    ["seq", "number", "population", "purpose", "person", "agreed", "time"],
+    select(
+        bindparam("of_seq", type_=_Whole),
+        # In the order of the tables below: a million are then put one behind the other.
+        func.row_number().over(order_by=(arriving.c.purpose, arriving.c.person)),
+        bindparam("of_population", type_=_Name),
+        arriving.c.purpose,
+        arriving.c.person,
+        arriving.c.agreed,
+        arriving.c.time,
+    )
+    .select_from(_found)
+    .where(_differs, ~func.coalesce(and_(standing.c.agreed == 0, _newer_no), False))
+    .order_by(arriving.c.purpose, arriving.c.person),
+)
+VOID_ALL = insert(changes).from_select(
+    ["seq", "number", "population", "purpose", "person", "agreed", "time"],
+    select(
+        bindparam("of_seq", type_=_Whole),
+        func.row_number().over(
+            order_by=(standing.c.population, standing.c.purpose, standing.c.person)
+        ),
+        standing.c.population,
+        standing.c.purpose,
+        standing.c.person,
+        text("0"),
+        bindparam("of_time", type_=_Name),
+    ).where(standing.c.agreed == 1),
+)
+"""Every yes that stands is void."""
+
+COUNT_CHANGES = (
+    select(func.count()).select_from(changes).where(changes.c.seq == bindparam("of_seq"))
+)
+CHANGES_OF = (
+    select(changes)
+    .where(changes.c.seq == bindparam("of_seq"), changes.c.number > bindparam("after"))
+    .order_by(changes.c.number)
+    .limit(PAGE)
+)
+CHANGES_ABOUT = (
+    select(changes)
+    .where(
+        changes.c.population == bindparam("of_population"),
+        changes.c.person == bindparam("of_person"),
+    )
+    .order_by(changes.c.seq, changes.c.number)
+)
+Index("sfumato_consent_history", changes.c.person)
+
+
+def stand(dialect: str) -> Any:
+    """Let the changes of an entry stand."""
+    made: Any = postgresql.insert(standing) if dialect == "postgresql" else sqlite.insert(standing)
+    added = made.from_select(
+        ["population", "purpose", "person", "agreed", "time", "seq"],
+        select(
+            changes.c.population,
+            changes.c.purpose,
+            changes.c.person,
+            changes.c.agreed,
+            changes.c.time,
+            changes.c.seq,
+        )
+        .where(changes.c.seq == bindparam("of_seq"))
+        .order_by(changes.c.number),
+    )
+    newest = {name: added.excluded[name] for name in ("agreed", "time", "seq")}
+    return added.on_conflict_do_update(
+        index_elements=["population", "purpose", "person"], set_=newest
+    )
+
+
+_of_purpose = and_(
+    standing.c.population == bindparam("of_population"),
+    standing.c.purpose == bindparam("of_purpose"),
+)
+AGREED = select(standing.c.person).where(_of_purpose, standing.c.agreed == 1)
+CHANGED = select(standing.c.person, standing.c.agreed).where(
+    _of_purpose, standing.c.seq > bindparam("since")
+)
+ALL_STANDING = (
+    select(standing.c.person, standing.c.purpose, standing.c.agreed, standing.c.time)
+    .where(standing.c.population == bindparam("of_population"))
+    .order_by(standing.c.purpose, standing.c.person)
+)
+STANDING_OF = (
+    select(standing.c.purpose, standing.c.agreed, standing.c.time)
+    .where(
+        standing.c.population == bindparam("of_population"),
+        standing.c.person == bindparam("of_person"),
+    )
+    .order_by(standing.c.purpose)
+)
+COUNTS = (
+    select(standing.c.purpose, standing.c.agreed, func.count())
+    .where(standing.c.population == bindparam("of_population"))
+    .group_by(standing.c.purpose, standing.c.agreed)
+)
+
+_last = (
+    select(
+        changes.c.population,
+        changes.c.purpose,
+        changes.c.person,
+        func.max(changes.c.seq).label("seq"),
+    )
+    .group_by(changes.c.population, changes.c.purpose, changes.c.person)
+    .subquery()
+)
+COUNT_STANDING = select(func.count()).select_from(standing)
+COUNT_KNOWN = select(func.count()).select_from(_last)
+COUNT_TRUE = select(func.count()).select_from(
+    standing.join(
+        changes,
+        and_(
+            changes.c.seq == standing.c.seq,
+            changes.c.population == standing.c.population,
+            changes.c.purpose == standing.c.purpose,
+            changes.c.person == standing.c.person,
+            changes.c.agreed == standing.c.agreed,
+            changes.c.time == standing.c.time,
+        ),
+    ).join(
+        _last,
+        and_(
+            _last.c.population == standing.c.population,
+            _last.c.purpose == standing.c.purpose,
+            _last.c.person == standing.c.person,
+            _last.c.seq == standing.c.seq,
+        ),
+    )
+)
+"""How many stand as their last change says."""
+
+
+def protections(dialect: str) -> tuple[str, ...]:
+    """Statements, run once, after which the database itself refuses to change what was said."""
+    names = (entries.name, changes.name)
+    if dialect == "postgresql":
+        keep = (
+            "CREATE FUNCTION sfumato_consent_keep() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'entries are only ever added'; END $$"
+        )
+        return (
+            keep,
+            *(
+                f"CREATE TRIGGER {name}_keep BEFORE UPDATE OR DELETE OR TRUNCATE ON {name} "
+                "FOR EACH STATEMENT EXECUTE FUNCTION sfumato_consent_keep()"
+                for name in names
+            ),
+        )
+    return tuple(
+        f"CREATE TRIGGER {name}_no_{action.lower()} BEFORE {action} ON {name} "
+        "BEGIN SELECT RAISE(ABORT, 'entries are only ever added'); END"
+        for name in names
+        for action in ("UPDATE", "DELETE")
+    )
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -76,7 +347,7 @@ class ConsentLog:
     ) -> None:
         self._engine, self._dialect, self._head = engine, dialect, head
         self._tell_operator = tell_operator
-        self._stand = tables.stand(engine.dialect.name)
+        self._stand = stand(engine.dialect.name)
         self._process = this_process()
         try:
             self._begin()
@@ -94,9 +365,9 @@ class ConsentLog:
             self._dialect.lock_creation(connection)
             if not self._stands(connection):
                 metadata.create_all(connection, checkfirst=False)
-                for statement in tables.protections(self._engine.dialect.name):
+                for statement in protections(self._engine.dialect.name):
                     connection.exec_driver_sql(statement)
-                connection.execute(tables.ADD_ENTRY, [first_entry()._asdict()])
+                connection.execute(ADD_ENTRY, [first_entry()._asdict()])
         with self._head.lock(), self._dialect.reading(self._engine) as connection:
             position, outside = _position(connection), self._head.read()
             begun = outside is None and position.seq == 1
@@ -119,10 +390,10 @@ class ConsentLog:
         with self._reading() as connection:
             position = _position(connection)
             if since is None or not _follows(connection, since):
-                people = list(connection.scalars(tables.AGREED, which))
+                people = list(connection.scalars(AGREED, which))
                 return ConsentStanding(position, people, [True] * len(people), whole=True)
-            rows = connection.execute(tables.CHANGED, {**which, "since": since.seq}).all()
-        people, agreed = [one[0] for one in rows], [one[1] == 1 for one in rows]
+            rows = connection.execute(CHANGED, {**which, "since": since.seq}).all()
+        people, agreed = [row[0] for row in rows], [row[1] == 1 for row in rows]
         return ConsentStanding(position, people, agreed, whole=False)
 
     @_guarded
@@ -134,11 +405,11 @@ class ConsentLog:
             arriving.create(connection, checkfirst=False)
             self._fill(connection, said)
             which = {"of_population": population}
-            older = connection.scalar(tables.COUNT_OLDER, which) or 0
+            older = connection.scalar(COUNT_OLDER, which) or 0
             before = _position(connection)
             new = {"of_seq": before.seq + 1}
-            connection.execute(tables.ADD_CHANGES, {**which, **new})
-            changed = connection.scalar(tables.COUNT_CHANGES, new) or 0
+            connection.execute(ADD_CHANGES, {**which, **new})
+            changed = connection.scalar(COUNT_CHANGES, new) or 0
             arriving.drop(connection, checkfirst=False)
             if not changed:
                 return Recorded(before.seq, 0, older)
@@ -160,8 +431,8 @@ class ConsentLog:
                 if lost is not None and lost.seq > before.seq:
                     before = before._replace(seq=lost.seq)
                 new = {"of_seq": before.seq + 1}
-                connection.execute(tables.VOID_ALL, {**new, "of_time": now()})
-                count = connection.scalar(tables.COUNT_CHANGES, new)
+                connection.execute(VOID_ALL, {**new, "of_time": now()})
+                count = connection.scalar(COUNT_CHANGES, new)
                 record = None if lost is None else lost._asdict()
                 position = self._link(connection, before, operator, kind="rollback", lost=record)
             self._head.write(position)
@@ -171,14 +442,14 @@ class ConsentLog:
     def rows(self, population: str) -> list[tuple[str, str, bool, str]]:
         """All that stands of a population: person, purpose, whether agreed, when."""
         with self._reading() as connection:
-            found = connection.execute(tables.ALL_STANDING, {"of_population": population})
+            found = connection.execute(ALL_STANDING, {"of_population": population})
             return [(one[0], one[1], one[2] == 1, one[3]) for one in found]
 
     @_guarded
     def counts(self, population: str) -> dict[tuple[str, bool], int]:
         """How many said yes and no to each purpose."""
         with self._reading() as connection:
-            found = connection.execute(tables.COUNTS, {"of_population": population})
+            found = connection.execute(COUNTS, {"of_population": population})
             return {(one[0], one[1] == 1): one[2] for one in found}
 
     @_guarded
@@ -186,7 +457,7 @@ class ConsentLog:
         """All that one person said: version, purpose, whether agreed, when."""
         which = {"of_population": population, "of_person": person}
         with self._reading() as connection:
-            found = connection.execute(tables.CHANGES_ABOUT, which)
+            found = connection.execute(CHANGES_ABOUT, which)
             return [(one.seq, one.purpose, one.agreed == 1, one.time) for one in found]
 
     @_guarded
@@ -194,7 +465,7 @@ class ConsentLog:
         """Walk every entry and change, and compare what stands with what was said."""
         with self._reading() as connection:
             previous, last = ORIGIN, 0
-            for entry in connection.execute(tables.ALL_ENTRIES).all():
+            for entry in connection.execute(ALL_ENTRIES).all():
                 body = json.loads(entry.body)
                 digest, number = _digest(connection, entry.seq)
                 bound = body.get("digest", digest), body.get("changes", number)
@@ -205,10 +476,7 @@ class ConsentLog:
                 ):
                     raise _damaged(f"entry {entry.seq} or one of its changes is missing or changed")
                 previous, last = entry.hash, entry.seq
-            counted = {
-                connection.scalar(one)
-                for one in (tables.COUNT_STANDING, tables.COUNT_KNOWN, tables.COUNT_TRUE)
-            }
+            counted = {connection.scalar(one) for one in (COUNT_STANDING, COUNT_KNOWN, COUNT_TRUE)}
             if len(counted) != 1:
                 raise _damaged("somebody stands otherwise than they said")
             return Position(last, previous)
@@ -229,7 +497,7 @@ class ConsentLog:
              "time": now()}
         )  # fmt: skip
         position = Position(seq, link(before.hash, body))
-        connection.execute(tables.ADD_ENTRY, [{"seq": seq, "body": body, "hash": position.hash}])
+        connection.execute(ADD_ENTRY, [{"seq": seq, "body": body, "hash": position.hash}])
         connection.execute(self._stand, {"of_seq": seq})
         return position
 
@@ -306,7 +574,7 @@ class ConsentLog:
 
 
 def _position(connection: Connection) -> Position:
-    row = connection.execute(tables.LAST_ENTRY).first()
+    row = connection.execute(LAST_ENTRY).first()
     if row is None:
         raise _damaged("it has no entries")
     return Position(row.seq, row.hash)
@@ -316,7 +584,7 @@ def _follows(connection: Connection, outside: Position | None) -> bool:
     """Whether the log holds all that a position has seen."""
     if outside is None:
         return False
-    entry = connection.execute(tables.ONE_ENTRY, {"of_seq": outside.seq}).first()
+    entry = connection.execute(ONE_ENTRY, {"of_seq": outside.seq}).first()
     return entry is not None and entry.hash == outside.hash
 
 
@@ -334,7 +602,7 @@ def _check(connection: Connection, outside: Position | None) -> None:
 def _digest(connection: Connection, seq: int) -> tuple[str, int]:
     """The SHA-256 of the changes of an entry, a line of JSON for each page, and their number."""
     found, after = hashlib.sha256(), 0
-    while rows := connection.execute(tables.CHANGES_OF, {"of_seq": seq, "after": after}).all():
+    while rows := connection.execute(CHANGES_OF, {"of_seq": seq, "after": after}).all():
         found.update(f"{canonical([tuple(one) for one in rows])}\n".encode())
         after = rows[-1].number
     return found.hexdigest(), after

@@ -1,37 +1,327 @@
 """Registries of consent as their owner uses them: give, withdraw, import, export, show.
 
-There is one for each population, because it is people who agree and not tables. It stands in a file
-of the vault's folder, or in the ledger's PostgreSQL; everything in it is the owner's to see alone.
-
-Decision 0353.
+There is one for each population, because people agree and not tables. It lies in a file of the
+vault's folder, or in the ledger's PostgreSQL; the owner alone sees it. Local vault and HTTP client
+share `AnyRegistry`, which checks what people are said to have agreed to. Decision 0353.
 """
 
 from __future__ import annotations
 
 import csv
 import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato import arguments
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError, SourceError, option
+from sfumato.filesystem import check_target, whole
+from sfumato.privacy.ledger.chain import utc_now
 from sfumato.privacy.ledger.rules import check_name
 from sfumato.release.files_in_use import CONSENT, consent_head, vault_files
-from sfumato.vault.config import PrivateSet, load
-from sfumato.vault.consent.consent_filter import Register
-from sfumato.vault.consent.import_file import ANSWERS, COLUMNS
-from sfumato.vault.consent.person_ids import check_person_kinds, person_kinds, written
-from sfumato.vault.consent.registry_api import AnyRegistry, no_registry
-from sfumato.vault.folder import note_ledger
+from sfumato.report.display import Card, CardTable, Shown
+from sfumato.vault.config import OWNER, PrivateSet, load
+from sfumato.vault.consent.consent_filter import (
+    Register,
+    check_person_kinds,
+    fault_of,
+    person_kinds,
+    written,
+)
+from sfumato.vault.failure_log import note_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from sfumato.data.schema.column import Kind
     from sfumato.vault.config import Config
-    from sfumato.vault.consent.consent_record import Said
     from sfumato.vault.consent.log import ConsentLog
+
+
+class Said(NamedTuple):
+    """What one person says of one purpose; `dated` where the time came with it."""
+
+    purpose: str
+    person: str
+    agreed: bool
+    time: str
+    dated: bool = False
+
+
+def now() -> str:
+    """The time, as it is written beside a change."""
+    return utc_now().isoformat(timespec="seconds")
+
+
+COLUMNS = ("person", "purpose", "agreed", "time")
+ANSWERS = {"yes": True, "no": False}
+_SEPARATORS = (",", ";", "\t")
+_LISTED = 20
+_LONGEST_LINE = 100_000
+
+
+def read_said(path: Path, purposes: Sequence[str], kind: Kind) -> list[Said]:
+    """What a file of `person,purpose,agreed[,time]` says, in UTF-8 and under these titles."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            head = stream.readline(_LONGEST_LINE)
+            titles = _titles(path, head)
+            lines = csv.reader(stream, delimiter=_separator(head), strict=True)
+            return checked(_numbered(lines, len(titles)), purposes, kind)
+    except OSError as error:
+        raise SourceError(
+            "source_missing", f"Cannot read '{path}': {error.strerror}. Name a CSV file."
+        ) from None
+    except (UnicodeDecodeError, csv.Error):
+        raise SourceError(
+            "consent_file_wrong",
+            f"'{path}' cannot be read as CSV in UTF-8. Nothing was taken from it. Save it as CSV "
+            f"with the columns {', '.join(COLUMNS[:3])} and, if known, time.",
+        ) from None
+
+
+def _separator(head: str) -> str:
+    return max(_SEPARATORS, key=head.count)
+
+
+def _titles(path: Path, head: str) -> list[str]:
+    found = [one.strip().strip('"').lower() for one in head.rstrip("\r\n").split(_separator(head))]
+    if tuple(found) not in (COLUMNS[:3], COLUMNS):
+        raise SourceError(
+            "consent_file_wrong",
+            f"The first line of '{path}' must name the columns {','.join(COLUMNS[:3])} and, if "
+            "known, time, in this order. A line says yes or no: 1042,research,yes.",
+        )
+    return found
+
+
+def _numbered(lines: Iterator[list[str]], width: int) -> Iterator[tuple[str, list[str]]]:
+    """Lines as people count them; the first is the titles'."""
+    for cells in lines:
+        if cells:
+            place = f"line {getattr(lines, 'line_num') + 1}"  # noqa: B009  of a csv.reader
+            yield place, cells if len(cells) == width else []
+
+
+def checked(
+    lines: Iterable[tuple[str, Sequence[str]]], purposes: Sequence[str], kind: Kind
+) -> list[Said]:
+    """What lines say, each with its place; refused with all places where one cannot be taken."""
+    found: dict[tuple[str, str], Said] = {}
+    bad: list[str] = []
+    today = now()
+    for place, cells in lines:
+        said = _said(cells, purposes, kind, today)
+        if isinstance(said, Said):
+            before = found.setdefault((said.purpose, said.person), said)
+            if before.agreed != said.agreed:
+                bad.append(f"{place}: the same person says yes and no to {quoted(said.purpose)}")
+        else:
+            bad.append(f"{place}: {said}")
+    if bad:
+        more = f"; and {len(bad) - _LISTED} more" if len(bad) > _LISTED else ""
+        raise ParameterError(
+            "consent_lines_bad",
+            f"{len(bad)} line{'s' * (len(bad) > 1)} cannot be taken, so nothing was changed: "
+            f"{'; '.join(islice(bad, _LISTED))}{more}. Mend them and import it again.",
+        )
+    return list(found.values())
+
+
+def _said(cells: Sequence[str], purposes: Sequence[str], kind: Kind, today: str) -> Said | str:
+    """What one line says, or what is wrong with it; people are never quoted."""
+    if not cells:
+        return f"it must have {len(COLUMNS) - 1} values, or {len(COLUMNS)} with a time"
+    person, purpose, answer, *times = cells
+    if fault := fault_of(person, kind):
+        return fault
+    if purpose not in purposes:
+        return f"there is no purpose {quoted(purpose)}; {suggestion(purpose, purposes)}".rstrip(".")
+    if answer not in ANSWERS:
+        return f"the answer must be yes or no, not {quoted(answer)}"
+    if not times or not times[0]:
+        return Said(purpose, person, ANSWERS[answer], today)
+    time = moment(times[0])
+    if time is None or time > today:
+        return "the time must be one such as 2026-03-01 or 2026-03-01T09:30:00Z, and not to come"
+    return Said(purpose, person, ANSWERS[answer], time, dated=True)
+
+
+def moment(text: str) -> str | None:
+    """A time as it is written beside a change, or None for what is none; without a zone, UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+        return (
+            found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC).isoformat(timespec="seconds")
+        )
+    except (ValueError, OverflowError):
+        return None
+
+
+_CHANGES = "a list of changes, each such as ('7', 'care', True, None)"
+
+
+def no_registry(wanted: str | None, known: Sequence[str]) -> ParameterError:
+    """What is said of a registry that is none, or that nobody named among several."""
+    if wanted and known:
+        said = f"There is no registry of consent for {quoted(wanted)}; {suggestion(wanted, known)}"
+    elif known:
+        said = (
+            f"Say which population is meant: {option('population', metavar='NAME')}, one of "
+            f"{', '.join(known)}."
+        )
+    else:
+        said = (
+            f"No data set of this vault asks for consent. Add one with {option('purposes')}, or "
+            "write "
+            'purposes = ["care", "research"] under its [datasets.NAME] in vault.toml.'
+        )
+    return ParameterError("registry_unknown", said)
+
+
+class AnyRegistry(Shown, ABC):
+    """Who of a population agreed to which purpose, wherever that is kept."""
+
+    def __init__(self, population: str, purposes: tuple[str, ...], kind: Kind) -> None:
+        self.population, self.purposes = population, purposes
+        self.kind = kind
+        """As what people are written: whole numbers or texts."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """How many entries the log has; it stands beside every answer in the ledger."""
+
+    @abstractmethod
+    def to_csv(self) -> str:
+        """All that stands, as a CSV that can be imported."""
+
+    @abstractmethod
+    def show(self, person: str | int | None = None) -> dict[str, Any]:
+        """How many agree to each purpose; or how one person stands, and all that they said."""
+
+    @abstractmethod
+    def _record(self, said: Sequence[Said], operator: str) -> dict[str, Any]:
+        """Write down what people say."""
+
+    @property
+    @abstractmethod
+    def _in_use(self) -> Iterable[Path]:
+        """Files that nothing may be written over."""
+
+    def give(
+        self, person: str | int, purpose: str, *, time: str | None = None, operator: str = OWNER
+    ) -> dict[str, Any]:
+        """Write down that a person agrees to a purpose, from the next fresh answer on."""
+        return self._say([person], [self._purpose(purpose)], True, time, operator)
+
+    def withdraw(
+        self,
+        person: str | int,
+        purpose: str | None = None,
+        *,
+        time: str | None = None,
+        operator: str = OWNER,
+    ) -> dict[str, Any]:
+        """Write down that a person does not agree, to any purpose unless one is named."""
+        purposes = self.purposes if purpose is None else [self._purpose(purpose)]
+        return self._say([person], purposes, False, time, operator)
+
+    def change(
+        self,
+        changes: Iterable[tuple[str | int, str, bool, str | None]],
+        *,
+        operator: str = OWNER,
+    ) -> dict[str, Any]:
+        """Write down who agrees or not: person, purpose, True or False, and when, if known.
+
+        All of it is taken, or nothing.
+        """
+        lines = (
+            (f"change {place}", _line(place, one))
+            for place, one in enumerate(
+                arguments.require(changes, "changes", Iterable, _CHANGES), 1
+            )
+        )
+        return self._record(checked(lines, self.purposes, self.kind), operator)
+
+    def import_file(self, path: str | Path, *, operator: str = OWNER) -> dict[str, Any]:
+        """Take a CSV of person, purpose, yes or no and perhaps a time: all of it or nothing."""
+        said = read_said(arguments.path(path, "path"), self.purposes, self.kind)
+        return self._record(said, operator)
+
+    def export(self, path: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
+        """Write all that stands as a CSV that can be imported."""
+        target = arguments.path(path, "path")
+        check_target(
+            target,
+            overwrite=arguments.flag(overwrite, "overwrite"),
+            kept=self._in_use,
+        )
+        text = self.to_csv()
+        with whole(target, overwrite=overwrite, private=True) as new:
+            new.write_text(text, encoding="utf-8")
+        rows = text.count("\n") - 1  # a person is one line
+        return {"population": self.population, "rows": rows, "written": [str(target)]}
+
+    def _purpose(self, purpose: str) -> str:
+        if arguments.text(purpose, "purpose") not in self.purposes:
+            raise ParameterError(
+                "consent_purpose_unknown",
+                f"Nobody of {quoted(self.population)} is asked to agree to {quoted(purpose)}; "
+                + suggestion(purpose, self.purposes),
+            )
+        return purpose
+
+    def _say(
+        self,
+        people: Iterable[object],
+        purposes: Sequence[str],
+        agreed: bool,
+        time: str | None,
+        operator: str,
+    ) -> dict[str, Any]:
+        told, today = None, now()
+        if time is not None:
+            told = moment(arguments.text(time, "time"))
+            if told is None or told > today:
+                raise ParameterError(
+                    "consent_time_wrong",
+                    "The time must be one such as 2026-03-01 or 2026-03-01T09:30:00Z, and not to "
+                    f"come; given: {quoted(time)}. Leave it out for now.",
+                )
+        who = [written(person, self.kind) for person in people]
+        said = [
+            Said(purpose, one, agreed, told or today, dated=told is not None)
+            for one in who
+            for purpose in purposes
+        ]
+        return self._record(said, operator)
+
+    def _card(self) -> Card:
+        told = self.show()
+        rows = [(one, said["yes"], said["no"]) for one, said in told["purposes"].items()]
+        line = ", ".join(f"{purpose} {yes} yes {no} no" for purpose, yes, no in rows)
+        table = CardTable(("Purpose", "Yes", "No"), rows)
+        return Card(f"{self.population}: {line}", {"Version": told["version"]}, table)
+
+
+def _line(place: int, change: object) -> tuple[str, str, str, str]:
+    """A change as a line of a file says it; whether it says something is seen there."""
+    match change:
+        case [str() | int() as who, str() as what, agreed, str() | None as time]:
+            words = [word for word, said in ANSWERS.items() if said is agreed]
+            return str(who), what, words[0] if words else arguments.shown(agreed), time or ""
+    raise ParameterError(
+        "type_wrong",
+        f"changes must be {_CHANGES}, but change {place} is {arguments.shown(change)}.",
+    )
 
 
 class Consents:
@@ -124,14 +414,18 @@ class ConsentRegistry(AnyRegistry):
         if person is None:
             counts = self._log.counts(self.population)
             told["purposes"] = {
-                one: {word: counts.get((one, agreed), 0) for word, agreed in ANSWERS.items()}
-                for one in self.purposes
+                purpose: {
+                    word: counts.get((purpose, agreed), 0) for word, agreed in ANSWERS.items()
+                }
+                for purpose in self.purposes
             }
             return told
         history = self._log.history(self.population, written(person, self.kind))
         words = {agreed: word for word, agreed in ANSWERS.items()}
         standing = {purpose: words[agreed] for _, purpose, agreed, _ in history}
-        told["purposes"] = {one: standing.get(one, "never asked") for one in self.purposes}
+        told["purposes"] = {
+            purpose: standing.get(purpose, "never asked") for purpose in self.purposes
+        }
         told["history"] = [
             {"version": version, "purpose": purpose, "agreed": words[agreed], "time": time}
             for version, purpose, agreed, time in history
@@ -173,7 +467,7 @@ def open_log(config: Config) -> ConsentLog:
     from sfumato.privacy.ledger.failure import closed_on_failure
     from sfumato.vault.consent.log import ConsentLog  # it needs a database at hand
 
-    tell = partial(note_ledger, config.folder)
+    tell = partial(note_failure, config.folder, "ledger")
     head = consent_head(config.head)
     with closed_on_failure(tell):
         if config.database.startswith(("postgresql://", "postgres://")):

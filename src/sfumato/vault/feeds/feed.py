@@ -1,22 +1,142 @@
-"""A feed: what is asked, of which periods, at which price, and what has become of each period."""
+"""A feed: its request, periods, price and readers; its items as JSON, Atom, JSON Feed and CSV.
+
+Periods are days, weeks, months or years, one after the other. They follow from public facts alone;
+a declared column of dates decides which rows belong to one. A period is over when the later of the
+clock and of the ledger's last entry says so.
+"""
 
 from __future__ import annotations
 
+import io
+import re
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from uuid import NAMESPACE_URL, uuid5
+from xml.etree import ElementTree as ET
 
+import pyarrow as pa
+
+from sfumato.data.counting.date_ranges import between
+from sfumato.data.files.writers import format_of, guarded_names
+from sfumato.data.schema.layout import USUAL
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError, option
 from sfumato.methods.stream.top_cells import USUAL_TOP
 from sfumato.privacy.accounting.price import amounts_in_words
 from sfumato.report.display import Card, CardTable, Shown
-from sfumato.vault.feeds.periods import Period, periods
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import pyarrow as pa
+    from sqlglot import exp
+
+    from sfumato.methods.method import Dataset
+
+
+MOST_PERIODS = 10_000
+_DAYS = re.compile(r"([1-9]\d{0,3})d", re.ASCII)
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Period:
+    """The days from `low` to `high`, both included, under a name that sorts by time."""
+
+    number: int
+    """From 1."""
+    name: str
+    low: date
+    high: date
+
+    def rows(self, data: Dataset, of: str) -> exp.Select:
+        """The rows of a data set that belong to it, by a column of dates."""
+        return between(data.table, of, self.low, self.high)
+
+    def to_json(self) -> dict[str, Any]:
+        """The period as JSON-able data."""
+        return {"period": self.name, "from": self.low.isoformat(), "to": self.high.isoformat()}
+
+
+def periods(every: str, begins: date, ends: date, *, cut: bool = False) -> tuple[Period, ...]:
+    """All periods from one day to another; the first and last may be cut short by them.
+
+    More than can be are refused, or else `cut` off.
+    """
+    if begins > ends:
+        raise ParameterError(
+            "feed_ends_early",
+            f"The feed would end on {ends} before it begins on {begins}. Give a later "
+            f"{option('ends')}.",
+        )
+    found = []
+    for number, (name, low, high) in enumerate(_cut(every, begins, ends), start=1):
+        if number > MOST_PERIODS and cut:
+            break
+        if number > MOST_PERIODS:
+            raise ParameterError(
+                "feed_too_long",
+                f"A feed has at most {MOST_PERIODS:,} periods. Give an earlier {option('ends')}, "
+                f"or longer periods such as {option('every', 'month')}.",
+            )
+        found.append(Period(number, name, low, high))
+    return tuple(found)
+
+
+def _cut(every: str, begins: date, ends: date) -> Iterator[tuple[str, date, date]]:
+    low = begins
+    while low <= ends:
+        name, high = _period(every, low)
+        high = min(high, ends)
+        yield name, low, high
+        if high == date.max:
+            return
+        low = high + _DAY
+
+
+def _period(every: str, low: date) -> tuple[str, date]:
+    """The name and the last day of the period that a day belongs to.
+
+    Years have four digits, which strftime's %Y does not give to those below 1000: names sort by
+    time.
+    """
+    if every == "day":
+        return low.isoformat(), low
+    if every == "week":
+        year, week, weekday = low.isocalendar()
+        return f"{year:04}-W{week:02}", _later(low, 7 - weekday)
+    if every in _MONTHS:
+        length = _MONTHS[every]
+        first = (low.month - 1) // length * length
+        behind = low.year * 12 + first + length
+        last = (
+            date.max
+            if behind // 12 > date.max.year
+            else date(behind // 12, behind % 12 + 1, 1) - _DAY
+        )
+        names = {
+            "month": f"{low.year:04}-{low.month:02}",
+            "quarter": f"{low.year:04}-Q{first // 3 + 1}",
+            "year": f"{low.year:04}",
+        }
+        return names[every], last
+    if days := _DAYS.fullmatch(every):
+        return low.isoformat(), _later(low, int(days[1]) - 1)
+    raise ParameterError(
+        "feed_period_unknown",
+        f"{quoted(every)} is no period of a feed. Write day, week, month, quarter, year, or days "
+        "such as 10d.",
+    )
+
+
+def _later(day: date, days: int) -> date:
+    return date.max if (date.max - day).days < days else day + timedelta(days=days)
+
 
 NEVER = "never"
 """In the place of the last day: a continual feed that has none."""
@@ -89,7 +209,7 @@ class Feed(Shown):
         """The periods that were over at a moment, and before it was stopped."""
         end = now if self.stopped is None else min(now, self.stopped)
         latest = end.date() - timedelta(days=self.delay)
-        return tuple(one for one in self.periods if one.high < latest)
+        return tuple(period for period in self.periods if period.high < latest)
 
     def to_json(self) -> dict[str, Any]:
         """The feed as JSON-able data."""
@@ -206,3 +326,138 @@ def _plain(value: object) -> object:
     if isinstance(value, float) and value != value:
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+_ATOM = "http://www.w3.org/2005/Atom"
+_JSON_FEED = "https://jsonfeed.org/version/1.1"
+_CSV = Path("feed.csv")
+_SPREADS = ("sd", "bound95")
+
+
+def atom(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
+    """The feed in Atom (RFC 4287), the newest period first."""
+    top = ET.Element("feed", {"xmlns": _ATOM})
+    times = [item.made.isoformat(timespec="seconds") for item in items]
+    told = {
+        "id": _entry_id(feed, home),
+        "title": _title(feed),
+        "updated": max(times, default=_began(feed)),
+    }
+    for name, text in told.items():
+        ET.SubElement(top, name).text = text
+    author = ET.SubElement(top, "author")
+    ET.SubElement(author, "name").text = "Sfumato"
+    if home:
+        ET.SubElement(top, "link", {"rel": "self", "href": f"{home}.atom"})
+    for item, time in zip(reversed(items), reversed(times), strict=True):
+        entry = ET.SubElement(top, "entry")
+        for name, text in {
+            "id": _entry_id(feed, home, item),
+            "title": f"{feed.name}, {item.period.name}",
+            "updated": time,
+            "content": _content(item),
+        }.items():
+            ET.SubElement(entry, name).text = text
+    written: bytes = ET.tostring(top, encoding="utf-8", xml_declaration=True)
+    return written
+
+
+def json_feed(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
+    """The feed as a JSON Feed 1.1, the newest period first; `_sfumato` has figures and errors."""
+    told: dict[str, Any] = {
+        "version": _JSON_FEED,
+        "title": _title(feed),
+        "items": [
+            {
+                "id": _entry_id(feed, home, item),
+                "title": f"{feed.name}, {item.period.name}",
+                "content_text": _content(item),
+                "date_published": item.made.isoformat(timespec="seconds"),
+                "_sfumato": item.to_json(),
+            }
+            for item in reversed(items)
+        ],
+    }
+    if home:
+        told["feed_url"] = f"{home}.json"
+    return dumps(told, ensure_ascii=False).encode()
+
+
+def csv(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
+    """All periods in one table: whose rows say their period, with how far each figure is off."""
+    del feed, home
+    tables = [_table(item) for item in items]
+    found = _period_columns(None, 0)
+    if tables:
+        found = pa.concat_tables(tables, promote_options="permissive")
+    # Who asks also names the columns, and others open the file.
+    found = found.rename_columns(guarded_names(found.column_names))
+    written = io.BytesIO()
+    format_of(_CSV)(found.to_reader(), written, USUAL)
+    return written.getvalue()
+
+
+FORMATS: dict[str, tuple[str, Callable[[Feed, Sequence[FeedItem], str], bytes]]] = {
+    "atom": ("application/atom+xml; charset=utf-8", atom),
+    "json": ("application/feed+json; charset=utf-8", json_feed),
+    "csv": ("text/csv; charset=utf-8", csv),
+}
+"""By ending: the media type, and who writes it."""
+
+
+def written(
+    feed: Feed, items: Sequence[FeedItem], ending: str, home: str = ""
+) -> tuple[str, bytes]:
+    """A feed in the form that an ending names: the media type, and what is sent."""
+    if ending not in FORMATS:
+        raise ParameterError(
+            "feed_format_unknown",
+            f"A feed cannot be had as {quoted(ending)}; {suggestion(ending, list(FORMATS))}",
+        )
+    media, write = FORMATS[ending]
+    return media, write(feed, items, home)
+
+
+def _table(item: FeedItem) -> pa.Table:
+    found = _period_columns(item, item.table.num_rows)
+    for name, values in zip(item.table.column_names, item.table.columns, strict=True):
+        found = found.append_column(name, values)
+        for spread in _SPREADS:
+            size = (item.error.get(name) or {}).get(spread)
+            if isinstance(size, int | float):
+                found = found.append_column(
+                    f"{name} {spread}", pa.array([float(size)] * len(values))
+                )
+    return found
+
+
+def _period_columns(item: FeedItem | None, rows: int) -> pa.Table:
+    told = {"period": "", "from": "", "to": ""} if item is None else item.period.to_json()
+    return pa.table({name: pa.array([one] * rows, pa.string()) for name, one in told.items()})
+
+
+def _title(feed: Feed) -> str:
+    return f"{feed.name}: {feed.in_words}, every {feed.every}"
+
+
+def _began(feed: Feed) -> str:
+    return f"{feed.begins.isoformat()}T00:00:00+00:00"
+
+
+def _entry_id(feed: Feed, home: str, item: FeedItem | None = None) -> str:
+    place = "" if item is None else f"/{item.period.name}"
+    return f"urn:uuid:{uuid5(NAMESPACE_URL, f'{home}/{feed.name}{place}')}"
+
+
+def _content(item: FeedItem) -> str:
+    """A period in words: its rows, how far they are off, and what is promised."""
+    rows = [
+        ", ".join(f"{name} {'-' if one is None else one}" for name, one in row.items())
+        for row in item.table.to_pylist()
+    ]
+    spread = [
+        f"{name} is off by a standard deviation of {size['sd']:.4g}."
+        for name, size in item.error.items()
+        if isinstance(size, dict) and isinstance(size.get("sd"), int | float)
+    ]
+    return "\n".join([*rows, *spread, item.guarantee])

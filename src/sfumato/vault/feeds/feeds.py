@@ -1,12 +1,13 @@
 """The feeds of a vault: decided by its owner, answered when periods are over, read by others.
 
-What was decided is a record of the ledger; that a period was answered is the ledger's own answer
-under the period's request id. So nothing else keeps count, and no clock decides anything twice.
-Decisions 0310 to 0312.
+The decision is a record of the ledger; the ledger's answer under a period's request id shows that
+the period was answered. So nothing else keeps count, and no clock decides anything twice. Decisions
+0310 to 0312.
 """
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import date
 from functools import cached_property
@@ -14,29 +15,73 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError, option
+from sfumato.errors import ParameterError, SfumatoError, option
 from sfumato.methods.stream.catalogue import AUTO
 from sfumato.privacy.accounting.events import Repeated
 from sfumato.privacy.ledger.records import Amendment
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.config import asking
 from sfumato.vault.config import check_name as check_written
+from sfumato.vault.failure_log import note_failure
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.feeds.feed import CONTINUAL, NEVER, Feed, FeedItem
 from sfumato.vault.feeds.period_answers import Answering
-from sfumato.vault.feeds.workers import FeedWorker
-from sfumato.vault.folder import note_request
-from sfumato.vault.jobs.job_json import plain_values
-from sfumato.vault.jobs.job_request import asked_plainly
+from sfumato.vault.jobs.job import asked_plainly, plain_values
 from sfumato.vault.principals import the_public
 from sfumato.vault.releases import PUBLIC
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.privacy.ledger.records import BookState
     from sfumato.vault.principals import Principal
     from sfumato.vault.vault import Vault
+
+
+_POLL_SECONDS = 5.0
+
+
+class FeedWorker:
+    """Does what is due, again and again; what goes wrong is told to the operator."""
+
+    def __init__(self, work: Callable[[], int], tell_operator: Callable[[str], None]) -> None:
+        self._work, self._tell = work, tell_operator
+        self._thread: threading.Thread | None = None
+        self._stopping, self._wake = threading.Event(), threading.Event()
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Take up no more, and wait so long for what is being done."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it is to take up no more."""
+        return self._stopping.is_set()
+
+    def wake(self) -> None:
+        """Look now rather than at the next turn."""
+        self._wake.set()
+
+    def _serve(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._work()
+            except SfumatoError as error:  # the ledger is away, or the vault is being edited
+                self._tell(f"{error.code}: {error.detail or error.message}")
+            except Exception as error:  # noqa: BLE001  a worker outlives whatever a feed does
+                self._tell(f"{type(error).__name__}: {error}")
+            self._wake.wait(_POLL_SECONDS)
+            self._wake.clear()
+
 
 _OF_STREAMS = ("method", "window", "days", "by")
 TOPIC = "feed"
@@ -137,7 +182,7 @@ class Feeds(Shown):
         person = self._vault.people.admitted(asking(principal))
         found = self._vault.ledger.records(TOPIC)
         feeds = [Feed.from_json(found[name]) for name in sorted(found)]
-        return [one for one in feeds if _may(one, person)]
+        return [feed for feed in feeds if _may(feed, person)]
 
     def get(self, name: str, *, principal: str | None = None) -> Feed:
         """A feed by its name; one that somebody may not read is not there."""
@@ -210,7 +255,7 @@ class Feeds(Shown):
     @cached_property
     def _worker(self) -> FeedWorker:
         folder = self._vault.config.folder
-        return FeedWorker(self.work, lambda words: note_request(folder, "feeds", words))
+        return FeedWorker(self.work, lambda words: note_failure(folder, "feeds", words))
 
     def start(self) -> None:
         """Begin to answer periods when they are over, in a thread of this process."""
@@ -289,7 +334,9 @@ def _asked(
 
 def _check_question(asked: Mapping[str, object]) -> None:
     """Refuse what a question in SQL does not take, such as what a continual feed does."""
-    takes = [one for one in FAMILIES["query"].signature.parameters if one != "asked"]
+    takes = [
+        parameter for parameter in FAMILIES["query"].signature.parameters if parameter != "asked"
+    ]
     for name in asked:
         if name not in takes:
             of_others = (

@@ -1,20 +1,29 @@
 """Answering the periods of a feed: each once, in order, under its own request id.
 
-What a killed process left is taken up where it was (decision 0310); what is lost for good, such as
-with a host that does not come back, is noted as lost and never charged again.
+Work that a killed process left is taken up where it stopped (decision 0310); what is lost for good,
+such as with a host that does not come back, is noted as lost and never charged again.
+
+A continual feed is charged once and stepped once a period, in order. A step that stands in the
+ledger is never done again. The state of its stream may be one step ahead of the ledger, where a
+process was killed between the two; then the ledger is given what the state says. How often each
+person counted is kept too, whatever becomes of the table. Decisions 0400 and 0491.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 
+from sfumato.data.counting.date_ranges import count_cells, rows_of_people
+from sfumato.data.engines.base import column
+from sfumato.data.engines.malformed_cells import as_spelled
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.names import quoted, suggestion
@@ -25,24 +34,271 @@ from sfumato.methods.stream.sensitivity import Participation
 from sfumato.privacy.ledger.records import Amendment
 from sfumato.release.codec import from_bytes
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.feeds.continual_feeds import BY, STEPS, StreamCells, StreamFeeds
 from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
-from sfumato.vault.feeds.period_rows import PeriodOf
+from sfumato.vault.feeds.step_store import StepStore, lost_state
 from sfumato.vault.jobs.jobs import in_postgres
+from sfumato.vault.memory_stream import COSTS, whole_stream
 from sfumato.vault.session import Offer
-from sfumato.vault.stream_charge import WholeStream
+from sfumato.vault.stream_charge import Arrival, Reached, WholeStream, plain_told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sfumato.methods.method import Prepared
+    from sqlglot import exp
+
+    from sfumato.arrays import IntArray
+    from sfumato.data.schema.unit import Unit
+    from sfumato.methods.method import AnswerSize, Dataset, Prepared
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.ledger.chain import ChargeRequest
     from sfumato.privacy.ledger.records import BookState
+    from sfumato.privacy.noise.entropy import Entropy
     from sfumato.release.release import Release
-    from sfumato.vault.feeds.periods import Period
+    from sfumato.vault.feeds.feed import Period
+    from sfumato.vault.feeds.step_store import Reserved
     from sfumato.vault.session import AskerOf, Facts
     from sfumato.vault.vault import Vault
+
+
+@dataclass(frozen=True)
+class PeriodOf:
+    """The rows of a feed's data set that belong to a period."""
+
+    feed: Feed
+    period: Period
+
+    def of(self, prepared: Prepared) -> Prepared:
+        """What was prepared for all rows, for these alone."""
+        return _OfPeriod(prepared, self)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Which rows those are, for whoever reads what was asked of them."""
+        return {"name": self.feed.name, "by": self.feed.column, **self.period.to_json()}
+
+    def gave(self, release: Release) -> bool:
+        """Whether a release is what was answered of these rows.
+
+        It says so itself: what is declared may have changed since, and who paid may be gone.
+        """
+        return release.provenance.parameters.get("feed") == self.told
+
+
+@dataclass(frozen=True)
+class _OfPeriod:
+    """A prepared method that sees the rows of a period.
+
+    Rows are chosen by their own declared value, so a person's rows are some of those they had: the
+    privacy unit bounds them as it did, and the method's guarantee holds as it is.
+    """
+
+    method: Prepared
+    part: PeriodOf
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return self.method.name
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data sets it reads."""
+        return self.method.datasets
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The data sets about nobody that it reads too."""
+        return self.method.public
+
+    @property
+    def event(self) -> Event:
+        """What it costs: no less than it would of all rows."""
+        return self.method.event
+
+    @property
+    def answer_size(self) -> AnswerSize | None:
+        """At most how large the answer is: no larger than that of all rows."""
+        return getattr(self.method, "answer_size", None)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Everything that determines what is asked."""
+        return {**self.method.parameters, "feed": self.part.told}
+
+    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
+        """Run the method on the rows of the period."""
+        feed, period = self.part.feed, self.part.period
+        whole = datasets[feed.dataset]
+        with whole.engine.view(period.rows(whole, feed.column)) as rows:
+            seen = {**datasets, feed.dataset: replace(whole, table=rows)}
+            made = self.method.run(seen, entropy)
+        told = {**made.provenance.parameters, "feed": self.part.told}
+        return replace(made, provenance=replace(made.provenance, parameters=told))
+
+
+STEPS = "feed-step"
+"""The records that say what each step of a continual feed gave."""
+BY = "feed worker"
+
+
+@dataclass
+class StreamFeeds:
+    """The streams of one vault's feeds."""
+
+    vault: Vault
+
+    @cached_property
+    def store(self) -> StepStore:
+        """What they remember."""
+        return StepStore(self.vault.config)
+
+    def close(self) -> None:
+        """Let go of what they remember."""
+        if "store" in self.__dict__:
+            self.store.close()
+
+    def prepared(self, feed: Feed, facts: Facts) -> WholeStream:
+        """What a feed asks as a whole, by what is declared now."""
+        offer = {one: feed.asked.get(one) for one in COSTS}
+        asked = {k: v for k, v in feed.asked.items() if k not in (*COSTS, "method")}
+        periods = None if feed.is_unending else len(feed.periods)
+        span = {"every": feed.every, "begins": str(feed.begins), "dates": feed.column}
+        whole = whole_stream(
+            feed.name, facts, feed.asked["method"], offer, {"periods": periods, **asked}
+        )
+        return replace(whole, asked=tuple(span.items()))
+
+    def answer(self, feed: Feed, period: Period, whole: WholeStream, who: AskerOf) -> None:
+        """Tell one period, unless it is told."""
+        session, ledger = self.vault.session, self.vault.ledger
+        begun = session.answer(whole, who, request_id=feed.request_id(), part=whole)
+        stream, key = begun.entry, (STEPS, f"{feed.name}/{period.name}")
+        reached = self.store.reached(stream)
+        if reached is None:
+            state = json.loads(begun.table.column("state")[0].as_py())
+            reached = Reached(0, state, {})
+        if reached.step == period.number - 1:
+            cells = StreamCells(whole.by, whole.values)
+            days = period.low, period.high
+            step = self.reserve(feed, stream, period.number, days, whole.request.people, cells)
+            reached = self._stepped(stream, whole, reached, step) or reached
+        made = ledger.decided().time.isoformat(timespec="seconds")
+
+        def once(now: BookState) -> Amendment:
+            if key[1] in now.of(STEPS):
+                return Amendment()
+            if reached.step != period.number:
+                raise lost_state()
+            return Amendment(records={key: {**reached.told, "made": made}})
+
+        ledger.amend(once, operator=BY)
+
+    def _stepped(
+        self, stream: str, whole: WholeStream, before: Reached, step: Reserved | None
+    ) -> Reached | None:
+        """Draw and settle a step that was begun; where somebody else did, what they came to."""
+        if step is None:
+            return self.store.reached(stream)
+        tape = self.store.tape(stream, step.step)
+        state, told = whole.method.step(before.state, step.counts, tape)
+        consent = {"consent": dict(step.consent)} if step.consent else {}
+        found = Reached(step.step, state, {**plain_told(told), **consent})
+        return self.store.settle(stream, found)
+
+    def reserve(
+        self,
+        feed: Feed,
+        stream: str,
+        step: int,
+        days: tuple[date, date],
+        people: Participation,
+        cells: StreamCells,
+        scope: str = "",
+    ) -> Reserved | None:
+        """Begin a step with the rows between two days, or find what it counted when it was begun.
+
+        A step that was killed counts the same again, whatever the table holds by now: its words are
+        the same too, and one noise on two counts would tell their difference. None where another
+        process is done with the step.
+        """
+        found = self.store.reserved(stream)
+        if found is not None and found.step >= step:
+            return found if found.is_open(step) else None
+        session, versions = self.vault.session, dict[str, int]()
+        session.store.check_readable((feed.dataset,))
+        opened = session.store.together(
+            (feed.dataset,), (), purpose=feed.purpose, versions=versions
+        )
+        with opened as datasets:
+            arrival = arrived(datasets[feed.dataset], feed.column, days, people.unit, cells)
+        return self.store.reserve(stream, step, arrival, people, consent=versions, scope=scope)
+
+    def items(
+        self, whole: WholeStream, told: Sequence[Period], steps: Mapping[str, Mapping[str, Any]]
+    ) -> list[FeedItem]:
+        """What was told of some periods."""
+        found = []
+        for one in told:
+            step = steps[one.name]
+            made = datetime.fromisoformat(step["made"])
+            table, error = whole.table(step["values"]), whole.error(step["sd"])
+            found.append(FeedItem(one, made, table, error, whole.guarantee.statement))
+        return found
+
+
+@dataclass(frozen=True)
+class StreamCells:
+    """The declared values of a column, each of which is counted by itself; or one for all rows."""
+
+    by: str | None = None
+    values: tuple[Any, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return max(1, len(self.values))
+
+    def places(self, found: pa.ChunkedArray) -> IntArray:
+        """By row the place of its value; -1 where it is none of them."""
+        place = {value: at for at, value in enumerate(self.values)}
+        return np.array([place.get(one, -1) for one in found.to_pylist()], dtype=np.int64)
+
+
+def arrived(
+    data: Dataset, of: str, days: tuple[date, date], unit: Unit, cells: StreamCells
+) -> Arrival:
+    """The rows of a data set between two days, of each person no more than can count."""
+    low, high = days
+    if unit.column is None:
+        found = data.engine.run(count_cells(data.table, of, low, high, cells.by))
+        if cells.by is None:
+            return Arrival.of_counts(np.array([found.column(0)[0].as_py()]))
+        rows = dict(zip(*(one.to_pylist() for one in found.columns), strict=True))
+        return Arrival.of_counts(np.array([rows.get(value, 0) for value in cells.values]))
+    person = _as_spelled(data, unit.column)
+    found = data.engine.run(rows_of_people(data.table, of, unit, low, high, cells.by, person))
+    people, numbers = found.column(0), found.column(found.num_columns - 1).to_numpy()
+    if cells.by is None:
+        rows_of = np.repeat(np.arange(found.num_rows), numbers.astype(np.int64))
+        return Arrival.of_people(
+            people.take(pa.array(rows_of)), np.zeros(len(rows_of), np.int64), 1
+        )
+    turns = np.argsort(numbers, kind="stable")
+    where = cells.places(found.column(1))[turns]
+    return Arrival.of_people(people.take(pa.array(turns)), where, cells.count)
+
+
+def _as_spelled(data: Dataset, person: str) -> exp.Expr:
+    """The column of people, where two spellings are two people whatever a collation says.
+
+    A database that takes them for one would name either of the two, now this and now that, and so
+    give one person two shares.
+    """
+    whose = column(person)
+    if data.schema.column(person).kind is not Kind.TEXT:
+        return whose
+    return as_spelled(whose, data.engine.dialect)
+
 
 NOTES, LEASES = "feed-note", "feed-lease"
 """The records that say what went wrong, and who works."""
@@ -63,7 +319,7 @@ class Answering:
         """A feed with its data set and its days, by what is declared."""
         facts = self._facts(feed)
         names = (feed.dataset,) if feed.dataset else self._of_question(feed, facts)
-        found = next((one for one in names if _dates(facts, one, feed.column) is not None), None)
+        found = next((name for name in names if _dates(facts, name, feed.column) is not None), None)
         if found is None:
             raise self._no_dates(facts, names, feed.column)
         declared = cast("Bounds", _dates(facts, found, feed.column))
@@ -96,7 +352,7 @@ class Answering:
             return session.admit("publish", self._streams.prepared(feed, facts), facts)
         # One that was begun before there were methods to choose from.
         price = facts.price(Offer(**feed.asked))
-        days = tuple((one.low, one.high) for one in feed.periods)
+        days = tuple((period.low, period.high) for period in feed.periods)
         unit = facts.declared.unit
         made = Counters(feed.name, feed.dataset, feed.column, days, unit, price)
         return session.admit("publish", made, facts)
@@ -153,7 +409,7 @@ class Answering:
     def read(self, feed: Feed, limit: int | None) -> Sequence[FeedItem]:
         """What was answered of each period, in order."""
         answered = self._answered(feed)
-        told = [one for one in feed.periods if one.name in answered]
+        told = [period for period in feed.periods if period.name in answered]
         told = told if limit is None else told[-limit:]
         if feed.is_continual:
             return self._running(feed, told)
@@ -216,9 +472,9 @@ class Answering:
         """What was answered, by period: the request that was charged, or what a step gave."""
         if feed.is_continual:
             told = self._vault.ledger.decided().of(STEPS)
-            keys = {one.name: f"{feed.name}/{one.name}" for one in feed.periods}
+            keys = {period.name: f"{feed.name}/{period.name}" for period in feed.periods}
             return {name: told[key] for name, key in keys.items() if key in told}
-        ids = {feed.request_id(one): one for one in feed.periods}
+        ids = {feed.request_id(period): period for period in feed.periods}
         found = self._vault.ledger.charged(feed.principal, list(ids))
         return {
             ids[key].name: one
@@ -255,7 +511,11 @@ class Answering:
         prepared = self.prepared(feed)
         if isinstance(prepared, WholeStream):
             return self._streams.items(prepared, told, steps)
-        blocks = {one.number: steps[one.name]["block"] for one in feed.periods if one.name in steps}
+        blocks = {
+            period.number: steps[period.name]["block"]
+            for period in feed.periods
+            if period.name in steps
+        }
         counters = cast("Counters", prepared)
         found = []
         for one in told:

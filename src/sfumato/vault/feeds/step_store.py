@@ -289,9 +289,9 @@ class _StreamPeople:
 
     def use_up(self, arrival: Arrival, people: Participation) -> tuple[IntArray, int]:
         """What a period counts, and how many people are new; all that counts is used up."""
-        hashes = [self._hash(one) for one in arrival.people]
+        hashes = [self._hash(person) for person in arrival.people]
         known = self._known(hashes)
-        before = np.array([known.get(one, 0) for one in hashes], dtype=np.int64)
+        before = np.array([known.get(person_hash, 0) for person_hash in hashes], dtype=np.int64)
         counts, after = arrival.bounded(before, people)
         raised = {hashes[at]: int(after[at]) for at in np.flatnonzero(after > before)}
         self._raise(raised)
@@ -324,8 +324,8 @@ class _StreamPeople:
         hashes = sorted(raised)
         for start in range(0, len(hashes), _PAGE):
             rows = [
-                {"stream": self._stream, "person": one, "used": raised[one]}
-                for one in hashes[start : start + _PAGE]
+                {"stream": self._stream, "person": person_hash, "used": raised[person_hash]}
+                for person_hash in hashes[start : start + _PAGE]
             ]
             self._connection.execute(made, rows)
 

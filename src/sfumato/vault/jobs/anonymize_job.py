@@ -73,7 +73,9 @@ def check_wishes(vault: Vault, job: Job) -> None:
     if algorithm in SEARCHES:
         weights = arguments.amounts(asked.get("weights"), "weights")
         named(arguments.maybe_text(asked.get("cost"), "cost") or SEARCHES[algorithm].cost, weights)
-        require_weighted([one.name for one in schema.columns if one.role is Role.QUASI], weights)
+        require_weighted(
+            [column.name for column in schema.columns if column.role is Role.QUASI], weights
+        )
 
 
 def _check_attacks(asked: Mapping[str, Any], schema: Schema) -> None:

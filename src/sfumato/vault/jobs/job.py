@@ -1,19 +1,33 @@
-"""A job: what was asked, by whom, and what has become of it.
+"""A job: the request in plain JSON, its owner and its state.
 
-Nothing that it tells while it runs depends on a row: stages are those of the protocol.
+It is kept in a database and run on whichever server takes it up. Nothing that it tells while it
+runs depends on a row: its stages are those of the protocol.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
+from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato import arguments
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError
+from sfumato.privacy.ledger.rules import check_name
 from sfumato.report.display import Card, Shown
+from sfumato.text import dumps
+from sfumato.vault.jobs.anonymize_job import ANONYMIZE, check_wish_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection
+
+    from sfumato.vault.family import Family
 
 
 COMPARE = "compare"
@@ -120,3 +134,98 @@ def _told(moment: datetime | None) -> str | None:
 def moment(milliseconds: int | None) -> datetime | None:
     """A moment of a database, in whole seconds."""
     return None if milliseconds is None else datetime.fromtimestamp(milliseconds // 1000, UTC)
+
+
+MOST_BYTES = 1024 * 1024
+
+
+def plain_values(asked: Mapping[str, object], files: Collection[str]) -> dict[str, Any]:
+    """What was asked, such that it reads the same when it is taken up again.
+
+    Of `files` the contents are given: a name would be that of a file on the server.
+    """
+    found = {}
+    for name, value in asked.items():
+        if name in files and isinstance(value, str | Path):
+            raise ParameterError(
+                "job_names_file",
+                f"{name} of a job must be given as what it holds, not as {arguments.shown(value)}: "
+                "the server that runs it may not have that file. Give the values as a list.",
+            )
+        if value is not None:
+            found[name] = _plain_value(value, name)
+    length = len(dumps(found))
+    if length > MOST_BYTES:
+        raise ParameterError(
+            "job_too_long",
+            f"What a job is asked may have {MOST_BYTES:,} bytes in JSON, not {length:,}. Ask for "
+            "fewer ranges at a time.",
+        )
+    return found
+
+
+def _plain_value(value: object, name: str) -> Any:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and isfinite(value):
+        return value
+    if isinstance(value, Decimal | Fraction):
+        return str(value)  # digit for digit
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): _plain_value(one, name) for key, one in value.items()}
+    listed = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(listed, list | tuple):
+        return [_plain_value(one, name) for one in listed]
+    if listed is not value:  # one number of NumPy
+        return _plain_value(listed, name)
+    raise ParameterError(
+        "job_value_wrong",
+        f"{name} of a job must be plain: numbers, texts, truth values, or lists of them, not "
+        f"{arguments.shown(value)}.",
+    )
+
+
+def families() -> dict[str, Family]:
+    """What a job may be of: every family of one data set, besides anonymizing."""
+    from sfumato.vault.families import FAMILIES
+
+    return {name: one for name, one in FAMILIES.items() if one.of_dataset}
+
+
+def family_named(name: str) -> Family:
+    """A family that a job may be of, by its name."""
+    known = families()
+    if name not in known:
+        raise ParameterError(
+            "job_family_unknown",
+            f"A job cannot be of {quoted(name)}; {suggestion(name, [*known, ANONYMIZE, COMPARE])}",
+        )
+    return known[name]
+
+
+def check_request(request_id: str) -> None:
+    """Refuse what a request cannot be called."""
+    check_name(request_id, "request id")
+
+
+def asked_plainly(family: str, asked: Mapping[str, object]) -> dict[str, Any]:
+    """What a job is asked in plain values; refused where its method would not take it."""
+    if family == ANONYMIZE:
+        wishes = plain_values(asked, ("population",))
+        check_wish_names(wishes)
+        return wishes
+    if family == COMPARE:
+        return plain_values(asked, ())
+    known = family_named(family)
+    plain = plain_values(asked, [one.name for one in known.fields if one.type is Path])
+    try:
+        known.signature.bind(**plain)
+    except TypeError as error:
+        takes = ", ".join(one.name for one in (*known.fields, *known.cost))
+        raise ParameterError(
+            "job_call_wrong",
+            f"A job of {known.name!r} cannot be asked so: {error}. It takes {takes}.",
+        ) from None
+    return plain

@@ -12,7 +12,7 @@ import pytest
 from sfumato.data.counting.date_ranges import count_cells, rows_of_people
 from sfumato.data.engines.base import column
 from sfumato.data.schema.unit import Entity
-from sfumato.vault.feeds.periods import periods
+from sfumato.vault.feeds.feed import periods
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,7 +27,8 @@ from sfumato.privacy.ledger.receipt import Receipt, Stage
 from sfumato.testing.engines import EngineContract
 from sfumato.testing.entropy import SeededEntropy
 from sfumato.vault import accounts
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

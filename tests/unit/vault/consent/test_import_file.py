@@ -8,12 +8,12 @@ import pytest
 
 from sfumato.data.schema.column import Kind
 from sfumato.errors import SfumatoError
-from sfumato.vault.consent.import_file import moment, read_said
+from sfumato.vault.consent.registry import moment, read_said
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.vault.consent.consent_record import Said
+    from sfumato.vault.consent.registry import Said
 
 PURPOSES = ("care", "research")
 HEAD = "person,purpose,agreed\n"

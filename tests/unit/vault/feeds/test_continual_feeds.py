@@ -17,10 +17,10 @@ from sfumato.methods.stream.catalogue import METHODS
 from sfumato.methods.stream.sensitivity import Participation
 from sfumato.privacy.ledger.base import Ledger
 from sfumato.privacy.ledger.records import Amendment
-from sfumato.vault.feeds import continual_feeds
-from sfumato.vault.feeds.continual_feeds import StreamCells
+from sfumato.vault.feeds import period_answers
 from sfumato.vault.feeds.feed import Feed
 from sfumato.vault.feeds.feeds import TOPIC
+from sfumato.vault.feeds.period_answers import StreamCells
 from sfumato.vault.feeds.step_store import StepStore, StepTape
 from sfumato.vault.stream_charge import Arrival, WholeStream
 
@@ -73,7 +73,7 @@ def test_a_feed_begun_before_there_were_methods_goes_on_by_its_own_noise(
     # A step that is counted again, as after a crash before it was noted, has the same noise and
     # changes nothing that was told.
     answer = vault.feeds._answering._answer
-    monkeypatch.setattr(continual_feeds, "arrived", lambda *_: Arrival.of_counts(np.array([0])))
+    monkeypatch.setattr(period_answers, "arrived", lambda *_: Arrival.of_counts(np.array([0])))
     for period in feed.periods:
         answer(feed, period)
     assert [one.table for one in vault.feeds.read("so-far")] == [one.table for one in told]
@@ -102,7 +102,7 @@ def sum_of(
     used, total = Counter[Any](), 0
     with vault.session.store.together(("visits",), ()) as datasets:
         for span in days:
-            found = continual_feeds.arrived(datasets["visits"], "day", span, people.unit, cells)
+            found = period_answers.arrived(datasets["visits"], "day", span, people.unit, cells)
             before = np.array([used[one] for one in found.people])
             counts, after = found.bounded(before, people)
             used |= Counter(dict(zip(found.people, after.tolist(), strict=True)))
@@ -221,7 +221,7 @@ def test_a_step_that_stood_but_was_not_told_is_told_as_it_stood(
     real, settled, settle = Ledger.amend, list[Any](), StepStore.settle
 
     def killed(self: Ledger, decide: Any, *, operator: str) -> Any:
-        if operator == continual_feeds.BY:
+        if operator == period_answers.BY:
             raise Killed
         return real(self, decide, operator=operator)
 
@@ -236,7 +236,7 @@ def test_a_step_that_stood_but_was_not_told_is_told_as_it_stood(
     monkeypatch.setattr(Ledger, "amend", real)
     # Rows that came meanwhile change nothing: the step stands.
     other = [Arrival.of_counts(np.array([many])) for many in (0, 10**6)]
-    monkeypatch.setattr(continual_feeds, "arrived", lambda *_: other[len(settled) == 1])
+    monkeypatch.setattr(period_answers, "arrived", lambda *_: other[len(settled) == 1])
     assert vault.feeds.work() == 7
     assert figures(vault)[0] == settled[0]
     assert len(settled) == 7
@@ -245,15 +245,15 @@ def test_a_step_that_stood_but_was_not_told_is_told_as_it_stood(
 def test_two_at_once_come_to_one_figure(vault: sf.Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another worker does the same step while this one counts, and finds other rows."""
     feed = add(vault)
-    real = continual_feeds.arrived
+    real = period_answers.arrived
     with sf.open("clinic") as other:
 
         def slow(*_: Any) -> Arrival:
-            monkeypatch.setattr(continual_feeds, "arrived", real)
+            monkeypatch.setattr(period_answers, "arrived", real)
             other.feeds._answering._answer(feed, feed.periods[0])
             return Arrival.of_counts(np.array([10**6]))
 
-        monkeypatch.setattr(continual_feeds, "arrived", slow)
+        monkeypatch.setattr(period_answers, "arrived", slow)
         vault.feeds._answering._answer(feed, feed.periods[0])
         assert figures(vault) == figures(other)
         assert figures(vault)[0][0] < 10**5
@@ -308,7 +308,7 @@ def test_a_step_killed_after_its_draw_counts_the_same_rows_again(
     for many in (None, 0, 10**6):
         if many is not None:
             other = Arrival.of_counts(np.array([many]))
-            monkeypatch.setattr(continual_feeds, "arrived", lambda *_, other=other: other)
+            monkeypatch.setattr(period_answers, "arrived", lambda *_, other=other: other)
         with pytest.raises(Killed):
             vault.feeds._answering._answer(feed, feed.periods[0])
     monkeypatch.setattr(StepStore, "settle", settle)

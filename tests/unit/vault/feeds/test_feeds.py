@@ -16,8 +16,7 @@ from tests.fixtures.ledgers import code_of
 from sfumato.privacy.ledger.base import Ledger
 from sfumato.release.codec import from_bytes
 from sfumato.vault.feeds import period_answers
-from sfumato.vault.feeds.feed import FeedItem
-from sfumato.vault.feeds.formats import written
+from sfumato.vault.feeds.feed import FeedItem, written
 
 if TYPE_CHECKING:
     import sfumato as sf

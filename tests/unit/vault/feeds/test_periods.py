@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from sfumato.vault.feeds.periods import periods
+from sfumato.vault.feeds.feed import periods
 
 EVERY = ("day", "week", "month", "quarter", "year", "10d")
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sfumato as sf
-from sfumato.vault.registration import Registration, create
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,9 +17,8 @@ import sfumato as sf
 from sfumato.errors import LedgerError, SourceError
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.gatekeeper import Gatekeeper
-from sfumato.vault.jobs import workers
-from sfumato.vault.jobs.job import JobState
-from sfumato.vault.jobs.job_json import plain_values
+from sfumato.vault.jobs import jobs as jobs_module
+from sfumato.vault.jobs.job import JobState, plain_values
 from sfumato.vault.jobs.jobs import Jobs
 from sfumato.vault.jobs.store import JobStore
 
@@ -270,8 +269,8 @@ def test_a_ledger_that_is_away_is_waited_for_and_a_source_for_a_while(
             raise refusals.pop(0)
         return run(jobs, job, charging)
 
-    monkeypatch.setattr(workers, "_LATER_SECONDS", 0)
-    monkeypatch.setattr(workers, "_AGAIN_SECONDS", 0)
+    monkeypatch.setattr(jobs_module, "_LATER_SECONDS", 0)
+    monkeypatch.setattr(jobs_module, "_AGAIN_SECONDS", 0)
     monkeypatch.setattr(Jobs, "_run", outage)
     job = submit(vault)
     assert vault.jobs.work() == 7

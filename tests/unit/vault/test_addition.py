@@ -12,7 +12,7 @@ from tests.fixtures.ledgers import VAULT, add, add_publicly, code_of, make, refu
 
 from sfumato.errors import OutputError
 from sfumato.vault import accounts
-from sfumato.vault import creation as addition
+from sfumato.vault import registration as addition
 from sfumato.vault.registration import add_public
 from sfumato.vault.vault import open_vault
 

@@ -1,11 +1,12 @@
-"""Releases of a data set beside each other, for its owner: what attackers get, what each is for.
+"""Candidates of a release compared by attacks and utility, for the owner of the data.
 
-It is a job because attacks take their time. It releases nothing: what it finds is computed from
-rows of people, lies in the vault's folder and is given to nobody else. Decision 0285.
+A comparison is computed from rows of people, outside of any mechanism. So its result lies in the
+vault's folder and is shown to the owner alone. Decisions 0285 and 0295.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
@@ -13,8 +14,10 @@ from sfumato.attack.case import HeldTable
 from sfumato.attack.comparison.page import comparison_blocks, page
 from sfumato.attack.comparison.runner import ComparedOriginal, compare_held
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, option
+from sfumato.exact_numbers import plain
 from sfumato.filesystem import whole
+from sfumato.privacy.accounting.balance import asked as needed
 from sfumato.report.page import fragment
 from sfumato.vault.jobs.anonymize_job import folder_of
 
@@ -22,9 +25,56 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from sfumato.attack.comparison.result import Comparison
+    from sfumato.methods.method import Prepared
+    from sfumato.vault.family import Family
     from sfumato.vault.jobs.job import Job
+    from sfumato.vault.private import Private
     from sfumato.vault.releases import KeptRelease
     from sfumato.vault.vault import Vault
+
+    Progress = Callable[[float, float], None]
+
+
+RUNGS = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), Fraction(1))
+
+
+def rungs(private: Private, family: Family, asked: Mapping[str, Any]) -> dict[str, Prepared]:
+    """The same request at each price, by name, from public facts alone."""
+    if asked.get("child") is not None:
+        raise ParameterError(
+            "explore_one_table",
+            f"Candidates of two linked tables are not compared. Leave {option('child')} and "
+            f"{option('key')} out, or leave out {option('explore', True)}.",
+        )
+    whole: Any = private.prepare(family, **asked)
+    name = "rho" if whole.price.epsilon is None else "epsilon"
+    amount: Fraction = getattr(whole.price, name)
+    found = {}
+    for rung in RUNGS:
+        price = {"epsilon": None, "rho": None, name: amount * rung}
+        found[f"{name}-{plain(amount * rung, digits=6)}"] = private.prepare(
+            family, **{**asked, **price}
+        )
+    return found
+
+
+def cost_of_all(private: Private, found: Mapping[str, Prepared]) -> str:
+    """What all rungs cost together, in words; refused if the budget does not hold it."""
+    event = private.check_all(list(found.values()))
+    return "nothing: all were paid for before" if event is None else needed(event)
+
+
+def compare_twins(
+    private: Private, places: Mapping[str, Path], progress: Progress | None = None
+) -> Comparison:
+    """Set synthetic tables beside the rows that they were made from, for the owner."""
+    with private.owners_rows() as rows:
+        held = rows.engine.columns(rows.table)
+        columns = tuple(column for column in rows.schema.columns if column.name in held)
+        people = HeldTable(rows.engine, rows.table, columns)
+        return compare_held(dict(places), ComparedOriginal(rows.schema, people), progress)
+
 
 PAGE, PART = "comparison.html", "comparison.part"
 """The whole page as a file, and the same as a part of another page."""
@@ -44,7 +94,7 @@ def compare_candidates(vault: Vault, job: Job, beginning: Callable[[], None]) ->
     private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
     with private.owners_rows() as rows:
         held = rows.engine.columns(rows.table)
-        columns = tuple(one for one in rows.schema.columns if one.name in held)
+        columns = tuple(column for column in rows.schema.columns if column.name in held)
         original = ComparedOriginal(rows.schema, HeldTable(rows.engine, rows.table, columns))
         compared = compare_held({name: one.release for name, one in found.items()}, original)
     folder = folder_of(vault.config.folder, job.id)
@@ -86,11 +136,11 @@ def _candidates(vault: Vault, job: Job) -> dict[str, KeptRelease]:
                 f"{quoted(job.dataset)}. Compare releases of one data set.",
             )
         made = vault.jobs.get(name, principal=job.principal)
-        found[f"{_in_words(kept.family, made.asked)}, {name[:6]}"] = kept
+        found[f"{_request_in_words(kept.family, made.asked)}, {name[:6]}"] = kept
     return found
 
 
-def _in_words(family: str, asked: Mapping[str, Any]) -> str:
+def _request_in_words(family: str, asked: Mapping[str, Any]) -> str:
     """What was asked for, in a few words: the plain values alone."""
     told = [f"{name} {one}" for name, one in asked.items() if isinstance(one, str | int | float)]
     return " ".join((family, *told[:4]))
