@@ -31,9 +31,9 @@ from sfumato.attack.runner import attack
 from sfumato.demo import town
 from sfumato.demo.registers import HOMES, homes_table, visits_table
 from sfumato.demo.town import table as town_table
-from sfumato.release.lazy_tables import on_demand
 from sfumato.release.page import page as release_page
 from sfumato.release.plots import pictures_of
+from sfumato.release.release import on_demand
 from sfumato.report.blocks import PageTable
 from sfumato.report.page import render
 

@@ -30,7 +30,7 @@ ELSEWHERE = {
     "cli/process.py": "arguments and streams are looked at before anything is opened",
     "release/writer.py": "where releases are written; what publish is refused there is above",
     "release/sidecar.py": "releases are read by other commands",
-    "release/engine_writer.py": "releases are read by other commands, and written by anonymize",
+    "release/engine_tables.py": "releases are read by other commands, and written by anonymize",
     "vault/registration.py": "add is tested by itself",
     "vault/add_dataset.py": "add is tested by itself",
     "vault/snapshots.py": "no command raises a snapshot: tests/contract/doors/test_owner.py",

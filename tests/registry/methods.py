@@ -31,7 +31,7 @@ from sfumato.methods.synth.methods import METHOD_WORDS
 from sfumato.methods.trajectory.synthesize import METHODS as PATHS
 from sfumato.privacy.accounting.price import price
 from sfumato.release.files_in_use import SECRET
-from sfumato.release.fingerprint_key import write_secret
+from sfumato.release.fingerprint import write_secret
 from sfumato.release.release import Provenance, Release
 from sfumato.vault.config import Config
 from sfumato.vault.families import FAMILIES

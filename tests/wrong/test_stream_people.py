@@ -16,7 +16,7 @@ import pytest
 import sfumato as sf
 from sfumato.methods.stream.sensitivity import Participation
 from sfumato.release.files_in_use import SECRET
-from sfumato.release.fingerprint_key import new_secret, write_secret
+from sfumato.release.fingerprint import new_secret, write_secret
 from sfumato.vault.feeds.step_store import Reserved, StepStore
 from sfumato.vault.stream_charge import Arrival, Reached
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.anonymize.search import SEARCHES, run
 from sfumato.errors import OutputError, RefusedError, SfumatoError, in_fields, option
-from sfumato.release.paths import Output
+from sfumato.release.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

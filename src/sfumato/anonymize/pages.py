@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.anonymize.distributions import distributions
+from sfumato.release.output import digests_by_name
 from sfumato.release.page import page
-from sfumato.release.paths import digests_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -29,13 +29,19 @@ from sfumato.data.files.sheet_labels import labelled
 from sfumato.data.schema.column import Kind, Role
 from sfumato.data.schema.hierarchy.base import ROOT
 from sfumato.errors import LargeReleaseWarning
-from sfumato.release.engine_writer import EngineRows
-from sfumato.release.lazy_tables import TablesOnDemand
-from sfumato.release.order import total_order
-from sfumato.release.paths import Output
-from sfumato.release.recoding import blank_rows, relabelled
-from sfumato.release.release import SAMPLE, Guarantee, Provenance, Release, first_rows, today
-from sfumato.release.writer import check_outputs, writing
+from sfumato.release.engine_tables import EngineRows
+from sfumato.release.output import Output, check_outputs
+from sfumato.release.recoding import blank_rows, relabelled, total_order
+from sfumato.release.release import (
+    SAMPLE,
+    Guarantee,
+    Provenance,
+    Release,
+    TablesOnDemand,
+    first_rows,
+    today,
+)
+from sfumato.release.writer import writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -20,8 +20,7 @@ from sfumato.data.engines.base import column
 from sfumato.data.schema.hierarchy.base import ROOT
 from sfumato.data.schema.names import quoted
 from sfumato.errors import SourceError
-from sfumato.release.fingerprint import fingerprint
-from sfumato.release.fingerprint_key import holder_secret
+from sfumato.release.fingerprint import fingerprint, holder_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

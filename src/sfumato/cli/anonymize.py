@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.criteria.request import CriteriaRequest
     from sfumato.anonymize.result import Anonymized
     from sfumato.release.open_table import Table
-    from sfumato.release.paths import Output
+    from sfumato.release.output import Output
     from sfumato.release.release import Release
 
 Out = Annotated[
@@ -192,7 +192,7 @@ def anonymize(
         return
     from sfumato.anonymize.alternatives import explore as explored
     from sfumato.anonymize.criteria.request import CriteriaRequest
-    from sfumato.release.paths import Output
+    from sfumato.release.output import Output
 
     gate = table_gate(require, no_attacks=no_attacks, publish=publish_findings)
     output, pages = Output.said(out), {"report": report, "public_report": public_report}
@@ -269,7 +269,7 @@ def _check_places(
 ) -> None:
     """Refuse what cannot be written; where nothing is kept, candidates go into a folder."""
     from sfumato.anonymize.alternatives import check_folder
-    from sfumato.release.writer import check_outputs
+    from sfumato.release.output import check_outputs
 
     if kept is not None:
         check_outputs(output, *pages.values(), several=several, overwrite=overwrite, kept=kept)

@@ -38,8 +38,7 @@ def release_items(
     from sfumato.anonymize.itemsets import anonymize_items
     from sfumato.release.files_in_use import source_files
     from sfumato.release.open_table import read
-    from sfumato.release.paths import Output
-    from sfumato.release.writer import check_outputs
+    from sfumato.release.output import Output, check_outputs
 
     taken = {name: said.pop(name) for name in ("k", "m", "suppress", "by")}
     algorithm, overwrite, as_json = map(said.pop, ("algorithm", "overwrite", "as_json"))

@@ -48,7 +48,7 @@ def write_candidates(
     """Write what was decided, compare it, and tell."""
     from sfumato.anonymize.alternatives import write_ladder
     from sfumato.attack.comparison.runner import compare_releases
-    from sfumato.release.table_actions import source_of
+    from sfumato.release.open_table import source_of
 
     ending = ".parquet" if str(table.source).endswith(".parquet") else ".csv"
     with progress("Writing the candidates"):

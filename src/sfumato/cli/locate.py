@@ -32,8 +32,7 @@ def locate(
     """
     from sfumato.methods.trajectory.locate import located
     from sfumato.release.files_in_use import source_files
-    from sfumato.release.paths import Output
-    from sfumato.release.writer import check_outputs
+    from sfumato.release.output import Output, check_outputs
 
     check_outputs(Output.said(out), several=False, overwrite=overwrite, kept=source_files(file))
     release, outside = located(file, at.split(","), box.split(","), epsilon=epsilon, unit=unit)  # type: ignore[arg-type]

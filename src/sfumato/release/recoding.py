@@ -26,14 +26,33 @@ from sqlglot import exp
 from sfumato.data.counting.hashing import sealed
 from sfumato.data.engines.kinds import STORED
 from sfumato.data.schema.column import Kind
-from sfumato.release.order import total_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from sfumato.data.engines.base import Engine
 
     _Words = Callable[[str], str]
+
+
+def total_order(names: Sequence[str], reals: Collection[str] = ()) -> list[exp.Ordered]:
+    """Order by every released column, NULL last on every engine.
+
+    Zeros of either sign are equal but do not look alike: without their sign, such rows would lie
+    as they do in the original.
+    """
+    keys: list[exp.Expr] = [exp.column(name, quoted=True) for name in names]
+    keys += [_sign_of_zero(exp.column(name, quoted=True)) for name in names if name in reals]
+    return [exp.Ordered(this=key, nulls_first=False) for key in keys]
+
+
+def _sign_of_zero(value: exp.Expr) -> exp.Expr:
+    """1 for a zero that is written with a minus, else 2."""
+    minus = exp.Like(this=exp.cast(value, "TEXT"), expression=exp.Literal.string("-%"))
+    zero = value.copy().eq(exp.convert(0))
+    return exp.case().when(exp.and_(zero, minus), exp.convert(1)).else_(exp.convert(2))
+
+
 _ROW, _SEAL, _TWIN, _PLACE = "sf_row", "sf_seal", "sf_twin", "sf_place"
 _VALUE, _CODE, _LABEL = "sf_value", "sf_code", "sf_label"
 _FIRST, _LAST, _NODE = "sf_first", "sf_last", "sf_node"

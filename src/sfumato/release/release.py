@@ -1,47 +1,174 @@
-"""A release: what leaves the building, with what it guarantees and where it came from."""
+"""A release: its tables, its guarantee, its provenance, and how it is saved and loaded.
+
+Decision 0246.
+"""
 
 from __future__ import annotations
 
 import json
 import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from sfumato import __version__, arguments
-from sfumato.data.engines.kinds import kinds_of
-from sfumato.data.files.column_spelling import spelling_in, write_spelled
+from sfumato.data.engines.kinds import kinds_of, stored_schema
+from sfumato.data.engines.sources import open_file
+from sfumato.data.files.column_spelling import marked, spelling_in, write_spelled
+from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.layout import USUAL, FileLayout
-from sfumato.data.schema.names import count
+from sfumato.data.schema.names import count, untaken
+from sfumato.data.schema.spelling import spelling_of
 from sfumato.errors import OutputError, SchemaError, SourceError
 from sfumato.filesystem import check_target, whole
-from sfumato.release.error_columns import with_bars
-from sfumato.release.lazy_tables import on_demand
-from sfumato.release.paths import Output, check_places, digests_by_name
-from sfumato.release.saved_table import saved_table
+from sfumato.release.output import Output, check_outputs, check_places, digests_by_name
 from sfumato.release.sidecar import holder_file, layout_of, read_sidecar, unreadable
-from sfumato.release.writer import check_outputs, writing
+from sfumato.release.writer import writing
 from sfumato.report.display import Card, CardTable, Pictures, Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
 
-    from sfumato.release.engine_writer import EngineRows
+    from sfumato.data.files.writers import Batches
+    from sfumato.release.engine_tables import EngineRows
     from sfumato.release.sidecar import Json
     from sfumato.release.writer import ReleaseWriter
+    from sfumato.report.distributions import ColumnComparison
+
+
+class TablesOnDemand(Mapping[str, pa.Table]):
+    """Tables by name; to ask for one may bring it here, to ask anything else does not."""
+
+    @abstractmethod
+    def sizes(self) -> dict[str, int]:
+        """How many rows each table has."""
+
+    @abstractmethod
+    def first(self, rows: int) -> dict[str, pa.Table]:
+        """The first rows of each table."""
+
+    @abstractmethod
+    def streamed(self, name: str) -> AbstractContextManager[Batches]:
+        """The rows of a table, batch by batch."""
+
+    def beside(self) -> Sequence[ColumnComparison]:
+        """Columns of the original beside the released ones, for its holder."""
+        return ()
+
+    def by_engine(self, name: str) -> AbstractContextManager[EngineRows] | None:  # noqa: ARG002
+        """The rows of a table for their engine to write; None where no engine has them."""
+        return None
+
+
+class HeldTables(TablesOnDemand):
+    """Tables in memory."""
+
+    def __init__(self, tables: Mapping[str, pa.Table]) -> None:
+        self._tables = tables
+
+    def __getitem__(self, name: str) -> pa.Table:
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def sizes(self) -> dict[str, int]:
+        """How many rows each table has."""
+        return {name: table.num_rows for name, table in self._tables.items()}
+
+    def first(self, rows: int) -> dict[str, pa.Table]:
+        """The first rows of each table."""
+        return {name: table.slice(0, rows) for name, table in self._tables.items()}
+
+    @contextmanager
+    def streamed(self, name: str) -> Iterator[Batches]:
+        """The rows of a table, batch by batch."""
+        yield self._tables[name].to_reader()
+
+
+def on_demand(tables: Mapping[str, pa.Table]) -> TablesOnDemand:
+    """Tables of either sort, seen as one."""
+    return tables if isinstance(tables, TablesOnDemand) else HeldTables(tables)
+
+
+_FIGURE = "count"
+_CELLS = ("cell", "cells")
+"""Under which words a publication says how far off each of its counts is."""
+
+
+def with_bars(release: Release, chosen: str) -> pa.Table:
+    """A table; `n` is followed by `n_sd`, or by `n_ranks95` where ranks are what errs."""
+    table = release.tables[chosen]
+    stated = _stated(release, chosen)
+    columns: dict[str, Any] = {}
+    for name in table.column_names:
+        columns[name] = table.column(name)
+        error = stated.get(name) or {}
+        word = next((one for one in ("sd", "ranks95") if error.get(one) is not None), None)
+        if word is not None:
+            beside = untaken(f"{name}_{word}", [*table.column_names, *columns])
+            columns[beside] = _spread(error[word], table.num_rows)
+    return pa.table(columns)
+
+
+def _stated(release: Release, chosen: str) -> Mapping[str, Any]:
+    """What is said of the error of each column; nothing where nothing is noisy."""
+    error = release.error or {}
+    if release.guarantee.kind != "differential privacy":
+        return {}
+    published = release.provenance.parameters.get("columns")
+    if published is None:
+        return error
+    of_table = (error.get("tables") or {}).get(chosen)
+    found = [one for one in (of_table, *map(error.get, _CELLS)) if one]
+    return {untaken(_FIGURE, published): found[0]} if found else {}
+
+
+def _spread(amount: object, rows: int) -> pa.Array:
+    """One number for every row, or the numbers of each."""
+    listed = amount if isinstance(amount, list) else [amount] * rows
+    return pa.array(listed, pa.float64())
+
+
+def saved_table(folder: Path, told: Mapping[str, Json]) -> pa.Table:
+    """Read a table of a release as its side-car tells that it was written."""
+    from pyarrow import parquet
+
+    path = folder / Path(told["file"]).name
+    kinds = {name: Kind(kind) for name, kind in told["columns"].items()}
+    spelled = {
+        name: Column(name, kinds[name], spelling=spelling_of(kinds[name], keys))
+        for name, keys in told.get("written", {}).items()
+    }
+    spellings = {name: one.spelling for name, one in spelled.items() if one.spelling is not None}
+    if told.get("parts"):  # an engine wrote them, which knows no spellings
+        parts = [parquet.read_table(folder / Path(name).name) for name in told["parts"]]
+        rows = pa.concat_tables(parts)
+        return rows.cast(marked(rows.schema, spellings))
+    if path.name.lower().endswith(".parquet"):
+        return parquet.read_table(path)
+    with closing(open_file(path, layout_of(told), declared=kinds, ours=True)) as file:
+        rows = pa.Table.from_batches(file.read({**kinds, **spelled}), stored_schema(kinds))
+    return rows.cast(marked(rows.schema, spellings))
+
 
 SHOWN = 10
 SYNTACTIC = "syntactic"
 """The kind of a guarantee that is a property of the released rows."""
-_TOLD_OF_OLD = {"rows", "suppressed", "levels", "reference"}
-"""What side-cars of format 1 told of the original among the parameters of a syntactic guarantee."""
 
 
 SAMPLE = 10
@@ -355,8 +482,6 @@ class Release(Shown):
         except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SchemaError):
             raise unreadable(target) from None
         loaded = cls(tables, guarantee, provenance, told["error"], told["receipt"], layouts=layouts)
-        if told.get("format") == 1 and guarantee.kind == SYNTACTIC:
-            return _parted(loaded)
         return _with_kept(loaded, holder_file(target), {one["sha256"] for one in recorded})
 
 
@@ -368,15 +493,6 @@ def _check_address(path: Path) -> None:
             f"Cannot find '{path}': a table lies in an engine. Name it by its address, such as "
             "postgresql://host/database#name or spark://host:7077#name.",
         )
-
-
-def _parted(old: Release) -> Release:
-    """A release of format 1, whose one side-car told everything."""
-    facts = dict(old.guarantee.parameters)
-    told = {name: facts.pop(name) for name in _TOLD_OF_OLD & facts.keys()}
-    reference = told.pop("reference", {})
-    travels = replace(old.guarantee, parameters=facts)
-    return replace(old, guarantee=travels, holder={"figures": told, "reference": reference})
 
 
 def _with_kept(release: Release, path: Path, checksums: set[str]) -> Release:

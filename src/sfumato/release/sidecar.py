@@ -179,7 +179,14 @@ def _finished(path: Path) -> dict[str, Json] | None:
             f"'{path}' is not all there: whoever writes it has not ended, or was ended. Wait for "
             "it, or make the release again, which clears what is left.",
         )
-    return _told(path)
+    told = _told(path)
+    if told is not None and told.get("format") != _FORMAT:
+        raise SourceError(
+            "release_unreadable",
+            f"'{path}' was released by another version of Sfumato, as its side-car "
+            f"'{sidecar_file(path).name}' says, and this one cannot read it. Make the release again.",
+        )
+    return told
 
 
 def layout_of(table: Mapping[str, Json]) -> FileLayout:
@@ -234,7 +241,7 @@ def _told(path: Path) -> dict[str, Json] | None:
 
 
 def _marks(told: Mapping[str, Json]) -> dict[str, str]:
-    """Each file of a release and its checksum; old side-cars tell of tables alone.
+    """Each file of a release and its checksum.
 
     A side-car that somebody edited may hold anything: what is of another shape raises.
     """

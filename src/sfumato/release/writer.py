@@ -23,24 +23,20 @@ from sfumato.data.files.parquet_folder import IN_FOLDER
 from sfumato.data.files.sheet_labels import typed
 from sfumato.data.files.writers import format_of
 from sfumato.data.schema.layout import USUAL, FileLayout
-from sfumato.errors import OutputError, SourceError, option
+from sfumato.errors import OutputError
 from sfumato.filesystem import (
     PATIENCE_SECONDS,
     Scratch,
     acquire_lock,
-    check_apart,
-    check_target,
     released,
     settle,
-    sweep,
     sync,
     umask,
     unwritable,
 )
 from sfumato.platform_support import needs_locks
-from sfumato.release.engine_writer import DraftedTable, write_parts
-from sfumato.release.files_in_use import vault_files_around
-from sfumato.release.paths import Output
+from sfumato.release.engine_tables import DraftedTable, write_parts
+from sfumato.release.output import Output, check_replaceable
 from sfumato.release.sidecar import (
     PARTS,
     Saved,
@@ -50,9 +46,6 @@ from sfumato.release.sidecar import (
     holder_file,
     is_folder,
     parts_checksum,
-    read_sidecar,
-    release_files,
-    sidecar_file,
 )
 from sfumato.write_journal import (
     JOURNAL,
@@ -65,11 +58,11 @@ from sfumato.write_journal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from sfumato.data.files.writers import Batches
     from sfumato.data.schema.column import Kind
-    from sfumato.release.engine_writer import EngineRows
+    from sfumato.release.engine_tables import EngineRows
     from sfumato.release.release import Release
 
 
@@ -174,7 +167,7 @@ class ReleaseWriter:
             for folder in sorted(self._scratches):
                 locked.enter_context(_locked(folder))
             if self._folder is not None and is_folder(self.path):
-                _check_replaceable(self.path)  # what has come since would be lost
+                check_replaceable(self.path)  # what has come since would be lost
             try:
                 for scratch, journal in journals.items():
                     write_journal(scratch, journal)
@@ -310,92 +303,3 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def check_outputs(
-    out: Output | Path,
-    *pages: Path | None,
-    several: bool,
-    overwrite: bool,
-    kept: Sequence[Path] = (),
-) -> None:
-    """Refuse what cannot be written, before any work is done for it; `kept` is what is in use.
-
-    A table is asked for in its engine; here it is looked for what lies beside: what tells of it.
-    """
-    output = out if isinstance(out, Output) else Output(out)
-    path, several = output.path, several or output.is_folder
-    places = [holder_file(path), *(page for page in pages if page is not None)]
-    if several:
-        if overwrite:
-            check_apart(path, (*kept, *vault_files_around(path)), with_all_in_it=True)
-        _check_folder(path, overwrite=overwrite)
-        _check_outside(path, places)
-    elif output.is_table:
-        places = [path.with_name(f"{path.name}.json"), *places]
-    else:
-        format_of(path)
-        places = [path, sidecar_file(path), *places]
-    for place in places:
-        check_target(place, overwrite=overwrite)
-    if len({os.path.realpath(place) for place in places}) < len(places):
-        raise OutputError(
-            "outputs_same",
-            "Two outputs would be the same file: the release, what lies beside it and each report "
-            "need names of their own. Choose another name.",
-        )
-    for place in {path, sidecar_file(path), *places}:
-        in_use = (*kept, *vault_files_around(place))
-        check_apart(place, in_use, with_all_in_it=several and place == path)
-
-
-def _check_outside(folder: Path, pages: Sequence[Path]) -> None:
-    """Refuse pages in a directory that the release takes the place of as a whole."""
-    real = Path(os.path.realpath(folder))
-    for page in pages:
-        if real in (final := Path(os.path.realpath(page))).parents or real == final:
-            raise OutputError(
-                "outputs_same",
-                f"Cannot write '{page}': '{folder}' is the release, which has its tables and "
-                "nothing else in it. Choose a name outside it.",
-            )
-
-
-def _check_folder(path: Path, *, overwrite: bool) -> None:
-    """A directory is replaced only when asked to and when it holds a release."""
-    if path.is_dir() and not overwrite and any(path.iterdir()):
-        raise OutputError(
-            "output_exists",
-            f"Cannot write '{path}': it exists. Choose another name or pass "
-            f"{option('overwrite', True)}.",
-        )
-    if path.is_dir():
-        _check_replaceable(path)
-    if os.path.lexists(path) and not path.is_dir():
-        raise OutputError(
-            "output_not_a_directory",
-            f"Cannot write '{path}': this release is a directory, and there is a file of that "
-            "name. Choose another name.",
-        )
-    if not path.parent.is_dir():
-        raise OutputError(
-            "output_unwritable",
-            f"Cannot write '{path}': there is no directory '{path.parent}'. Create it first.",
-        )
-
-
-def _check_replaceable(folder: Path) -> None:
-    """Refuse to replace a directory that holds anything but a whole release and its side-car."""
-    for one in (folder.parent, folder):
-        sweep(one, again=True)
-    try:
-        told = read_sidecar(folder)
-    except SourceError:
-        told = None
-    there = {one.name for one in folder.iterdir()}
-    if there and (told is None or there != {*release_files(told), IN_FOLDER}):
-        raise OutputError(
-            "output_not_a_release",
-            f"Cannot replace the directory '{folder}': it holds something else than a release. "
-            "Choose another name.",
-        )

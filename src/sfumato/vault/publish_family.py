@@ -27,7 +27,7 @@ from sfumato.methods.publish.spatial.maps import nearest, smallest, to_geojson
 from sfumato.methods.query.sql.tables import PrivateRows
 from sfumato.release.files_in_use import vault_files_around
 from sfumato.release.open_table import read_workload
-from sfumato.release.paths import check_places
+from sfumato.release.output import check_places
 from sfumato.release.sidecar import sidecar_file
 from sfumato.release.writer import writing
 from sfumato.text import dumps

@@ -31,7 +31,7 @@ from sfumato.methods.query.sql.tables import fanouts
 from sfumato.operations.schema_draft import repeated_number, unbounded
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.release.files_in_use import SECRET, VAULT
-from sfumato.release.fingerprint_key import write_secret
+from sfumato.release.fingerprint import write_secret
 from sfumato.release.open_table import Table, read
 from sfumato.text import holds_password
 from sfumato.vault.accounts import check_accounts, open_accounts, open_ledger, source_of

@@ -24,8 +24,7 @@ from sfumato.data.schema.schema_file import load as load_schema
 from sfumato.errors import ParameterError, SfumatoError, SourceError, option
 from sfumato.privacy.ledger.chain import digest
 from sfumato.release.files_in_use import SECRET
-from sfumato.release.fingerprint import contents, of_file
-from sfumato.release.fingerprint_key import new_secret, read_secret
+from sfumato.release.fingerprint import contents, new_secret, of_file, read_secret
 from sfumato.release.open_table import read
 from sfumato.vault.accounts import NODE, PASSING, VERSION, source_name, source_of, written_name
 from sfumato.vault.config import PrivateSet

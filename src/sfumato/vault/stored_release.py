@@ -21,7 +21,7 @@ from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError
 from sfumato.filesystem import Scratch, check_target, temporary_folder, whole
 from sfumato.methods.publish.spatial.maps import smallest, to_geojson
-from sfumato.release.paths import places
+from sfumato.release.output import places
 from sfumato.report.display import Card, Shown
 from sfumato.text import dumps
 from sfumato.vault.publish_family import Published

@@ -22,7 +22,7 @@ from sfumato.methods.synth.linked.request import CHILD_MODEL, CHILD_ROWS, Linked
 from sfumato.methods.synth.request import MODEL, NAMING, ROWS, WEIGHING, SynthesisRequest
 from sfumato.release.codec import unreadable_answer
 from sfumato.release.files_in_use import vault_files_around
-from sfumato.release.paths import check_places
+from sfumato.release.output import check_places
 from sfumato.vault.column_sets import check_drawn, column_names, read_sets, targeted
 from sfumato.vault.linked_tables import linked_pair, linked_request
 from sfumato.vault.publish_family import FormPublished, refuse_useless

@@ -17,7 +17,7 @@ from sfumato.filesystem import check_target
 from sfumato.methods.synth.encode.decoder import unkept
 from sfumato.methods.synth.error_bars import answered, table_named
 from sfumato.release.files_in_use import vault_files_around
-from sfumato.release.paths import check_places
+from sfumato.release.output import check_places
 from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sfumato.methods.synth.generator import SynthesisModel
     from sfumato.methods.synth.linked.model import LinkedModel
-    from sfumato.release.paths import Places
+    from sfumato.release.output import Places
 
 _TOLD = 8
 """So many sets of columns that were measured together are told."""

@@ -23,8 +23,8 @@ from sfumato.data.engines.postgres import Postgres
 from sfumato.data.schema.column import Kind
 from sfumato.errors import OutputError, SourceError
 from sfumato.filesystem import MARK
-from sfumato.release.engine_writer import EngineRows
-from sfumato.release.paths import Output
+from sfumato.release.engine_tables import EngineRows
+from sfumato.release.output import Output
 from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.release.writer import writing
 
@@ -181,11 +181,11 @@ def test_a_view_is_not_replaced(postgres: Engine) -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        "sfumato.release.engine_writer.contents",
+        "sfumato.release.engine_tables.contents",
         "sfumato.release.writer.describe",
         "sfumato.release.writer.write_journal",
         "sfumato.release.writer._Staged.appear",
-        "sfumato.release.engine_writer.DraftedTable.settle",
+        "sfumato.release.engine_tables.DraftedTable.settle",
     ],
 )
 @pytest.mark.parametrize("old", [False, True], ids=["new", "overwritten"])
@@ -338,7 +338,7 @@ its.write(Postgres.open(sys.argv[1]))
 
 
 @pytest.mark.parametrize(
-    "at", ["sfumato.release.writer.describe", "sfumato.release.engine_writer.DraftedTable.settle"]
+    "at", ["sfumato.release.writer.describe", "sfumato.release.engine_tables.DraftedTable.settle"]
 )
 def test_of_a_killed_writing_nothing_stays(
     database: str, postgres: Engine, home: Path, at: str

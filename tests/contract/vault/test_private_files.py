@@ -15,7 +15,7 @@ import sfumato as sf
 from sfumato.console.owner.drafts import TableDrafts
 from sfumato.methods.local.collection import Collection
 from sfumato.methods.local.rounds import new_round
-from sfumato.release.fingerprint_key import holder_secret
+from sfumato.release.fingerprint import holder_secret
 from sfumato.vault.failure_log import note_failure
 from sfumato.vault.vault import create_vault
 

@@ -12,6 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.anonymize.pipeline import anonymize
+from sfumato.errors import SourceError
 from sfumato.release.open_table import read
 
 if TYPE_CHECKING:
@@ -251,47 +252,17 @@ def test_the_holders_file_of_another_release_is_not_this_ones(
     assert sf.Release.load(tmp_path / "out.csv").holder is None
 
 
-def test_a_side_car_of_old_is_loaded_and_saved_again_without_what_it_told(tmp_path: Path) -> None:
-    (tmp_path / "out.csv").write_text("age,disease\n20-29,flu\n20-29,flu\n")
-    old = {
-        "format": 1,
-        "tables": [
-            {
-                "name": "people",
-                "file": "out.csv",
-                "sha256": "2c9f0b3f3fd7b44bb1c4b7dc3dbb0eaf0bbd3ac79a57f4e0c3c3d4c2f0d1ce10",
-                "columns": {"age": "text", "disease": "text"},
-            }
-        ],
-        "guarantee": {
-            "kind": "syntactic",
-            "statement": "Every class of released rows satisfies 2-anonymity.",
-            "parameters": {
-                "criteria": ["2-anonymity"], "k": 2, "rows": 3, "released": 2, "suppressed": 1,
-                "classes": 1, "levels": {"age": 1}, "unprotected": [],
-                "reference": {"disease": [["flu", 2], ["gout", 1]]}, "notes": [],
-            },
-        },
-        "provenance": {
-            "method": "optimal", "parameters": {}, "fingerprint": "ab" * 32, "version": "0.1",
-        },
-        "error": {"loss": 0.5, "before": {"loss": 0}},
-        "receipt": None,
-    }  # fmt: skip
-    from sfumato.release.sidecar import checksum
-
-    old["tables"][0]["sha256"] = checksum(tmp_path / "out.csv")  # type: ignore[index]
-    (tmp_path / "out.csv.json").write_text(json.dumps(old))
-    loaded = sf.Release.load(tmp_path / "out.csv")
-    assert loaded.holder is not None
-    assert loaded.holder["reference"] == {"disease": [["flu", 2], ["gout", 1]]}
-    assert loaded.holder["figures"]["suppressed"] == 1
-    assert loaded.error == {"loss": 0.5, "before": {"loss": 0}}
-    loaded.save(tmp_path / "again.csv")
-    told = json.loads((tmp_path / "again.csv.json").read_text())
-    assert told["guarantee"]["parameters"] == {
-        "criteria": ["2-anonymity"], "k": 2, "released": 2, "classes": 1, "unprotected": [],
-        "notes": [],
-    }  # fmt: skip
-    assert (told["error"], told["provenance"]["fingerprint"]) == (None, "")
-    assert sf.Release.load(tmp_path / "again.csv") == loaded
+@pytest.mark.parametrize("format_number", [None, 1, 3, "2"])
+def test_a_side_car_of_another_format_is_refused(
+    format_number: object, schema: Schema, tmp_path: Path
+) -> None:
+    table = read(people(HERMITS["two"]), schema)
+    table.anonymize(sf.KAnonymity(3), suppress="0.1").save(tmp_path / "out.csv")
+    table.close()
+    sidecar = tmp_path / "out.csv.json"
+    written = json.loads(sidecar.read_text())
+    sidecar.write_text(json.dumps({**written, "format": format_number}))
+    for opens in (sf.Release.load, sf.read):
+        with pytest.raises(SourceError, match="another version") as refused:
+            opens(tmp_path / "out.csv")
+        assert refused.value.code == "release_unreadable"

@@ -23,8 +23,8 @@ from sfumato.data.engines.kinds import kinds_of
 from sfumato.data.files.parquet_folder import write_folder
 from sfumato.errors import OutputError, SfumatoError, SourceError
 from sfumato.filesystem import MARK, sweep
-from sfumato.release.engine_writer import EngineRows
-from sfumato.release.paths import Output
+from sfumato.release.engine_tables import EngineRows
+from sfumato.release.output import Output
 from sfumato.release.release import Guarantee, Provenance, Release
 from sfumato.release.sidecar import holder_file, sidecar_file
 from sfumato.release.writer import writing

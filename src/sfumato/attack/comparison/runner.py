@@ -31,10 +31,9 @@ from sfumato.data.schema.schema_file import load
 from sfumato.errors import CallerError, ParameterError, SchemaError, in_fields, option
 from sfumato.filesystem import Scratch, temporary_folder
 from sfumato.release.files_in_use import source_files
-from sfumato.release.open_table import Table
+from sfumato.release.open_table import Table, source_of
 from sfumato.release.release import Release
 from sfumato.release.sidecar import read_sidecar
-from sfumato.release.table_actions import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

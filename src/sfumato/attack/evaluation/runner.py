@@ -16,9 +16,8 @@ from sfumato.data.schema.names import quoted, suggestion
 from sfumato.data.schema.row_forms import Points
 from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.release.files_in_use import source_files
-from sfumato.release.open_table import Table, read
+from sfumato.release.open_table import Table, read, source_of
 from sfumato.release.release import Release
-from sfumato.release.table_actions import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

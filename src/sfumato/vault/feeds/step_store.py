@@ -39,7 +39,7 @@ from sqlalchemy.exc import IntegrityError
 from sfumato.errors import LedgerError
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.release.files_in_use import SECRET, STREAMS
-from sfumato.release.fingerprint_key import read_secret
+from sfumato.release.fingerprint import read_secret
 from sfumato.vault.side_database import BesideLedger
 from sfumato.vault.stream_charge import Reached
 

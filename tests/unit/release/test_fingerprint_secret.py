@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import OutputError, SourceError
-from sfumato.release.fingerprint_key import holder_secret
+from sfumato.release.fingerprint import holder_secret
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.data.engines.base import FolderTarget, TableTarget
 from sfumato.errors import OutputError
-from sfumato.release.paths import Output
+from sfumato.release.output import Output
 
 
 @pytest.mark.parametrize(

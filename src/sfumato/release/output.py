@@ -1,4 +1,6 @@
-"""Where the tables of a release go: one into the file that is named, several into a folder.
+"""Where a release goes, and whether it may: a file, a folder, or a table of an engine.
+
+One table goes into the file that is named, several go into a folder.
 
 Decision 0231.
 """
@@ -15,9 +17,16 @@ from urllib.parse import quote
 from sfumato.data.engines.base import FolderTarget, TableTarget
 from sfumato.data.files.parquet_folder import IN_FOLDER
 from sfumato.data.files.writers import format_of
-from sfumato.errors import OutputError
-from sfumato.filesystem import check_apart, check_target
-from sfumato.release.sidecar import is_folder
+from sfumato.errors import OutputError, SourceError, option
+from sfumato.filesystem import check_apart, check_target, sweep
+from sfumato.release.files_in_use import vault_files_around
+from sfumato.release.sidecar import (
+    holder_file,
+    is_folder,
+    read_sidecar,
+    release_files,
+    sidecar_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -161,3 +170,92 @@ def digests_by_name(writer: ReleaseWriter) -> dict[str, str]:
     """The SHA-256 of each file of a release, by its name as seen from beside the release."""
     inside = f"{writer.path.name}/" if writer.several else ""
     return {f"{inside}{file.name}": mark for file, mark in writer.files.items()}
+
+
+def check_outputs(
+    out: Output | Path,
+    *pages: Path | None,
+    several: bool,
+    overwrite: bool,
+    kept: Sequence[Path] = (),
+) -> None:
+    """Refuse what cannot be written, before any work is done for it; `kept` is what is in use.
+
+    A table is asked for in its engine; here it is looked for what lies beside: what tells of it.
+    """
+    output = out if isinstance(out, Output) else Output(out)
+    path, several = output.path, several or output.is_folder
+    places = [holder_file(path), *(page for page in pages if page is not None)]
+    if several:
+        if overwrite:
+            check_apart(path, (*kept, *vault_files_around(path)), with_all_in_it=True)
+        _check_folder(path, overwrite=overwrite)
+        _check_outside(path, places)
+    elif output.is_table:
+        places = [path.with_name(f"{path.name}.json"), *places]
+    else:
+        format_of(path)
+        places = [path, sidecar_file(path), *places]
+    for place in places:
+        check_target(place, overwrite=overwrite)
+    if len({os.path.realpath(place) for place in places}) < len(places):
+        raise OutputError(
+            "outputs_same",
+            "Two outputs would be the same file: the release, what lies beside it and each report "
+            "need names of their own. Choose another name.",
+        )
+    for place in {path, sidecar_file(path), *places}:
+        in_use = (*kept, *vault_files_around(place))
+        check_apart(place, in_use, with_all_in_it=several and place == path)
+
+
+def _check_outside(folder: Path, pages: Sequence[Path]) -> None:
+    """Refuse pages in a directory that the release takes the place of as a whole."""
+    real = Path(os.path.realpath(folder))
+    for page in pages:
+        if real in (final := Path(os.path.realpath(page))).parents or real == final:
+            raise OutputError(
+                "outputs_same",
+                f"Cannot write '{page}': '{folder}' is the release, which has its tables and "
+                "nothing else in it. Choose a name outside it.",
+            )
+
+
+def _check_folder(path: Path, *, overwrite: bool) -> None:
+    """A directory is replaced only when asked to and when it holds a release."""
+    if path.is_dir() and not overwrite and any(path.iterdir()):
+        raise OutputError(
+            "output_exists",
+            f"Cannot write '{path}': it exists. Choose another name or pass "
+            f"{option('overwrite', True)}.",
+        )
+    if path.is_dir():
+        check_replaceable(path)
+    if os.path.lexists(path) and not path.is_dir():
+        raise OutputError(
+            "output_not_a_directory",
+            f"Cannot write '{path}': this release is a directory, and there is a file of that "
+            "name. Choose another name.",
+        )
+    if not path.parent.is_dir():
+        raise OutputError(
+            "output_unwritable",
+            f"Cannot write '{path}': there is no directory '{path.parent}'. Create it first.",
+        )
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse to replace a directory that holds anything but a whole release and its side-car."""
+    for one in (folder.parent, folder):
+        sweep(one, again=True)
+    try:
+        told = read_sidecar(folder)
+    except SourceError:
+        told = None
+    there = {one.name for one in folder.iterdir()}
+    if there and (told is None or there != {*release_files(told), IN_FOLDER}):
+        raise OutputError(
+            "output_not_a_release",
+            f"Cannot replace the directory '{folder}': it holds something else than a release. "
+            "Choose another name.",
+        )
