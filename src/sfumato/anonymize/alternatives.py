@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.search import SearchProgress
 
 
-_OTHERS = ("mondrian", "optimal")
+_ALGORITHMS = ("mondrian", "optimal")
 _SHARES = (1, 2, 5)
 """Percents of the rows, or people, that might be suppressed."""
 _LONGEST, _HEAD_START = 5.0, 1.5
@@ -55,13 +55,13 @@ class Advice:
 
     def words(self) -> str:
         """It in a line, with the flag to give."""
-        who = self.option.removeprefix("--algorithm ").split()[0]
+        subject = self.option.removeprefix("--algorithm ").split()[0]
         if self.option.startswith("--suppress"):
-            who = f"suppressing {self.option.split()[-1].replace('%', ' %')} of {self.counted}"
+            subject = f"suppressing {self.option.split()[-1].replace('%', ' %')} of {self.counted}"
         figures = f"{_figure(self.value)} instead of {_figure(self.instead)}"
         if self.cost in _LOSSES:
-            return f"{who} would lose {figures}: {self.option}"
-        return f"{who} would bring {self.cost} to {figures}: {self.option}"
+            return f"{subject} would lose {figures}: {self.option}"
+        return f"{subject} would bring {self.cost} to {figures}: {self.option}"
 
     def json(self) -> dict[str, Any]:
         """It for programs."""
@@ -76,29 +76,30 @@ class Advice:
 
 def advise(
     problem: Problem,
-    found: Outcome,
+    outcome: Outcome,
     weights: Mapping[str, float] | None,
     watch: SearchProgress,
-    given: Collection[str] = (),
+    options: Collection[str] = (),
 ) -> list[Advice]:
-    """What would have cost less than what a search, which `watch` timed, has found.
+    """Try other options on the same counts, and return those that cost less.
 
-    `given` names its options: an algorithm that does not take one is advised without it. The whole
-    takes no longer than that search did and a moment more, nor than its limit.
+    `watch` has timed the search. `options` names the options that its user gave: an algorithm that
+    does not take one is advised without it. All trials together take no longer than the search did
+    and a moment more, and no longer than its limit.
     """
-    now = time.monotonic()
-    most = min(_LONGEST, now - watch.started + _HEAD_START)
-    until = now + (most if watch.left is None else min(most, watch.left))
-    told: list[Advice] = []
+    start_seconds = time.monotonic()
+    most = min(_LONGEST, start_seconds - watch.started + _HEAD_START)
+    until = start_seconds + (most if watch.seconds_left is None else min(most, watch.seconds_left))
+    advice: list[Advice] = []
     best: dict[str, float] = {}
-    cost = found.minimised or _COST
-    instead = _cost_of(found, cost)
-    for flags, search in _tries(problem, found.algorithm, cost, weights, given):
-        left = until - time.monotonic()
-        if left <= 0:
+    cost = outcome.minimised or _COST
+    instead = _cost_of(outcome, cost)
+    for flags, search in _tries(problem, outcome.algorithm, cost, weights, options):
+        seconds_left = until - time.monotonic()
+        if seconds_left <= 0:
             break
         try:
-            tried = search(left)
+            tried = search(seconds_left)
         except SfumatoError:
             continue  # it cannot be asked of this, or not in so little time
         if tried.ended == "interrupted":
@@ -106,9 +107,9 @@ def advise(
         kind, value = flags.split()[0], _cost_of(tried, cost)
         if value < _WORTH * best.get(kind, instead):
             counted = "rows" if problem.people is None else "people"
-            told.append(Advice(flags, cost, value, instead, counted))
+            advice.append(Advice(flags, cost, value, instead, counted))
             best[kind] = value
-    return told
+    return advice
 
 
 def too_large(problem: Problem) -> bool:
@@ -121,19 +122,25 @@ def _tries(
     algorithm: str,
     cost: str,
     weights: Mapping[str, float] | None,
-    given: Collection[str],
+    options: Collection[str],
 ) -> Iterator[tuple[str, Callable[[float], Outcome]]]:
     """The options to try, each with its search of so many seconds."""
 
     def searching(name: str, asked: Problem) -> Callable[[float], Outcome]:
         chosen = cost if "cost" in SEARCHES[name].takes else None
-        return lambda left: run(asked, name, cost=chosen, weights=weights, limit_seconds=left)
+        return lambda seconds: run(asked, name, cost=chosen, weights=weights, limit_seconds=seconds)
 
-    needed = {"population"} if any(one.compares_population for one in problem.criteria) else set()
-    for name in _OTHERS:
+    needed = (
+        {"population"}
+        if any(criterion.compares_population for criterion in problem.criteria)
+        else set()
+    )
+    for name in _ALGORITHMS:
         if name != algorithm and needed <= SEARCHES[name].takes:
             dropped = [
-                f"--{one.replace('_', '-')}" for one in given if one not in SEARCHES[name].takes
+                f"--{asked_for.replace('_', '-')}"
+                for asked_for in options
+                if asked_for not in SEARCHES[name].takes
             ]
             without = f" without {' and '.join(dropped)}" if dropped else ""
             yield f"--algorithm {name}{without}", searching(name, problem)
@@ -170,8 +177,8 @@ class Ladder:
 def explore(asked: CriteriaRequest, decide: Callable[[CriteriaRequest], Anonymized]) -> Ladder:
     """Decide on a release for each rung; one that cannot be reached is told, unless all are."""
     name = "l" if asked.k is None and asked.l is not None else "k"
-    given = getattr(asked, name)
-    rungs = sorted({*_LADDERS[name], *([] if given is None else [given])}, reverse=True)
+    requested = getattr(asked, name)
+    rungs = sorted({*_LADDERS[name], *([] if requested is None else [requested])}, reverse=True)
     decided, remarks, refused = {}, [], None
     for rung in rungs:
         try:
@@ -184,25 +191,25 @@ def explore(asked: CriteriaRequest, decide: Callable[[CriteriaRequest], Anonymiz
     return Ladder(decided, tuple(remarks))
 
 
-def write_ladder(found: Ladder, folder: Path, ending: str, *, overwrite: bool) -> dict[str, Path]:
+def write_ladder(ladder: Ladder, folder: Path, ending: str, *, overwrite: bool) -> dict[str, Path]:
     """Write each release with its side-car into a folder, two tables into one inside it."""
     folder.mkdir(exist_ok=True)
-    places = {}
-    for name, one in found.decided.items():
-        places[name] = folder / (name if one.values is not None else f"{name}{ending}")
-        one.write(Output(places[name]), overwrite=overwrite)
-    return places
+    paths = {}
+    for name, anonymized in ladder.decided.items():
+        paths[name] = folder / (name if anonymized.values is not None else f"{name}{ending}")
+        anonymized.write(Output(paths[name]), overwrite=overwrite)
+    return paths
 
 
 @contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
     """Make a folder to check what goes into it; it is gone again if that is refused."""
-    made = not folder.exists()
+    created = not folder.exists()
     folder.mkdir(exist_ok=True)
     try:
         yield
     except BaseException:
-        if made:
+        if created:
             folder.rmdir()
         raise
 

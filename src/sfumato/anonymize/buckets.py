@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sfumato.anonymize.criteria.base import whole
+from sfumato.anonymize.criteria.base import whole_number
 from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.partition import DataPoints, Partition, Shares, released_classes
 from sfumato.data.counting.grouping import group, keys
@@ -50,30 +50,32 @@ def rows_of(table: Frequencies) -> IntArray:
 
 def as_they_are(table: Frequencies, name: str, combination: IntArray) -> ReleasedCodes:
     """A column released as it is."""
-    place = table.columns.index(name)
-    present, codes = np.unique(table.codes[place], return_inverse=True)
-    return ReleasedCodes(name, codes[combination], table.axes[place].decode(present))
+    index = table.columns.index(name)
+    present, codes = np.unique(table.codes[index], return_inverse=True)
+    return ReleasedCodes(name, codes[combination], table.axes[index].decode(present))
 
 
 def deal(
     table: Frequencies,
     combination: IntArray,
-    given: Sequence[ReleasedCodes],
+    released_columns: Sequence[ReleasedCodes],
     unchanged: Sequence[str] = (),
 ) -> ByRow:
     """Release each row of a combination under the values given; rows left out are suppressed."""
-    codes = [combination, *(one.codes for one in given)]
-    sizes = [len(table), *(len(one.values) for one in given)]
+    codes = [combination, *(column.codes for column in released_columns)]
+    sizes = [len(table), *(len(column.values) for column in released_columns)]
     groups = group(codes, sizes, np.ones(len(combination), dtype=np.int64))
     first = groups.representatives
     columns = [pa.array(axis_codes[combination[first]]) for axis_codes in table.codes]
     columns.append(pa.array(groups.counts))
-    columns += [one.values.take(pa.array(one.codes[first])) for one in given]
-    names = [*(f"code_{place}" for place in range(len(table.axes))), "rows"]
-    shares = pa.Table.from_arrays(columns, names=[*names, *(one.name for one in given)])
+    columns += [column.values.take(pa.array(column.codes[first])) for column in released_columns]
+    names = [*(f"code_{number}" for number in range(len(table.axes))), "rows"]
+    shares = pa.Table.from_arrays(
+        columns, names=[*names, *(column.name for column in released_columns)]
+    )
     maps = tuple(map(_raw, table.axes, table.codes))
-    whole = bool((groups.counts == table.counts[combination[first]]).all())
-    return ByRow(maps, shares, tuple(unchanged), whole=whole)
+    undivided = bool((groups.counts == table.counts[combination[first]]).all())
+    return ByRow(maps, shares, tuple(unchanged), undivided=undivided)
 
 
 def _raw(axis: Axis, codes: NDArray[np.integer]) -> ColumnMap:
@@ -125,14 +127,14 @@ def anatomize(
         raise SourceError("table_empty", "The table has no rows: there is nothing to anonymize.")
     combination = rows_of(table)
     value = as_they_are(table, sensitive, combination)
-    groups = _groups(value.codes.astype(np.int64), whole(l, "l"), sensitive, source)
+    groups = _groups(value.codes.astype(np.int64), whole_number(l, "l"), sensitive, source)
     count = int(groups.max()) + 1
-    given = [as_they_are(table, name, combination) for name in names]
+    released_columns = [as_they_are(table, name, combination) for name in names]
     numbers = ReleasedCodes(GROUP, groups, pa.array(np.arange(1, count + 1)))
     return Anatomy(
         count,
         table.total,
-        deal(table, combination, [*given, numbers], unchanged),
+        deal(table, combination, [*released_columns, numbers], unchanged),
         _buckets(value, groups, count),
     )
 
@@ -157,18 +159,18 @@ def _groups(values: IntArray, least: int, name: str, entropy: Entropy) -> IntArr
     groups = np.empty(len(values), dtype=np.int64)
     dealt = count * least
     groups[order[:dealt]] = names[np.arange(dealt) % count]
-    for place in range(dealt, len(values)):
-        mine = values[order[place]]
-        taken = groups[order[:place]][values[order[:place]] == mine]
-        free = np.setdiff1d(np.arange(count), taken)
-        groups[order[place]] = free[uniform_integers(len(free), 1, entropy)[0]]
+    for position in range(dealt, len(values)):
+        mine = values[order[position]]
+        used = groups[order[:position]][values[order[:position]] == mine]
+        free = np.setdiff1d(np.arange(count), used)
+        groups[order[position]] = free[uniform_integers(len(free), 1, entropy)[0]]
     return groups
 
 
 def _buckets(value: ReleasedCodes, groups: IntArray, count: int) -> pa.Table:
     """Group, value and count, in order."""
-    ones = np.ones(len(groups), dtype=np.int64)
-    cells = group([groups, value.codes], [count, len(value.values)], ones)
+    unit_counts = np.ones(len(groups), dtype=np.int64)
+    cells = group([groups, value.codes], [count, len(value.values)], unit_counts)
     first = cells.representatives
     columns = [
         pa.array(groups[first] + 1),
@@ -202,21 +204,21 @@ def permute(
     groups = _dealt(_points(outcome_problem(outcome), shares.points, table)[rows], shares, source)
     released = np.flatnonzero(groups >= 0)
     rows, groups = rows[released], groups[released]
-    given = []
+    released_columns = []
     for name in table.columns:
         column = as_they_are(table, name, rows)
         if name in sensitive:
             column = column._replace(codes=column.codes[draw(groups)])
-        given.append(column)
-    return deal(table, rows, given, unchanged)
+        released_columns.append(column)
+    return deal(table, rows, released_columns, unchanged)
 
 
 def shuffled(groups: IntArray, entropy: Entropy) -> IntArray:
     """A uniformly random order of the rows inside each group."""
     order = permutation(len(groups), entropy)
-    found = np.empty(len(groups), dtype=np.int64)
-    found[np.argsort(groups, kind="stable")] = order[np.argsort(groups[order], kind="stable")]
-    return found
+    source_rows = np.empty(len(groups), dtype=np.int64)
+    source_rows[np.argsort(groups, kind="stable")] = order[np.argsort(groups[order], kind="stable")]
+    return source_rows
 
 
 def alike(table: Frequencies, outcome: Outcome, column: str) -> tuple[int, int]:
@@ -229,9 +231,9 @@ def alike(table: Frequencies, outcome: Outcome, column: str) -> tuple[int, int]:
     group_of[shares.point] = shares.group
     groups = group_of[_points(outcome_problem(outcome), shares.points, table)]
     released = (groups >= 0) & (table.counts > 0)
-    place = table.columns.index(column)
-    groups, codes = groups[released], table.codes[place][released].astype(np.int64)
-    size = table.axes[place].size
+    index = table.columns.index(column)
+    groups, codes = groups[released], table.codes[index][released].astype(np.int64)
+    size = table.axes[index].size
     values = np.bincount(np.unique(groups * size + codes) // size, minlength=shares.count)
     rows = np.bincount(groups, table.counts[released], shares.count)
     return int((values == 1).sum()), int(rows[values == 1].sum())
@@ -252,8 +254,8 @@ def shares_of(outcome: Outcome) -> Shares:
     assert isinstance(outcome, Generalization)
     points = DataPoints.of(outcome.node.problem)
     numbers = released_classes(outcome.node, points.leaves)
-    kept = np.flatnonzero(numbers >= 0)
-    return Shares(points, kept, points.counts[kept], numbers[kept])
+    released = np.flatnonzero(numbers >= 0)
+    return Shares(points, released, points.counts[released], numbers[released])
 
 
 def _points(problem: Problem, points: DataPoints, table: Frequencies) -> IntArray:
@@ -273,12 +275,12 @@ def _dealt(point: IntArray, shares: Shares, entropy: Entropy) -> IntArray:
     order = order[np.argsort(point[order], kind="stable")]
     by_point = np.argsort(shares.point, kind="stable")
     queue = np.repeat(shares.group[by_point], shares.rows[by_point])
-    places = np.repeat(shares.point[by_point], shares.rows[by_point])
-    starts = np.searchsorted(places, np.arange(len(shares.points)))
-    have = np.bincount(places, minlength=len(shares.points))
+    queue_points = np.repeat(shares.point[by_point], shares.rows[by_point])
+    starts = np.searchsorted(queue_points, np.arange(len(shares.points)))
+    queued_counts = np.bincount(queue_points, minlength=len(shares.points))
     ordered = point[order]
     rank = np.arange(len(point)) - np.searchsorted(ordered, ordered)
-    inside = rank < have[ordered]
+    inside = rank < queued_counts[ordered]
     groups = np.full(len(point), -1, dtype=np.int64)
     groups[order[inside]] = queue[(starts[ordered] + rank)[inside]]
     return groups

@@ -178,8 +178,8 @@ class Separable(Cost):
     ) -> Bounds:
         """The cost of the levels alone, plus what the rows that must be suppressed add."""
         totals: list[Numbers] = []
-        for place, (column, levels) in enumerate(zip(problem.quasi, box, strict=True)):
-            along = [-1 if axis == place else 1 for axis in range(failing.ndim)]
+        for position, (column, levels) in enumerate(zip(problem.quasi, box, strict=True)):
+            along = [-1 if axis == position else 1 for axis in range(failing.ndim)]
             profile = self.profile(column)
             start, rise = profile.sums[levels].reshape(along), profile.rises[levels].reshape(along)
             totals.append(start + failing * rise)

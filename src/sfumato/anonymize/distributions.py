@@ -43,34 +43,34 @@ def distributions(decided: Anonymized) -> list[ColumnComparison]:
     What is released as it is, with no row left out, is as it was. A column of which labels or
     values cannot be told apart here has no picture.
     """
-    made = {column.name: one for column in decided.labelled if (one := _spread(decided, column))}
-    made |= {one.column: one for one in _counted(decided)}
+    pairs = {column.name: pair for column in decided.labelled if (pair := _spread(decided, column))}
+    pairs |= {pair.column: pair for pair in _counted(decided)}
     names = [column.name for column in decided.table.schema.columns]
-    return [made[name] for name in names if name in made]
+    return [pairs[name] for name in names if name in pairs]
 
 
 def _spread(decided: Anonymized, column: Column) -> ColumnComparison | None:
     """A generalized column, its rows spread over the values that their labels cover."""
     engine, labels = decided.table.engine, decided.measured.labels(column.name)
     try:
-        found = count_held(engine, engine.table, [column.name])
-        values = found.axes[0].decode(found.codes[0]).to_pylist()
+        counted = count_held(engine, engine.table, [column.name])
+        values = counted.axes[0].decode(counted.codes[0]).to_pylist()
         taxonomy = grow(column, values)
         covers = read_labels(column, taxonomy, list(labels))
     except CallerError:
         return None
-    places = taxonomy.places(values)
-    known = places >= 0
+    leaf_numbers = taxonomy.places(values)
+    known = leaf_numbers >= 0
     leaves = len(taxonomy.leaves)
-    before = np.bincount(places[known], found.counts[known], leaves).astype(np.float64)
+    before = np.bincount(leaf_numbers[known], counted.counts[known], leaves).astype(np.float64)
     after = _evenly(covers, np.array([*labels.values()], dtype=np.float64), leaves)
     return _placed(column, taxonomy, (before, after))
 
 
 def _evenly(covers: Covers, rows: FloatArray, leaves: int) -> FloatArray:
     """The rows of labels over the leaves that they cover, as much on each."""
-    each = rows / covers.leaves
-    weights = np.repeat(each, np.diff(covers.starts, append=len(covers.first)))
+    rows_per_leaf = rows / covers.leaves
+    weights = np.repeat(rows_per_leaf, np.diff(covers.starts, append=len(covers.first)))
     steps = np.zeros(leaves + 1)
     np.add.at(steps, covers.first, weights)
     np.add.at(steps, covers.last + 1, -weights)
@@ -92,13 +92,13 @@ def _placed(
         line = line - _EPOCH
     if not np.isfinite(line).all() or line[0] == line[-1]:
         return None
-    place, starts = _along(line)
-    many = len(starts) - 1
+    bins, starts = _along(line)
+    bin_count = len(starts) - 1
     shown = [leaf for leaf in taxonomy.leaves if ordered(leaf)]
-    labels = [_named([spell(shown[one]) for one in (first, last)])  # type: ignore[arg-type]
-              for first, last in _ends(place, many)]  # fmt: skip
+    labels = [_named([spell(shown[index]) for index in (first, last)])  # type: ignore[arg-type]
+              for first, last in _ends(bins, bin_count)]  # fmt: skip
     added = [
-        np.append(np.bincount(place, side[inside], minlength=many), side[~inside].sum())
+        np.append(np.bincount(bins, side[inside], minlength=bin_count), side[~inside].sum())
         for side in sides
     ]
     return ColumnComparison(
@@ -114,15 +114,15 @@ def _along(line: FloatArray) -> tuple[IntArray, FloatArray]:
         return np.arange(len(line)), np.array([first, *middles, last])
     half = (line[-1] - line[0]) / (len(line) - 1) / 2
     starts = np.linspace(line[0] - half, line[-1] + half, _BINS + 1)
-    place = np.clip(np.searchsorted(starts, line, side="right") - 1, 0, _BINS - 1)
-    return place, starts
+    bins = np.clip(np.searchsorted(starts, line, side="right") - 1, 0, _BINS - 1)
+    return bins, starts
 
 
-def _ends(place: IntArray, many: int) -> list[tuple[int, int]]:
+def _ends(bins: IntArray, bin_count: int) -> list[tuple[int, int]]:
     """The first and the last value at each place; of one without any, those around it."""
-    first = np.searchsorted(place, np.arange(many), side="left")
-    last = np.searchsorted(place, np.arange(many), side="right") - 1
-    top = len(place) - 1
+    first = np.searchsorted(bins, np.arange(bin_count), side="left")
+    last = np.searchsorted(bins, np.arange(bin_count), side="right") - 1
+    top = len(bins) - 1
     return list(zip(np.minimum(first, top).tolist(), np.maximum(last, 0).tolist(), strict=True))
 
 
@@ -141,12 +141,12 @@ def _shares(sides: Sequence[FloatArray]) -> list[Distribution]:
 def _counted(decided: Anonymized) -> list[ColumnComparison]:
     """Columns that are not generalized, where their values or their rows are others than before."""
     labelled = {column.name for column in decided.labelled}
-    whole = not decided.figures["suppressed"]
+    all_released = not decided.figures["suppressed"]
     names = [
         column.name
         for column in decided.table.schema.columns
         if column.name in decided.columns and column.name not in labelled
-        if not (whole and column.name in decided.unchanged)
+        if not (all_released and column.name in decided.unchanged)
     ]
     if not names:
         return []
@@ -163,16 +163,16 @@ def _counted(decided: Anonymized) -> list[ColumnComparison]:
                 ColumnComparison(
                     coding.name,
                     [coding.label(code) for code in range(coding.size)],
-                    _shares([_coded(one, place) for one in (before, after)]),
+                    _shares([_coded(side, position) for side in (before, after)]),
                     coding.starts,
                     coding.dates,
                     coding.told,
                 )
-                for place, coding in enumerate(codings)
+                for position, coding in enumerate(codings)
             ]
 
 
-def _coded(table: CodedTable, place: int) -> FloatArray:
-    found = table.counted([place])
-    size = table.codings[place].size
-    return np.bincount(found.codes[0], found.counts, minlength=size).astype(np.float64)
+def _coded(table: CodedTable, position: int) -> FloatArray:
+    counted = table.counted([position])
+    size = table.codings[position].size
+    return np.bincount(counted.codes[0], counted.counts, minlength=size).astype(np.float64)

@@ -75,8 +75,8 @@ def anonymize_items(
     share = probability(suppress, "suppress")
     baskets, tree = _read(table, form)
     allowed = int(Fraction(share) * len(baskets.owners))
-    found = _SEARCHES[algorithm](baskets, tree, people, known, suppress=allowed)
-    return _release(table, form, found, tree, k=people, m=known, algorithm=algorithm, by=by)
+    recoded = _SEARCHES[algorithm](baskets, tree, people, known, suppress=allowed)
+    return _release(table, form, recoded, tree, k=people, m=known, algorithm=algorithm, by=by)
 
 
 def _check(algorithm: str, ignored: Mapping[str, object]) -> None:
@@ -97,8 +97,8 @@ def _check(algorithm: str, ignored: Mapping[str, object]) -> None:
 def _read(table: Table, form: Items) -> tuple[Baskets, ItemTree]:
     """Every pair of a basket and an item, once, and the groups of the items."""
     columns = [exp.column(name, quoted=True) for name in (form.owner, form.item)]
-    there = [column.copy().is_(exp.Null()).not_() for column in columns]
-    query = exp.select(*columns).distinct().from_(table.engine.table.copy()).where(*there)
+    present = [column.copy().is_(exp.Null()).not_() for column in columns]
+    query = exp.select(*columns).distinct().from_(table.engine.table.copy()).where(*present)
     rows = table.engine.run(query)
     owners, items = (column.combine_chunks().dictionary_encode() for column in rows.columns)
     values = items.dictionary.to_pylist()
@@ -110,17 +110,19 @@ def _read(table: Table, form: Items) -> tuple[Baskets, ItemTree]:
             'hierarchy = { file = "items.csv" }, one row per item, from the item up to *.',
         )
     taxonomy = grow(column, values)
-    places = taxonomy.locate(values).astype(np.int64)
-    codes = places[items.indices.to_numpy()] if values else np.zeros(0, dtype=np.int64)
+    leaf_numbers = taxonomy.locate(values).astype(np.int64)
+    codes = leaf_numbers[items.indices.to_numpy()] if values else np.zeros(0, dtype=np.int64)
     numbers = owners.indices.to_numpy().astype(np.int64)
     leaves = len(taxonomy.leaves)
     return Baskets.of(numbers, codes, len(owners.dictionary), leaves), ItemTree.of(taxonomy)
 
 
-def _release(table: Table, form: Items, found: Recoded, tree: ItemTree, **told: Any) -> Release:
+def _release(
+    table: Table, form: Items, recoded: Recoded, tree: ItemTree, **request: Any
+) -> Release:
     """The baskets in an order of chance, so that their numbers tell nothing."""
-    k, m, algorithm, by = (told[name] for name in ("k", "m", "algorithm", "by"))
-    baskets = found.baskets
+    k, m, algorithm, by = (request[name] for name in ("k", "m", "algorithm", "by"))
+    baskets = recoded.baskets
     numbers = 1 + permutation(baskets.count, SystemEntropy())
     owners = numbers[baskets.owners]
     filled = np.bincount(owners, minlength=baskets.count + 1) > 0
@@ -134,7 +136,7 @@ def _release(table: Table, form: Items, found: Recoded, tree: ItemTree, **told: 
     )
     facts = {"k": k, "m": m, "algorithm": algorithm, "baskets": int(filled.sum()),
               "rows": len(rows), "groups": len(np.unique(baskets.items))}  # fmt: skip
-    holder = {"loss": found.loss, "left_out": found.left_out, "parts": len(found.cuts),
+    holder = {"loss": recoded.loss, "left_out": recoded.left_out, "parts": len(recoded.cuts),
               "baskets_before": baskets.count}  # fmt: skip
     return Release(
         {table.schema.table: rows},

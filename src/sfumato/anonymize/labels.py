@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from sfumato.data.schema.domain import Scalar
     from sfumato.data.schema.hierarchy.base import Taxonomy
 
-    Places = NDArray[np.int64]
+    Positions = NDArray[np.int64]
 
-_WORD = r'"(?:[^"]|"")*"|[^,{}"]*'
-_SET = re.compile(rf"\{{(?:{_WORD})(?:, (?:{_WORD}))*\}}")
-_MEMBER = re.compile(rf", ({_WORD})")
+_MEMBER_TEXT = r'"(?:[^"]|"")*"|[^,{}"]*'
+_SET = re.compile(rf"\{{(?:{_MEMBER_TEXT})(?:, (?:{_MEMBER_TEXT}))*\}}")
+_MEMBER = re.compile(rf", ({_MEMBER_TEXT})")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,34 +48,34 @@ class Written:
     `covers` says of each class what its label covers.
     """
 
-    codes: Places
+    codes: Positions
     texts: tuple[str | None, ...]
     covers: Labels
 
     @classmethod
-    def build(cls, codes: Places, texts: Sequence[str | None], covers: Labels) -> Written:
+    def build(cls, codes: Positions, texts: Sequence[str | None], covers: Labels) -> Written:
         """Number the labels so that equal texts have one code."""
         known = {text: code for code, text in enumerate(dict.fromkeys(texts))}
         return cls(np.array([known[text] for text in texts])[codes], tuple(known), covers)
 
-    def take(self, places: Places) -> Written:
+    def select(self, classes: Positions) -> Written:
         """The labels of the classes at these places."""
         covers = self.covers
-        taken = Labels(covers.leaves[places], covers.rows[places], covers.level[places])
-        return Written(self.codes[places], self.texts, taken)
+        selected = Labels(covers.leaves[classes], covers.rows[classes], covers.level[classes])
+        return Written(self.codes[classes], self.texts, selected)
 
-    def replaced(self, places: Places, other: Written) -> Written:
+    def replaced(self, classes: Positions, replacement: Written) -> Written:
         """The same with other labels for the classes at these places."""
         codes, covers = self.codes.copy(), []
-        codes[places] = other.codes + len(self.texts)
+        codes[classes] = replacement.codes + len(self.texts)
         for mine, theirs in (
-            (self.covers.leaves, other.covers.leaves),
-            (self.covers.rows, other.covers.rows),
-            (self.covers.level, other.covers.level),
+            (self.covers.leaves, replacement.covers.leaves),
+            (self.covers.rows, replacement.covers.rows),
+            (self.covers.level, replacement.covers.level),
         ):
             covers.append(mine.copy())
-            covers[-1][places] = theirs
-        return Written.build(codes, [*self.texts, *other.texts], Labels(*covers))
+            covers[-1][classes] = theirs
+        return Written.build(codes, [*self.texts, *replacement.texts], Labels(*covers))
 
 
 def ordered(leaf: Scalar | None) -> bool:
@@ -88,31 +88,35 @@ def ordered(leaf: Scalar | None) -> bool:
 def numeric(taxonomy: Taxonomy) -> bool:
     """Whether the leaves are numbers or dates in their order, which are released as ranges."""
     line = [leaf for leaf in taxonomy.leaves if ordered(leaf)]
-    return ordered(taxonomy.leaves[0]) and all(one < other for one, other in pairwise(line))  # type: ignore[operator]
+    rises = all(leaf < next_leaf for leaf, next_leaf in pairwise(line))  # type: ignore[operator]
+    return ordered(taxonomy.leaves[0]) and rises
 
 
-def ancestors(column: Quasi, low: Places, high: Places) -> Written:
+def ancestors(column: Quasi, low: Positions, high: Positions) -> Written:
     """The lowest common ancestor of the leaves from low to high."""
     return at_levels(column, low, common_level(column.taxonomy, low, high))
 
 
-def at_levels(column: Quasi, leaf: Places, level: Places) -> Written:
+def at_levels(column: Quasi, leaf: Positions, level: Positions) -> Written:
     """The label of a leaf at a level, for each class."""
     taxonomy = column.taxonomy
     code = np.empty_like(level)
     leaves, rows = np.empty_like(level), np.empty_like(level)
     for height, labels in enumerate(column.levels):
-        here = level == height
-        code[here] = taxonomy.codes[leaf[here], height]
-        leaves[here], rows[here] = labels.leaves[code[here]], labels.rows[code[here]]
+        at_height = level == height
+        code[at_height] = taxonomy.codes[leaf[at_height], height]
+        leaves[at_height], rows[at_height] = (
+            labels.leaves[code[at_height]],
+            labels.rows[code[at_height]],
+        )
     return _written(
         level * len(taxonomy.leaves) + code,
         Labels(leaves, rows, level),
-        lambda place: taxonomy.labels[level[place]][code[place]],
+        lambda index: taxonomy.labels[level[index]][code[index]],
     )
 
 
-def ranges(column: Quasi, low: Places, high: Places) -> Written:
+def ranges(column: Quasi, low: Positions, high: Positions) -> Written:
     """The range [low, high], the value itself, or the root where no order tells what is between."""
     leaves = column.taxonomy.leaves
     between = np.array([ordered(leaf) for leaf in leaves])
@@ -120,16 +124,16 @@ def ranges(column: Quasi, low: Places, high: Places) -> Written:
     open_ended = (low < high) & ~between[high]
     low, high = np.where(open_ended, 0, low), np.where(open_ended, len(leaves) - 1, high)
 
-    def text(place: int) -> str | None:
-        if open_ended[place]:
+    def text(index: int) -> str | None:
+        if open_ended[index]:
             return ROOT
-        first, last = int(low[place]), int(high[place])
+        first, last = int(low[index]), int(high[index])
         return texts[first] if first == last else f"[{texts[first]}, {texts[last]}]"
 
     return _written(low * len(leaves) + high, _run(column, low, high), text)
 
 
-def stars(column: Quasi, low: Places, high: Places) -> Written:
+def stars(column: Quasi, low: Positions, high: Positions) -> Written:
     """The value where a class has only one, else the root."""
     last = len(column.taxonomy.leaves) - 1
     mixed = low < high
@@ -139,11 +143,11 @@ def stars(column: Quasi, low: Places, high: Places) -> Written:
     return _written(
         np.where(mixed, last + 1, low),
         Labels(covers.leaves, covers.rows, level),
-        lambda place: ROOT if mixed[place] else column.taxonomy.labels[0][low[place]],
+        lambda index: ROOT if mixed[index] else column.taxonomy.labels[0][low[index]],
     )
 
 
-def sets(column: Quasi, owners: Places, leaves: Places, count: int) -> Written:
+def sets(column: Quasi, owners: Positions, leaves: Positions, count: int) -> Written:
     """The set of the values of each class: `owners` and `leaves` name the leaves it has."""
     taxonomy = column.taxonomy
     width = len(taxonomy.leaves)
@@ -163,10 +167,12 @@ def sets(column: Quasi, owners: Places, leaves: Places, count: int) -> Written:
         np.add.reduceat(column.rows[members], starts),
         common_level(taxonomy, members[starts], members[ends - 1]),
     )
-    return Written.build(codes, [_set_text(taxonomy, one) for one in known], covers)
+    return Written.build(codes, [_set_text(taxonomy, leaf_set) for leaf_set in known], covers)
 
 
-def natural(column: Quasi, owners: Places, leaves: Places, low: Places, high: Places) -> Written:
+def natural(
+    column: Quasi, owners: Positions, leaves: Positions, low: Positions, high: Positions
+) -> Written:
     """Ranges of numbers and dates, ancestors of other values, sets where there are no ancestors."""
     if numeric(column.taxonomy):
         return ranges(column, low, high)
@@ -175,7 +181,7 @@ def natural(column: Quasi, owners: Places, leaves: Places, low: Places, high: Pl
     return sets(column, owners, leaves, len(low))
 
 
-def common_level(taxonomy: Taxonomy, low: Places, high: Places) -> Places:
+def common_level(taxonomy: Taxonomy, low: Positions, high: Positions) -> Positions:
     """The lowest level at which two leaves wear one label."""
     level = np.zeros(len(low), dtype=np.int64)
     for height in range(taxonomy.height):
@@ -206,17 +212,17 @@ def _number(leaf: Scalar | None) -> float:
     return float("nan") if leaf is None else float(leaf)
 
 
-def _run(column: Quasi, low: Places, high: Places) -> Labels:
+def _run(column: Quasi, low: Positions, high: Positions) -> Labels:
     """What the leaves from low to high cover."""
     before = np.concatenate([[0], np.cumsum(column.rows)])
     level = common_level(column.taxonomy, low, high)
     return Labels(high - low + 1, before[high + 1] - before[low], level)
 
 
-def _written(keys: Places, covers: Labels, text: Callable[[int], str | None]) -> Written:
+def _written(keys: Positions, covers: Labels, text: Callable[[int], str | None]) -> Written:
     """Number the labels and write each of them once."""
     _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
-    return Written.build(codes, [text(place) for place in first.tolist()], covers)
+    return Written.build(codes, [text(index) for index in first.tolist()], covers)
 
 
 def _set_text(taxonomy: Taxonomy, members: tuple[int, ...]) -> str | None:
@@ -224,7 +230,7 @@ def _set_text(taxonomy: Taxonomy, members: tuple[int, ...]) -> str | None:
         return taxonomy.labels[0][members[0]]
     if len(members) == len(taxonomy.leaves):
         return ROOT
-    return set_of([taxonomy.labels[0][place] for place in members])
+    return set_of([taxonomy.labels[0][leaf] for leaf in members])
 
 
 def set_of(members: Sequence[str | None]) -> str:
@@ -278,10 +284,10 @@ def plain_label(column: Column, label: str) -> str:
         return None if value is None else spell(value)
 
     def value(text: str) -> str | None:
-        found = spelling.read(text, kind)
-        if isinstance(found, Decimal) and found.is_finite():
-            found = Decimal(repr(float(found)))  # as a cell of a real column is held
-        return None if found is None else spell(found)
+        parsed = spelling.read(text, kind)
+        if isinstance(parsed, Decimal) and parsed.is_finite():
+            parsed = Decimal(repr(float(parsed)))  # as a cell of a real column is held
+        return None if parsed is None else spell(parsed)
 
     return _changed(label, value, end, ", ") or label
 
@@ -291,8 +297,8 @@ def _respelled(column: Column, label: str) -> str:
     assert spelling is not None
 
     def value(text: str) -> str | None:
-        found = _parsed_value(column, text)
-        return None if found is None else spelling.write(found)
+        parsed = _parsed_value(column, text)
+        return None if parsed is None else spelling.write(parsed)
 
     signs = (spelling.point, spelling.thousands) if isinstance(spelling, NumberSpelling) else ()
     return _changed(label, value, value, "; " if "," in signs else ", ") or label
@@ -302,12 +308,12 @@ def bare_label(column: Column, label: str) -> str:
     """A plain label with no decimals that say nothing: 1.70 is 1.7, as values and in ranges."""
 
     def bare(text: str) -> str | None:
-        found = _parsed_value(column, text)
-        if found is None or not isinstance(found, Decimal):
-            return None if found is None else spell(found)
-        whole, _, decimals = spell(found).partition(".")
+        parsed = _parsed_value(column, text)
+        if parsed is None or not isinstance(parsed, Decimal):
+            return None if parsed is None else spell(parsed)
+        digits, _, decimals = spell(parsed).partition(".")
         decimals = decimals.rstrip("0")
-        return f"{whole}.{decimals}" if decimals else whole
+        return f"{digits}.{decimals}" if decimals else digits
 
     return _changed(label, bare, bare, ", ") or label
 
@@ -322,16 +328,18 @@ def _changed(
     if (changed := value(label)) is not None:
         return changed
     if (members := members_of(label)) is not None:
-        return set_of([one if one is None else _respelled_member(one, value) for one in members])
+        return set_of(
+            [member if member is None else _respelled_member(member, value) for member in members]
+        )
     for form in (_CLOSED, _SIMPLE):
-        found = form.fullmatch(label)
-        ends = None if found is None else (end(found["low"]), end(found["high"]))
-        if found is None or ends is None or None in ends:
+        match = form.fullmatch(label)
+        ends = None if match is None else (end(match["low"]), end(match["high"]))
+        if match is None or ends is None or None in ends:
             continue
         low, high = ends
         if form is _CLOSED:
-            return f"[{low}{separator}{high}{found['end']}"
-        return f"{low}{found['between']}{high}"
+            return f"[{low}{separator}{high}{match['end']}"
+        return f"{low}{match['between']}{high}"
     return None
 
 

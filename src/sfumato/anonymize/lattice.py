@@ -206,13 +206,13 @@ class Node:
         """What the cells of each column cost, released or suppressed."""
         if cost.unit not in self._totals:
             columns = zip(self.problem.quasi, self.levels, self.suppressed_codes, strict=True)
-            gone, totals = self.classes.sizes[self.fails], []
+            lost_sizes, totals = self.classes.sizes[self.fails], []
             for column, level, codes in columns:
                 profile = cost.profile(column)
                 total, prices = profile.sums[level].item(), profile.prices[level]
                 if self.suppressed:
-                    many = len(prices) > 1
-                    lost = prices[codes] @ gone if many else prices[0] * self.suppressed
+                    varies = len(prices) > 1
+                    lost = prices[codes] @ lost_sizes if varies else prices[0] * self.suppressed
                     total += self.suppressed * profile.full - lost.item()
                 totals.append(total)
             self._totals[cost.unit] = totals
@@ -222,7 +222,7 @@ class Node:
     def suppressed_codes(self) -> list[NDArray[np.integer]]:
         """The label codes of the suppressed combinations, column by column."""
         rows, codes = self.representatives[self.fails], self.problem.views[0].codes
-        return [codes[place][level][rows] for place, level in enumerate(self.levels)]
+        return [codes[position][level][rows] for position, level in enumerate(self.levels)]
 
 
 def _failing(criteria: Iterable[Criterion], classes: Classes) -> BoolArray:
@@ -251,23 +251,23 @@ def failing_rows(problem: Problem) -> IntArray:
     width = 3 if problem.allowed else 2
     waiting = list(combinations(range(len(columns)), min(width, len(columns))))
     seen = set(waiting)
-    for places in waiting:
-        steps = [columns[place] for place in places]
+    for positions in waiting:
+        steps = [columns[position] for position in positions]
         if prod(step.labels for step in steps) > _MOST_CELLS:
-            smaller = [*combinations(places, len(places) - 1)]
-            waiting += [part for part in smaller if part and part not in seen]
+            smaller = [*combinations(positions, len(positions) - 1)]
+            waiting += [subset for subset in smaller if subset and subset not in seen]
             seen.update(smaller)
             continue
-        found = _rows_in_small_classes(_count(problem, places, steps), steps, problem.smallest)
-        known = dict(zip(places, steps, strict=True))
-        part = failing[
+        counted = _rows_in_small_classes(_count(problem, positions, steps), steps, problem.smallest)
+        known = dict(zip(positions, steps, strict=True))
+        region = failing[
             tuple(
-                slice(known[place].first if place in known else 0, None)
-                for place in range(len(columns))
+                slice(known[position].first if position in known else 0, None)
+                for position in range(len(columns))
             )
         ]
-        shape = [size if place in known else 1 for place, size in enumerate(part.shape)]
-        np.maximum(part, found.reshape(shape), out=part)
+        shape = [size if position in known else 1 for position, size in enumerate(region.shape)]
+        np.maximum(region, counted.reshape(shape), out=region)
     return failing
 
 
@@ -296,13 +296,13 @@ class _Steps:
         return np.concatenate(levels, axis=axis)
 
 
-def _count(problem: Problem, places: tuple[int, ...], steps: list[_Steps]) -> Cube:
+def _count(problem: Problem, positions: tuple[int, ...], steps: list[_Steps]) -> Cube:
     """The rows of each combination of labels at the first levels."""
     view = problem.views[0]
     key = np.zeros(len(view.base.rows), dtype=np.int64)
-    for place, step in zip(places, steps, strict=True):
+    for position, step in zip(positions, steps, strict=True):
         key *= step.size
-        key += view.codes[place][step.first]
+        key += view.codes[position][step.first]
     sizes = [step.size for step in steps]
     counts = np.bincount(key, view.base.counts, prod(sizes))
     return counts.reshape(sizes).astype(np.float64, copy=False)
@@ -358,29 +358,31 @@ def finest_fitting(
     raised first; whoever is coarser fits as well, so halving that way finds its first node that
     fits, and columns are lowered again while they may.
     """
-    way = [least]
+    path = [least]
     while True:
-        levels = way[-1]
-        rising = [place for place, one in enumerate(levels) if one + 1 < len(labels[place])]
+        levels = path[-1]
+        rising = [
+            position for position, level in enumerate(levels) if level + 1 < len(labels[position])
+        ]
         if not rising:
             break
-        place = max(rising, key=lambda place: labels[place][levels[place]])
-        way.append(_shifted(levels, place, 1))
-    low, high = 0, len(way) - 1
-    if not fits(way[high]):
+        position = max(rising, key=lambda position: labels[position][levels[position]])
+        path.append(_shifted(levels, position, 1))
+    low, high = 0, len(path) - 1
+    if not fits(path[high]):
         return None
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if fits(way[middle]) else (middle + 1, high)
-    found = way[high]
-    for place in range(len(found)):
-        while found[place] > least[place] and fits(_shifted(found, place, -1)):
-            found = _shifted(found, place, -1)
-    return found
+        low, high = (low, middle) if fits(path[middle]) else (middle + 1, high)
+    finest = path[high]
+    for position in range(len(finest)):
+        while finest[position] > least[position] and fits(_shifted(finest, position, -1)):
+            finest = _shifted(finest, position, -1)
+    return finest
 
 
-def _shifted(levels: Levels, place: int, step: int) -> Levels:
-    return (*levels[:place], levels[place] + step, *levels[place + 1 :])
+def _shifted(levels: Levels, position: int, step: int) -> Levels:
+    return (*levels[:position], levels[position] + step, *levels[position + 1 :])
 
 
 class UnseenNodes:

@@ -84,9 +84,9 @@ def compare_answers(questions: Sequence[str], original: Answering, released: Ans
         )
     errors = []
     for question in questions:
-        true, found = original(question).estimate, released(question).estimate
-        known = true is not None and found is not None
-        errors.append(abs(found - true) / max(abs(true), 1.0) if known else None)  # type: ignore[operator,arg-type]
+        true, estimate = original(question).estimate, released(question).estimate
+        known = true is not None and estimate is not None
+        errors.append(abs(estimate - true) / max(abs(true), 1.0) if known else None)  # type: ignore[operator,arg-type]
     return Workload(tuple(errors))
 
 
@@ -112,29 +112,31 @@ class TableMeasures(Shown):
 
     def _card(self) -> Card:
         line = f"k = {self.k}, {count(self.classes, 'class', 'classes')} of {self.counted}"
-        facts = {name.replace("_", " "): one for name, one in self.cost.items()}
-        names = dict.fromkeys(name for one in self.sensitive.values() for name in one)
-        rows = [(name, *(one.get(name) for one in self.sensitive.values())) for name in names]
+        facts = {name.replace("_", " "): cost for name, cost in self.cost.items()}
+        names = dict.fromkeys(name for measures in self.sensitive.values() for name in measures)
+        rows = [
+            (name, *(measures.get(name) for measures in self.sensitive.values())) for name in names
+        ]
         table = CardTable(("Measure", *self.sensitive), rows)
         note = f"Classes are compared with the {self.reference}'s distribution of values."
         return Card(f"{line}, {count(self.rows, 'row')}", facts, table if rows else None, [note])
 
     def json(self) -> dict[str, Any]:
         """All of it, ready to be written."""
-        found: dict[str, Any] = {
+        document: dict[str, Any] = {
             "rows": self.rows,
             "classes": self.classes,
             "k": self.k,
             "reference": self.reference,
             "cost": dict(self.cost),
-            "sensitive": {name: dict(one) for name, one in self.sensitive.items()},
+            "sensitive": {name: dict(measures) for name, measures in self.sensitive.items()},
             "counted": self.counted,
         }
         if self.population is not None:
-            found["population"] = dict(self.population)
+            document["population"] = dict(self.population)
         if self.workload is not None:
-            found["workload"] = self.workload.json()
-        return found
+            document["workload"] = self.workload.json()
+        return document
 
 
 def measure_counts(
@@ -214,9 +216,9 @@ class _Released:
         self.kept = np.flatnonzero(~blank & (released.counts > 0))
         if not len(self.kept):
             raise SourceError("table_empty", "The table has no rows: there is nothing to measure.")
-        places = [released.columns.index(column.name) for column in quasi]
-        codes = [released.codes[place][self.kept] for place in places]
-        key, _ = keys(codes, [released.axes[place].size for place in places])
+        indices = [released.columns.index(column.name) for column in quasi]
+        codes = [released.codes[index][self.kept] for index in indices]
+        key, _ = keys(codes, [released.axes[index].size for index in indices])
         _, first, self.owners = np.unique(key, return_index=True, return_inverse=True)
         counts = released.counts[self.kept]
         self.sizes = np.bincount(self.owners, counts).astype(np.int64)
@@ -228,7 +230,7 @@ class _Released:
         self.k = int(self.crowds.min())
         rows = released.total if original is None else original.total
         self.suppressed = rows - int(counts.sum())
-        self._read([codes_of[first] for codes_of in codes], places, population)
+        self._read([codes_of[first] for codes_of in codes], indices, population)
         self.problem = Problem(
             tuple(map(self._quasi, quasi, self.taxonomies)), (), (KAnonymity(self.k),), rows, 0
         )
@@ -236,7 +238,7 @@ class _Released:
     def _read(
         self,
         codes: Sequence[NDArray[np.integer]],
-        places: Sequence[int],
+        indices: Sequence[int],
         population: Frequencies | None,
     ) -> None:
         """Read the labels that occur in classes, once each; `unread` says why that cannot be."""
@@ -245,9 +247,9 @@ class _Released:
         self.taxonomies: list[Taxonomy] = []
         self.unread: SchemaError | None = None
         known = [table for table in (self.original, population) if table is not None]
-        for column, place, mine in zip(self.columns, places, codes, strict=True):
+        for column, index, mine in zip(self.columns, indices, codes, strict=True):
             present, numbers = np.unique(mine, return_inverse=True)
-            texts = self.table.axes[place].decode(present).to_pylist()
+            texts = self.table.axes[index].decode(present).to_pylist()
             values = list(chain.from_iterable(_values(table, column.name) for table in known))
             self.labels.append(numbers)
             try:
@@ -267,32 +269,32 @@ class _Released:
         """The column in the original; without one its rows are not known."""
         if self.original is not None:
             return Quasi.build(column.name, taxonomy, self.original)
-        nothing = np.zeros(0, dtype=np.int64)
+        empty = np.zeros(0, dtype=np.int64)
         axis = self.table.axis(column.name)
         unknown = np.zeros(len(taxonomy.leaves), dtype=np.int64)
-        return Quasi(axis, taxonomy, nothing, nothing.astype(np.int32), unknown)
+        return Quasi(axis, taxonomy, empty, empty.astype(np.int32), unknown)
 
     def costs(self) -> dict[str, float | None]:
         """All costs; entropy only against an original, those of labels only where all are read."""
-        found: dict[str, float | None] = {}
+        costs: dict[str, float | None] = {}
         for name, cost in COSTS.items():
             unknown = (cost is EntropyLoss and self.original is None) or (
                 self.unread is not None and issubclass(cost, Separable)
             )
-            found[name.replace("-", "_")] = None if unknown else cost().value(self)
-        return found
+            costs[name.replace("-", "_")] = None if unknown else cost().value(self)
+        return costs
 
     def totals(self, cost: Separable) -> list[float]:
         """What the cells of each column cost."""
-        found = []
+        totals = []
         for column, covers, labels in zip(
             self.problem.quasi, self.covers, self.labels, strict=True
         ):
             level = common_level(covers.taxonomy, covers.low, covers.high)
             prices = cost.price(column, Labels(covers.leaves, covers.count(column.rows), level))
             total = (prices[labels] * self.sizes).sum()
-            found.append(float(total) + self.suppressed * cost.full(column))
-        return found
+            totals.append(float(total) + self.suppressed * cost.full(column))
+        return totals
 
     def cells(self, column: Column, reference: Frequencies) -> SensitiveCounts:
         """How often each value of a sensitive column occurs in each class."""
@@ -302,18 +304,18 @@ class _Released:
             reference, column.name, order_of(column), taxonomy, person=self.person
         )
         known = {value: rank for rank, value in enumerate(ranked.values)}
-        place = self.table.columns.index(column.name)
-        codes = self.table.codes[place][self.kept]
+        index = self.table.columns.index(column.name)
+        codes = self.table.codes[index][self.kept]
         present, numbers = np.unique(codes, return_inverse=True)
-        found = [known.get(v, -1) for v in self.table.axes[place].decode(present).to_pylist()]
-        if -1 in found:
+        ranks = [known.get(v, -1) for v in self.table.axes[index].decode(present).to_pylist()]
+        if -1 in ranks:
             raise SourceError(
                 "value_not_in_original",
-                f"Column {column.name!r} of the release holds {found.count(-1):,} values that its "
+                f"Column {column.name!r} of the release holds {ranks.count(-1):,} values that its "
                 "original has not, so their shares cannot be compared. Measure it alone.",
             )
         counts = self.table.counts[self.kept]
-        values = np.array(found)[numbers]
+        values = np.array(ranks)[numbers]
         return cells_of(self.owners, values, counts, ranked.original, self.persons)
 
     def matches(self, population: Frequencies) -> dict[str, float]:
@@ -335,11 +337,11 @@ class _Released:
             )
         ]
         people = np.empty(len(self.sizes), dtype=np.int64)
-        for place in range(len(self.sizes)):
+        for index in range(len(self.sizes)):
             fits = np.ones(len(population), dtype=bool)
             for covers, labels, mine in zip(self.covers, self.labels, leaves, strict=True):
-                fits &= covers.holding(int(labels[place]))[mine]
-            people[place] = population.counts[fits].sum()
+                fits &= covers.holding(int(labels[index]))[mine]
+            people[index] = population.counts[fits].sum()
         shares = self.crowds / np.maximum(people, 1)
         # A population that the table was drawn from has at least the people of the table.
         likely = self.crowds / np.maximum(people, self.crowds)
@@ -363,9 +365,9 @@ def _blank(table: Frequencies, names: Sequence[str], *, root: bool = True) -> Bo
     """Which combinations are NULL, or the root, in all these columns."""
     blank = np.ones(len(table), dtype=bool)
     for name in names:
-        place = table.columns.index(name)
-        present, numbers = np.unique(table.codes[place], return_inverse=True)
-        values = table.axes[place].decode(present).to_pylist()
+        index = table.columns.index(name)
+        present, numbers = np.unique(table.codes[index], return_inverse=True)
+        values = table.axes[index].decode(present).to_pylist()
         blank &= np.array([v is None or (root and v == ROOT) for v in values], dtype=bool)[numbers]
     return blank
 
@@ -421,10 +423,10 @@ def measure(
     A `workload` of questions in SQL, as `bound` takes them, tells how useful it still is.
     """
     known = _known(schema)
-    found = _measured(released, known, original, population)
+    measures = _measured(released, known, original, population)
     if workload is None:
-        return found
-    return replace(found, workload=_worked(released, original, known, workload))
+        return measures
+    return replace(measures, workload=_worked(released, original, known, workload))
 
 
 def _measured(
@@ -432,29 +434,33 @@ def _measured(
 ) -> TableMeasures:
     names = [column.name for column in known.columns if column.role in _LOOKED_AT]
     quasi = [column.name for column in quasi_of(known.columns)]
-    told = described(released)
+    sidecar = described(released)
     if is_anatomy(released):
         before = None if original is None else _counted(original, known, names)
         people = None if population is None else _counted(population, known, quasi)
         rows = _counted(part_of(released, "quasi"), known, quasi, released=True)
-        found = measure_counts(rows, known.by_role(Role.QUASI), original=before, population=people)
-        return replace(found, sensitive=_grouped(released, known, names, before))
+        measures = measure_counts(
+            rows, known.by_role(Role.QUASI), original=before, population=people
+        )
+        return replace(measures, sensitive=_grouped(released, known, names, before))
     person = person_of(known)
-    counts_people = person is not None and _tells(person, known, table_of(released), original)
+    counts_people = person is not None and _names_person(
+        person, known, table_of(released), original
+    )
     if counts_people and person is not None:
         names = list(dict.fromkeys([*names, person]))
-    found = measure_counts(
+    measures = measure_counts(
         _counted(table_of(released), known, names, released=True),
         known.columns,
         original=None if original is None else _counted(original, known, names),
         population=None if population is None else _counted(population, known, quasi),
-        starred=None if told is None else told.starred,
+        starred=None if sidecar is None else sidecar.starred,
         person=person if counts_people else None,
     )
-    return replace(found, person=person)
+    return replace(measures, person=person)
 
 
-def _tells(person: str, schema: Schema, *sources: Source | None) -> bool:
+def _names_person(person: str, schema: Schema, *sources: Source | None) -> bool:
     """Whether all these tables say whose row it is; the labels of a quasi-identifier do not."""
     if schema.column(person).role is Role.QUASI:
         return False
@@ -481,8 +487,8 @@ def _grouped(
 def _valued(schema: Schema) -> Schema:
     """The schema of the table of values of an anatomy."""
     added = (Column(GROUP, Kind.INTEGER), Column(COUNT, Kind.INTEGER))
-    kept = (column for column in schema.columns if column.role is not Role.QUASI)
-    return Schema(schema.table, (*kept, *added), layout=schema.layout)
+    not_quasi = (column for column in schema.columns if column.role is not Role.QUASI)
+    return Schema(schema.table, (*not_quasi, *added), layout=schema.layout)
 
 
 def bound(
@@ -504,8 +510,11 @@ def _answering(
     for sql in questions:
         require_worlds(released, _named(known, [sql], looked_at=()))
     if not is_anatomy(released):
-        told, rows = described(released), _counted(table_of(released), known, names, released=True)
-        starred = told is None or told.starred
+        sidecar, rows = (
+            described(released),
+            _counted(table_of(released), known, names, released=True),
+        )
+        starred = sidecar is None or sidecar.starred
         return lambda sql: answer(sql, rows, known, labels=labels, starred=starred)
     columns = (*known.columns, Column(GROUP, Kind.INTEGER))
     grouped = Schema(known.table, columns, layout=known.layout)
@@ -521,8 +530,8 @@ def _named(
 ) -> list[str]:
     """The columns that any of the questions names, and those of these roles."""
     asked = [parse(sql, schema) for sql in questions]
-    wanted = {name for one in asked for name in (*one.where.columns, one.measure)}
-    return [c.name for c in schema.columns if c.role in looked_at or c.name in wanted]
+    used = {name for question in asked for name in (*question.where.columns, question.measure)}
+    return [c.name for c in schema.columns if c.role in looked_at or c.name in used]
 
 
 def _worked(
@@ -560,44 +569,44 @@ def _counted(
     weight: str | None = None,
 ) -> Frequencies:
     """Count combinations of these columns; of a release, of those that were not left out."""
-    kept = {*names, weight}
-    columns = tuple(column for column in schema.columns if column.name in kept)
-    part = Schema(schema.table, columns, layout=schema.layout)
+    needed = {*names, weight}
+    columns = tuple(column for column in schema.columns if column.name in needed)
+    narrowed = Schema(schema.table, columns, layout=schema.layout)
     if not released:
-        with closing(read(source, part)) as table:
+        with closing(read(source, narrowed)) as table:
             return count_held(table.engine, table.engine.table, names, weight=weight)
-    engine, part = open_labels(source, part)
+    engine, narrowed = open_labels(source, narrowed)
     with closing(engine):
-        check_columns(engine, part)
-        held = {column.name for column in part.columns}
-        there = [name for name in names if name in held]
-        return count_held(engine, engine.table, there, weight=weight)
+        check_columns(engine, narrowed)
+        held = {column.name for column in narrowed.columns}
+        present = [name for name in names if name in held]
+        return count_held(engine, engine.table, present, weight=weight)
 
 
 def part_of(folder: str | Path, name: str) -> Path:
     """One of the files of a release that is a directory."""
-    found = sorted(Path(folder).glob(f"{name}.*"))
-    if not found:
+    files = sorted(Path(folder).glob(f"{name}.*"))
+    if not files:
         raise SourceError(
             "release_incomplete",
             f"The directory {quoted(str(folder))} has no file {name}.csv or {name}.parquet, so it "
             "is no bucketized release. Name the directory that anatomy wrote.",
         )
-    return found[0]
+    return files[0]
 
 
 def is_anatomy(source: Source) -> TypeGuard[str | Path]:
     """Whether a release is the two tables of an anatomy; one table may lie in a folder too."""
     if not isinstance(source, str | Path) or not Path(source).is_dir():
         return False
-    told = described(source)
-    return told is None or told.tables > 1
+    sidecar = described(source)
+    return sidecar is None or sidecar.tables > 1
 
 
 def table_of(source: Source) -> Source:
     """The file of a release of one table, which may lie in a folder."""
-    told = described(source)
-    return source if told is None else told.table
+    sidecar = described(source)
+    return source if sidecar is None else sidecar.table
 
 
 def _known(schema: str | Path | Schema) -> Schema:

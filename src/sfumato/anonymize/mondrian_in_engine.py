@@ -1,7 +1,7 @@
 """Mondrian on a table whose combinations do not fit in memory: cut in the engine until parts do.
 
 A part that does not fit is cut along the same column, behind the same leaf, as it would be if it
-did: where to cut is decided from each column by itself. Parts that fit are counted and cut here.
+did: where to cut is decided from each column by itself. Boxes that fit are counted and cut here.
 
 Decision 0249.
 """
@@ -22,7 +22,7 @@ from sfumato.anonymize.original import SensitiveColumn, order_of
 from sfumato.anonymize.outcome import Outcome, outcome_facts
 from sfumato.anonymize.partition import DataPoints, LabelledGroups, Members, write_members
 from sfumato.anonymize.search import all_needed, require_weighted
-from sfumato.anonymize.search.mondrian import NAME, Parts, chosen_cuts, require_root
+from sfumato.anonymize.search.mondrian import NAME, Boxes, chosen_cuts, require_root
 from sfumato.anonymize.taxonomy import declared
 from sfumato.anonymize.views import View
 from sfumato.data.counting.frequencies import count
@@ -85,8 +85,8 @@ class CutTree(Outcome):
         """The tree, and the labels at its ends."""
         quasi = self.release.problem.quasi
         labels = (
-            pa.array(one.texts, type=pa.string()).take(pa.array(one.codes))
-            for one in self.release.labels
+            pa.array(written.texts, type=pa.string()).take(pa.array(written.codes))
+            for written in self.release.labels
         )
         names = ["node", *(column.name for column in quasi)]
         table = pa.Table.from_arrays([pa.array(self.ends), *labels], names=names)
@@ -116,17 +116,19 @@ def cut_in_engine(
         raise all_needed(NAME, cells_to_cut(table, problem.criteria))
     require_root(problem, DataPoints.of(problem))
     sensitive = [
-        SensitiveColumn.of(counted, one.name, order_of(table.schema.column(one.name)), one.taxonomy)
-        for one in (view.original for view in problem.views)
-        if one is not None
+        SensitiveColumn.of(
+            counted, original.name, order_of(table.schema.column(original.name)), original.taxonomy
+        )
+        for original in (view.original for view in problem.views)
+        if original is not None
     ]
     with _with_leaves(table.engine, table.engine.table, problem) as rows, watch.listening():
         search = _Search(table.engine, rows, problem, counted, sensitive)
         waiting = [_Box()]
         while waiting:
             waiting += search.look(waiting.pop(0), watch)
-            watch.tell(search.done, problem.rows)
-    return replace(search.found(weights), ended=watch.ended, minimised=Loss.name)
+            watch.report(search.finished, problem.rows)
+    return replace(search.outcome(weights), ended=watch.ended, minimised=Loss.name)
 
 
 def cells_to_cut(table: Table, criteria: Sequence[Criterion]) -> int:
@@ -136,7 +138,9 @@ def cells_to_cut(table: Table, criteria: Sequence[Criterion]) -> int:
     counted only where all is held.
     """
     quasi = table.schema.by_role(Role.QUASI)
-    sensitive = list(dict.fromkeys(one.column for one in criteria if one.column is not None))
+    sensitive = list(
+        dict.fromkeys(criterion.column for criterion in criteria if criterion.column is not None)
+    )
     everything = list(dict.fromkeys([*(column.name for column in quasi), *sensitive]))
     person = table.schema.unit.column
     engine, rows = table.engine, table.engine.table
@@ -155,9 +159,9 @@ def _with_leaves(engine: Engine, table: exp.Table, problem: Problem) -> Iterator
     """The table with the place of each value among the leaves of its column."""
     rows = exp.select("sf_source.*").from_(exp.alias_(table.copy(), "sf_source", table=True))
     with ExitStack() as lent:
-        for place, column in enumerate(problem.quasi):
+        for position, column in enumerate(problem.quasi):
             known = column.released(0)
-            joined = f"sf_map_{place}"
+            joined = f"sf_map_{position}"
             value = exp.column(column.name, table="sf_source", quoted=True)
             leaves = pa.table({_VALUE: known.values, _LEAF: known.codes.cast(pa.int64())})
             leaves = leaves.filter(known.values.is_valid())
@@ -169,7 +173,7 @@ def _with_leaves(engine: Engine, table: exp.Table, problem: Problem) -> Iterator
             )
             leaf = exp.case().when(value.copy().is_(exp.Null()), exp.convert(known.missing[0]))
             leaf = leaf.else_(exp.column(_LEAF, table=joined))
-            rows.select(exp.alias_(leaf, f"{_LEAF}_{place}"), copy=False)
+            rows.select(exp.alias_(leaf, f"{_LEAF}_{position}"), copy=False)
         yield rows.subquery("sf_leaves")
 
 
@@ -182,7 +186,7 @@ class _Search:
     problem: Problem
     counted: Frequencies
     sensitive: Sequence[SensitiveColumn]
-    done: int = 0
+    finished: int = 0
     _nodes: int = 1
     _groups: int = 0
     _depths: dict[int, list[list[IntArray]]] = field(default_factory=lambda: defaultdict(list))
@@ -193,18 +197,18 @@ class _Search:
     def look(self, box: _Box, watch: SearchProgress) -> list[_Box]:
         """Cut a part to its end here where it fits, or once in the engine."""
         try:
-            part = self._part(range(len(self.problem.quasi)), box)
+            subproblem = self._subproblem(range(len(self.problem.quasi)), box)
         except TooManyCombinationsError:
             return self._cut(box, watch)
-        points = DataPoints.of(part)
-        state = Parts(part, points)
-        while state.parts:
+        points = DataPoints.of(subproblem)
+        state = Boxes(subproblem, points)
+        while state.box_count:
             if watch.expired:
                 state.stop()
             else:
                 state.cut()
         for depth, cuts in enumerate(state.tree):
-            nodes = [self._global(box, one) for one in (cuts.node, cuts.lower, cuts.upper)]
+            nodes = [self._global(box, numbers) for numbers in (cuts.node, cuts.lower, cuts.upper)]
             self._note(
                 box.depth + depth, [nodes[0], cuts.column.astype(np.int64), cuts.cut, *nodes[1:]]
             )
@@ -223,32 +227,34 @@ class _Search:
 
     def _cut(self, box: _Box, watch: SearchProgress) -> list[_Box]:
         """Cut a part in the engine, or end there where it cannot be cut."""
-        alone = [self._part([place], box) for place in range(len(self.problem.quasi))]
-        columns = [DataPoints.of(one) for one in alone]
-        found = [Parts(*pair).allowable(0) for pair in zip(alone, columns, strict=True)]
-        divided, chosen, cuts = chosen_cuts([one for one, _ in found], [one for _, one in found])
+        alone = [self._subproblem([position], box) for position in range(len(self.problem.quasi))]
+        columns = [DataPoints.of(problem) for problem in alone]
+        candidates = [Boxes(*pair).allowable(0) for pair in zip(alone, columns, strict=True)]
+        divided, chosen, cuts = chosen_cuts(
+            [column_cuts for column_cuts, _ in candidates], [width for _, width in candidates]
+        )
         if watch.expired or not divided[0]:
             members = [
-                Members(np.zeros(len(one), np.int64), one.leaves[0].astype(np.int64))
-                for one in columns
+                Members(np.zeros(len(points), np.int64), points.leaves[0].astype(np.int64))
+                for points in columns
             ]
             self._finish(np.array([box.node]), np.array([columns[0].counts.sum()]), members)
             return []
-        place, cut = int(chosen[0]), int(cuts[0])
+        position, cut = int(chosen[0]), int(cuts[0])
         low, high = self._nodes, self._nodes + 1
         self._nodes += 2
-        self._note(box.depth, [np.array([one]) for one in (box.node, place, cut, low, high)])
-        leaf, limit = exp.column(f"{_LEAF}_{place}"), exp.convert(cut)
+        self._note(box.depth, [np.array([value]) for value in (box.node, position, cut, low, high)])
+        leaf, limit = exp.column(f"{_LEAF}_{position}"), exp.convert(cut)
         sides = (exp.LTE(this=leaf, expression=limit), exp.GT(this=leaf, expression=limit))
         return [
             _Box(node, box.depth + 1, (*box.where, side))
             for node, side in zip((low, high), sides, strict=True)
         ]
 
-    def _part(self, places: Sequence[int], box: _Box) -> Problem:
+    def _subproblem(self, positions: Sequence[int], box: _Box) -> Problem:
         """The problem of some columns of a part alone, or a refusal where it does not fit."""
-        quasi = tuple(self.problem.quasi[place] for place in places)
-        values = [self.counted.axis(one.original.name) for one in self.sensitive]
+        quasi = tuple(self.problem.quasi[position] for position in positions)
+        values = [self.counted.axis(column.original.name) for column in self.sensitive]
         columns: list[str | Axis] = [*(column.name for column in quasi), *values]
         table = count(
             self.engine,
@@ -257,7 +263,7 @@ class _Search:
             where=exp.and_(*box.where) if box.where else None,
             most=most_combinations(len(columns)),
         )
-        views = [View.of_values(quasi, table, one) for one in self.sensitive]
+        views = [View.of_values(quasi, table, column) for column in self.sensitive]
         views = views or [View.of_rows(quasi, table, None)]
         return replace(self.problem, quasi=quasi, views=tuple(views), floor=None)
 
@@ -268,22 +274,22 @@ class _Search:
 
     def _finish(self, ends: IntArray, sizes: IntArray, members: Sequence[Members]) -> None:
         """Add groups, with the leaves that each has."""
-        found = []
+        renumbered = []
         for column, (group, leaves) in zip(self.problem.quasi, members, strict=True):
             width = len(column.taxonomy.leaves)
             group, leaves = np.divmod(np.unique(group * width + leaves), width)
-            found.append(Members(group + self._groups, leaves))
-        self._members.append(found)
+            renumbered.append(Members(group + self._groups, leaves))
+        self._members.append(renumbered)
         self._ends.append(ends)
         self._sizes.append(sizes)
         self._groups += len(sizes)
-        self.done += int(sizes.sum())
+        self.finished += int(sizes.sum())
 
-    def found(self, weights: Mapping[str, float] | None) -> CutTree:
+    def outcome(self, weights: Mapping[str, float] | None) -> CutTree:
         """The release that the tree makes."""
         members = [
-            Members(*(np.concatenate(one) for one in zip(*parts, strict=True)))
-            for parts in zip(*self._members, strict=True)
+            Members(*(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
+            for pieces in zip(*self._members, strict=True)
         ]
         labels = write_members(self.problem, members, self._groups, "natural")
         release = TreeEnds(self.problem, np.concatenate(self._sizes), labels)
@@ -304,5 +310,5 @@ class _Search:
 
 def _table(cuts: Sequence[Sequence[IntArray]]) -> pa.Table:
     """The cuts of a depth as engines read them."""
-    columns = (np.concatenate(one).astype(np.int64) for one in zip(*cuts, strict=True))
+    columns = (np.concatenate(pieces).astype(np.int64) for pieces in zip(*cuts, strict=True))
     return pa.table(dict(zip(_FIELDS, columns, strict=True)))

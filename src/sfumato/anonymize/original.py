@@ -94,15 +94,15 @@ class Quasi:
     @cached_property
     def levels(self) -> tuple[Labels, ...]:
         """What the labels of each level cover."""
-        found = []
+        labels = []
         for level, sizes in enumerate(self.taxonomy.sizes):
             codes, count = self.taxonomy.codes[:, level], len(sizes)
             rows = np.bincount(codes, self.rows, count).astype(np.int64)
             leaves = sizes
             if self.united is not None:
                 leaves = np.bincount(codes, self._widths, count).astype(np.int64)
-            found.append(Labels(leaves, rows, np.full(count, level)))
-        return tuple(found)
+            labels.append(Labels(leaves, rows, np.full(count, level)))
+        return tuple(labels)
 
     @cached_property
     def _widths(self) -> IntArray:
@@ -119,12 +119,12 @@ class Quasi:
 
     def locate(self, table: Frequencies) -> NDArray[np.int32]:
         """The leaf of each combination of a table."""
-        place = table.columns.index(self.name)
-        codes = table.codes[place]
+        index = table.columns.index(self.name)
+        codes = table.codes[index]
         present = np.unique(codes)
-        leaves = self.taxonomy.locate(table.axes[place].decode(present).to_pylist())
-        found: NDArray[np.int32] = leaves[np.searchsorted(present, codes)]
-        return found
+        leaves = self.taxonomy.locate(table.axes[index].decode(present).to_pylist())
+        located: NDArray[np.int32] = leaves[np.searchsorted(present, codes)]
+        return located
 
     def released(self, level: int) -> ColumnMap:
         """The map of the values that occur to the labels of a level."""
@@ -159,39 +159,41 @@ _NATURAL = {
 class Order:
     """An order of values, and how a guarantee names it.
 
-    `places` has the place of each declared value. Values that are not declared come behind those
-    that are, in the order in which they are given; a missing value (NULL) is the last of all.
+    `declared_ranks` has the rank of each declared value. Values that are not declared come behind
+    those that are, in the order in which they are given; a missing value (NULL) is the last of all.
     """
 
     name: str = "values by size or alphabet"
-    places: Mapping[Scalar, int] = field(default_factory=dict)
+    declared_ranks: Mapping[Scalar, int] = field(default_factory=dict)
 
     def ranks(self, values: Sequence[Leaf | float]) -> IntArray:
         """The rank of each of some different values, given by size or alphabet."""
-        behind = len(self.places)
-        places = [self._place(value, behind) for value in values]
+        behind = len(self.declared_ranks)
+        sort_keys = [self._sort_key(value, behind) for value in values]
         ranks = np.empty(len(values), dtype=np.int64)
-        ranks[np.argsort(np.array(places, dtype=np.int64), kind="stable")] = np.arange(len(values))
+        ranks[np.argsort(np.array(sort_keys, dtype=np.int64), kind="stable")] = np.arange(
+            len(values)
+        )
         return ranks
 
-    def _place(self, value: Leaf | float, behind: int) -> int:
+    def _sort_key(self, value: Leaf | float, behind: int) -> int:
         if value is None:
             return behind + 1
         exact = Decimal(repr(value)) if isinstance(value, float) else value
-        return self.places.get(exact, behind)
+        return self.declared_ranks.get(exact, behind)
 
 
 def order_of(column: Column) -> Order:
     """The order of a column: of its listed values, of its tree's leaves, else its kind's own."""
     if isinstance(column.domain, Values):
-        return Order("declared order of values", _places(column.domain.values))
+        return Order("declared order of values", _numbered(column.domain.values))
     if column.hierarchy is not None and column.hierarchy.listed is not None:
-        return Order("order of the hierarchy's leaves", _places(column.hierarchy.listed))
+        return Order("order of the hierarchy's leaves", _numbered(column.hierarchy.listed))
     return Order(_NATURAL[column.kind])
 
 
-def _places(values: Sequence[Scalar]) -> dict[Scalar, int]:
-    return {value: place for place, value in enumerate(values)}
+def _numbered(values: Sequence[Scalar]) -> dict[Scalar, int]:
+    return {value: index for index, value in enumerate(values)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +250,7 @@ class SensitiveColumn:
         occurs = np.flatnonzero(marginal.counts)
         values = marginal.axes[0].decode(marginal.codes[0][occurs]).to_pylist()
         by_rank = np.argsort(order.ranks(values))
-        values, occurs = [values[place] for place in by_rank.tolist()], occurs[by_rank]
+        values, occurs = [values[index] for index in by_rank.tolist()], occurs[by_rank]
         leaves = None if taxonomy is None else taxonomy.locate(values)
         original = Original(name, marginal.counts[occurs], taxonomy, leaves, order.name)
         return cls(original, values, marginal.codes[0][occurs])

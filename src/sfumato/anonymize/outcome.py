@@ -150,5 +150,5 @@ class Generalization(Outcome):
         columns = zip(self.node.problem.quasi, self.node.levels, strict=True)
         maps = tuple(column.released(level) for column, level in columns)
         codes = [pa.array(codes) for codes in self.node.suppressed_codes]
-        suppressed = pa.Table.from_arrays(codes, names=[one.column for one in maps])
+        suppressed = pa.Table.from_arrays(codes, names=[column_map.column for column_map in maps])
         return ByColumn(maps, suppressed, tuple(unchanged))

@@ -93,8 +93,8 @@ class DataPoints:
                 rows = table.rows[table.starts]
                 counts = np.add.reduceat(table.counts, table.starts)
                 visits = None if persons is None else Visits(owners, persons)
-        whole = len(rows) == len(first.base.rows)
-        leaves = (codes[0] if whole else codes[0][rows] for codes in first.codes)
+        complete = len(rows) == len(first.base.rows)
+        leaves = (codes[0] if complete else codes[0][rows] for codes in first.codes)
         return cls(tuple(leaves), counts, tuple(spreads), visits)
 
     def __len__(self) -> int:
@@ -207,13 +207,13 @@ class Shares:
     def of_rows(cls, points: DataPoints, group: IntArray) -> Shares:
         """The shares of single rows, numbered point by point, whose groups are given."""
         point = np.repeat(np.arange(len(points)), points.counts)
-        ones = np.ones(len(point), dtype=np.int64)
-        merged = group_rows([point, group], [len(points), int(group.max()) + 1], ones)
+        unit_counts = np.ones(len(point), dtype=np.int64)
+        merged = group_rows([point, group], [len(points), int(group.max()) + 1], unit_counts)
         first = merged.representatives
         return cls(points, point[first], merged.counts, group[first])
 
     @property
-    def whole(self) -> bool:
+    def undivided(self) -> bool:
         """Whether every share has all rows of its point."""
         return bool((self.rows == self.points.counts[self.point]).all())
 
@@ -260,11 +260,11 @@ def write_members(
         else:
             written.append(natural(column, group, mine, low, high))
     if style == "natural":
-        return _told_apart(problem, members, written)
+        return _distinguish_equal_labels(problem, members, written)
     return tuple(written)
 
 
-def _told_apart(
+def _distinguish_equal_labels(
     problem: Problem, members: Sequence[Members], written: list[Written]
 ) -> tuple[Written, ...]:
     """Write sets of values where groups would else read the same.
@@ -276,20 +276,20 @@ def _told_apart(
     alike = np.bincount(combination)[combination] > 1
     if not alike.any():
         return tuple(written)
-    places = np.flatnonzero(alike)
+    ambiguous = np.flatnonzero(alike)
     number = np.cumsum(alike) - 1
-    for place, (column, (group, leaves)) in enumerate(zip(problem.quasi, members, strict=True)):
-        if column.taxonomy.height == 1 or (written[place].covers.level[places] == 0).all():
+    for position, (column, (group, leaves)) in enumerate(zip(problem.quasi, members, strict=True)):
+        if column.taxonomy.height == 1 or (written[position].covers.level[ambiguous] == 0).all():
             continue
         inside = alike[group]
-        own = sets(column, number[group[inside]], leaves[inside], len(places))
-        written[place] = written[place].replaced(places, own)
+        own = sets(column, number[group[inside]], leaves[inside], len(ambiguous))
+        written[position] = written[position].replaced(ambiguous, own)
     return tuple(written)
 
 
 def _combinations(written: Sequence[Written]) -> tuple[IntArray, int]:
     """The number of each group's combination of labels, and how many there are."""
-    key, _ = keys([one.codes for one in written], [len(one.texts) for one in written])
+    key, _ = keys([column.codes for column in written], [len(column.texts) for column in written])
     present, combination = np.unique(key, return_inverse=True)
     return combination, len(present)
 
@@ -324,9 +324,9 @@ class LabelledGroups(ABC):
     def totals(self, cost: Separable) -> list[float]:
         """What the cells of each column cost."""
         return [
-            (cost.price(column, one.covers) * self.group_sizes).sum()
+            (cost.price(column, labels.covers) * self.group_sizes).sum()
             + self.suppressed * cost.full(column)
-            for column, one in zip(self.problem.quasi, self.labels, strict=True)
+            for column, labels in zip(self.problem.quasi, self.labels, strict=True)
         ]
 
 
@@ -348,9 +348,9 @@ class GroupedRelease(LabelledGroups):
         """How many people lose a row; None where people are not counted."""
         if self.problem.people is None:
             return None
-        gone = np.ones(len(self.shares.points), dtype=bool)
-        gone[self.shares.point] = False  # people are counted where all rows of a point go together
-        return self.shares.points.lost(gone)
+        lost = np.ones(len(self.shares.points), dtype=bool)
+        lost[self.shares.point] = False  # people are counted where all rows of a point go together
+        return self.shares.points.lost(lost)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -381,8 +381,8 @@ class Partition(Outcome):
         """How many cells of released rows wear the root."""
         sizes, quasi = self.release.shares.sizes, self.release.problem.quasi
         return sum(
-            int(sizes[one.covers.level == column.taxonomy.height].sum())
-            for column, one in zip(quasi, self.release.labels, strict=True)
+            int(sizes[labels.covers.level == column.taxonomy.height].sum())
+            for column, labels in zip(quasi, self.release.labels, strict=True)
         )
 
     def recoding(self, unchanged: Sequence[str] = ()) -> Recoding:
@@ -391,16 +391,16 @@ class Partition(Outcome):
 
         shares, quasi = self.release.shares, self.release.problem.quasi
         columns = [pa.array(leaves[shares.point]) for leaves in shares.points.leaves]
-        names = [f"code_{place}" for place in range(len(quasi))]
+        names = [f"code_{position}" for position in range(len(quasi))]
         columns.append(pa.array(shares.rows))
-        for one in self.release.labels:
-            texts = pa.array(one.texts, type=pa.string())
-            columns.append(texts.take(pa.array(one.codes[shares.group])))
+        for labels in self.release.labels:
+            texts = pa.array(labels.texts, type=pa.string())
+            columns.append(texts.take(pa.array(labels.codes[shares.group])))
         names = [*names, "rows", *(column.name for column in quasi)]
         bottom = self.release.problem.bottom
         maps = tuple(column.held(level) for column, level in zip(quasi, bottom, strict=True))
         table = pa.Table.from_arrays(columns, names=names)
-        return ByRow(maps, table, tuple(unchanged), whole=shares.whole)
+        return ByRow(maps, table, tuple(unchanged), undivided=shares.undivided)
 
 
 def released_classes(node: Node, leaves: Sequence[NDArray[np.integer]]) -> IntArray:
@@ -443,13 +443,16 @@ class Intervals(Partition):
         """The outcome of a search that cut the columns; `owners` has the class of each point."""
         written = tuple(_labels(*pair) for pair in zip(problem.quasi, interval, strict=True))
         numbers = np.where(fails, -1, np.cumsum(~fails) - 1)
-        kept = np.flatnonzero(numbers[owners] >= 0)
-        shares = Shares(points, kept, points.counts[kept], numbers[owners[kept]])
-        one = np.zeros(len(fails), dtype=np.int64)
-        one[owners] = np.arange(len(owners))
-        places = [cuts[leaves[one]] for cuts, leaves in zip(interval, points.leaves, strict=True)]
+        released = np.flatnonzero(numbers[owners] >= 0)
+        shares = Shares(points, released, points.counts[released], numbers[owners[released]])
+        member = np.zeros(len(fails), dtype=np.int64)
+        member[owners] = np.arange(len(owners))
+        class_intervals = [
+            cuts[leaves[member]] for cuts, leaves in zip(interval, points.leaves, strict=True)
+        ]
         labels = tuple(
-            column.take(place[~fails]) for column, place in zip(written, places, strict=True)
+            column.select(numbers[~fails])
+            for column, numbers in zip(written, class_intervals, strict=True)
         )
         release = GroupedRelease(problem, shares, labels)
         return cls(
@@ -461,7 +464,8 @@ class Intervals(Partition):
             interval=tuple(interval),
             written=written,
             suppressed_codes=tuple(
-                column.codes[place[fails]] for column, place in zip(written, places, strict=True)
+                column.codes[numbers[fails]]
+                for column, numbers in zip(written, class_intervals, strict=True)
             ),
         )
 
@@ -471,13 +475,15 @@ class Intervals(Partition):
 
         maps = []
         quasi = self.release.problem.quasi
-        for column, interval, one in zip(quasi, self.interval, self.written, strict=True):
-            codes = pa.array(one.codes[interval[column.leaves]])
-            texts = pa.array(one.texts, type=pa.string())
+        for column, interval, written in zip(quasi, self.interval, self.written, strict=True):
+            codes = pa.array(written.codes[interval[column.leaves]])
+            texts = pa.array(written.texts, type=pa.string())
             values = column.axis.decode(column.present)
             maps.append(ColumnMap(column.name, values, texts.take(codes), codes))
-        gone = [pa.array(codes) for codes in self.suppressed_codes]
-        suppressed = pa.Table.from_arrays(gone, names=[one.column for one in maps])
+        lost_codes = [pa.array(codes) for codes in self.suppressed_codes]
+        suppressed = pa.Table.from_arrays(
+            lost_codes, names=[column_map.column for column_map in maps]
+        )
         return ByColumn(tuple(maps), suppressed, tuple(unchanged))
 
 

@@ -83,17 +83,17 @@ def perturb(
     source = SystemEntropy() if entropy is None else entropy
     steps = draw or (lambda variance, size: discrete_gaussian(variance, size, source))
     rows = rows_of(table)
-    given = []
+    released_columns = []
     for column in columns:
         grid, step = _grid(column)
-        place = table.columns.index(column.name)
-        points = _points(table.axes[place], grid, step)[table.codes[place][rows]]
+        index = table.columns.index(column.name)
+        points = _points(table.axes[index], grid, step)[table.codes[index][rows]]
         scale = positive(stddev[column.name], "stddev") / step
         moved = _reflected(points + steps(scale**2, len(points)), grid.points - 1)
         codes = np.where(points == grid.points, grid.points, moved).astype(np.int64)
         present, numbers = np.unique(codes, return_inverse=True)
-        given.append(ReleasedCodes(column.name, numbers, grid.decode(present)))
-    return deal(table, rows, given, unchanged)
+        released_columns.append(ReleasedCodes(column.name, numbers, grid.decode(present)))
+    return deal(table, rows, released_columns, unchanged)
 
 
 class Moments(NamedTuple):
@@ -116,8 +116,8 @@ def moments(column: Column, stddev: Number, *, at_bound: bool) -> Moments:
     reach = ceil(_FAR * fine)
     steps = np.arange(-reach, reach + 1)
     odds = np.exp(-((steps / fine) ** 2) / 2)
-    place = 0 if at_bound else last // 2
-    moved = (_reflected(place + steps, last) - place) * coarser * float(step)
+    start = 0 if at_bound else last // 2
+    moved = (_reflected(start + steps, last) - start) * coarser * float(step)
     mean = float(odds @ moved / odds.sum())
     return Moments(mean, sqrt(float(odds @ (moved - mean) ** 2 / odds.sum())))
 
@@ -136,17 +136,17 @@ def strays(table: Frequencies, column: Column) -> Strays:
     """
     grid, step = _grid(column)
     low, high = _fraction(grid.bounds.low), _fraction(grid.bounds.high)
-    place, outside, between = table.columns.index(column.name), 0, 0
-    axis = table.axes[place]
-    rows = np.bincount(table.codes[place], table.counts, axis.size).astype(np.int64)
+    index, outside, between = table.columns.index(column.name), 0, 0
+    axis = table.axes[index]
+    rows = np.bincount(table.codes[index], table.counts, axis.size).astype(np.int64)
     values = axis.decode(np.arange(axis.size)).to_pylist()
-    for value, many in zip(values, rows.tolist(), strict=True):
+    for value, row_count in zip(values, rows.tolist(), strict=True):
         if value is None or value != value:
             continue
         if (isinstance(value, float) and isinf(value)) or not low <= _fraction(value) <= high:
-            outside += many
+            outside += row_count
         elif abs((steps := (_fraction(value) - low) / step) - round(steps)) > _NEAR:
-            between += many
+            between += row_count
     return Strays(outside, between)
 
 
@@ -175,17 +175,17 @@ def _grid(column: Column) -> tuple[Grid, Fraction]:
 def _points(axis: Axis, grid: Grid, step: Fraction) -> IntArray:
     """The nearest point of the grid for every value of an axis, the upper of two; NULL behind."""
     low, last = _fraction(grid.bounds.low), grid.points - 1
-    found = []
+    points = []
     for value in axis.decode(np.arange(axis.size)).to_pylist():
         if value is None or value != value:
-            found.append(grid.points)
+            points.append(grid.points)
         elif isinstance(value, float) and isinf(value):
-            found.append(last if value > 0 else 0)
+            points.append(last if value > 0 else 0)
         else:
             steps = (_fraction(value) - low) / step
             nearest = (2 * steps.numerator + steps.denominator) // (2 * steps.denominator)
-            found.append(min(max(nearest, 0), last))
-    return np.array(found, dtype=np.int64)
+            points.append(min(max(nearest, 0), last))
+    return np.array(points, dtype=np.int64)
 
 
 def _fraction(value: float | Decimal | date) -> Fraction:
@@ -209,25 +209,27 @@ class PerturbativeOptions(NamedTuple):
 class PerturbativeMethod(NamedTuple):
     """A way to rearrange values, and the options it takes."""
 
-    make: Callable[[Table, Sequence[Criterion], PerturbativeOptions], Anonymized]
+    decide: Callable[[Table, Sequence[Criterion], PerturbativeOptions], Anonymized]
     takes: frozenset[str]
 
 
 def _anatomy(
-    table: Table, criteria: Sequence[Criterion], wanted: PerturbativeOptions
+    table: Table, criteria: Sequence[Criterion], options: PerturbativeOptions
 ) -> Anonymized:
     """Two tables: rows with their group, and how often each group has which value."""
-    asked = _one_diversity(criteria, wanted.sensitive)
+    asked = _one_diversity(criteria, options.sensitive)
     _require_rows_as_units(table, "anatomy", asked)
     quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
-    others = tuple(column.name for column in table.schema.by_role(Role.OTHER))
+    other_columns = tuple(column.name for column in table.schema.by_role(Role.OTHER))
     hidden = table.schema.column(asked.of)
     left_out = [c.name for c in table.schema.by_role(Role.SENSITIVE) if c is not hidden]
-    others = tuple(name for name in others if name != asked.of)
+    other_columns = tuple(name for name in other_columns if name != asked.of)
     counted = counted_whole(table, [*quasi, asked.of])
-    made = anatomize(counted, asked.of, l=asked.l, unchanged=others)
+    anatomy = anatomize(counted, asked.of, l=asked.l, unchanged=other_columns)
     sizes = counted.marginal(quasi).counts
-    members = np.bincount(made.sensitive[GROUP].to_numpy(), made.sensitive["count"].to_numpy())[1:]
+    members = np.bincount(
+        anatomy.sensitive[GROUP].to_numpy(), anatomy.sensitive["count"].to_numpy()
+    )[1:]
     kinds = {name: table.schema.column(name).kind for name in quasi}
     _refuse_labels(table, counted, quasi)
     # No group has a value twice: only a group of one row has a single value.
@@ -236,15 +238,15 @@ def _anatomy(
         table=table,
         figures=figures_of_classes("anatomy", [str(asked)], members.astype(np.int64)),
         statement=f"Every group of released rows satisfies {asked}.",
-        recoding=made.quasi,
+        recoding=anatomy.quasi,
         recoded={**kinds, GROUP: Kind.INTEGER},
-        unchanged=others,
+        unchanged=other_columns,
         parameters={"l": asked.l, "of": asked.of},
         before={"classes": len(sizes), **costs_of_untouched(SizeCounts.of(sizes))},
         protected=(asked.of,),
         **in_plain_words([asked], None),
         risk=risk_before(counted, quasi, None),
-        values=made.sensitive,
+        values=anatomy.sensitive,
         words={
             **{name: unchanged_words(table.schema.column(name)) for name in quasi},
             GROUP: "added: the group of the row",
@@ -262,7 +264,9 @@ def _one_diversity(criteria: Sequence[Criterion], sensitive: tuple[str, ...]) ->
     """The one thing that anatomy can promise; buckets without repetition give all three kinds."""
     kinds = (DistinctDiversity, EntropyDiversity, FolkDiversity)
     asked = [
-        one for one in criteria if isinstance(one, kinds) and (not sensitive or one.of in sensitive)
+        criterion
+        for criterion in criteria
+        if isinstance(criterion, kinds) and (not sensitive or criterion.of in sensitive)
     ]
     if len(asked) != 1 or len(asked) != len(criteria):
         raise ParameterError(
@@ -283,14 +287,16 @@ def _require_rows_as_units(table: Table, algorithm: str, *criteria: Criterion) -
 
 
 def _permute(
-    table: Table, criteria: Sequence[Criterion], wanted: PerturbativeOptions
+    table: Table, criteria: Sequence[Criterion], options: PerturbativeOptions
 ) -> Anonymized:
     """Quasi-identifiers as they are, sensitive values shuffled inside groups."""
     _require_rows_as_units(table, "permute", *criteria)
-    sensitive = [column.name for column in _sensitive(table, criteria, wanted.sensitive)]
+    sensitive = [column.name for column in _sensitive(table, criteria, options.sensitive)]
     problem, counted = pose(table, criteria, suppress=0, further=sensitive, rolls_up=False)
-    outcome = run(problem, _GROUPS, limit_seconds=wanted.limit_seconds, progress=wanted.progress)
-    others = tuple(c.name for c in table.schema.by_role(Role.OTHER) if c.name not in sensitive)
+    outcome = run(problem, _GROUPS, limit_seconds=options.limit_seconds, progress=options.progress)
+    other_columns = tuple(
+        c.name for c in table.schema.by_role(Role.OTHER) if c.name not in sensitive
+    )
     left_out = [c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name not in sensitive]
     quasi = [column.name for column in problem.quasi]
     sizes = counted.marginal(quasi).counts
@@ -303,9 +309,9 @@ def _permute(
         figures={**figures_of_outcome(outcome), "algorithm": "permute"},
         statement=f"Sensitive values were shuffled inside groups, each of which satisfies "
         f"{problem.asked()}.",
-        recoding=permute(counted, outcome, sensitive, unchanged=others),
+        recoding=permute(counted, outcome, sensitive, unchanged=other_columns),
         recoded=kinds,
-        unchanged=others,
+        unchanged=other_columns,
         parameters={"groups": _GROUPS, "shuffled": sensitive},
         before={"classes": len(sizes), **costs_of_untouched(SizeCounts.of(sizes), k=problem.k)},
         protected=tuple(sensitive),
@@ -327,10 +333,10 @@ def _permute(
 
 
 def _perturb(
-    table: Table, criteria: Sequence[Criterion], wanted: PerturbativeOptions
+    table: Table, criteria: Sequence[Criterion], options: PerturbativeOptions
 ) -> Anonymized:
     """Sensitive numbers moved by noise, everything else as it is."""
-    named = wanted.sensitive
+    named = options.sensitive
     if criteria:
         raise ParameterError(
             "perturb_promises_nothing",
@@ -363,10 +369,11 @@ def _perturb(
         before={"classes": len(sizes), **costs_of_untouched(SizeCounts.of(sizes))},
         protected=tuple(stddev),
         watched=tuple(c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name in unchanged),
-        findings=tuple(told for column in columns if (told := _strayed(counted, column))),
+        findings=tuple(warning for column in columns if (warning := _strayed(counted, column))),
         notes=tuple(_blurred(column, stddev[column.name]) for column in columns),
         words={
-            name: f"blurred by noise of standard deviation {one}" for name, one in stddev.items()
+            name: f"blurred by noise of standard deviation {deviation}"
+            for name, deviation in stddev.items()
         },
         risk=risk_before(known, quasi, None),
     )
@@ -411,14 +418,14 @@ def _blurred(column: Column, stddev: str) -> str:
 
 def _strayed(counted: Frequencies, column: Column) -> str | None:
     """What the declared grid did to a column before any noise; None where it did nothing."""
-    found = strays(counted, column)
+    stray_rows = strays(counted, column)
     moved = []
-    if found.outside:
+    if stray_rows.outside:
         moved.append(
-            f"{in_number(found.outside, 'row')} outside the declared bounds to the nearest"
+            f"{in_number(stray_rows.outside, 'row')} outside the declared bounds to the nearest"
         )
-    if found.between:
-        moved.append(f"{in_number(found.between, 'row')} between steps to the nearest step")
+    if stray_rows.between:
+        moved.append(f"{in_number(stray_rows.between, 'row')} between steps to the nearest step")
     if not moved:
         return None
     return (
@@ -430,16 +437,18 @@ def _strayed(counted: Frequencies, column: Column) -> str | None:
 
 def _sensitive(table: Table, criteria: Sequence[Criterion], named: tuple[str, ...]) -> list[Column]:
     """The columns to rearrange: those named, else those asked about, else all sensitive ones."""
-    asked = dict.fromkeys(one.column for one in criteria if one.column is not None)
+    asked = dict.fromkeys(
+        criterion.column for criterion in criteria if criterion.column is not None
+    )
     names = named or tuple(asked)
     columns = [table.schema.column(name) for name in names]
-    found = columns or list(table.schema.by_role(Role.SENSITIVE))
-    if not found:
+    chosen = columns or list(table.schema.by_role(Role.SENSITIVE))
+    if not chosen:
         raise SchemaError(
             "sensitive_none",
             'No column is sensitive: there is nothing to rearrange. Give one role = "sensitive".',
         )
-    return found
+    return chosen
 
 
 PERTURBATIVE: dict[str, PerturbativeMethod] = {

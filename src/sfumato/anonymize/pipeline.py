@@ -19,7 +19,7 @@ from sfumato.anonymize.mondrian_in_engine import CutTree, cells_to_cut, cut_in_e
 from sfumato.anonymize.outcome import Generalization
 from sfumato.anonymize.perturbative_release import PERTURBATIVE, PerturbativeOptions
 from sfumato.anonymize.problem import person_of, pose
-from sfumato.anonymize.released_classes import regroup, told_apart
+from sfumato.anonymize.released_classes import numbers_of_values, regroup
 from sfumato.anonymize.result import Anonymized
 from sfumato.anonymize.search import SEARCHES, SearchProgress, all_needed, people_unknown, run
 from sfumato.anonymize.search.mondrian import NAME as MONDRIAN
@@ -63,30 +63,34 @@ if TYPE_CHECKING:
 
 
 def check_options(
-    algorithm: str, given: Mapping[str, object], criteria: Sequence[Criterion]
+    algorithm: str, options: Mapping[str, object], criteria: Sequence[Criterion]
 ) -> None:
     """Refuse an unknown algorithm, and options that it would ignore; None was not given."""
-    takes = {name: one.takes for name, one in SEARCHES.items()}
-    takes |= {name: one.takes for name, one in PERTURBATIVE.items()}
+    takes = {name: search.takes for name, search in SEARCHES.items()}
+    takes |= {name: method.takes for name, method in PERTURBATIVE.items()}
     if algorithm not in takes:
         raise ParameterError(
             "algorithm_unknown",
             f"Algorithm {algorithm!r} is not known; take one of {', '.join(takes)}.",
         )
     ignored = [
-        name for name, value in given.items() if value is not None and name not in takes[algorithm]
+        name
+        for name, value in options.items()
+        if value is not None and name not in takes[algorithm]
     ]
     if ignored:
-        others = [name for name, one in takes.items() if one.issuperset(ignored)]
+        alternatives = [
+            name for name, options_taken in takes.items() if options_taken.issuperset(ignored)
+        ]
         raise ParameterError(
             "option_not_of_algorithm",
             f"Algorithm {algorithm!r} does not take {' and '.join(map(_named, ignored))}; it "
             f"takes {', '.join(map(_named, sorted(takes[algorithm]))) or 'none'}. Drop it, or "
-            f"take {', '.join(others) or 'another algorithm'}.",
+            f"take {', '.join(alternatives) or 'another algorithm'}.",
         )
-    _require_known(given.get("suppressed"))
+    _require_known(options.get("suppressed"))
     compares = any(criterion.compares_population for criterion in criteria)
-    if given.get("population") is not None and not compares:
+    if options.get("population") is not None and not compares:
         raise ParameterError(
             "option_not_of_algorithm",
             "A population is given, but no criterion looks at it. Drop it, or ask with "
@@ -131,7 +135,7 @@ def anonymize(
     or is interrupted, ends with the best it has found. `by` is who says to have made it.
     """
     limit = seconds_of(limit_seconds)
-    given = {
+    options = {
         "cost": cost,
         "suppress": suppress if probability(suppress, "suppress") else None,
         "suppressed": suppressed if suppressed != "drop" else None,
@@ -141,15 +145,15 @@ def anonymize(
         "refine": refine or None,
         "limit_seconds": limit,
     }
-    check_options(algorithm, given, criteria)
-    told: dict[str, Any] = {"by": by, "mark": mark_before(table)}
+    check_options(algorithm, options, criteria)
+    origin: dict[str, Any] = {"by": by, "mark": mark_before(table)}
     if algorithm in PERTURBATIVE:
-        wishes = PerturbativeOptions(tuple(sensitive), limit, progress)
-        return replace(_perturbed(algorithm, table, criteria, wishes), **told)
+        perturbative_options = PerturbativeOptions(tuple(sensitive), limit, progress)
+        return replace(_perturbed(algorithm, table, criteria, perturbative_options), **origin)
     member = SEARCHES[algorithm]
     problem, counted = _posed(table, criteria, algorithm, suppress, population)
     watch = SearchProgress(progress, limit)
-    outcome = _found(table, problem, counted, algorithm, cost, weights, watch)
+    outcome = _search(table, problem, counted, algorithm, cost, weights, watch)
     if refine:
         outcome = _refined(outcome, cost or member.cost, weights, watch)
     used = {
@@ -161,10 +165,10 @@ def anonymize(
         "limit_seconds": limit,
     }
     parameters = {name: value for name, value in used.items() if name in member.takes}
-    decided = replace(_generalized(table, counted, problem, outcome, parameters), **told)
+    decided = replace(_generalized(table, counted, problem, outcome, parameters), **origin)
     if problem.floor is None and suppressed == "drop":
         decided = replace(decided, classes=_classes(decided, counted))
-    return _advised(decided, problem, outcome, weights, watch, given) if advice else decided
+    return _advised(decided, problem, outcome, weights, watch, options) if advice else decided
 
 
 def _posed(
@@ -189,11 +193,11 @@ def _posed(
             population=population,
             rolls_up=able,
             to_roots=cuts,
-            shared=told_apart(table.engine, _watched(table)),
+            shared=numbers_of_values(table.engine, _watched(table)),
         )
 
 
-def _found(
+def _search(
     table: Table,
     problem: Problem,
     counted: Frequencies,
@@ -213,10 +217,10 @@ def _found(
 
 
 def _perturbed(
-    algorithm: str, table: Table, criteria: Sequence[Criterion], wishes: PerturbativeOptions
+    algorithm: str, table: Table, criteria: Sequence[Criterion], options: PerturbativeOptions
 ) -> Anonymized:
     with _naming_others(algorithm, table, criteria):
-        return PERTURBATIVE[algorithm].make(table, criteria, wishes)
+        return PERTURBATIVE[algorithm].decide(table, criteria, options)
 
 
 @contextmanager
@@ -238,15 +242,15 @@ def _advised(
     outcome: Outcome,
     weights: Mapping[str, float] | None,
     watch: SearchProgress,
-    given: Mapping[str, object],
+    options: Mapping[str, object],
 ) -> Anonymized:
     """The same with what else would have cost less, where there is time to look for it."""
     if outcome.ended is not None:
         return decided
     if too_large(problem) or isinstance(outcome, CutTree):
         return replace(decided, remarks=(*decided.remarks, TOO_LARGE))
-    said = [name for name, value in given.items() if value is not None]
-    tried = advise(problem, outcome, weights, watch, said)
+    set_names = [name for name, value in options.items() if value is not None]
+    tried = advise(problem, outcome, weights, watch, set_names)
     return replace(decided, advice=tuple(tried))
 
 
@@ -277,13 +281,15 @@ def _refined(
     people = outcome.node.problem.people
     if people is not None:
         raise people_unknown("Refining", " and ".join(outcome.criteria), people.column)
-    found = refine_suppressed(outcome, cost=cost, weights=weights, limit_seconds=watch.left)
-    note = (
-        f"Suppressed rows were searched again, {found.rounds} times: "
-        f"{outcome.suppressed - found.outcome.suppressed:,} of them are released after all, and "
-        f"{cost} fell by {found.gain:.6g}."
+    refined = refine_suppressed(
+        outcome, cost=cost, weights=weights, limit_seconds=watch.seconds_left
     )
-    return replace(found.outcome, notes=(*outcome.notes, note))
+    note = (
+        f"Suppressed rows were searched again, {refined.rounds} times: "
+        f"{outcome.suppressed - refined.outcome.suppressed:,} of them are released after all, and "
+        f"{cost} fell by {refined.gain:.6g}."
+    )
+    return replace(refined.outcome, notes=(*outcome.notes, note))
 
 
 def _generalized(
@@ -295,12 +301,14 @@ def _generalized(
 ) -> Anonymized:
     """What a search decided, with labels in place of quasi-identifiers."""
     quasi = [column.name for column in problem.quasi]
-    kept = (Role.SENSITIVE, Role.OTHER)
-    unchanged = tuple(column.name for column in table.schema.columns if column.role in kept)
+    roles = (Role.SENSITIVE, Role.OTHER)
+    unchanged = tuple(column.name for column in table.schema.columns if column.role in roles)
     person = person_of(table.schema)
     floor = problem.floor
     sizes = SizeCounts.of(counted.marginal(quasi).counts) if floor is None else floor.sizes
-    looked_at = dict.fromkeys(one.column for one in problem.criteria if one.column is not None)
+    looked_at = dict.fromkeys(
+        criterion.column for criterion in problem.criteria if criterion.column is not None
+    )
     return Anonymized(
         table=table,
         figures={**figures_of_outcome(outcome), "k": _k(problem.criteria)},
@@ -312,9 +320,9 @@ def _generalized(
         before={"classes": len(sizes), **costs_of_untouched(sizes, k=problem.k)},
         lost=outcome.ncp,
         reference={
-            one.column: _distribution(counted, one.column, person)
-            for one in problem.criteria
-            if isinstance(one, _COMPARE_ORIGINAL)
+            criterion.column: _distribution(counted, criterion.column, person)
+            for criterion in problem.criteria
+            if isinstance(criterion, _COMPARE_ORIGINAL)
         },
         protected=tuple(looked_at),
         remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
@@ -353,7 +361,10 @@ def _risk(
 
 def _k(criteria: Sequence[Criterion]) -> int:
     """How many rows or people each is among, 1 where that is not asked."""
-    return max((one.k for one in criteria if isinstance(one, KAnonymity | KMap)), default=1)
+    return max(
+        (criterion.k for criterion in criteria if isinstance(criterion, KAnonymity | KMap)),
+        default=1,
+    )
 
 
 def _distribution(counted: Frequencies, column: str, person: str | None) -> list[list[Any]]:
@@ -401,7 +412,7 @@ def criteria_of(
     criteria = numbers.criteria(schema, columns)
     if algorithm in PERTURBATIVE:
         return criteria, columns
-    if columns and not any(one.column for one in criteria):
+    if columns and not any(criterion.column for criterion in criteria):
         raise ParameterError(
             "option_without_other",
             f"{option('sensitive')} means nothing to {algorithm!r} without {option('l')}, "
@@ -429,13 +440,13 @@ def decide(
     check_fitting(required, table.schema)
     publish = arguments.flag(publish_findings, "publish_findings")
     asked_for = arguments.maybe_flag(attacks, "attacks")
-    wanted = attacks_wanted(asked_for, required, publish=publish, off="attacks=False")
-    for one in criteria:
-        if not hasattr(one, "compares_population"):
+    wants_attacks = attacks_wanted(asked_for, required, publish=publish, off="attacks=False")
+    for criterion in criteria:
+        if not hasattr(criterion, "compares_population"):
             raise ParameterError(
                 "type_wrong",
-                f"A criterion must be one such as sf.KAnonymity(5), not {arguments.shown(one)}. "
-                "Numbers are given by name: k=5.",
+                "A criterion must be one such as sf.KAnonymity(5), not "
+                f"{arguments.shown(criterion)}. Numbers are given by name: k=5.",
             )
     columns = arguments.names(sensitive, "sensitive")
     asked, rearranged = criteria_of(
@@ -455,4 +466,4 @@ def decide(
             population=people,
             **options,
         )
-    return attacked(decided, required, publish=publish) if wanted else decided
+    return attacked(decided, required, publish=publish) if wants_attacks else decided

@@ -130,8 +130,8 @@ class Problem:
     @cached_property
     def necessary(self) -> tuple[Criterion, ...]:
         """The absorbing consequences of the criteria."""
-        found = (criterion.consequence for criterion in self.criteria)
-        return tuple(dict.fromkeys(c for c in found if c is not None))
+        consequences = (criterion.consequence for criterion in self.criteria)
+        return tuple(dict.fromkeys(c for c in consequences if c is not None))
 
     @cached_property
     def further(self) -> tuple[Criterion, ...]:
@@ -163,21 +163,27 @@ class Problem:
     def worded(self) -> tuple[str, ...]:
         """Each criterion in words, with the order that it goes by."""
         originals = {view.original.name: view.original for view in self.views if view.original}
-        return tuple(one.worded(originals.get(one.column or "")) for one in self.criteria)
+        return tuple(
+            criterion.worded(originals.get(criterion.column or "")) for criterion in self.criteria
+        )
 
     def asked(self) -> str:
         """The criteria in words, and whether people were counted."""
         asked = " and ".join(self.worded)
         if self.people is None:
             return asked
-        once = ", each once for each value" if any(one.column for one in self.criteria) else ""
+        once = (
+            ", each once for each value"
+            if any(criterion.column for criterion in self.criteria)
+            else ""
+        )
         return f"{asked}, counting people ({self.people.column}){once}"
 
-    def counted(self, many: int) -> str:
+    def counted(self, number: int) -> str:
         """So many of all rows, or of all people, in words."""
         if self.people is None:
-            return f"{many:,} of {self.rows:,} rows"
-        return f"{many:,} of {self.people.count:,} people"
+            return f"{number:,} of {self.rows:,} rows"
+        return f"{number:,} of {self.people.count:,} people"
 
 
 def _check(
@@ -278,8 +284,11 @@ def pose(
     names = [counted, quasi][: len(sources)]
     rolled = None
     try:
-        told = [shared, ()]
-        tables = [counted_whole(*one) for one in zip(sources, names, told, strict=False)]
+        shared_by_table = [shared, ()]
+        tables = [
+            counted_whole(*request)
+            for request in zip(sources, names, shared_by_table, strict=False)
+        ]
     except TooManyCombinationsError:
         if not rolls_up or not quasi:
             raise
@@ -337,21 +346,21 @@ def _require_hierarchy(column: Column, *, released: bool) -> None:
 
 def _require_rows(table: Frequencies, person: str | None, criteria: Sequence[Criterion]) -> None:
     """Refuse a k above the number of rows, or people, in plain words; no search can reach it."""
-    k = max((one.k for one in criteria if isinstance(one, KAnonymity)), default=1)
-    many, what = table.total, "rows"
+    k = max((criterion.k for criterion in criteria if isinstance(criterion, KAnonymity)), default=1)
+    total, unit = table.total, "rows"
     if person is not None:
-        many, what = len(table.marginal([person])), "people"
-    if 0 < many < k:
+        total, unit = len(table.marginal([person])), "people"
+    if 0 < total < k:
         raise CriterionError(
             "k_above_rows",
-            f"No release is {k:,}-anonymous: the table has only {many:,} {what}. Ask for a smaller "
-            f"k, or collect more {what}.",
+            f"No release is {k:,}-anonymous: the table has only {total:,} {unit}. Ask for a "
+            f"smaller k, or collect more {unit}.",
         )
 
 
 def _grown(column: Column, tables: Sequence[Frequencies]) -> Taxonomy:
     """The hierarchy of a column over all values declared or met; its errors name the column."""
-    axes = [one.axis(column.name) for one in tables if column.name in one.columns]
+    axes = [counts.axis(column.name) for counts in tables if column.name in counts.columns]
     values = [value for axis in axes for value in axis.decode(np.arange(axis.size)).to_pylist()]
     try:
         grown = grow(column, values)

@@ -47,38 +47,38 @@ _MISSING = -1
 class ReleasedClasses:
     """The classes of a release: rows alike in its quasi-identifiers, and what all in one share.
 
-    `found` has a row for each class: its labels, its rows, for each `sensitive` column whether they
+    `table` has a row for each class: its labels, its rows, for each `sensitive` column whether they
     all share its value, and how many of them are blank.
     """
 
-    found: pa.Table
+    table: pa.Table
     labelled: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
 
     def sizes(self) -> Counts:
         """How many rows each class has."""
-        sizes: Counts = self.found[_ROWS].to_numpy()
+        sizes: Counts = self.table[_ROWS].to_numpy()
         return sizes
 
     def labels(self, name: str) -> dict[str | None, int]:
         """The labels of a column, with the rows that wear them."""
         key = _label(self.labelled.index(name))
-        worn = self.found.group_by(key, use_threads=False).aggregate([(_ROWS, "sum")])
+        worn = self.table.group_by(key, use_threads=False).aggregate([(_ROWS, "sum")])
         return dict(zip(worn[key].to_pylist(), worn[f"{_ROWS}_sum"].to_pylist(), strict=True))
 
     def findings(self) -> list[str]:
         """What the holder must be told, in words."""
-        told = []
-        for place, name in enumerate(self.sensitive):
-            exposed = self.found.filter(pc.equal(self.found[_shared(place)], 1))
+        warnings = []
+        for index, name in enumerate(self.sensitive):
+            exposed = self.table.filter(pc.equal(self.table[_shared(index)], 1))
             if exposed.num_rows:
                 rows = pc.sum(exposed[_ROWS]).as_py()
-                told.append(shared_by_all(name, exposed.num_rows, self.found.num_rows, rows))
-        return told
+                warnings.append(shared_by_all(name, exposed.num_rows, self.table.num_rows, rows))
+        return warnings
 
     def refuse_blank(self) -> None:
         """Refuse released rows that read like suppressed ones, where both stand in one file."""
-        blank = pc.sum(self.found[_BLANK]).as_py() or 0
+        blank = pc.sum(self.table[_BLANK]).as_py() or 0
         if blank:
             raise CriterionError(
                 "released_rows_blank",
@@ -94,7 +94,7 @@ NO_CLASSES = ReleasedClasses(
 """Of a release in which nobody looks for classes."""
 
 
-def told_apart(engine: Engine, kinds: Mapping[str, Kind]) -> list[exp.Expr]:
+def numbers_of_values(engine: Engine, kinds: Mapping[str, Kind]) -> list[exp.Expr]:
     """A number for each value of some columns: the same for equal ones, a hash that none foresees.
 
     Zeros of either sign are equal, missing values too.
@@ -118,23 +118,25 @@ def regroup(
     """Unite combinations that are held into the classes of what a recoding releases.
 
     Rows alike in its columns must be released alike. The last columns of what was counted tell what
-    all rows of a combination share of the sensitive ones, as `told_apart` numbers them. Blank rows
-    are not looked for.
+    all rows of a combination share of the sensitive ones, as `numbers_of_values` numbers them.
+    Blank rows are not looked for.
     """
-    kept, worn = recoded(counted, recoding)
+    released, worn = recoded(counted, recoding)
     labels = [worn[name] for name in labelled]
-    codes = [one.indices.to_numpy() for one in labels]
-    classes = runs(codes, [len(one.dictionary) for one in labels], counted.counts[kept])
+    codes = [coded.indices.to_numpy() for coded in labels]
+    classes = runs(codes, [len(coded.dictionary) for coded in labels], counted.counts[released])
     first = classes.order[classes.starts]
-    found = {_label(place): one.take(pa.array(first)) for place, one in enumerate(labels)}
-    found |= {_ROWS: classes.counts, _BLANK: np.zeros(len(first), np.int64)}
-    told = len(counted.axes) - len(sensitive)
-    for place in range(len(sensitive)):
-        axis, shares = counted.axes[told + place], counted.codes[told + place]
-        numbers = axis.decode(shares[kept][classes.order]).to_numpy()
-        low, high = (one.reduceat(numbers, classes.starts) for one in (np.minimum, np.maximum))
-        found[_shared(place)] = ((low == high) & (low != DIFFERENT)).astype(np.int64)
-    return ReleasedClasses(pa.table(found), tuple(labelled), tuple(sensitive))
+    table = {_label(index): coded.take(pa.array(first)) for index, coded in enumerate(labels)}
+    table |= {_ROWS: classes.counts, _BLANK: np.zeros(len(first), np.int64)}
+    first_shared = len(counted.axes) - len(sensitive)
+    for index in range(len(sensitive)):
+        axis, shares = counted.axes[first_shared + index], counted.codes[first_shared + index]
+        numbers = axis.decode(shares[released][classes.order]).to_numpy()
+        low, high = (
+            extreme.reduceat(numbers, classes.starts) for extreme in (np.minimum, np.maximum)
+        )
+        table[_shared(index)] = ((low == high) & (low != DIFFERENT)).astype(np.int64)
+    return ReleasedClasses(pa.table(table), tuple(labelled), tuple(sensitive))
 
 
 def recoded(
@@ -142,35 +144,41 @@ def recoded(
 ) -> tuple[BoolArray, dict[str, pa.DictionaryArray]]:
     """Which combinations are released, and the labels that they wear."""
     maps = recoding.maps
-    places = [_places(counted, one.column, one.values) for one in maps]
-    codes = [one.codes.to_numpy()[place] for one, place in zip(maps, places, strict=True)]
+    positions = [_positions(counted, column_map.column, column_map.values) for column_map in maps]
+    codes = [
+        column_map.codes.to_numpy()[position]
+        for column_map, position in zip(maps, positions, strict=True)
+    ]
     listed = recoding.suppressed if isinstance(recoding, ByColumn) else recoding.shares
-    named = [listed.column(place).to_numpy() for place in range(len(maps))]
+    named = [listed.column(index).to_numpy() for index in range(len(maps))]
     both = [np.concatenate(pair).astype(np.int64) for pair in zip(codes, named, strict=True)]
-    key, _ = keys(both, [int(one.max(initial=0)) + 1 for one in both])
+    key, _ = keys(both, [int(numbers.max(initial=0)) + 1 for numbers in both])
     mine, theirs = np.split(key, [len(counted)])
     if isinstance(recoding, ByColumn):
-        kept = np.isin(mine, theirs, invert=True)
-        found = zip(maps, places, strict=True)
-        return kept, {one.column: _worn(one.labels, place[kept]) for one, place in found}
-    kept, order = np.isin(mine, theirs), np.argsort(theirs)
-    share = order[np.searchsorted(theirs, mine[kept], sorter=order)]
+        is_released = np.isin(mine, theirs, invert=True)
+        pairs = zip(maps, positions, strict=True)
+        return is_released, {
+            column_map.column: _worn(column_map.labels, position[is_released])
+            for column_map, position in pairs
+        }
+    is_released, order = np.isin(mine, theirs), np.argsort(theirs)
+    share = order[np.searchsorted(theirs, mine[is_released], sorter=order)]
     released = listed.select(listed.column_names[len(maps) + 1 :])
     columns = zip(released.column_names, released.columns, strict=True)
-    return kept, {name: _worn(one.combine_chunks(), share) for name, one in columns}
+    return is_released, {name: _worn(labels.combine_chunks(), share) for name, labels in columns}
 
 
-def _places(counted: Frequencies, name: str, values: pa.Array) -> NDArray[np.integer]:
+def _positions(counted: Frequencies, name: str, values: pa.Array) -> NDArray[np.integer]:
     """Where counted values of a column stand among those of its map, which has them all."""
     axis = counted.axis(name)
     met = axis.decode(np.arange(axis.size)).cast(values.type)
-    places: NDArray[np.int32] = pc.index_in(met, value_set=values).to_numpy()
-    return places.take(counted.codes[counted.columns.index(name)])
+    positions: NDArray[np.int32] = pc.index_in(met, value_set=values).to_numpy()
+    return positions.take(counted.codes[counted.columns.index(name)])
 
 
-def _worn(labels: pa.Array, places: NDArray[np.integer]) -> pa.DictionaryArray:
+def _worn(labels: pa.Array, positions: NDArray[np.integer]) -> pa.DictionaryArray:
     """The labels at some places; a missing one is a label like others."""
-    return labels.dictionary_encode(null_encoding="encode").take(pa.array(places))
+    return labels.dictionary_encode(null_encoding="encode").take(pa.array(positions))
 
 
 def remeasure(
@@ -188,23 +196,23 @@ def remeasure(
     then, which is less to join.
     """
     unused = _unused((*kinds, *engine.columns(engine.table)))
-    numbers = told_apart(engine, {name: kinds[name] for name in sensitive})
+    numbers = numbers_of_values(engine, {name: kinds[name] for name in sensitive})
     facts = _Facts(unused, sensitive, kinds, numbers)
     with ExitStack() as lent:
         if recoding.by_value:
-            mapped = [one.column for one in recoding.maps]
-            kept = [name for name in quasi if name in recoding.unchanged]
-            counted = facts.counted(engine.table, [*mapped, *kept])
+            mapped = [column_map.column for column_map in recoding.maps]
+            unchanged = [name for name in quasi if name in recoding.unchanged]
+            counted = facts.counted(engine.table, [*mapped, *unchanged])
             table = lent.enter_context(engine.view(counted))
-            recoding = replace(recoding, unchanged=(*kept, *facts.names))
+            recoding = replace(recoding, unchanged=(*unchanged, *facts.names))
             rows = lent.enter_context(recoding.released(engine, table))
             rows.set("order", None)
         else:
             released = lent.enter_context(recoding.released(engine, engine.table))
             released.set("order", None)
             rows = facts.counted(released.subquery("sf_released_rows"), quasi)
-        found = engine.run(facts.united(rows, quasi, labelled))
-    return ReleasedClasses(found, tuple(labelled), tuple(sensitive))
+        classes = engine.run(facts.united(rows, quasi, labelled))
+    return ReleasedClasses(classes, tuple(labelled), tuple(sensitive))
 
 
 @dataclass(frozen=True)
@@ -219,21 +227,21 @@ class _Facts:
     @property
     def names(self) -> list[str]:
         """Rows, those without any sensitive value, and least and greatest numbers of values."""
-        values = [f"{self.prefix}{what}_{n}" for n in self._places for what in _OF_VALUES]
+        values = [f"{self.prefix}{extreme}_{n}" for n in self._indices for extreme in _OF_VALUES]
         return [f"{self.prefix}rows", f"{self.prefix}bare", *values]
 
     @property
-    def _places(self) -> range:
+    def _indices(self) -> range:
         return range(len(self.sensitive))
 
     def counted(self, rows: exp.Expr, by: Sequence[str]) -> exp.Select:
         """Count rows, by some columns."""
         empty = [_empty(name, self.kinds[name]) for name in self.sensitive]
         bare = exp.case().when(exp.and_(exp.true(), *empty), exp.convert(1)).else_(exp.convert(0))
-        facts: list[exp.Expr] = [_whole(exp.Count(this=exp.Star())), _whole(exp.Sum(this=bare))]
+        facts: list[exp.Expr] = [_integer(exp.Count(this=exp.Star())), _integer(exp.Sum(this=bare))]
         for number in self.numbers:
             facts += [exp.Min(this=number.copy()), exp.Max(this=number.copy())]
-        named = (exp.alias_(one, name) for name, one in zip(self.names, facts, strict=True))
+        named = (exp.alias_(fact, name) for name, fact in zip(self.names, facts, strict=True))
         keys = [column(name) for name in by]
         return exp.select(*keys, *named).from_(rows).group_by(*(key.copy() for key in keys))
 
@@ -242,25 +250,25 @@ class _Facts:
     ) -> exp.Select:
         """Unite what was counted into classes."""
         rows, bare, *values = map(exp.column, self.names)
-        size = _whole(exp.Sum(this=rows))
+        size = _integer(exp.Sum(this=rows))
         blank = exp.and_(*(_empty(name, self.kinds[name]) for name in quasi))
-        blanks = _whole(exp.Sum(this=exp.case().when(blank, bare).else_(exp.convert(0))))
-        told: dict[str, exp.Expr] = {
-            _label(place): column(name) for place, name in enumerate(labelled)
+        blanks = _integer(exp.Sum(this=exp.case().when(blank, bare).else_(exp.convert(0))))
+        columns: dict[str, exp.Expr] = {
+            _label(index): column(name) for index, name in enumerate(labelled)
         }
-        told |= {_ROWS: size, _BLANK: blanks}
-        for place in self._places:
-            low, high = values[2 * place : 2 * place + 2]
+        columns |= {_ROWS: size, _BLANK: blanks}
+        for index in self._indices:
+            low, high = values[2 * index : 2 * index + 2]
             alike = exp.EQ(this=exp.Min(this=low), expression=exp.Max(this=high))
-            told[_shared(place)] = exp.case().when(alike, exp.convert(1)).else_(exp.convert(0))
+            columns[_shared(index)] = exp.case().when(alike, exp.convert(1)).else_(exp.convert(0))
         return (
-            exp.select(*(exp.alias_(value, name) for name, value in told.items()))
+            exp.select(*(exp.alias_(value, name) for name, value in columns.items()))
             .from_(counted.subquery("sf_counted"))
             .group_by(*map(column, quasi))
         )
 
 
-def _whole(number: exp.Expr) -> exp.Expr:
+def _integer(number: exp.Expr) -> exp.Expr:
     return exp.cast(number, "BIGINT")
 
 
@@ -287,9 +295,9 @@ def shared_by_all(name: str, exposed: int, classes: int, rows: int) -> str:
     )
 
 
-def _label(place: int) -> str:
-    return f"sf_label_{place}"
+def _label(index: int) -> str:
+    return f"sf_label_{index}"
 
 
-def _shared(place: int) -> str:
-    return f"sf_shared_{place}"
+def _shared(index: int) -> str:
+    return f"sf_shared_{index}"

@@ -77,7 +77,7 @@ class DecidedTables(TablesOnDemand):
 
     def __init__(self, decided: Anonymized) -> None:
         self._decided = decided
-        self._made: ref[pa.Table] | None = None
+        self._table: ref[pa.Table] | None = None
         self._small: pa.Table | None = None
         self._first: pa.Table | None = None
         self._warned = False
@@ -92,19 +92,19 @@ class DecidedTables(TablesOnDemand):
     def __getitem__(self, name: str) -> pa.Table:
         if name != self._decided.table_names[0]:
             return self._decided.further[name]
-        made = self._held()
-        if made is None:
+        table = self._held()
+        if table is None:
             self._warn_of_size(self.sizes()[name])
-            made = self._decided.made()
-            self._made = ref(made)
-            self._small = made if made.num_rows <= _STAYS else None
-        return made
+            table = self._decided.rows()
+            self._table = ref(table)
+            self._small = table if table.num_rows <= _STAYS else None
+        return table
 
     def _held(self) -> pa.Table | None:
         """The table, where somebody has it still."""
-        if self._small is not None or self._made is None:
+        if self._small is not None or self._table is None:
             return self._small
-        return self._made()
+        return self._table()
 
     def _warn_of_size(self, rows: int) -> None:
         if rows > LARGE and not self._warned:
@@ -125,7 +125,7 @@ class DecidedTables(TablesOnDemand):
         """The first rows of each table; the engine is asked for no others."""
         if self._first is None or self._first.num_rows < min(rows, self._decided.released):
             held = self._held()
-            self._first = self._decided.made(limit=rows) if held is None else held.slice(0, rows)
+            self._first = self._decided.rows(limit=rows) if held is None else held.slice(0, rows)
         tables = {self._decided.table_names[0]: self._first, **self._decided.further}
         return {name: table.slice(0, rows) for name, table in tables.items()}
 
@@ -248,8 +248,8 @@ class Anonymized:
     def columns(self) -> dict[str, Kind]:
         """What is released, in the order of the schema, and what was added behind it."""
         schema = self.table.schema
-        kept = {name: schema.column(name).kind for name in self.unchanged}
-        kinds = kept | dict(self.recoded)
+        unchanged_kinds = {name: schema.column(name).kind for name in self.unchanged}
+        kinds = unchanged_kinds | dict(self.recoded)
         order = [column.name for column in schema.columns if column.name in kinds]
         return {name: kinds[name] for name in dict.fromkeys([*order, *kinds])}
 
@@ -271,14 +271,14 @@ class Anonymized:
         starred = self.figures["suppressed"] if self.suppressed == "star" else 0
         return self.figures["released"] + starred
 
-    def made(self, *, limit: int | None = None, star: str | None = None) -> pa.Table:
+    def rows(self, *, limit: int | None = None, star: str | None = None) -> pa.Table:
         """The released rows, all or the first, brought here."""
         with self._query(star=star) as query:
-            made = self.table.engine.run(query if limit is None else query.limit(limit))
+            rows = self.table.engine.run(query if limit is None else query.limit(limit))
         self._check_source()
         if self._promised is not None and limit is None:
-            self._promised.check_rows(made)
-        return made.cast(self._marked(made.schema))
+            self._promised.check_rows(rows)
+        return rows.cast(self._marked(rows.schema))
 
     @contextmanager
     def streamed(self, *, star: str | None = None) -> Iterator[Batches]:
@@ -315,10 +315,10 @@ class Anonymized:
 
         What is told of it is returned, without its tables, which may not fit in memory.
         """
-        several, kept = self.values is not None, self.table.files
+        several, in_use = self.values is not None, self.table.files
         output = path if isinstance(path, Output) else Output(path)
         pages = (report, public_report)
-        check_outputs(output, *pages, several=several, overwrite=overwrite, kept=kept)
+        check_outputs(output, *pages, several=several, overwrite=overwrite, kept=in_use)
         with writing(output, several=several, replace=True, overwrite=overwrite) as writer:
             release = self._described()
             self._write_tables(output, writer)
@@ -329,7 +329,7 @@ class Anonymized:
 
     def _sample(self, output: Output) -> dict[str, pa.Table]:
         """The first rows of each table, as they are written."""
-        rows = self.made(limit=SAMPLE, star=self._star(output))
+        rows = self.rows(limit=SAMPLE, star=self._star(output))
         tables = {self.table_names[0]: rows, **self.further}
         return {name: first_rows(table) for name, table in tables.items()}
 
@@ -342,8 +342,8 @@ class Anonymized:
         """Write the tables; into a file what is in the engine comes through here, row by row."""
         layout, main = self.table.layout, self.table_names[0]
         if output.by_engine and self.values is None:
-            with self.by_engine() as made:
-                writer.rows(main, made)
+            with self.by_engine() as engine_rows:
+                writer.rows(main, engine_rows)
             return
         file = output.path.name if self.values is None else f"{main}.csv"
         with self.streamed(star=self._star(output)) as rows:
@@ -378,18 +378,22 @@ class Anonymized:
     def _in_words(self, classes: ReleasedClasses) -> dict[str, str]:
         """What became of each column, of which anyone can convince themselves in the release."""
         labelled = {column.name for column in self.labelled}
-        told = {}
+        descriptions = {}
         for column in self.table.schema.columns:
             name = column.name
             if name in labelled:
-                told[name] = in_words(column, classes.labels(name))
+                descriptions[name] = in_words(column, classes.labels(name))
             elif name not in self.columns and column.role is Role.IDENTIFIER:
-                told[name] = f"{REMOVED} (identifier)"
+                descriptions[name] = f"{REMOVED} (identifier)"
             elif name not in self.columns:
-                told[name] = self.words.get(name, "left out")
+                descriptions[name] = self.words.get(name, "left out")
             else:
-                told[name] = self.words.get(name, unchanged_words(column)) + self._caveat(column)
-        return told | {name: text for name, text in self.words.items() if name not in told}
+                descriptions[name] = self.words.get(name, unchanged_words(column)) + self._caveat(
+                    column
+                )
+        return descriptions | {
+            name: text for name, text in self.words.items() if name not in descriptions
+        }
 
     def _caveat(self, column: Column) -> str:
         """What to bear in mind about a column that is not generalized."""
@@ -403,13 +407,13 @@ class Anonymized:
         classes = self.measured
         if self.suppressed == "star":
             classes.refuse_blank()
-        kept = {
+        for_holder = {
             "figures": dict(self.figures),
             "reference": dict(self.reference),
             "findings": [*self.findings, *classes.findings()],
             "remarks": list(self.remarks),
             "risk": dict(self.risk),
-            "advice": [one.json() for one in self.advice],
+            "advice": [advice.json() for advice in self.advice],
             **self.attacks.kept,
         }
         seen = {
@@ -419,8 +423,8 @@ class Anonymized:
             **self.attacks.travels,
         }
         promised = self.guarantee
-        told = replace(promised, parameters={**promised.parameters, **seen})
-        return Release({}, told, self.provenance(), self.error, holder=kept)
+        guarantee = replace(promised, parameters={**promised.parameters, **seen})
+        return Release({}, guarantee, self.provenance(), self.error, holder=for_holder)
 
     def _risk_after(self, classes: ReleasedClasses) -> dict[str, Any] | None:
         """How likely a right guess is who a released row is of; None where that is as before."""

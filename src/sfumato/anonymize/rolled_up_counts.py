@@ -89,8 +89,8 @@ def roll_up(
 
     low = (column.taxonomy.height if to_roots else column.least for column in columns)
     least = tuple(low)
-    found = finest_fitting(fits, [column.labels for column in columns], least)
-    if found is None:
+    finest = finest_fitting(fits, [column.labels for column in columns], least)
+    if finest is None:
         roots = tuple(column.taxonomy.height for column in columns)
         cells = []
         for table, names in zip(tables, counted, strict=True):
@@ -99,11 +99,11 @@ def roll_up(
         raise TooManyCombinationsError.of(counted[0], max(cells))
     first, rolled = tables[0], []
     for table, names in zip(tables, counted, strict=True):
-        with _rolled(table, names, columns, found) as rows:
+        with _rolled(table, names, columns, finest) as rows:
             rolled.append(count(table.engine, rows, names))
     return RolledUp(
         Floor(
-            found,
+            finest,
             {column.name: column.marginals[0] for column in columns},
             {column.name: column.united for column in columns if column.united is not None},
             class_sizes(first.engine, first.engine.table, quasi),
@@ -122,13 +122,13 @@ def _rolled(
     rows = exp.Select().from_(exp.alias_(engine.table.copy(), "sf_source", table=True), copy=False)
     held = {column.name: (column, level) for column, level in zip(columns, levels, strict=True)}
     with ExitStack() as lent:
-        for place, name in enumerate(names):
+        for position, name in enumerate(names):
             value: exp.Expr = exp.column(name, table="sf_source", quoted=True)
             if name in held:
                 column, level = held[name]
                 value = value if column.united is None else column.united.key(value)
                 if level > column.least:
-                    joined = f"sf_map_{place}"
+                    joined = f"sf_map_{position}"
                     lent_map = lent.enter_context(engine.lend(column.standing_for(level)))
                     root = level == column.taxonomy.height
                     rows.join(
@@ -172,9 +172,11 @@ class _HeldColumn:
             if not unites:
                 raise
             if len(tables) > 1:
-                many = max(combinations(one.engine, one.engine.table, [name]) for one in tables)
+                value_count = max(
+                    combinations(table.engine, table.engine.table, [name]) for table in tables
+                )
                 reason = "beside a population they cannot be united"
-                raise _too_many_values(column, reason, "Give", many) from None
+                raise _too_many_values(column, reason, "Give", value_count) from None
             marginal, taxonomy, united = _unite(tables[0], column)
             return cls(name, taxonomy, (marginal,), united)
         return cls(name, hierarchy(column, marginals), tuple(marginals), None)
@@ -192,7 +194,7 @@ class _HeldColumn:
 
     @cached_property
     def _values(self) -> pa.Array:
-        values = [one.axes[0].decode(one.codes[0]) for one in self.marginals]
+        values = [marginal.axes[0].decode(marginal.codes[0]) for marginal in self.marginals]
         return pa.concat_arrays(values)
 
     @cached_property
@@ -231,23 +233,25 @@ def _unite(table: Table, column: Column) -> tuple[Frequencies, Taxonomy, United]
         behind, bits = _behind(table, column, key, values)
         taxonomy = grow(column, _lengthened(column, values.to_pylist(), level))
         return marginal, taxonomy, United(level, key, behind, bits)
-    many = combinations(table.engine, rows, [column.name])
+    value_count = combinations(table.engine, rows, [column.name])
     if ruled:
-        reason = f"the widest step that unites them by its hierarchy's rule still leaves {many:,}"
+        reason = (
+            f"the widest step that unites them by its hierarchy's rule still leaves {value_count:,}"
+        )
         declare = "Declare a wider one; or give" if column.kind is Kind.INTEGER else "Give"
     else:
         reason = "its hierarchy has no rule that unites them"
         declare = "Declare widths of whole numbers, calendar steps or a mask; or give"
-    raise _too_many_values(column, reason, declare, many)
+    raise _too_many_values(column, reason, declare, value_count)
 
 
-def _too_many_values(column: Column, reason: str, declare: str, many: int) -> SourceError:
+def _too_many_values(column: Column, reason: str, declare: str, value_count: int) -> SourceError:
     """The refusal of a column of which so many values would have to be held."""
     return SourceError(
         "too_many_values",
         f"Column {quoted(column.name)} is a quasi-identifier with more than {most_values():,} "
         f"values, which is what memory is kept for, and {reason}. {declare} it another role; or "
-        f"set {SETTING}={many * CELLS_PER_VALUE} or more in the environment.",
+        f"set {SETTING}={value_count * CELLS_PER_VALUE} or more in the environment.",
     )
 
 
@@ -266,17 +270,17 @@ def _keys(table: Table, column: Column) -> Iterator[tuple[int, Key]]:
         case Mask(side=side):
             longest = _longest(table, column)
             for level in range(1, longest):
-                yield level, partial(_shown, side=side, places=longest - level)
+                yield level, partial(_shown, side=side, visible=longest - level)
 
 
 def _low_end(value: exp.Expr, width: int) -> exp.Expr:
     """The least number of the interval that a whole number is in."""
     step = exp.convert(width)
-    whole = exp.cast(value, "BIGINT")
-    rest = exp.Mod(
-        this=exp.Paren(this=exp.Mod(this=whole, expression=step) + step), expression=step
+    number = exp.cast(value, "BIGINT")
+    offset = exp.Mod(
+        this=exp.Paren(this=exp.Mod(this=number, expression=step) + step), expression=step
     )
-    return exp.Paren(this=whole.copy() - rest)
+    return exp.Paren(this=number.copy() - offset)
 
 
 def _first_day(value: exp.Expr, step: Step) -> exp.Expr:
@@ -286,10 +290,10 @@ def _first_day(value: exp.Expr, step: Step) -> exp.Expr:
     return exp.cast(day, "DATE")
 
 
-def _shown(value: exp.Expr, side: Side, places: int) -> exp.Expr:
+def _shown(value: exp.Expr, side: Side, visible: int) -> exp.Expr:
     """The characters of a text that are not masked."""
     kind = exp.Left if side is Side.RIGHT else exp.Right
-    return kind(this=value, expression=exp.convert(places))
+    return kind(this=value, expression=exp.convert(visible))
 
 
 def _longest(table: Table, column: Column) -> int:
@@ -311,15 +315,15 @@ def _longest(table: Table, column: Column) -> int:
         exp.alias_(exp.cast(longest, "BIGINT"), _VALUES),
         exp.alias_(exp.cast(starred, "BIGINT"), _ROWS),
     )
-    found = table.engine.run(query.from_(table.engine.table.copy())).to_pylist()[0]
-    if found[_ROWS]:
+    lengths = table.engine.run(query.from_(table.engine.table.copy())).to_pylist()[0]
+    if lengths[_ROWS]:
         raise SchemaError(
             "mask_value_starred",
-            f"Column {quoted(column.name)}: {found[_ROWS]:,} rows cannot be masked: a mask writes "
-            f"{ROOT!r} for what it hides, and they hold {ROOT!r} themselves. Replace it in the "
-            "data, or declare a hierarchy file.",
+            f"Column {quoted(column.name)}: {lengths[_ROWS]:,} rows cannot be masked: a mask "
+            f"writes {ROOT!r} for what it hides, and they hold {ROOT!r} themselves. Replace it "
+            "in the data, or declare a hierarchy file.",
         )
-    return int(found[_VALUES] or 0)
+    return int(lengths[_VALUES] or 0)
 
 
 def _lengthened(column: Column, keys: list[str | None], level: int) -> list[str | None]:
@@ -338,15 +342,15 @@ def _behind(table: Table, column: Column, key: Key, keys: pa.Array) -> tuple[Int
     rows = exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), _ROWS)
     values = exp.select(exp.alias_(value, _VALUE), rows).from_(table.engine.table.copy())
     values = values.group_by(value.copy())
-    many = exp.cast(exp.column(_ROWS), "DOUBLE")
-    nats = exp.Sum(this=many * exp.Ln(this=many.copy()))
+    row_count = exp.cast(exp.column(_ROWS), "DOUBLE")
+    nats = exp.Sum(this=row_count * exp.Ln(this=row_count.copy()))
     query = exp.select(
         exp.alias_(key(exp.column(_VALUE)), _HELD),
         exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), _VALUES),
         exp.alias_(nats, _NATS),
     )
     query = query.from_(values.subquery("sf_values")).group_by(key(exp.column(_VALUE)))
-    found = table.engine.run(query)
-    behind = dict(zip(found[_HELD].to_pylist(), found[_VALUES].to_pylist(), strict=True))
-    counts = np.array([behind[one] for one in keys.to_pylist()], dtype=np.int64)
-    return counts, sum(found[_NATS].to_pylist()) / log(2)
+    keyed = table.engine.run(query)
+    behind = dict(zip(keyed[_HELD].to_pylist(), keyed[_VALUES].to_pylist(), strict=True))
+    counts = np.array([behind[key] for key in keys.to_pylist()], dtype=np.int64)
+    return counts, sum(keyed[_NATS].to_pylist()) / log(2)

@@ -55,12 +55,12 @@ class Promised:
 
     def check_parts(self, paths: Iterable[Path]) -> None:
         """Refuse files that were written."""
-        found: list[pa.Table] = []
+        counts: list[pa.Table] = []
         for path in paths:
             with parquet.ParquetFile(path) as file:
                 for batch in file.iter_batches(columns=[*self.quasi] or None):
-                    self._count(batch, found)
-        self._check(self._united(found))
+                    self._count(batch, counts)
+        self._check(self._united(counts))
 
     def check_table(self, engine: Engine, table: exp.Table) -> None:
         """Refuse a table that was written in an engine."""
@@ -71,48 +71,48 @@ class Promised:
 
     def watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows on their way, refused when the last of them has passed."""
-        found: list[pa.Table] = []
+        counts: list[pa.Table] = []
         for batch in batches:
-            self._count(batch, found)
+            self._count(batch, counts)
             yield batch
-        self._check(self._united(found))
+        self._check(self._united(counts))
 
-    def _count(self, batch: pa.RecordBatch, found: list[pa.Table]) -> None:
-        found.append(self._counted(pa.Table.from_batches([batch])))
-        if len(found) == _WAITING:
-            found[:] = [self._united(found)]
+    def _count(self, batch: pa.RecordBatch, counts: list[pa.Table]) -> None:
+        counts.append(self._counted(pa.Table.from_batches([batch])))
+        if len(counts) == _WAITING:
+            counts[:] = [self._united(counts)]
 
     def _counted(self, rows: pa.Table) -> pa.Table:
         """How many rows of each class there are."""
         return rows.group_by([*self.quasi]).aggregate([([], _ROWS)])
 
-    def _united(self, found: list[pa.Table]) -> pa.Table:
-        if not found:
+    def _united(self, counts: list[pa.Table]) -> pa.Table:
+        if not counts:
             return pa.table({name: pa.nulls(0) for name in (*self.quasi, _ROWS)})
-        counted = pa.concat_tables(found).group_by([*self.quasi])
+        counted = pa.concat_tables(counts).group_by([*self.quasi])
         return counted.aggregate([(_ROWS, "sum")]).rename_columns([*self.quasi, _ROWS])
 
-    def _check(self, found: pa.Table) -> None:
-        sizes: list[int] = found[_ROWS].to_pylist()
+    def _check(self, counts: pa.Table) -> None:
+        sizes: list[int] = counts[_ROWS].to_pylist()
         agreed = sum(sizes) == self.rows
         if agreed and self.classes is not None:
-            sizes = list(self._without_starred(found, sizes))
+            sizes = list(self._without_starred(counts, sizes))
             agreed = len(sizes) == self.classes and min(sizes, default=0) >= (self.k or 0)
         if not agreed:
             raise changed(self.table)
 
-    def _without_starred(self, found: pa.Table, sizes: list[int]) -> Iterator[int]:
+    def _without_starred(self, counts: pa.Table, sizes: list[int]) -> Iterator[int]:
         """The sizes of classes; the rows that say nothing count for none of them."""
         starred = self.starred
         if not starred:
             yield from sizes
             return
-        labels = zip(*(found[name].to_pylist() for name in self.quasi), strict=True)
+        labels = zip(*(counts[name].to_pylist() for name in self.quasi), strict=True)
         for size, worn in zip(sizes, labels, strict=True):
-            taken = min(size, starred) if set(worn) <= {None, ROOT} else 0
-            starred -= taken
-            if size > taken:
-                yield size - taken
+            blank_rows = min(size, starred) if set(worn) <= {None, ROOT} else 0
+            starred -= blank_rows
+            if size > blank_rows:
+                yield size - blank_rows
 
 
 def mark_before(table: Table) -> str | None:
@@ -122,7 +122,7 @@ def mark_before(table: Table) -> str | None:
 
 def mark(table: Table) -> str:
     """The fingerprint of a table as it is now."""
-    names = [one.name for one in table.schema.columns]
+    names = [column.name for column in table.schema.columns]
     return fingerprint(table.engine, table.engine.table, names, secret=holder_secret())
 
 

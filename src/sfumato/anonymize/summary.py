@@ -62,16 +62,16 @@ class ReleaseFigures(TypedDict):
 
 def figures_of_outcome(outcome: Outcome) -> ReleaseFigures:
     """The figures of what a search decided."""
-    found = {name: _plain(getattr(outcome, name)) for name in ReleaseFigures.__annotations__}
+    figures = {name: _plain(getattr(outcome, name)) for name in ReleaseFigures.__annotations__}
     if outcome.ended is not None:
-        found["factor"] = _plain(outcome.excess)
-    return cast("ReleaseFigures", found)
+        figures["factor"] = _plain(outcome.excess)
+    return cast("ReleaseFigures", figures)
 
 
 def figures_of_classes(algorithm: str, criteria: list[str], sizes: Counts) -> ReleaseFigures:
     """The figures of a release that generalizes and suppresses nothing."""
     rows = int(sizes.sum())
-    found = {
+    figures = {
         **dict.fromkeys(ReleaseFigures.__annotations__),
         "algorithm": algorithm,
         "criteria": criteria,
@@ -82,7 +82,7 @@ def figures_of_classes(algorithm: str, criteria: list[str], sizes: Counts) -> Re
         "cost": costs_of_untouched(SizeCounts.of(sizes)),
         "optimal": False,
     }
-    return cast("ReleaseFigures", found)
+    return cast("ReleaseFigures", figures)
 
 
 def costs_of_untouched(sizes: SizeCounts, *, k: int = 1) -> dict[str, Any]:
@@ -109,8 +109,8 @@ def in_plain_words(criteria: Sequence[Criterion], person: str | None) -> PlainWo
     """What was asked, for people who do not know the field; `person` names whom rows are of."""
     counted = "rows" if person is None else "people"
     return PlainWords(
-        promises=tuple(one.promise(counted) for one in criteria),
-        limits=tuple(dict.fromkeys(one.leaves_open for one in criteria)),
+        promises=tuple(criterion.promise(counted) for criterion in criteria),
+        limits=tuple(dict.fromkeys(criterion.leaves_open for criterion in criteria)),
     )
 
 
@@ -128,7 +128,7 @@ def risk_before(counted: Frequencies, quasi: Sequence[str], person: str | None) 
 def _plain(value: Any) -> Any:
     """A value as JSON can hold it: nothing where there is no finite number."""
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, tuple):
         return list(map(_plain, value))
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -145,7 +145,7 @@ _DAYS_OF_A_YEAR = 365.25
 class _Read(NamedTuple):
     """A label as it is read: what it is, and how wide, or how many values or characters it has."""
 
-    what: str
+    sort: str
     size: float = 0
 
 
@@ -161,21 +161,23 @@ def in_words(column: Column, labels: Mapping[str | None, int]) -> str:
     for label, rows in labels.items():
         if label is None:
             continue
-        found = read(plain_label(column, label))
-        sorts.setdefault(found.what, Counter())[found] += rows
-        texts.setdefault(found.what, []).append(label)
+        reading = read(plain_label(column, label))
+        sorts.setdefault(reading.sort, Counter())[reading] += rows
+        texts.setdefault(reading.sort, []).append(label)
     if not sorts:
         return unchanged_words(column)
-    weights = {what: sum(sizes.values()) for what, sizes in sorts.items()}
+    weights = {sort: sum(sizes.values()) for sort, sizes in sorts.items()}
     total = sum(weights.values())
-    told = {what: _told(column, what, sizes, texts[what]) for what, sizes in sorts.items()}
-    if len(told) == 1:
-        (only,) = told.values()
+    sentences = {
+        sort: _sort_in_words(column, sort, sizes, texts[sort]) for sort, sizes in sorts.items()
+    }
+    if len(sentences) == 1:
+        (only,) = sentences.values()
         return unchanged_words(column) if only == _EXACT else only
-    order = sorted(told, key=lambda what: (-weights[what], what))
-    parts = [f"{told[what]} ({_share(weights[what], total)})" for what in order]
-    parts[0] = f"{parts[0][:-1]} of rows)"  # of what is said once
-    return "; ".join(parts)
+    order = sorted(sentences, key=lambda sort: (-weights[sort], sort))
+    pieces = [f"{sentences[sort]} ({_share(weights[sort], total)})" for sort in order]
+    pieces[0] = f"{pieces[0][:-1]} of rows)"  # of what is said once
+    return "; ".join(pieces)
 
 
 def unchanged_words(column: Column) -> str:
@@ -223,21 +225,21 @@ def _width(low: object, high: object, closed: bool) -> float:
     """How much a range spans: days and whole numbers are counted, both ends too."""
     if isinstance(low, date) and isinstance(high, date):
         return (high - low).days + closed
-    whole = isinstance(low, int) and closed
-    return float(high) - float(low) + whole  # type: ignore[arg-type]
+    counts_both_ends = isinstance(low, int) and closed
+    return float(high) - float(low) + counts_both_ends  # type: ignore[arg-type]
 
 
-def _told(column: Column, what: str, sizes: Counter[_Read], labels: list[str]) -> str:
+def _sort_in_words(column: Column, sort: str, sizes: Counter[_Read], labels: list[str]) -> str:
     """One sort of label in words; `sizes` has the rows of each size."""
-    if what == _GROUP:
+    if sort == _GROUP:
         return f"{count(len(labels), 'group')} of values"
-    if what not in (_RANGE, _SET, _MASK):
-        return what
-    least, most = (end(one.size for one in sizes) for end in (min, max))
-    mean = sum(one.size * rows for one, rows in sizes.items()) / sum(sizes.values())
-    if what == _SET:
+    if sort not in (_RANGE, _SET, _MASK):
+        return sort
+    least, most = (end(reading.size for reading in sizes) for end in (min, max))
+    mean = sum(reading.size * rows for reading, rows in sizes.items()) / sum(sizes.values())
+    if sort == _SET:
         return f"sets of values, {_shown_size(mean)} on average"
-    if what == _MASK:
+    if sort == _MASK:
         digits = all(label.replace(ROOT, "").isdigit() for label in labels)
         return _shown(column, int(least), int(most), "digit" if digits else "character")
     if least == most:
@@ -245,15 +247,15 @@ def _told(column: Column, what: str, sizes: Counter[_Read], labels: list[str]) -
     return f"ranges, {_amount(column, mean)} wide on average"
 
 
-def _shown(column: Column, least: int, most: int, what: str) -> str:
+def _shown(column: Column, least: int, most: int, unit: str) -> str:
     """How many characters a mask leaves to be seen."""
     assert isinstance(column.hierarchy, Mask)
     end = "first" if Side(column.hierarchy.side) is Side.RIGHT else "last"
     if most == 0:
         return "only the length"
     if least < most:
-        return f"{end} {least} to {most} {what}s"
-    return f"{end} {what}" if most == 1 else f"{end} {_number_in_words(most)} {what}s"
+        return f"{end} {least} to {most} {unit}s"
+    return f"{end} {unit}" if most == 1 else f"{end} {_number_in_words(most)} {unit}s"
 
 
 def _amount(column: Column, width: float) -> str:

@@ -49,18 +49,18 @@ def grow(column: Column, values: Iterable[Leaf]) -> Taxonomy:
     Without a hierarchy every value lies right below the root: numbers and dates by size, others in
     declared order and then by name.
     """
-    given = [Decimal(repr(value)) if isinstance(value, float) else value for value in values]
-    leaves: list[Leaf] = [*dict.fromkeys([*declared(column), *given])]
+    exact = [Decimal(repr(value)) if isinstance(value, float) else value for value in values]
+    leaves: list[Leaf] = [*dict.fromkeys([*declared(column), *exact])]
     if column.hierarchy is not None:
         return column.hierarchy.grow(leaves)
     present: list[Scalar] = [leaf for leaf in leaves if leaf is not None]  # type: ignore[misc]
     if column.kind in (Kind.TEXT, Kind.BOOLEAN):
-        known = {leaf: place for place, leaf in enumerate(declared(column))}
+        known = {leaf: index for index, leaf in enumerate(declared(column))}
         present.sort(key=lambda leaf: (known.get(leaf, len(known)), spell(leaf)))
     else:
         # NaN has no place in an order; it comes after all others.
         present.sort(key=lambda leaf: (leaf != leaf, 0 if leaf != leaf else leaf))
-    return Taxonomy.build(present, [], missing=None in given)
+    return Taxonomy.build(present, [], missing=None in exact)
 
 
 def universe(column: Column, labels: Sequence[Leaf]) -> Taxonomy:
@@ -75,12 +75,12 @@ def universe(column: Column, labels: Sequence[Leaf]) -> Taxonomy:
     texts = [member for member in members if member is not None]
     if isinstance(column.hierarchy, Mask) and not declared(column):
         return column.hierarchy.grow([*_masked(column, texts), *missing])
-    places = set(declared(column)) if _closed(column) else None
-    found: list[Leaf] = [value for text in texts if (value := value_of(column, text)) is not None]
-    found += [label for label in labels if label is not None and not isinstance(label, str)]
-    if places is None and not declared(column):
-        found += _implied(column, texts)
-    plain = found if places is None else [value for value in found if value in places]
+    allowed = set(declared(column)) if _closed(column) else None
+    leaves: list[Leaf] = [value for text in texts if (value := value_of(column, text)) is not None]
+    leaves += [label for label in labels if label is not None and not isinstance(label, str)]
+    if allowed is None and not declared(column):
+        leaves += _implied(column, texts)
+    plain = leaves if allowed is None else [value for value in leaves if value in allowed]
     return grow(column, [*plain, *missing])
 
 
@@ -113,19 +113,19 @@ def ends_of(text: str, column: Column) -> tuple[Scalar, Scalar, bool] | None:
 
 def _implied(column: Column, texts: Sequence[str]) -> list[Leaf]:
     """The values that ranges and stretches of the calendar stand for, as far as they end."""
-    found: set[Leaf] = set()
+    leaves: set[Leaf] = set()
     for text in texts:
         ends = ends_of(text, column)
         if ends is None and isinstance(column.hierarchy, Calendar):
             ends = _stretch(text)
         match ends:
             case int(low), int(high), _ if high - low < MOST_LEAVES:
-                found.update(range(low, high + 1))
+                leaves.update(range(low, high + 1))
             case date() as low, date() as high, _ if (high - low).days < MOST_LEAVES:
-                found.update(low + timedelta(days=day) for day in range((high - low).days + 1))
+                leaves.update(low + timedelta(days=day) for day in range((high - low).days + 1))
             case low, high, closed:
-                found.update((low, high) if closed else (low,))
-    return list(found)
+                leaves.update((low, high) if closed else (low,))
+    return list(leaves)
 
 
 def _stretch(text: str) -> tuple[date, date, bool] | None:
@@ -160,11 +160,11 @@ def stretch_of(text: str) -> str | None:
 def _grid(bounds: Bounds, size: int) -> list[Scalar]:
     low, step = bounds.low, bounds.grid_step
     if isinstance(low, date):
-        return [low + timedelta(days=place * int(step or 1)) for place in range(size)]
+        return [low + timedelta(days=index * int(step or 1)) for index in range(size)]
     if isinstance(low, Decimal):
         width = Decimal(step or 1)
-        return [EXACT.add(low, EXACT.multiply(width, Decimal(place))) for place in range(size)]
-    return [low + place * int(step or 1) for place in range(size)]
+        return [EXACT.add(low, EXACT.multiply(width, Decimal(index))) for index in range(size)]
+    return [low + index * int(step or 1) for index in range(size)]
 
 
 def _closed(column: Column) -> bool:
@@ -259,8 +259,8 @@ def read_labels(column: Column, taxonomy: Taxonomy, labels: Sequence[Leaf]) -> C
     starts, runs, ends = [], list[tuple[int, int]](), []
     for label in labels:
         starts.append(len(runs))
-        found, end = reader.read(label)
-        runs += found
+        label_runs, end = reader.read(label)
+        runs += label_runs
         ends.append(end)
     first, last = np.array(runs, dtype=np.int64).reshape(-1, 2).T
     return Covers(
@@ -282,13 +282,13 @@ class _Reader:
         known = () if column.spelling is None else [label for label in self._runs if label]
         self._bare = {bare_label(column, label): label for label in known}
         self._own = {
-            leaf: (place, place) for place, leaf in enumerate(taxonomy.leaves) if leaf is not None
+            leaf: (index, index) for index, leaf in enumerate(taxonomy.leaves) if leaf is not None
         }
-        pairs = [(leaf, place) for place, leaf in enumerate(taxonomy.leaves) if ordered(leaf)]
+        pairs = [(leaf, index) for index, leaf in enumerate(taxonomy.leaves) if ordered(leaf)]
         self._line = sorted(pairs, key=lambda pair: pair[0])  # type: ignore[arg-type,return-value]
         self._values = [leaf for leaf, _ in self._line]
-        places = [place for _, place in self._line]
-        self._in_a_row = places == list(range(places[0], places[-1] + 1)) if places else False
+        indices = [index for _, index in self._line]
+        self._in_a_row = indices == list(range(indices[0], indices[-1] + 1)) if indices else False
 
     def read(self, label: Leaf) -> tuple[list[tuple[int, int]], tuple[int, int]]:
         """The runs that a label covers, and its ends where it is a range."""
@@ -309,12 +309,12 @@ class _Reader:
             if start < end and self._in_a_row:  # the leaves themselves stand in order
                 return [(self._line[start][1], self._line[end - 1][1])], ends
             if start < end:
-                return _in_runs([place for _, place in self._line[start:end]]), ends
+                return _in_runs([index for _, index in self._line[start:end]]), ends
         members = [] if text is None else members_of(text) or [text]
-        found = [self._run_of(one) for one in members]
-        if found and None not in found:
-            places = [place for run in found if run for place in range(run[0], run[1] + 1)]
-            return _in_runs(places), ends
+        member_runs = [self._run_of(member) for member in members]
+        if member_runs and None not in member_runs:
+            indices = [index for run in member_runs if run for index in range(run[0], run[1] + 1)]
+            return _in_runs(indices), ends
         raise SchemaError(
             "label_unknown",
             f"Column {self.column.name!r} holds a label that is no value, no label of its "
@@ -357,9 +357,9 @@ def _known(taxonomy: Taxonomy) -> dict[str | None, tuple[int, int]]:
     return runs
 
 
-def _in_runs(places: Sequence[int]) -> list[tuple[int, int]]:
+def _in_runs(indices: Sequence[int]) -> list[tuple[int, int]]:
     """Leaves as runs of consecutive ones."""
-    inside = np.unique(places)
+    inside = np.unique(indices)
     first = inside[np.flatnonzero(np.diff(inside, prepend=-2) != 1)]
     last = inside[np.flatnonzero(np.diff(inside, append=inside[-1] + 2) != 1)]
     return list(zip(first.tolist(), last.tolist(), strict=True))

@@ -82,8 +82,8 @@ class View:
     ) -> View:
         """Combinations of quasi-identifiers of a table and of a population, counted apart."""
         sources = [table] if population is None else [table, population]
-        leaves = [np.concatenate([column.locate(one) for one in sources]) for column in quasi]
-        counts = np.concatenate([one.counts for one in sources])
+        leaves = [np.concatenate([column.locate(source) for source in sources]) for column in quasi]
+        counts = np.concatenate([source.counts for source in sources])
         people = None
         if population is not None:
             people = np.where(np.arange(len(counts)) < len(table), 0, counts)
@@ -163,17 +163,17 @@ class View:
         key, radix = self._keys(table, levels)
         if (key[1:] >= key[:-1]).all():
             # Tables are in order of their labels, which making the last column coarser keeps.
-            chosen, counts, people, found = _group_ordered(key, table.counts, table.population)
+            chosen, counts, people, group_keys = _group_ordered(key, table.counts, table.population)
         elif radix <= _DENSE_FACTOR * len(key):
-            chosen, counts, people, found = _group_dense(key, radix, table)
+            chosen, counts, people, group_keys = _group_dense(key, radix, table)
         else:
-            chosen, counts, people, found = _group_sorted(key, radix, table)
+            chosen, counts, people, group_keys = _group_sorted(key, radix, table)
         starts = cells = None
         if self.original is not None or self.persons is not None:
             values = 1 if self.original is None else len(self.original.totals)
-            starts = np.flatnonzero(np.diff(found // (values * self.people), prepend=-1))
+            starts = np.flatnonzero(np.diff(group_keys // (values * self.people), prepend=-1))
         if self.original is not None and self.persons is not None:
-            cells = np.flatnonzero(np.diff(found // self.people, prepend=-1))
+            cells = np.flatnonzero(np.diff(group_keys // self.people, prepend=-1))
         return GroupedView(table.rows[chosen], counts, people, starts, cells)
 
     def cells(self, table: GroupedView) -> SensitiveCounts:
@@ -221,10 +221,10 @@ class View:
         """Runs of columns whose labels are looked up together, where memory allows it."""
         most = _JOINED_LABELS if len(self.base.rows) <= _JOINED_ROWS else 1
         starts, labels = [0], self.sizes[0][0]
-        for place, sizes in enumerate(self.sizes[1:], start=1):
+        for position, sizes in enumerate(self.sizes[1:], start=1):
             labels *= sizes[0]
             if labels > most:
-                starts.append(place)
+                starts.append(position)
                 labels = sizes[0]
         return tuple(map(slice, starts, [*starts[1:], len(self.sizes)]))
 
@@ -235,9 +235,9 @@ class View:
         """
         key = (block.start, levels[block])
         if key not in self._known:
-            places = [*enumerate(levels)][block]
-            sizes = [self.sizes[place][level] for place, level in places]
-            codes = tuple(self.codes[place][level] for place, level in places)
+            positions = [*enumerate(levels)][block]
+            sizes = [self.sizes[position][level] for position, level in positions]
+            codes = tuple(self.codes[position][level] for position, level in positions)
             size = prod(sizes)
             joined = codes[0] if len(codes) == 1 else np.ravel_multi_index(codes, sizes)
             self._known[key] = joined.astype(_smallest(size), copy=False), size
@@ -259,14 +259,14 @@ def _group_dense(key: IntArray, radix: int, table: GroupedView) -> Grouped:
     counts = np.bincount(key, table.counts, radix)
     people = None
     if table.population is None:
-        found = np.flatnonzero(counts)
+        group_keys = np.flatnonzero(counts)
     else:
         people = np.bincount(key, table.population, radix)
-        found = np.flatnonzero(counts + people)
-        people = people[found].astype(np.int64)
+        group_keys = np.flatnonzero(counts + people)
+        people = people[group_keys].astype(np.int64)
     chosen = np.empty(radix, dtype=np.int64)
     chosen[key] = np.arange(len(key))
-    return chosen[found], counts[found].astype(np.int64), people, found
+    return chosen[group_keys], counts[group_keys].astype(np.int64), people, group_keys
 
 
 def _group_sorted(key: IntArray, radix: int, table: GroupedView) -> Grouped:
@@ -282,8 +282,8 @@ def _group_sorted(key: IntArray, radix: int, table: GroupedView) -> Grouped:
         order = key & ((1 << bits) - 1)
         key >>= bits
     people = None if table.population is None else table.population[order]
-    starts, counts, people, found = _group_ordered(key, table.counts[order], people)
-    return order[starts], counts, people, found
+    starts, counts, people, group_keys = _group_ordered(key, table.counts[order], people)
+    return order[starts], counts, people, group_keys
 
 
 def _group_ordered(key: IntArray, counts: Counts, people: Counts | None) -> Grouped:

@@ -195,7 +195,7 @@ def anonymize(
     from sfumato.release.output import Output
 
     gate = table_gate(require, no_attacks=no_attacks, publish=publish_findings)
-    output, pages = Output.said(out), {"report": report, "public_report": public_report}
+    output, pages = Output.parse(out), {"report": report, "public_report": public_report}
     numbers = {one.name: said.pop(one.name) for one in CRITERIA}
     population, algorithm, sensitive = map(said.pop, ("population", "algorithm", "sensitive"))
     if several := algorithm == "anatomy":  # in a directory, however it is called

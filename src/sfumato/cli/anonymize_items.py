@@ -44,7 +44,7 @@ def release_items(
     algorithm, overwrite, as_json = map(said.pop, ("algorithm", "overwrite", "as_json"))
     said.pop("suppressed")  # whatever becomes of rows, there are none of what is left out
     kept = (*source_files(table), schema)
-    check_outputs(Output.said(out), several=False, overwrite=overwrite, kept=kept)
+    check_outputs(Output.parse(out), several=False, overwrite=overwrite, kept=kept)
     with progress("Reading the table"):
         people = read(table, schema)
     with closing(people), progress("Searching"):

@@ -34,7 +34,7 @@ def locate(
     from sfumato.release.files_in_use import source_files
     from sfumato.release.output import Output, check_outputs
 
-    check_outputs(Output.said(out), several=False, overwrite=overwrite, kept=source_files(file))
+    check_outputs(Output.parse(out), several=False, overwrite=overwrite, kept=source_files(file))
     release, outside = located(file, at.split(","), box.split(","), epsilon=epsilon, unit=unit)  # type: ignore[arg-type]
     release.save(out, overwrite=overwrite)
     told = release.guarantee.parameters

@@ -69,7 +69,7 @@ def write_parts(rows: EngineRows, folder: Path, known_as: Path) -> dict[str, str
     rows.engine.write(rows.query, FolderTarget(str(written), str(known_as)))
     if rows.promised is not None:
         rows.promised.check_parts(parts_in(written))
-    return {part.name: checksum(part.rename(folder / part.name)) for part in parts_in(written)}
+    return {file.name: checksum(file.rename(folder / file.name)) for file in parts_in(written)}
 
 
 def _rows_and_mark(
@@ -84,21 +84,21 @@ def _rows_and_mark(
     return rows, contents(engine, table, columns, secret=b"") or ""
 
 
-def check_unchanged(engine: Engine, told: Mapping[str, Json]) -> None:
+def check_unchanged(engine: Engine, sidecar: Mapping[str, Json]) -> None:
     """Refuse a table that is another than the one that its side-car tells of."""
-    [one] = told["tables"]
-    columns = {name: Kind(kind) for name, kind in one["columns"].items()}
+    [described] = sidecar["tables"]
+    columns = {name: Kind(kind) for name, kind in described["columns"].items()}
     held = engine.columns(engine.table)
-    same = {*held} == {*columns} and _rows_and_mark(engine, engine.table, columns) == (
-        one["table"]["rows"],
-        one["sha256"],
+    unchanged = {*held} == {*columns} and _rows_and_mark(engine, engine.table, columns) == (
+        described["table"]["rows"],
+        described["sha256"],
     )
-    if not same:
+    if not unchanged:
         raise SourceError(
             "release_changed",
-            f"The table {one['table']['name']!r} is not the one that was released: it is another "
-            "than its side-car in the current directory tells of. Make the release again; or, to "
-            "read it as a table like any other, move the side-car away.",
+            f"The table {described['table']['name']!r} is not the one that was released: it is "
+            "another than its side-car in the current directory tells of. Make the release again; "
+            "or, to read it as a table like any other, move the side-car away.",
         )
 
 
@@ -147,28 +147,28 @@ class _AbandonedError(Exception):
 
 
 @dataclass(frozen=True)
-class ToldTable:
+class TableInEngine:
     """What is told of a table that was released, and after what its files here are named."""
 
-    told: dict[str, Any]
+    sidecar: dict[str, Any]
     path: Path
 
 
-def released_table(url: str) -> ToldTable | None:
+def released_table(url: str) -> TableInEngine | None:
     """What the side-car here tells of a table, which is as it was; None where there is none."""
     path, dialect = _named(url)
-    told = None if path is None else read_table_sidecar(path, dialect)
-    if path is None or told is None:
+    sidecar = None if path is None else read_table_sidecar(path, dialect)
+    if path is None or sidecar is None:
         return None
     with closing(open_source(url)) as engine:
-        check_unchanged(engine, told)
-    return ToldTable(told, path)
+        check_unchanged(engine, sidecar)
+    return TableInEngine(sidecar, path)
 
 
-def load_table(url: str) -> tuple[ToldTable, pa.Table]:
+def load_table(url: str) -> tuple[TableInEngine, pa.Table]:
     """A table that was released and is as it was, with its rows sorted as in a file."""
-    found = released_table(url)
-    if found is None:
+    described = released_table(url)
+    if described is None:
         path, _ = _named(url)
         where = "it is no table of PostgreSQL or Spark"
         if path is not None:
@@ -180,7 +180,7 @@ def load_table(url: str) -> tuple[ToldTable, pa.Table]:
         )
     with closing(open_source(url)) as engine:
         rows = engine.run(everything(engine.table))
-    return found, rows.sort_by([(name, "ascending") for name in rows.column_names])
+    return described, rows.sort_by([(name, "ascending") for name in rows.column_names])
 
 
 def _named(url: str) -> tuple[Path | None, str]:

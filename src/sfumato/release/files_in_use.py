@@ -44,12 +44,15 @@ def source_files(source: Source) -> tuple[Path, ...]:
     """The files that a source reads; a folder, or a pattern, is meant with what it reads now."""
     if isinstance(source, list | tuple):
         return tuple(
-            file for one in source if isinstance(one, str | Path) for file in source_files(one)
+            file
+            for member in source
+            if isinstance(member, str | Path)
+            for file in source_files(member)
         )
     if not isinstance(source, str | Path):
         return ()
-    scheme, _, rest = str(source).partition("://")
-    if rest:
+    scheme, _, address = str(source).partition("://")
+    if address:
         if scheme in SPARK and "+" in scheme:
             with suppress(SfumatoError):
                 return source_files(spark_address(str(source)).path.removeprefix("file://"))
@@ -63,8 +66,12 @@ def source_files(source: Source) -> tuple[Path, ...]:
 
 def hierarchy_files(schema: Schema) -> tuple[Path, ...]:
     """The files from which a schema has its hierarchies."""
-    found = (column.hierarchy for column in schema.columns)
-    return tuple(one.source for one in found if isinstance(one, Tree) and one.source is not None)
+    hierarchies = (column.hierarchy for column in schema.columns)
+    return tuple(
+        hierarchy.source
+        for hierarchy in hierarchies
+        if isinstance(hierarchy, Tree) and hierarchy.source is not None
+    )
 
 
 def consent_head(head: Path) -> Path:
@@ -77,29 +84,29 @@ def vault_files(folder: Path) -> tuple[Path, ...]:
 
     The configuration is read as it is: files are in use even of a vault that cannot be opened.
     """
-    found = [folder / name for name in (VAULT, FAILURES, SECRET, ANSWERS, RELEASES, TABLES)]
-    found += [folder / f"{name}{end}" for name in (JOBS, CONSOLE, STREAMS) for end in _BESIDE]
+    files = [folder / name for name in (VAULT, FAILURES, SECRET, ANSWERS, RELEASES, TABLES)]
+    files += [folder / f"{name}{end}" for name in (JOBS, CONSOLE, STREAMS) for end in _BESIDE]
     document: dict[str, Any] = {}
     with suppress(OSError, ValueError, RecursionError):
         document = tomllib.loads((folder / VAULT).read_text(encoding="utf-8"))
-    head, database = _words(document.get("ledger"), "head", "database")
-    found += [one for name in head for one in (folder / name, consent_head(folder / name))]
-    found += [folder / f"{CONSENT}{end}" for end in _BESIDE]
+    head, database = _texts_under(document.get("ledger"), "head", "database")
+    files += [file for name in head for file in (folder / name, consent_head(folder / name))]
+    files += [folder / f"{CONSENT}{end}" for end in _BESIDE]
     ends = (*_BESIDE, LARGE_ANSWERS)
-    found += [folder / f"{name}{end}" for name in database if "://" not in name for end in ends]
+    files += [folder / f"{name}{end}" for name in database if "://" not in name for end in ends]
     datasets = document.get("datasets")
     for held in datasets.values() if isinstance(datasets, dict) else ():
-        source, schema = _words(held, "source", "schema")
-        for one in source:
-            found += source_files(one if "://" in one else folder / one)
-        for one in schema:
-            found.append(folder / one)
+        source, schema = _texts_under(held, "source", "schema")
+        for location in source:
+            files += source_files(location if "://" in location else folder / location)
+        for location in schema:
+            files.append(folder / location)
             with suppress(SfumatoError):
-                found += hierarchy_files(load(folder / one))
-    return tuple(found)
+                files += hierarchy_files(load(folder / location))
+    return tuple(files)
 
 
-def _words(table: object, *keys: str) -> list[list[str]]:
+def _texts_under(table: object, *keys: str) -> list[list[str]]:
     """What a table of a configuration says under each key: one text, or nothing."""
     values = [table.get(key) if isinstance(table, dict) else None for key in keys]
     return [[value] if isinstance(value, str) else [] for value in values]
@@ -110,15 +117,15 @@ def vault_files_around(target: Path) -> tuple[Path, ...]:
 
     Or beside its folder, which may be the source of one.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     with suppress(OSError):
         parent = target.resolve().parent
-        folders = [str(one) for one in (parent, *parent.parents)]
+        folders = [str(ancestor) for ancestor in (parent, *parent.parents)]
         for near in (parent, parent.parent):
             with suppress(OSError), os.scandir(near) as beside:
-                folders += [one.path for one in beside]
+                folders += [entry.path for entry in beside]
         for folder in dict.fromkeys(folders):
             # There may be thousands beside it, and paths that are objects take their time.
             if os.path.isfile(f"{folder}/{VAULT}"):  # noqa: PTH113
-                found += vault_files(Path(folder))
-    return tuple(found)
+                files += vault_files(Path(folder))
+    return tuple(files)

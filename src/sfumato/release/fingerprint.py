@@ -71,10 +71,13 @@ def _sums(engine: Engine, table: exp.Table, values: Sequence[exp.Expr]) -> list[
         )
         for lane in range(_LANES)
     ]
-    lanes = [exp.cast(exp.Sum(this=engine.traits.from_hex(one)), "BIGINT") for one in digits]
+    lanes = [
+        exp.cast(exp.Sum(this=engine.traits.from_hex(lane_digits)), "BIGINT")
+        for lane_digits in digits
+    ]
     totals = [exp.cast(exp.Count(this=exp.Star()), "BIGINT"), *lanes]
     query = exp.select(
-        *(exp.alias_(total, f"sf_total_{place}") for place, total in enumerate(totals))
+        *(exp.alias_(total, f"sf_total_{lane}") for lane, total in enumerate(totals))
     ).from_(hashed.subquery("sf_hashed"))
     return [value or 0 for value in engine.run(query).to_pylist()[0].values()]
 
@@ -94,8 +97,8 @@ def _plain(name: str, kind: Kind) -> exp.Expr:
     return exp.case().when(missing, exp.null()).when(small, written).else_(exp.convert("large"))
 
 
-def _keyed(secret: bytes, what: object) -> str:
-    return hmac.new(secret, repr(what).encode(), hashlib.sha256).hexdigest()
+def _keyed(secret: bytes, content: object) -> str:
+    return hmac.new(secret, repr(content).encode(), hashlib.sha256).hexdigest()
 
 
 _BYTES = 32
@@ -140,8 +143,8 @@ def read_secret(path: Path) -> bytes:
 
 
 def _home() -> Path:
-    given = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(given) if given else Path.home() / ".config") / "sfumato"
+    configured = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(configured) if configured else Path.home() / ".config") / "sfumato"
 
 
 def write_secret(path: Path, secret: bytes) -> None:

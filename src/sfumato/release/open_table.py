@@ -280,14 +280,14 @@ class Table(Shown):
         """What is declared and where it lies; its rows are not looked at."""
         columns = self.schema.columns
         rows = [
-            (one.name, str(one.kind), str(one.role), reason)
-            for one, reason in zip(columns, self.reasons, strict=True)
+            (column.name, str(column.kind), str(column.role), reason)
+            for column, reason in zip(columns, self.reasons, strict=True)
         ]
         return Card(
             f"{self.schema.table}, {count(len(columns), 'column')}, from {_from(self.source)}",
             {"Unit": self.schema.unit.sentence()},
             CardTable(("Column", "Kind", "Role", "Reason"), rows),
-            [one for told in self.warnings.values() for one in told],
+            [warning for warnings in self.warnings.values() for warning in warnings],
         )
 
     def close(self) -> None:
@@ -330,19 +330,19 @@ def read(
     if isinstance(source, str | Path):
         arguments.path(source, "source")
     release = described(source)
-    place = source if release is None else release.table
+    location = source if release is None else release.table
     starred = release is not None and release.starred
     if schema is None:
-        table = _read_unknown(place, progress, ours=release is not None)
+        table = _read_unknown(location, progress, ours=release is not None)
         return replace(table, starred=starred, source=source, released=release is not None)
     known = declared = schema if isinstance(schema, Schema) else load(Path(schema))
     if release is None:
         asked = {column.name: column for column in known.columns}
         engine = open_source(
-            place, kinds=asked, layout=known.layout, strict=strict, short_texts=short_texts
+            location, kinds=asked, layout=known.layout, strict=strict, short_texts=short_texts
         )
     else:
-        engine, known = open_labels(place, known, strict=strict)
+        engine, known = open_labels(location, known, strict=strict)
     try:
         check_columns(engine, known, strict=strict)
     except BaseException:
@@ -370,14 +370,16 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
         open_unknown,  # who declares a table waits for no guesses
     )
 
-    found = open_unknown(source, progress, ours=ours)
+    undeclared = open_unknown(source, progress, ours=ours)
     return Table(
-        found.engine,
-        found.schema,
-        tuple(one.reason for one in found.guesses),
+        undeclared.engine,
+        undeclared.schema,
+        tuple(guess.reason for guess in undeclared.guesses),
         files=source_files(source),
-        warnings={one.column.name: one.warnings for one in found.guesses if one.warnings},
-        seen=found.seen,
+        warnings={
+            guess.column.name: guess.warnings for guess in undeclared.guesses if guess.warnings
+        },
+        seen=undeclared.seen,
     )
 
 
@@ -408,7 +410,7 @@ def check_columns(engine: Engine, schema: Schema, *, strict: bool = True) -> Non
                 f"{held[column.name]}. Change its kind in the schema.",
             )
     if strict:
-        check_cells(engine, {one.name: one.kind for one in schema.columns})
+        check_cells(engine, {column.name: column.kind for column in schema.columns})
 
 
 def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:
@@ -422,7 +424,9 @@ def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:
     check_apart(path, (*table.files, *vault_files_around(path)))
     names = (column.name for column in table.schema.columns)
     notes = {
-        name: ". ".join([reason, *(f"Warning: {one}" for one in table.warnings.get(name, ()))])
+        name: ". ".join(
+            [reason, *(f"Warning: {warning}" for warning in table.warnings.get(name, ()))]
+        )
         for name, reason in zip(names, table.reasons, strict=True)
     }
     schema = table.schema if table.seen is None else with_people(table.schema, table.seen)
@@ -480,7 +484,7 @@ def _of_items(table: Table, k: int | None, m: int, asked: dict[str, Any]) -> Rel
 
     algorithm = asked.pop("algorithm")
     usual = {"suppressed": "drop", "progress": asked["progress"]}
-    taken = {name: asked.pop(name) for name in ("suppress", "by")}
-    ignored = {name: one for name, one in asked.items() if one != usual.get(name)}
+    item_options = {name: asked.pop(name) for name in ("suppress", "by")}
+    ignored = {name: value for name, value in asked.items() if value != usual.get(name)}
     search = "apriori" if algorithm == "optimal" else algorithm
-    return anonymize_items(table, k=k, m=m, algorithm=search, ignored=ignored, **taken)
+    return anonymize_items(table, k=k, m=m, algorithm=search, ignored=ignored, **item_options)

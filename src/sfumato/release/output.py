@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from sfumato.data.engines.base import Target
     from sfumato.release.writer import ReleaseWriter
 
-_PART = re.compile(r'"(?:[^"\0]|"")+"|\w+')
+_NAME_PART = re.compile(r'"(?:[^"\0]|"")+"|\w+')
 """A part of the name of a table: quoted, or letters, digits and _."""
 _DEEPEST = 3
 
 
 @dataclass(frozen=True)
-class Places:
+class OutputFiles:
     """The file or folder of a release, and the file of each of its tables."""
 
     path: Path
@@ -62,23 +62,23 @@ class Output:
     target: Target
 
     @classmethod
-    def said(cls, words: str | Path) -> Output:
+    def parse(cls, text: str | Path) -> Output:
         """Read a path, OUT/ for a folder, or table:NAME for a table where the data lies."""
-        if isinstance(words, Path):
-            return cls(words)
-        scheme, _, name = words.partition(":")
+        if isinstance(text, Path):
+            return cls(text)
+        scheme, _, name = text.partition(":")
         if scheme == "table":
             return cls(_table_named(name))
         if name.startswith("//"):
             raise OutputError(
                 "output_unreachable",
-                f"Cannot write '{words}': what tells of a release lies in its folder, and this "
+                f"Cannot write '{text}': what tells of a release lies in its folder, and this "
                 "machine writes to its own alone. Name one of them, such as OUT/, or a table where "
                 "the data lies, table:NAME.",
             )
-        if words.endswith("/") and words.strip("/"):
-            return cls(FolderTarget(words.rstrip("/")))
-        return cls(Path(words))
+        if text.endswith("/") and text.strip("/"):
+            return cls(FolderTarget(text.rstrip("/")))
+        return cls(Path(text))
 
     @property
     def path(self) -> Path:
@@ -112,29 +112,29 @@ class Output:
 
 
 def _table_named(name: str) -> TableTarget:
-    found = re.findall(_PART, name)
-    if found and len(found) <= _DEEPEST and ".".join(found) == name:
-        parts = (one[1:-1].replace('""', '"') if one[0] == '"' else one for one in found)
-        return TableTarget(*reversed([*parts]))
+    pieces = re.findall(_NAME_PART, name)
+    if pieces and len(pieces) <= _DEEPEST and ".".join(pieces) == name:
+        names = (piece[1:-1].replace('""', '"') if piece[0] == '"' else piece for piece in pieces)
+        return TableTarget(*reversed([*names]))
     raise OutputError(
         "output_table_malformed",
         f"Cannot read {name!r} as the name of a table. Write table:NAME or table:SCHEMA.NAME.",
     )
 
 
-def places(path: Path, names: Sequence[str]) -> Places:
+def output_files(path: Path, names: Sequence[str]) -> OutputFiles:
     """Where tables of these names go, wished for at `path`.
 
     One goes into the file. Several go into a folder of that name without its ending, which each of
     them has instead; so does a single one where there is no ending, as Parquet.
     """
     if not path.suffix or is_folder(path):
-        return Places(path, True, _files(names, ".parquet"))
+        return OutputFiles(path, True, _files(names, ".parquet"))
     format_of(path)  # or refused
     if len(names) == 1:
-        return Places(path, False, dict.fromkeys(names, path.name))
+        return OutputFiles(path, False, dict.fromkeys(names, path.name))
     ending = "".join(path.suffixes[-2 if path.suffix.lower() == ".gz" else -1 :])
-    return Places(path.with_name(path.name.removesuffix(ending)), True, _files(names, ending))
+    return OutputFiles(path.with_name(path.name.removesuffix(ending)), True, _files(names, ending))
 
 
 def _files(names: Sequence[str], ending: str) -> dict[str, str]:
@@ -144,26 +144,26 @@ def _files(names: Sequence[str], ending: str) -> dict[str, str]:
 
 def check_places(
     path: Path, names: Sequence[str], *, overwrite: bool = False, kept: Iterable[Path] = ()
-) -> Places:
+) -> OutputFiles:
     """Where tables of these names, and their side-car, go; refused early if they cannot."""
-    found = places(path, names)
-    if found.several and not is_folder(found.path):
-        if os.path.lexists(found.path):
+    files = output_files(path, names)
+    if files.several and not is_folder(files.path):
+        if os.path.lexists(files.path):
             raise OutputError(
                 "output_not_a_directory",
-                f"Cannot write '{found.path}': {len(names)} tables go into a directory, and there "
+                f"Cannot write '{files.path}': {len(names)} tables go into a directory, and there "
                 "is a file of that name. Choose another name.",
             )
         # A folder is made, for which there must be nothing in the way.
-        for place in (found.path, *(found.path.with_name(one) for one in found.files.values())):
-            check_target(place, overwrite=place != found.path)
+        for target in (files.path, *(files.path.with_name(file) for file in files.files.values())):
+            check_target(target, overwrite=target != files.path)
     else:
-        for place in found.written:
-            check_target(place, overwrite=overwrite)
-    new_folder = found.several and not is_folder(found.path)
-    for place in (found.path, *found.written):
-        check_apart(place, kept, folder=new_folder and place == found.path)
-    return found
+        for target in files.written:
+            check_target(target, overwrite=overwrite)
+    new_folder = files.several and not is_folder(files.path)
+    for target in (files.path, *files.written):
+        check_apart(target, kept, folder=new_folder and target == files.path)
+    return files
 
 
 def digests_by_name(writer: ReleaseWriter) -> dict[str, str]:
@@ -185,28 +185,28 @@ def check_outputs(
     """
     output = out if isinstance(out, Output) else Output(out)
     path, several = output.path, several or output.is_folder
-    places = [holder_file(path), *(page for page in pages if page is not None)]
+    targets = [holder_file(path), *(page for page in pages if page is not None)]
     if several:
         if overwrite:
             check_apart(path, (*kept, *vault_files_around(path)), with_all_in_it=True)
         _check_folder(path, overwrite=overwrite)
-        _check_outside(path, places)
+        _check_outside(path, targets)
     elif output.is_table:
-        places = [path.with_name(f"{path.name}.json"), *places]
+        targets = [path.with_name(f"{path.name}.json"), *targets]
     else:
         format_of(path)
-        places = [path, sidecar_file(path), *places]
-    for place in places:
-        check_target(place, overwrite=overwrite)
-    if len({os.path.realpath(place) for place in places}) < len(places):
+        targets = [path, sidecar_file(path), *targets]
+    for target in targets:
+        check_target(target, overwrite=overwrite)
+    if len({os.path.realpath(target) for target in targets}) < len(targets):
         raise OutputError(
             "outputs_same",
             "Two outputs would be the same file: the release, what lies beside it and each report "
             "need names of their own. Choose another name.",
         )
-    for place in {path, sidecar_file(path), *places}:
-        in_use = (*kept, *vault_files_around(place))
-        check_apart(place, in_use, with_all_in_it=several and place == path)
+    for target in {path, sidecar_file(path), *targets}:
+        in_use = (*kept, *vault_files_around(target))
+        check_apart(target, in_use, with_all_in_it=several and target == path)
 
 
 def _check_outside(folder: Path, pages: Sequence[Path]) -> None:
@@ -246,14 +246,14 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
 
 def check_replaceable(folder: Path) -> None:
     """Refuse to replace a directory that holds anything but a whole release and its side-car."""
-    for one in (folder.parent, folder):
-        sweep(one, again=True)
+    for directory in (folder.parent, folder):
+        sweep(directory, again=True)
     try:
-        told = read_sidecar(folder)
+        sidecar = read_sidecar(folder)
     except SourceError:
-        told = None
-    there = {one.name for one in folder.iterdir()}
-    if there and (told is None or there != {*release_files(told), IN_FOLDER}):
+        sidecar = None
+    present = {entry.name for entry in folder.iterdir()}
+    if present and (sidecar is None or present != {*release_files(sidecar), IN_FOLDER}):
         raise OutputError(
             "output_not_a_release",
             f"Cannot replace the directory '{folder}': it holds something else than a release. "

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.engines.base import Engine
 
-    _Words = Callable[[str], str]
+    _Relabel = Callable[[str], str]
 
 
 def total_order(names: Sequence[str], reals: Collection[str] = ()) -> list[exp.Ordered]:
@@ -53,7 +53,7 @@ def _sign_of_zero(value: exp.Expr) -> exp.Expr:
     return exp.case().when(exp.and_(zero, minus), exp.convert(1)).else_(exp.convert(2))
 
 
-_ROW, _SEAL, _TWIN, _PLACE = "sf_row", "sf_seal", "sf_twin", "sf_place"
+_ROW, _SEAL, _TWIN, _RANK = "sf_row", "sf_seal", "sf_twin", "sf_place"
 _VALUE, _CODE, _LABEL = "sf_value", "sf_code", "sf_label"
 _FIRST, _LAST, _NODE = "sf_first", "sf_last", "sf_node"
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
@@ -79,8 +79,8 @@ class ColumnMap:
         """The code and label of NULL; a code that nothing else has where NULL has no place."""
         if self.values.null_count == 0:
             return -1, None
-        place = int(np.flatnonzero(self.values.is_null().to_numpy(zero_copy_only=False))[0])
-        return self.codes[place].as_py(), self.labels[place].as_py()
+        index = int(np.flatnonzero(self.values.is_null().to_numpy(zero_copy_only=False))[0])
+        return self.codes[index].as_py(), self.labels[index].as_py()
 
     def table(self) -> pa.Table:
         """The map of the values that are present, to be joined on equality."""
@@ -108,7 +108,7 @@ class ByColumn:
             coded = _coded(engine, table, self.maps, self.unchanged, lent)
             names = [column_map.column for column_map in self.maps]
             query = exp.select(
-                *(_renamed(_ROW, _label(place), name) for place, name in enumerate(names)),
+                *(_renamed(_ROW, _label(position), name) for position, name in enumerate(names)),
                 *_unchanged(self.unchanged),
             ).from_(coded.subquery(_ROW))
             if self.suppressed.num_rows:
@@ -124,19 +124,19 @@ class ByRow:
     `shares` has one integer column per map (the codes of a raw combination, in the order of the
     maps), `rows` (how many rows of it), and the released columns by name. Values outside the maps,
     and rows beyond the shares, are not released. Who knows the `key` knows how rows are dealt;
-    where every share is `whole`, all rows of its combination, there is nothing to deal.
+    where every share is `undivided`, all rows of its combination, there is nothing to deal.
     """
 
     maps: tuple[ColumnMap, ...]
     shares: pa.Table
     unchanged: tuple[str, ...] = ()
-    whole: bool = False
+    undivided: bool = False
     key: str = field(default_factory=lambda: token_hex(32), repr=False, compare=False)
 
     @property
     def by_value(self) -> bool:
         """Whether rows alike in the mapped columns are released alike."""
-        return self.whole
+        return self.undivided
 
     @contextmanager
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
@@ -147,19 +147,21 @@ class ByRow:
             coded = _coded(engine, table, self.maps, self.unchanged, lent)
             shares = lent.enter_context(engine.lend(self._intervals()))
             conditions: list[exp.Expr] = [
-                exp.column(_code(place), table=_ROW).eq(exp.column(_code(place), table="sf_share"))
-                for place in range(width)
+                exp.column(_code(position), table=_ROW).eq(
+                    exp.column(_code(position), table="sf_share")
+                )
+                for position in range(width)
             ]
-            if not self.whole:
+            if not self.undivided:
                 coded = self._placed(coded, engine)
-                first, last = (exp.column(one, table="sf_share") for one in (_FIRST, _LAST))
-                place = exp.column(_PLACE, table=_ROW)
-                conditions.append(exp.Between(this=place, low=first, high=last))
+                first, last = (exp.column(end, table="sf_share") for end in (_FIRST, _LAST))
+                rank = exp.column(_RANK, table=_ROW)
+                conditions.append(exp.Between(this=rank, low=first, high=last))
             query = (
                 exp.select(
                     *(
-                        _renamed("sf_share", _released(place), name)
-                        for place, name in enumerate(released)
+                        _renamed("sf_share", _released(position), name)
+                        for position, name in enumerate(released)
                     ),
                     *_unchanged(self.unchanged),
                 )
@@ -175,21 +177,24 @@ class ByRow:
         it is. Those are one as good as the other, so it does not matter which is counted first.
         """
         codes = [*map(_code, range(len(self.maps)))]
-        kept = [*map(_kept, range(len(self.unchanged)))]
-        if not kept:  # the rows of a combination are all equal
-            return _with(coded, _PLACE, _window(exp.RowNumber(), codes, exp.column(codes[0])))
-        seal = sealed(self.key, [exp.column(name) for name in (*codes, *kept)])
+        unchanged = [*map(_carried, range(len(self.unchanged)))]
+        if not unchanged:  # the rows of a combination are all equal
+            return _with(coded, _RANK, _window(exp.RowNumber(), codes, exp.column(codes[0])))
+        seal = sealed(self.key, [exp.column(name) for name in (*codes, *unchanged)])
         rows = _with(coded, _SEAL, seal)
-        numbers = (_window(one, codes, exp.column(_SEAL)) for one in (exp.RowNumber(), exp.Rank()))
+        numbers = (
+            _window(function, codes, exp.column(_SEAL))
+            for function in (exp.RowNumber(), exp.Rank())
+        )
         rows = _with(rows, _TWIN, exp.Sub(this=next(numbers), expression=next(numbers)))
         # What is sealed cannot be foretold, so any even hash of it gives a random order.
         again = engine.traits.hashed(self.key, [exp.column(_SEAL), exp.column(_TWIN)])
-        return _with(rows, _PLACE, _window(exp.RowNumber(), codes, again))
+        return _with(rows, _RANK, _window(exp.RowNumber(), codes, again))
 
     def _intervals(self) -> pa.Table:
         """Shares of equal raw combinations side by side: first and last place of each."""
         width = len(self.maps)
-        codes = [self.shares.column(place).to_numpy() for place in range(width)]
+        codes = [self.shares.column(position).to_numpy() for position in range(width)]
         rows = self.shares.column(width).to_numpy().astype(np.int64)
         order = np.lexsort(codes[::-1])
         rows = rows[order]
@@ -200,8 +205,8 @@ class ByRow:
         starts = ends - rows
         base = np.maximum.accumulate(np.where(new, starts, 0))
         released = self.shares.num_columns - width - 1
-        places = [*range(width), *range(width + 1, width + 1 + released)]
-        renamed = self.shares.take(order).select(places)
+        columns = [*range(width), *range(width + 1, width + 1 + released)]
+        renamed = self.shares.take(order).select(columns)
         renamed = renamed.rename_columns(
             [*map(_code, range(width)), *map(_released, range(released))]
         )
@@ -227,8 +232,8 @@ class ByCuts:
     @contextmanager
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
         """The query whose result is released, valid inside the context."""
-        names = [one.column for one in self.maps]
-        kept = [*map(_code, range(len(names))), *map(_kept, range(len(self.unchanged)))]
+        names = [column_map.column for column_map in self.maps]
+        carried = [*map(_code, range(len(names))), *map(_carried, range(len(self.unchanged)))]
         with ExitStack() as lent:
             rows = _coded(engine, table, self.maps, self.unchanged, lent)
             rows = rows.select(exp.alias_(exp.cast(exp.convert(0), "BIGINT"), _NODE))
@@ -236,41 +241,42 @@ class ByCuts:
                 joined = exp.alias_(lent.enter_context(engine.lend(cuts)), "sf_cut", table=True)
                 node = exp.column(_NODE, table=_ROW)
                 code = exp.case()
-                for place in range(len(names)):
-                    mine = exp.column("column", table="sf_cut", quoted=True).eq(place)
-                    code = code.when(mine, exp.column(_code(place), table=_ROW))
+                for position in range(len(names)):
+                    mine = exp.column("column", table="sf_cut", quoted=True).eq(position)
+                    code = code.when(mine, exp.column(_code(position), table=_ROW))
                 low, high, cut, at = (
                     exp.column(name, table="sf_cut", quoted=True)
                     for name in ("lower", "upper", "cut", "node")
                 )
-                way = exp.case().when(at.is_(exp.Null()), node.copy())
-                way = way.when(exp.GT(this=code, expression=cut), high).else_(low)
+                next_node = exp.case().when(at.is_(exp.Null()), node.copy())
+                next_node = next_node.when(exp.GT(this=code, expression=cut), high).else_(low)
                 rows = (
                     exp.select(
-                        *(exp.column(name, table=_ROW) for name in kept), exp.alias_(way, _NODE)
+                        *(exp.column(name, table=_ROW) for name in carried),
+                        exp.alias_(next_node, _NODE),
                     )
                     .from_(rows.subquery(_ROW))
                     .join(joined, on=node.eq(at.copy()), join_type="left")
                 )
             labelled = self.ends.rename_columns([_NODE, *map(_label, range(len(names)))])
             ends = exp.alias_(lent.enter_context(engine.lend(labelled)), "sf_end", table=True)
-            same = exp.column(_NODE, table=_ROW).eq(exp.column(_NODE, table="sf_end"))
+            same_node = exp.column(_NODE, table=_ROW).eq(exp.column(_NODE, table="sf_end"))
             labels = (_renamed("sf_end", _label(i), name) for i, name in enumerate(names))
             query = exp.select(*labels, *_unchanged(self.unchanged)).from_(rows.subquery(_ROW))
-            yield _ordered(query.join(ends, on=same), [*names, *self.unchanged])
+            yield _ordered(query.join(ends, on=same_node), [*names, *self.unchanged])
 
 
 Recoding = ByColumn | ByRow | ByCuts
 
 
-def relabelled(recoding: Recoding, labels: Mapping[str, _Words]) -> Recoding:
+def relabelled(recoding: Recoding, labels: Mapping[str, _Relabel]) -> Recoding:
     """The same recoding with the labels of some columns in other words, each changed once."""
     if isinstance(recoding, ByColumn):
         maps = (
-            replace(one, labels=_changed(one.labels, labels[one.column]))
-            if one.column in labels
-            else one
-            for one in recoding.maps
+            replace(column_map, labels=_changed(column_map.labels, labels[column_map.column]))
+            if column_map.column in labels
+            else column_map
+            for column_map in recoding.maps
         )
         return replace(recoding, maps=tuple(maps))
     if isinstance(recoding, ByCuts):
@@ -278,13 +284,13 @@ def relabelled(recoding: Recoding, labels: Mapping[str, _Words]) -> Recoding:
     return replace(recoding, shares=_relabelled(recoding.shares, len(recoding.maps) + 1, labels))
 
 
-def _relabelled(table: pa.Table, first: int, labels: Mapping[str, _Words]) -> pa.Table:
+def _relabelled(table: pa.Table, first: int, labels: Mapping[str, _Relabel]) -> pa.Table:
     """A table of labels, from one of its columns on, in other words."""
-    for place in range(first, table.num_columns):
-        name = table.column_names[place]
+    for index in range(first, table.num_columns):
+        name = table.column_names[index]
         if name in labels:
-            column = table.column(place).combine_chunks()
-            table = table.set_column(place, name, _changed(column, labels[name]))
+            column = table.column(index).combine_chunks()
+            table = table.set_column(index, name, _changed(column, labels[name]))
     return table
 
 
@@ -304,12 +310,12 @@ def _coded(
     """Each row with codes and labels of its mapped columns; rows with unknown values are out."""
     query = exp.Select().from_(exp.alias_(table.copy(), "sf_source", table=True), copy=False)
     selected: list[exp.Expr] = [
-        exp.alias_(exp.column(name, table="sf_source", quoted=True), _kept(place))
-        for place, name in enumerate(unchanged)
+        exp.alias_(exp.column(name, table="sf_source", quoted=True), _carried(position))
+        for position, name in enumerate(unchanged)
     ]
     conditions: list[exp.Expr] = []
-    for place, column_map in enumerate(maps):
-        name = f"sf_map_{place}"
+    for position, column_map in enumerate(maps):
+        name = f"sf_map_{position}"
         value: exp.Expr = exp.column(column_map.column, table="sf_source", quoted=True)
         if column_map.key is not None:
             value = column_map.key(value)
@@ -326,8 +332,10 @@ def _coded(
         missing_label = exp.cast(exp.convert(label), "TEXT")
         coded = exp.case().when(absent, exp.convert(code)).else_(known.copy())
         labelled = exp.case().when(absent.copy(), missing_label)
-        selected.append(exp.alias_(coded, _code(place)))
-        selected.append(exp.alias_(labelled.else_(exp.column(_LABEL, table=name)), _label(place)))
+        selected.append(exp.alias_(coded, _code(position)))
+        selected.append(
+            exp.alias_(labelled.else_(exp.column(_LABEL, table=name)), _label(position))
+        )
         known_or_absent = absent.copy() if code >= 0 else exp.false()
         conditions.append(exp.or_(known_or_absent, known.is_(exp.Null()).not_()))
     # All at once: condition by condition, each would nest the others once more.
@@ -339,24 +347,26 @@ def _with(rows: exp.Select, name: str, value: exp.Expr) -> exp.Select:
     return exp.select(exp.Star(), exp.alias_(value, name)).from_(rows.subquery(f"{name}_of"))
 
 
-def _window(this: exp.Expr, parts: Sequence[str], order: exp.Expr) -> exp.Window:
+def _window(function: exp.Expr, partition: Sequence[str], order: exp.Expr) -> exp.Window:
     """A function of the rows of a part, in an order."""
     return exp.Window(
-        this=this,
-        partition_by=[exp.column(name) for name in parts],
+        this=function,
+        partition_by=[exp.column(name) for name in partition],
         order=exp.Order(expressions=[exp.Ordered(this=order)]),
     )
 
 
 def _without(query: exp.Select, suppressed: exp.Table, width: int) -> exp.Select:
     """Leave out the rows whose combination of label codes is suppressed."""
-    same = exp.and_(
+    same_codes = exp.and_(
         *(
-            exp.column(_code(place), table=_ROW).eq(exp.column(_code(place), table="sf_gone"))
-            for place in range(width)
+            exp.column(_code(position), table=_ROW).eq(exp.column(_code(position), table="sf_gone"))
+            for position in range(width)
         )
     )
-    joined = query.join(exp.alias_(suppressed, "sf_gone", table=True), on=same, join_type="left")
+    joined = query.join(
+        exp.alias_(suppressed, "sf_gone", table=True), on=same_codes, join_type="left"
+    )
     return joined.where(exp.column(_code(0), table="sf_gone").is_(exp.Null()))
 
 
@@ -377,27 +387,27 @@ def _ordered(query: exp.Select, names: Sequence[str]) -> exp.Select:
 
 def _unchanged(names: Sequence[str]) -> list[exp.Expr]:
     """The columns that are released as they are, under their names again."""
-    return [_renamed(_ROW, _kept(place), name) for place, name in enumerate(names)]
+    return [_renamed(_ROW, _carried(position), name) for position, name in enumerate(names)]
 
 
 def _renamed(table: str, inner: str, name: str) -> exp.Expr:
     return exp.alias_(exp.column(inner, table=table), name, quoted=True)
 
 
-def _kept(place: int) -> str:
-    return f"sf_kept_{place}"
+def _carried(position: int) -> str:
+    return f"sf_carried_{position}"
 
 
-def _released(place: int) -> str:
-    return f"sf_released_{place}"
+def _released(position: int) -> str:
+    return f"sf_released_{position}"
 
 
-def _code(place: int) -> str:
-    return f"sf_code_{place}"
+def _code(position: int) -> str:
+    return f"sf_code_{position}"
 
 
-def _label(place: int) -> str:
-    return f"sf_label_{place}"
+def _label(position: int) -> str:
+    return f"sf_label_{position}"
 
 
 def blank_rows(columns: Mapping[str, Kind], size: int, star: str | None) -> pa.Table:

@@ -118,10 +118,10 @@ def with_bars(release: Release, chosen: str) -> pa.Table:
     for name in table.column_names:
         columns[name] = table.column(name)
         error = stated.get(name) or {}
-        word = next((one for one in ("sd", "ranks95") if error.get(one) is not None), None)
-        if word is not None:
-            beside = untaken(f"{name}_{word}", [*table.column_names, *columns])
-            columns[beside] = _spread(error[word], table.num_rows)
+        suffix = next((unit for unit in ("sd", "ranks95") if error.get(unit) is not None), None)
+        if suffix is not None:
+            beside = untaken(f"{name}_{suffix}", [*table.column_names, *columns])
+            columns[beside] = _spread(error[suffix], table.num_rows)
     return pa.table(columns)
 
 
@@ -134,8 +134,8 @@ def _stated(release: Release, chosen: str) -> Mapping[str, Any]:
     if published is None:
         return error
     of_table = (error.get("tables") or {}).get(chosen)
-    found = [one for one in (of_table, *map(error.get, _CELLS)) if one]
-    return {untaken(_FIGURE, published): found[0]} if found else {}
+    errors = [stated_error for stated_error in (of_table, *map(error.get, _CELLS)) if stated_error]
+    return {untaken(_FIGURE, published): errors[0]} if errors else {}
 
 
 def _spread(amount: object, rows: int) -> pa.Array:
@@ -144,24 +144,26 @@ def _spread(amount: object, rows: int) -> pa.Array:
     return pa.array(listed, pa.float64())
 
 
-def saved_table(folder: Path, told: Mapping[str, Json]) -> pa.Table:
+def saved_table(folder: Path, described: Mapping[str, Json]) -> pa.Table:
     """Read a table of a release as its side-car tells that it was written."""
     from pyarrow import parquet
 
-    path = folder / Path(told["file"]).name
-    kinds = {name: Kind(kind) for name, kind in told["columns"].items()}
+    path = folder / Path(described["file"]).name
+    kinds = {name: Kind(kind) for name, kind in described["columns"].items()}
     spelled = {
         name: Column(name, kinds[name], spelling=spelling_of(kinds[name], keys))
-        for name, keys in told.get("written", {}).items()
+        for name, keys in described.get("written", {}).items()
     }
-    spellings = {name: one.spelling for name, one in spelled.items() if one.spelling is not None}
-    if told.get("parts"):  # an engine wrote them, which knows no spellings
-        parts = [parquet.read_table(folder / Path(name).name) for name in told["parts"]]
-        rows = pa.concat_tables(parts)
+    spellings = {
+        name: column.spelling for name, column in spelled.items() if column.spelling is not None
+    }
+    if described.get("parts"):  # an engine wrote them, which knows no spellings
+        part_tables = [parquet.read_table(folder / Path(name).name) for name in described["parts"]]
+        rows = pa.concat_tables(part_tables)
         return rows.cast(marked(rows.schema, spellings))
     if path.name.lower().endswith(".parquet"):
         return parquet.read_table(path)
-    with closing(open_file(path, layout_of(told), declared=kinds, ours=True)) as file:
+    with closing(open_file(path, layout_of(described), declared=kinds, ours=True)) as file:
         rows = pa.Table.from_batches(file.read({**kinds, **spelled}), stored_schema(kinds))
     return rows.cast(marked(rows.schema, spellings))
 
@@ -178,11 +180,11 @@ SAMPLE = 10
 def first_rows(table: pa.Table) -> pa.Table:
     """The first rows of a table as text has them, dates and numbers as people write them."""
     first = table.slice(0, SAMPLE)
-    for place, field_ in enumerate(first.schema):
+    for index, field_ in enumerate(first.schema):
         spelling = spelling_in(field_)
         if spelling is not None:
-            cells = write_spelled(first.column(place).combine_chunks(), spelling)
-            first = first.set_column(place, field_.name, cells)
+            cells = write_spelled(first.column(index).combine_chunks(), spelling)
+            first = first.set_column(index, field_.name, cells)
     return first
 
 
@@ -265,9 +267,9 @@ class Release(Shown):
         """
         from sfumato.attack.finding import Findings
 
-        told = (self.holder or {}).get("attacks") or self.guarantee.parameters.get("attacks")
+        attacks = (self.holder or {}).get("attacks") or self.guarantee.parameters.get("attacks")
         try:
-            return None if told is None else Findings.read(told)
+            return None if attacks is None else Findings.read(attacks)
         except ValueError:  # a side-car that somebody edited
             return None
 
@@ -285,10 +287,10 @@ class Release(Shown):
     def _line(self) -> str:
         sizes = on_demand(self.tables).sizes()
         tables = [f"{name}: {count(rows, 'row')}" for name, rows in sizes.items()]
-        more = f" and {len(tables) - 1} more tables" if len(tables) > 1 else ""
+        further = f" and {len(tables) - 1} more tables" if len(tables) > 1 else ""
         facts = self._facts()
         cost = f"; cost {facts['Cost']}" if "Cost" in facts else ""
-        return f"{'; '.join(tables[:1])}{more}, by {self.provenance.method}{cost}"
+        return f"{'; '.join(tables[:1])}{further}, by {self.provenance.method}{cost}"
 
     def _card(self) -> Card:
         facts: dict[str, Json] = {"Guarantee": self.guarantee.statement, **self._facts()}
@@ -375,22 +377,22 @@ class Release(Shown):
     ) -> list[Path]:
         """Save it together with other files, all or nothing."""
         target = arguments.path(path, "path")
-        output = Output.said(path)
+        output = Output.parse(path)
         if output.by_engine and len(self.tables) == 1:
             held = on_demand(self.tables).by_engine(next(iter(self.tables)))
             if held is not None or output.is_table:
                 return self._save_by_engine(output, held, overwrite=overwrite, report=report)
-        found = check_places(target, list(self.tables), overwrite=overwrite, kept=self.kept)
+        files = check_places(target, list(self.tables), overwrite=overwrite, kept=self.kept)
         if self.holder is not None:
-            check_target(holder_file(found.path), overwrite=overwrite, kept=self.kept)
-        with writing(found.path, several=found.several, overwrite=overwrite) as writer:
-            for name, file in found.files.items():
+            check_target(holder_file(files.path), overwrite=overwrite, kept=self.kept)
+        with writing(files.path, several=files.several, overwrite=overwrite) as writer:
+            for name, file in files.files.items():
                 with on_demand(self.tables).streamed(name) as rows:
                     layout = self.layouts.get(name, self.layout)
                     writer.table(name, file, rows, kinds_of(rows.schema), layout)
             self._write_report(writer, report, overwrite=overwrite)
-            for place, content in beside.items():
-                writer.beside(place, content)
+            for extra_path, content in beside.items():
+                writer.beside(extra_path, content)
             writer.tell(self)
         return writer.written
 
@@ -412,9 +414,9 @@ class Release(Shown):
         page = None if report is None else arguments.path(report, "report")
         check_outputs(output, page, several=False, overwrite=overwrite, kept=self.kept)
         with writing(output, replace=True, overwrite=overwrite) as writer:
-            with rows as made:
-                made.engine.check(output.target, overwrite=overwrite)
-                writer.rows(next(iter(self.tables)), made)
+            with rows as engine_rows:
+                engine_rows.engine.check(output.target, overwrite=overwrite)
+                writer.rows(next(iter(self.tables)), engine_rows)
             self._write_report(writer, report, overwrite=overwrite)
             writer.tell(self)
         return writer.written
@@ -430,10 +432,10 @@ class Release(Shown):
             check_target(target, overwrite=overwrite, kept=self.kept)
             # Of what noise was added to, the page that is asked for here was always for everybody.
             shown = self if self.guarantee.kind == SYNTACTIC else self.public
-            told = page(
+            html = page(
                 shown, files=digests_by_name(writer), beside=on_demand(self.tables).beside()
             )
-            writer.beside(target, told.encode(), private=shown.holder is not None)
+            writer.beside(target, html.encode(), private=shown.holder is not None)
 
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:
         """Write a page for people: what is guaranteed, what it cost, where it came from.
@@ -447,9 +449,9 @@ class Release(Shown):
         check_target(target, overwrite=overwrite, kept=self.kept)
         private = self.holder is not None and not public
         shown = self.public if public else self
-        told = page(shown, beside=on_demand(self.tables).beside() if private else ())
+        html = page(shown, beside=on_demand(self.tables).beside() if private else ())
         with whole(target, overwrite=overwrite, private=private) as temporary:
-            temporary.write_text(told, encoding="utf-8")
+            temporary.write_text(html, encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
@@ -462,27 +464,30 @@ class Release(Shown):
         if isinstance(path, str) and "://" in path:
             from sfumato.release.engine_tables import load_table
 
-            found, rows = load_table(path)
-            target, told = found.path, found.told
+            engine_table, rows = load_table(path)
+            target, sidecar = engine_table.path, engine_table.sidecar
         else:
             target = arguments.path(path, "path")
             _check_address(target)
-            told = read_sidecar(target) or {}
-        if not told:
+            sidecar = read_sidecar(target) or {}
+        if not sidecar:
             raise unreadable(target)
         folder = target if target.is_dir() else target.parent
-        recorded = told["tables"]
+        recorded = sidecar["tables"]
         try:
-            guarantee = Guarantee(**told["guarantee"])
-            provenance = Provenance(**told["provenance"])
+            guarantee = Guarantee(**sidecar["guarantee"])
+            provenance = Provenance(**sidecar["provenance"])
             tables = {
-                one["name"]: saved_table(folder, one) if rows is None else rows for one in recorded
+                entry["name"]: saved_table(folder, entry) if rows is None else rows
+                for entry in recorded
             }
-            layouts = {one["name"]: layout_of(one) for one in recorded}
+            layouts = {entry["name"]: layout_of(entry) for entry in recorded}
         except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SchemaError):
             raise unreadable(target) from None
-        loaded = cls(tables, guarantee, provenance, told["error"], told["receipt"], layouts=layouts)
-        return _with_kept(loaded, holder_file(target), {one["sha256"] for one in recorded})
+        loaded = cls(
+            tables, guarantee, provenance, sidecar["error"], sidecar["receipt"], layouts=layouts
+        )
+        return _with_kept(loaded, holder_file(target), {entry["sha256"] for entry in recorded})
 
 
 def _check_address(path: Path) -> None:
@@ -498,12 +503,14 @@ def _check_address(path: Path) -> None:
 def _with_kept(release: Release, path: Path, checksums: set[str]) -> Release:
     """The release with what its holder keeps, where that is at hand; another's is left alone."""
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if set(kept.pop("tables").values()) != checksums:
+        holder_facts = json.loads(path.read_text(encoding="utf-8"))
+        if set(holder_facts.pop("tables").values()) != checksums:
             return release
-        provenance = replace(release.provenance, fingerprint=kept.pop("fingerprint"))
-        error = kept.pop("error")
+        provenance = replace(release.provenance, fingerprint=holder_facts.pop("fingerprint"))
+        error = holder_facts.pop("error")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return release
-    holder = {name: one for name, one in kept.items() if name not in ("format", "stays")}
+    holder = {
+        name: value for name, value in holder_facts.items() if name not in ("format", "stays")
+    }
     return replace(release, provenance=provenance, error=error, holder=holder)

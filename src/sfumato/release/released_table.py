@@ -19,7 +19,7 @@ from sfumato.data.schema.unit import Rows
 from sfumato.errors import QueryError
 from sfumato.release.engine_tables import released_table
 from sfumato.release.release import SYNTACTIC
-from sfumato.release.sidecar import read_sidecar, release_of, told_layout
+from sfumato.release.sidecar import layout_in_sidecar, read_sidecar, release_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -46,32 +46,32 @@ class Described:
 
 def described(source: Source) -> Described | None:
     """The side-car's word on a source; None where it is no such release."""
-    told = _told(source)
-    if told is None or told["guarantee"]["kind"] != SYNTACTIC:
+    sidecar = _sidecar_of(source)
+    if sidecar is None or sidecar["guarantee"]["kind"] != SYNTACTIC:
         return None
     path = Path(str(source))
     try:
-        asked = told["provenance"]["parameters"]
+        asked = sidecar["provenance"]["parameters"]
         starred = asked.get("suppressed") == "star"
         moved = frozenset(asked.get("shuffled", ())), frozenset(asked.get("stddev", ()))
-        first, tables = told["tables"][0], len(told["tables"])
+        first, tables = sidecar["tables"][0], len(sidecar["tables"])
         file = "" if first.get("parts") else Path(first["file"]).name
     except (KeyError, IndexError, TypeError, AttributeError):
         return None
-    place: str | Path = (path if path.is_dir() else path.parent) / file
+    location: str | Path = (path if path.is_dir() else path.parent) / file
     if first.get("table"):
-        place = str(source)
-    return Described(place, starred, *moved, tables)
+        location = str(source)
+    return Described(location, starred, *moved, tables)
 
 
-def _told(source: Source) -> dict[str, Any] | None:
+def _sidecar_of(source: Source) -> dict[str, Any] | None:
     """The side-car of a release, where a source is one."""
     if not isinstance(source, str | Path):
         return None
     if "://" not in str(source):
         return read_sidecar(Path(source))
-    found = released_table(str(source))
-    return None if found is None else found.told
+    engine_table = released_table(str(source))
+    return None if engine_table is None else engine_table.sidecar
 
 
 def require_worlds(source: Source, names: Collection[str]) -> None:
@@ -82,8 +82,8 @@ def require_worlds(source: Source, names: Collection[str]) -> None:
     """
     if isinstance(source, str | Path) and "://" not in str(source):
         source = release_of(Path(source))
-    told = _told(source)
-    if told is not None and told["guarantee"]["kind"] != SYNTACTIC:
+    sidecar = _sidecar_of(source)
+    if sidecar is not None and sidecar["guarantee"]["kind"] != SYNTACTIC:
         raise QueryError(
             "worlds_unbounded",
             "This release is made with noise, so no bound on the original holds for certain. Use "
@@ -117,8 +117,8 @@ def open_labels(source: Source, schema: Schema, *, strict: bool = True) -> tuple
     engine = open_released(source, schema, strict=strict)
     try:
         held = engine.columns(engine.table)
-        there = (c for c in schema.columns if c.name in held or c.role is Role.QUASI)
-        columns = tuple(_as_held(column, held) for column in there)
+        present = (c for c in schema.columns if c.name in held or c.role is Role.QUASI)
+        columns = tuple(_as_held(column, held) for column in present)
         if isinstance(engine, DuckDB):
             asked = {c.name: c for c in columns if c.name in held}
             engine.retype(asked, strict=strict)
@@ -133,7 +133,7 @@ def open_released(source: Source, schema: Schema | None = None, *, strict: bool 
     names = () if schema is None else [column.name for column in schema.columns]
     usual = USUAL if schema is None else schema.layout
     path = Path(source) if isinstance(source, str | Path) and "://" not in str(source) else None
-    layout = None if path is None else told_layout(path)
+    layout = None if path is None else layout_in_sidecar(path)
     return open_source(source, layout=layout or usual, declared=names, ours=True, strict=strict)
 
 
@@ -141,8 +141,8 @@ def _unit(schema: Schema, held: Collection[str]) -> Unit:
     unit = schema.unit
     if unit.column is None:
         return unit
-    tells = unit.column in held and schema.column(unit.column).role is not Role.QUASI
-    return unit if tells else Rows(relation=unit.relation)
+    names_person = unit.column in held and schema.column(unit.column).role is not Role.QUASI
+    return unit if names_person else Rows(relation=unit.relation)
 
 
 def _as_held(column: Column, held: Mapping[str, Kind]) -> Column:

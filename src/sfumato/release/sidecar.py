@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Json = Any
 """Whatever JSON can hold."""
 
-PARTS = "*.parquet"
+PART_FILES = "*.parquet"
 """What stands for the files of a table that has several."""
 _FORMAT = 2
 _UNUSUAL = ("layout", "parts", "table")
@@ -58,10 +58,10 @@ class Saved(NamedTuple):
     table: Mapping[str, Json] | None = None
     """The engine, the table's name there, and its rows."""
 
-    def told(self) -> dict[str, Json]:
+    def entry(self) -> dict[str, Json]:
         """It in a side-car, which tells only where it lies otherwise than as usual."""
-        told = self._asdict() | {"layout": self.layout.facts(), "parts": list(self.parts)}
-        return {key: one for key, one in told.items() if one or key not in _UNUSUAL}
+        entry = self._asdict() | {"layout": self.layout.facts(), "parts": list(self.parts)}
+        return {key: value for key, value in entry.items() if value or key not in _UNUSUAL}
 
 
 def sidecar_file(path: Path) -> Path:
@@ -90,7 +90,7 @@ def checksum(path: Path) -> str:
 
 def parts_checksum(checksums: Mapping[str, str]) -> str:
     """One checksum for all files of a table, from the checksum of each, by its name."""
-    lines = (f"{one}  {name}\n" for name, one in sorted(checksums.items()))
+    lines = (f"{digest}  {name}\n" for name, digest in sorted(checksums.items()))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
@@ -100,7 +100,7 @@ def describe(release: Release, saved: Sequence[Saved], files: Mapping[Path, str]
     return _json(
         {
             "format": _FORMAT,
-            "tables": [table.told() for table in saved],
+            "tables": [table.entry() for table in saved],
             "guarantee": asdict(travels.guarantee),
             "provenance": asdict(travels.provenance),
             "error": travels.error,
@@ -138,36 +138,36 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     the file of somebody else is a table like any other. A release of one file may have been renamed
     or copied with its side-car; what the side-car tells of is then the file that was asked for.
     """
-    told = _finished(path)
-    if told is None:
+    sidecar = _finished(path)
+    if sidecar is None:
         return None
     try:
-        marks = _marks(told)
-        if any(one.get("table") for one in told["tables"]):
-            raise _elsewhere(path, told)
+        marks = _marks(sidecar)
+        if any(entry.get("table") for entry in sidecar["tables"]):
+            raise _elsewhere(path, sidecar)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise unreadable(path) from None
     if path.is_dir() or path.name in marks:
         for name, mark in marks.items():
             _check_file(path, name, mark)
     elif len(marks) == 1 and _is(path, *marks.values()):  # a copy under another name
-        told["tables"] = [{**table, "file": path.name} for table in told["tables"]]
+        sidecar["tables"] = [{**table, "file": path.name} for table in sidecar["tables"]]
     else:
         raise _changed(path, path)
-    tables = {Path(table["file"]).name for table in told["tables"]}
+    tables = {Path(table["file"]).name for table in sidecar["tables"]}
     if not path.is_dir() and not tables <= {path.name}:  # what is read is the file asked for
         raise unreadable(path)
-    return told
+    return sidecar
 
 
 def read_table_sidecar(path: Path, engine: str) -> dict[str, Json] | None:
     """What lies here of a release that is a table of an engine, by the path that it would have."""
-    told = _finished(path)
+    sidecar = _finished(path)
     try:
-        if told is None or _marks(told):
+        if sidecar is None or _marks(sidecar):
             return None
-        [one] = told["tables"]
-        return told if one["table"]["engine"] == engine else None
+        [entry] = sidecar["tables"]
+        return sidecar if entry["table"]["engine"] == engine else None
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -179,14 +179,14 @@ def _finished(path: Path) -> dict[str, Json] | None:
             f"'{path}' is not all there: whoever writes it has not ended, or was ended. Wait for "
             "it, or make the release again, which clears what is left.",
         )
-    told = _told(path)
-    if told is not None and told.get("format") != _FORMAT:
+    sidecar = _read_own(path)
+    if sidecar is not None and sidecar.get("format") != _FORMAT:
         raise SourceError(
             "release_unreadable",
             f"'{path}' was released by another version of Sfumato, as its side-car "
-            f"'{sidecar_file(path).name}' says, and this one cannot read it. Make the release again.",
+            f"'{sidecar_file(path).name}' says. Make the release again.",
         )
-    return told
+    return sidecar
 
 
 def layout_of(table: Mapping[str, Json]) -> FileLayout:
@@ -200,11 +200,11 @@ def layout_of(table: Mapping[str, Json]) -> FileLayout:
         raise TypeError from None
 
 
-def told_layout(file: Path) -> FileLayout | None:
+def layout_in_sidecar(file: Path) -> FileLayout | None:
     """What a side-car tells of the layout of a file that was released; None where none does."""
     with suppress(ValueError, KeyError, TypeError, AttributeError):
-        told = _told(release_of(file)) or {"tables": ()}
-        tables = {Path(one["file"]).name: one for one in told["tables"]}
+        sidecar = _read_own(release_of(file)) or {"tables": ()}
+        tables = {Path(entry["file"]).name: entry for entry in sidecar["tables"]}
         # A release of one file may have been renamed with its side-car.
         [only] = tables.values() if len(tables) == 1 else [tables[file.name]]
         return layout_of(only)
@@ -214,58 +214,58 @@ def told_layout(file: Path) -> FileLayout | None:
 def release_of(path: Path) -> Path:
     """The release that a path is of: itself, what it links to, or a folder that tells of it."""
     real = Path(os.path.realpath(path))
-    for one in (path, real):
-        if sidecar_file(one).is_file():
-            return one
-    told = None if is_folder(real) else _told(real.parent)
+    for candidate in (path, real):
+        if sidecar_file(candidate).is_file():
+            return candidate
+    sidecar = None if is_folder(real) else _read_own(real.parent)
     with suppress(ValueError, KeyError, TypeError, AttributeError):
-        if told is not None and real.name in _marks(told):
+        if sidecar is not None and real.name in _marks(sidecar):
             return real.parent
     return path
 
 
-def release_files(told: Mapping[str, Json]) -> set[str]:
+def release_files(sidecar: Mapping[str, Json]) -> set[str]:
     """The names of the files that a side-car, as it was read, tells of."""
-    return {*_marks(told)}
+    return {*_marks(sidecar)}
 
 
-def _told(path: Path) -> dict[str, Json] | None:
+def _read_own(path: Path) -> dict[str, Json] | None:
     """What lies in the place of a side-car, where that is one of ours."""
     beside = sidecar_file(path)
     try:
-        told: Json = json.loads(beside.read_bytes()) if beside.is_file() else None
+        sidecar: Json = json.loads(beside.read_bytes()) if beside.is_file() else None
     except (OSError, ValueError, RecursionError):
         return None
-    ours = isinstance(told, dict) and all(name in told for name in _HELD)
-    return told if ours else None
+    ours = isinstance(sidecar, dict) and all(name in sidecar for name in _HELD)
+    return sidecar if ours else None
 
 
-def _marks(told: Mapping[str, Json]) -> dict[str, str]:
+def _marks(sidecar: Mapping[str, Json]) -> dict[str, str]:
     """Each file of a release and its checksum.
 
     A side-car that somebody edited may hold anything: what is of another shape raises.
     """
-    guarantee, provenance = told["guarantee"], told["provenance"]
+    guarantee, provenance = sidecar["guarantee"], sidecar["provenance"]
     texts = [guarantee["kind"], guarantee["statement"], provenance["method"]]
-    texts += [] if told["receipt"] is None else [told["receipt"]]
+    texts += [] if sidecar["receipt"] is None else [sidecar["receipt"]]
     maps = [guarantee.get("parameters", {}), provenance["parameters"]]
-    maps += [] if told["error"] is None else [told["error"]]
-    files = dict((told.get("files") or {}).items())
-    for one in told["tables"]:
-        texts += [one["name"], one["sha256"], *one["columns"].values()]
-        if one.get("table"):
-            texts += [one["table"]["engine"], one["table"]["name"]]
-        elif one.get("parts"):
-            if one["sha256"] != parts_checksum(
-                {name: files[name]["sha256"] for name in one["parts"]}
+    maps += [] if sidecar["error"] is None else [sidecar["error"]]
+    files = dict((sidecar.get("files") or {}).items())
+    for entry in sidecar["tables"]:
+        texts += [entry["name"], entry["sha256"], *entry["columns"].values()]
+        if entry.get("table"):
+            texts += [entry["table"]["engine"], entry["table"]["name"]]
+        elif entry.get("parts"):
+            if entry["sha256"] != parts_checksum(
+                {name: files[name]["sha256"] for name in entry["parts"]}
             ):
                 raise ValueError
-        elif files.setdefault(one["file"], one)["sha256"] != one["sha256"]:
+        elif files.setdefault(entry["file"], entry)["sha256"] != entry["sha256"]:
             raise ValueError
-    marks = {Path(name).name: one["sha256"] for name, one in files.items()}
-    if not all(isinstance(one, str) for one in (*texts, *marks.values())) or "" in marks:
+    marks = {Path(name).name: entry["sha256"] for name, entry in files.items()}
+    if not all(isinstance(text, str) for text in (*texts, *marks.values())) or "" in marks:
         raise TypeError
-    if not all(isinstance(one, dict) for one in maps):
+    if not all(isinstance(mapping, dict) for mapping in maps):
         raise TypeError
     return marks
 
@@ -279,8 +279,8 @@ def unreadable(path: Path) -> SourceError:
     )
 
 
-def _elsewhere(path: Path, told: Mapping[str, Json]) -> SourceError:
-    lies = next(one["table"] for one in told["tables"] if one.get("table"))
+def _elsewhere(path: Path, sidecar: Mapping[str, Json]) -> SourceError:
+    lies = next(entry["table"] for entry in sidecar["tables"] if entry.get("table"))
     return SourceError(
         "release_unreadable",
         f"The release '{path}' is the table {lies['name']!r} of {lies['engine']}, and no file. "
@@ -288,14 +288,14 @@ def _elsewhere(path: Path, told: Mapping[str, Json]) -> SourceError:
     )
 
 
-def _is(place: Path, mark: str) -> bool:
-    return place.is_file() and checksum(place) == mark
+def _is(path: Path, mark: str) -> bool:
+    return path.is_file() and checksum(path) == mark
 
 
 def _check_file(path: Path, name: str, mark: str) -> None:
-    place = (path if path.is_dir() else path.parent) / name
+    file = (path if path.is_dir() else path.parent) / name
     try:
-        missing = not place.is_file()
+        missing = not file.is_file()
     except OSError:  # a name that is too long to ask about
         missing = True
     if missing:
@@ -304,14 +304,14 @@ def _check_file(path: Path, name: str, mark: str) -> None:
             f"'{path}' is not all there: its side-car '{sidecar_file(path).name}' tells of a file "
             f"'{name}', which is missing. Put it back, or make the release again.",
         )
-    if checksum(place) != mark:
-        raise _changed(path, place)
+    if checksum(file) != mark:
+        raise _changed(path, file)
 
 
-def _changed(path: Path, place: Path) -> SourceError:
+def _changed(path: Path, file: Path) -> SourceError:
     return SourceError(
         "release_changed",
-        f"'{place}' is not the file that was released: it is another than its side-car "
+        f"'{file}' is not the file that was released: it is another than its side-car "
         f"'{sidecar_file(path).name}' tells of. Put the released one back; or, to read it as a "
         "table like any other, move the side-car away.",
     )

@@ -59,16 +59,20 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
         texts = [name for name, kind in held.items() if kind is Kind.TEXT]
         facts = measure_texts(engine, engine.table, texts)
         fits: dict[str, set[Kind]] = {}
-        kinds, found = held, dict[str, Recognised]()
+        kinds, recognised = held, dict[str, Recognised]()
         if isinstance(engine, DuckDB):
             csv = _is_csv(source)
             fits = fitting_kinds(engine) if csv else {}
             kinds = {name: _kind(name, held[name], fits, facts) for name in held} if csv else held
-            found = {
+            recognised = {
                 name: _recognised(engine, name, kinds[name], fits.get(name), facts[name])
                 for name in texts
             }
-            asked = {name: one.column for name, one in found.items() if one.column is not None}
+            asked = {
+                name: spelling.column
+                for name, spelling in recognised.items()
+                if spelling.column is not None
+            }
             engine.retype({**kinds, **asked})
             kinds = kinds | {name: column.kind for name, column in asked.items()}
             fits |= {name: {column.kind} for name, column in asked.items()}
@@ -79,11 +83,11 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
             source_kinds=held,
             fits=fits,
             texts=facts,
-            recognised=found,
+            recognised=recognised,
             progress=progress,
         )
         guesses = tuple(guess(profile) for profile in profiles)
-        columns = tuple(one.column for one in guesses)
+        columns = tuple(guessed.column for guessed in guesses)
         layout = engine.layout if isinstance(engine, DuckDB) else USUAL
         schema = Schema(_name(source), columns, layout=layout)
         seen = seen_schema(schema, profiles)
@@ -107,19 +111,21 @@ def _recognised(
         return Recognised()
     shapes, present = shapes_of(engine, engine.table, name)
     if kind is Kind.REAL:
-        found = recognise_reals(name, shapes, present)
+        recognised = recognise_reals(name, shapes, present)
     else:
-        found = recognise(name, shapes, present, partial(fitting_cells, engine), numbers=numbers)
-    real = found.column or Column(name, kind)
+        recognised = recognise(
+            name, shapes, present, partial(fitting_cells, engine), numbers=numbers
+        )
+    real = recognised.column or Column(name, kind)
     if real.kind is Kind.REAL:
         lost = text_instead(engine, engine.table, real)
-        found = lost or replace(
-            found, warnings=(*found.warnings, *said_of_merged(engine, engine.table, real))
+        recognised = lost or replace(
+            recognised, warnings=(*recognised.warnings, *said_of_merged(engine, engine.table, real))
         )
-    elif found == Recognised():
-        said = said_of_look(engine, engine.table, name, shapes, present, numbers=numbers)
-        found = Recognised(None, said)
-    return as_text(found) if fits is None else found
+    elif recognised == Recognised():
+        warnings = said_of_look(engine, engine.table, name, shapes, present, numbers=numbers)
+        recognised = Recognised(None, warnings)
+    return as_text(recognised) if fits is None else recognised
 
 
 def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, TextFacts]) -> Kind:

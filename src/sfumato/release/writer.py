@@ -38,7 +38,7 @@ from sfumato.platform_support import needs_locks
 from sfumato.release.engine_tables import DraftedTable, write_parts
 from sfumato.release.output import Output, check_replaceable
 from sfumato.release.sidecar import (
-    PARTS,
+    PART_FILES,
     Saved,
     checksum,
     describe,
@@ -102,11 +102,11 @@ class ReleaseWriter:
         if ends_in(file, EXCEL):
             rows = typed(rows)
             columns = kinds_of(rows.schema)
-        place, write = self._stage_file(file), format_of(Path(file))
-        with place.open("wb") as stream:
-            kept = write(rows, stream, layout)
-        mark = self.files[place] = checksum(place)
-        self._saved.append(Saved(name, file, mark, columns, keys_in(rows.schema), kept))
+        path, write = self._stage_file(file), format_of(Path(file))
+        with path.open("wb") as stream:
+            written_layout = write(rows, stream, layout)
+        mark = self.files[path] = checksum(path)
+        self._saved.append(Saved(name, file, mark, columns, keys_in(rows.schema), written_layout))
 
     def rows(self, name: str, rows: EngineRows) -> None:
         """Have an engine write a table where it belongs, into the folder or beside its source."""
@@ -117,15 +117,15 @@ class ReleaseWriter:
         marks = write_parts(rows, self._folder, self.path)
         self.written += [self.path / name for name in marks]
         self.files |= {self._folder / name: mark for name, mark in marks.items()}
-        whole = parts_checksum(marks)
-        saved = Saved(name, PARTS, whole, rows.columns, rows.spelled, parts=[*marks])
+        combined = parts_checksum(marks)
+        saved = Saved(name, PART_FILES, combined, rows.columns, rows.spelled, parts=[*marks])
         self._saved.append(saved)
 
     def text(self, file: str, text: str) -> None:
         """Write a file that is no table, such as a map."""
-        place = self._stage_file(file)
-        place.write_text(text, encoding="utf-8")
-        self.files[place] = checksum(place)
+        path = self._stage_file(file)
+        path.write_text(text, encoding="utf-8")
+        self.files[path] = checksum(path)
 
     def beside(self, path: Path, content: bytes, *, private: bool = False) -> None:
         """Write what appears with the release and is no part of it: a page, a model."""
@@ -136,15 +136,15 @@ class ReleaseWriter:
         if release.holder is not None:
             mine = self._stage(holder_file(self.path), private=True)
             mine.write_text(describe_to_holder(release, self._saved), encoding="utf-8")
-        told = describe(release, self._saved, self.files)
+        description = describe(release, self._saved, self.files)
         name = IN_FOLDER if self.several else f"{self.path.name}.json"
-        self._stage_file(name).write_text(told, encoding="utf-8")
+        self._stage_file(name).write_text(description, encoding="utf-8")
 
     def _stage_file(self, name: str) -> Path:
         """Where to write a file of the release."""
-        place = (self.path if self.several else self.path.parent) / name
-        self.written.append(place)
-        return self._stage(place) if self._folder is None else self._folder / name
+        path = (self.path if self.several else self.path.parent) / name
+        self.written.append(path)
+        return self._stage(path) if self._folder is None else self._folder / name
 
     def _stage(self, path: Path, *, private: bool = False) -> Path:
         """Where to write what is to appear at a path; nobody else can read it there."""
@@ -159,9 +159,9 @@ class ReleaseWriter:
 
     def appear(self) -> None:
         """Have all appear, in the order in which it was written, but a new folder last."""
-        self._staged.sort(key=lambda one: one.path.is_dir())
-        for one in self._staged:
-            one.sync()
+        self._staged.sort(key=lambda staged: staged.path.is_dir())
+        for staged in self._staged:
+            staged.sync()
         journals = self._journals()
         with ExitStack() as locked:
             for folder in sorted(self._scratches):
@@ -171,9 +171,9 @@ class ReleaseWriter:
             try:
                 for scratch, journal in journals.items():
                     write_journal(scratch, journal)
-                for one in self._staged:
-                    self._last = one.final
-                    one.appear(overwrite=self._overwrite)
+                for staged in self._staged:
+                    self._last = staged.final
+                    staged.appear(overwrite=self._overwrite)
                 if self._draft is not None:
                     self._draft.settle()
                 for folder in self._scratches:
@@ -197,7 +197,8 @@ class ReleaseWriter:
             end = self._draft.waiting(self._scratches[Path(os.path.realpath(self.path)).parent])
         return {
             self._scratches[folder].path: Journal(
-                tuple(one.entry() for one in self._staged if one.final.parent == folder), end
+                tuple(staged.entry() for staged in self._staged if staged.final.parent == folder),
+                end,
             )
             for folder in folders
         }
@@ -236,8 +237,8 @@ class _Staged(NamedTuple):
     def sync(self) -> None:
         """Have it on the disk, readable for whom it is."""
         if self.path.is_dir():
-            for one in self.path.iterdir():
-                sync(one)
+            for file in self.path.iterdir():
+                sync(file)
         else:
             self.path.chmod(0o600 if self.private else 0o666 & ~umask())
         sync(self.path)

@@ -21,7 +21,7 @@ from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError
 from sfumato.filesystem import Scratch, check_target, temporary_folder, whole
 from sfumato.methods.publish.spatial.maps import smallest, to_geojson
-from sfumato.release.output import places
+from sfumato.release.output import output_files
 from sfumato.report.display import Card, Shown
 from sfumato.text import dumps
 from sfumato.vault.publish_family import Published
@@ -158,7 +158,7 @@ def _saved_maker(release: Release, table: str, ending: str) -> Callable[[], byte
         with _scratch() as folder:
             wished = folder / f"{_STEM}.{ending}"
             release.save(wished)
-            found = places(wished, list(release.tables))
+            found = output_files(wished, list(release.tables))
             inside = found.path if found.several else found.path.parent
             return (inside / found.files[table]).read_bytes()
 

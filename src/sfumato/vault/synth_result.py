@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from sfumato.methods.synth.generator import SynthesisModel
     from sfumato.methods.synth.linked.model import LinkedModel
-    from sfumato.release.output import Places
+    from sfumato.release.output import OutputFiles
 
 _TOLD = 8
 """So many sets of columns that were measured together are told."""
 
 
 def check_beside(
-    found: Places, beside: Sequence[Path | None], *, overwrite: bool, kept: Sequence[Path]
+    found: OutputFiles, beside: Sequence[Path | None], *, overwrite: bool, kept: Sequence[Path]
 ) -> None:
     """Refuse a page or a model where it cannot be written, or where something else of it goes."""
     taken = set(map(os.path.realpath, [found.path, *found.written]))

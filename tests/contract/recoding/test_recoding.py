@@ -176,8 +176,8 @@ def test_whole_shares_need_no_dealing(open_engine: Open) -> None:
             "zip": ["near", None],
         }
     )
-    whole = ByRow((ZIP,), shares, unchanged=("disease",), whole=True)
-    assert released(engine, whole).equals(released(engine, replace(whole, whole=False)))
+    whole = ByRow((ZIP,), shares, unchanged=("disease",), undivided=True)
+    assert released(engine, whole).equals(released(engine, replace(whole, undivided=False)))
 
 
 def test_a_recoding_is_written_to_a_file(open_engine: Open, tmp_path: Path) -> None:

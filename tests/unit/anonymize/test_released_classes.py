@@ -65,7 +65,7 @@ def people(seed: int, rows: int = 30) -> pa.Table:
 
 def told(classes: ReleasedClasses) -> list[str]:
     """The classes in an order of their own."""
-    return sorted(map(repr, classes.found.to_pylist()))
+    return sorted(map(repr, classes.table.to_pylist()))
 
 
 @pytest.mark.parametrize("algorithm", ["optimal", "mondrian", "datafly"])
@@ -105,5 +105,5 @@ def test_zeros_of_either_sign_and_missing_values_are_shared() -> None:
     with read(same, DECLARED) as table:
         classes = anonymize(table, [KAnonymity(4)]).classes
     assert classes is not None
-    shares = {row.pop("sf_label_0"): [*row.values()][-4:] for row in classes.found.to_pylist()}
+    shares = {row.pop("sf_label_0"): [*row.values()][-4:] for row in classes.table.to_pylist()}
     assert shares == {"31": [1, 1, 1, 0], "45": [0, 1, 1, 0]}

@@ -27,18 +27,18 @@ from sfumato.release.output import Output
     ],
 )
 def test_files_folders_and_tables(said: str, target: object, path: str) -> None:
-    output = Output.said(said)
+    output = Output.parse(said)
     assert (output.target, str(output.path)) == (target, path)
 
 
 @pytest.mark.parametrize("name", ["", ".", "a.", "a b", "f()", "a.b.c.d", "(SELECT 1)", "a AS b"])
 def test_what_is_no_name_of_a_table(name: str) -> None:
     with pytest.raises(OutputError) as refusal:
-        Output.said(f"table:{name}")
+        Output.parse(f"table:{name}")
     assert refusal.value.code == "output_table_malformed"
 
 
 def test_an_address_is_refused() -> None:
     with pytest.raises(OutputError) as refusal:
-        Output.said("s3://bucket/out/")
+        Output.parse("s3://bucket/out/")
     assert refusal.value.code == "output_unreachable"

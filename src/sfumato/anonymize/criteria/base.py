@@ -57,16 +57,16 @@ def _cancels(terms: Sequence[tuple[int, int]]) -> bool:
 @lru_cache(maxsize=1 << 14)
 def factors(number: int) -> dict[int, int]:
     """The prime factors of a whole number with their exponents."""
-    found: dict[int, int] = {}
+    exponents: dict[int, int] = {}
     prime = 2
     while prime <= isqrt(number):
         while number % prime == 0:
-            found[prime] = found.get(prime, 0) + 1
+            exponents[prime] = exponents.get(prime, 0) + 1
             number //= prime
         prime += 1 if prime == 2 else 2
     if number > 1:
-        found[number] = found.get(number, 0) + 1
-    return found
+        exponents[number] = exponents.get(number, 0) + 1
+    return exponents
 
 
 class Criterion(Protocol):
@@ -128,7 +128,7 @@ class Criterion(Protocol):
         """The criterion as it is named in a report."""
 
 
-def whole(value: object, name: str) -> int:
+def whole_number(value: object, name: str) -> int:
     """Read a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ParameterError(

@@ -76,10 +76,12 @@ class TCloseness(Criterion):
         work, scale = distances(cells, self.distance)
         # work / (size rows scale) <= t, with whole and remaining part of t rows scale apart.
         limit = share(self.t, "t") * cells.original.rows * scale
-        whole, rest = divmod(limit.numerator, limit.denominator)
-        largest = max(cells.original.rows * max(whole, rest), limit.denominator)
+        integer_part, remainder = divmod(limit.numerator, limit.denominator)
+        largest = max(cells.original.rows * max(integer_part, remainder), limit.denominator)
         sizes = exact(cells.sizes, 2 * largest)
-        return np.asarray(work <= whole * sizes + rest * sizes // limit.denominator, dtype=bool)
+        return np.asarray(
+            work <= integer_part * sizes + remainder * sizes // limit.denominator, dtype=bool
+        )
 
     def promise(self, counted: str) -> str:
         """Shares are near those of all."""
@@ -90,10 +92,10 @@ class TCloseness(Criterion):
                 f"In every group that looks alike the shares of the values of {self.of} differ "
                 f"from those in the whole table by at most {most}."
             )
-        way = "their order" if self.distance == "ordered" else "their hierarchy"
+        direction = "their order" if self.distance == "ordered" else "their hierarchy"
         return (
             f"In every group that looks alike the values of {self.of} are spread as in the whole "
-            f"table but for at most {most} of the farthest way along {way}."
+            f"table but for at most {most} of the farthest way along {direction}."
         )
 
     def worded(self, original: Original | None) -> str:
@@ -181,8 +183,8 @@ def _hierarchical(cells: SensitiveCounts) -> tuple[Exact, int]:
         counts = np.add.reduceat(counts[order], starts)
         surplus = counts * rows - cells.sizes[owners] * shares[labels[leaves]]
         if above is not None:
-            given = np.add.reduceat(above[order], starts)
-            moved = exact(np.minimum(given, given - surplus), largest) * level
+            from_children = np.add.reduceat(above[order], starts)
+            moved = exact(np.minimum(from_children, from_children - surplus), largest) * level
             np.add.at(work, owners, moved)
         above = np.maximum(surplus, 0)
     return work, height
@@ -236,13 +238,13 @@ class DeltaDisclosure(Criterion):
         cells = classes.of(self.of)
         rows, totals = cells.original.rows, cells.original.totals
         delta = positive(self.delta, "delta_disclosure")
-        have = cells.counts * rows
+        observed = cells.counts * rows
         expected = cells.sizes[cells.owners] * totals[cells.values]
-        gain = np.abs(np.log(have / expected))
+        gain = np.abs(np.log(observed / expected))
         near = gain < float(delta)
-        for place in np.flatnonzero(np.abs(gain - float(delta)) <= _UNDECIDED):
-            more, less = sorted((int(have[place]), int(expected[place])), reverse=True)
-            near[place] = sign([(1, more), (-1, less)], delta) < 0
+        for cell in np.flatnonzero(np.abs(gain - float(delta)) <= _UNDECIDED):
+            larger, smaller = sorted((int(observed[cell]), int(expected[cell])), reverse=True)
+            near[cell] = sign([(1, larger), (-1, smaller)], delta) < 0
         complete = cells.lengths == len(totals)
         return np.asarray(complete & np.logical_and.reduceat(near, cells.starts), dtype=bool)
 
@@ -292,9 +294,9 @@ class BetaLikeness(Criterion):
         cells = classes.of(self.of)
         rows, ratio = cells.original.rows, 1 + positive(self.beta, "beta")
         largest = rows * rows * ratio.numerator
-        have = exact(cells.counts * rows, largest) * ratio.denominator
+        observed = exact(cells.counts * rows, largest) * ratio.denominator
         expected = cells.sizes[cells.owners] * cells.original.totals[cells.values]
-        near = np.asarray(have <= exact(expected, largest) * ratio.numerator, dtype=bool)
+        near = np.asarray(observed <= exact(expected, largest) * ratio.numerator, dtype=bool)
         return np.logical_and.reduceat(near, cells.starts)
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.classes import exact
-from sfumato.anonymize.criteria.base import Criterion, sign, whole
+from sfumato.anonymize.criteria.base import Criterion, sign, whole_number
 from sfumato.exact_numbers import positive
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Diversity(Criterion):
     )
 
     def __post_init__(self) -> None:
-        whole(self.l, "l")
+        whole_number(self.l, "l")
 
     @property
     def column(self) -> str:
@@ -109,13 +109,13 @@ class EntropyDiversity(Diversity):
         spent = np.add.reduceat(counts * np.log(counts), cells.starts)
         surplus = sizes * (np.log(sizes) - np.log(self.l)) - spent
         passes: BoolArray = surplus >= 0
-        for place in np.flatnonzero(np.abs(surplus) <= _UNDECIDED * sizes):
-            passes[place] = self._decide(cells, int(place))
+        for index in np.flatnonzero(np.abs(surplus) <= _UNDECIDED * sizes):
+            passes[index] = self._decide(cells, int(index))
         return passes
 
-    def _decide(self, cells: SensitiveCounts, place: int) -> bool:
+    def _decide(self, cells: SensitiveCounts, index: int) -> bool:
         """Decide one class exactly; equal counts, by far the commonest case, at sight."""
-        start, length = int(cells.starts[place]), int(cells.lengths[place])
+        start, length = int(cells.starts[index]), int(cells.lengths[index])
         counts = cells.counts[start : start + length].tolist()
         if min(counts) == max(counts):
             return length >= self.l

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.classes import exact
-from sfumato.anonymize.criteria.base import Criterion, whole
+from sfumato.anonymize.criteria.base import Criterion, whole_number
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import share
 
@@ -40,14 +40,14 @@ class KAnonymity(Criterion):
     )
 
     def __post_init__(self) -> None:
-        whole(self.k, "k")
+        whole_number(self.k, "k")
 
     def promise(self, counted: str) -> str:
         """So many others look the same."""
-        one = "person" if counted == "people" else "row"
+        unit = "person" if counted == "people" else "row"
         return (
-            f"Whoever looks for a person by the columns that can identify one finds the {one} they "
-            f"look for only among at least {self.k - 1:,} other {counted} that look the same."
+            f"Whoever looks for a person by the columns that can identify one finds the {unit} "
+            f"they look for only among at least {self.k - 1:,} other {counted} that look the same."
         )
 
     @property
@@ -85,7 +85,7 @@ class KMap(Criterion):
     )
 
     def __post_init__(self) -> None:
-        whole(self.k, "k")
+        whole_number(self.k, "k")
 
     def promise(self, counted: str) -> str:
         """So many people of the population fit."""
@@ -133,7 +133,9 @@ class DeltaPresence(Criterion):
     def promise(self, counted: str) -> str:
         """How sure anyone can be that someone is in the table."""
         del counted
-        low, high = (float(100 * share(one, "presence")) for one in (self.minimum, self.maximum))
+        low, high = (
+            float(100 * share(bound, "presence")) for bound in (self.minimum, self.maximum)
+        )
         return (
             f"Whoever knows a person of the population can say with a certainty of {low:g} to "
             f"{high:g} %, and no other, that this person is in the table."
@@ -163,8 +165,8 @@ class DeltaPresence(Criterion):
         largest = most * max(low.denominator, high.denominator)
         rows, people = exact(classes.counted, largest), exact(matches, largest)
         enough = rows * low.denominator >= people * low.numerator
-        few = rows * high.denominator <= people * high.numerator
-        return np.asarray(enough & few, dtype=bool)
+        few_enough = rows * high.denominator <= people * high.numerator
+        return np.asarray(enough & few_enough, dtype=bool)
 
     def __str__(self) -> str:
         return f"({self.minimum}, {self.maximum})-presence"

@@ -50,16 +50,16 @@ class CriteriaRequest:
     def criteria(self, schema: Schema, sensitive: Sequence[str] = ()) -> list[Criterion]:
         """The criteria, those of sensitive values once for each column named or declared so."""
         self._check()
-        found: list[Criterion] = []
+        criteria: list[Criterion] = []
         if self.k is not None:
             # A population that is not asked about presence is there to be hidden in.
             hidden_in_population = self.population and self.presence is None
-            found.append(KMap(self.k) if hidden_in_population else KAnonymity(self.k))
+            criteria.append(KMap(self.k) if hidden_in_population else KAnonymity(self.k))
         if self.presence is not None:
-            found.append(_presence(self.presence))
+            criteria.append(_presence(self.presence))
         if (self.l, self.t, self.delta_disclosure, self.beta) == (None, None, None, None):
-            return found
-        columns = list(sensitive) or [one.name for one in schema.by_role(Role.SENSITIVE)]
+            return criteria
+        columns = list(sensitive) or [column.name for column in schema.by_role(Role.SENSITIVE)]
         if not columns:
             raise ParameterError(
                 "sensitive_none",
@@ -68,25 +68,25 @@ class CriteriaRequest:
             )
         for name in columns:
             schema.column(name)
-            found += self._of(name)
-        return found
+            criteria += self._of(name)
+        return criteria
 
     def _of(self, column: str) -> list[Criterion]:
         """The criteria of one sensitive column."""
-        found: list[Criterion] = []
+        criteria: list[Criterion] = []
         if self.l is not None:
             if self.diversity == "recursive":
                 assert self.c is not None
-                found.append(RecursiveDiversity(self.l, column, c=self.c))
+                criteria.append(RecursiveDiversity(self.l, column, c=self.c))
             else:
-                found.append(_DIVERSITIES[self.diversity or "distinct"](self.l, column))
+                criteria.append(_DIVERSITIES[self.diversity or "distinct"](self.l, column))
         if self.t is not None:
-            found.append(TCloseness(self.t, column, distance=self.distance or "equal"))
+            criteria.append(TCloseness(self.t, column, distance=self.distance or "equal"))
         if self.delta_disclosure is not None:
-            found.append(DeltaDisclosure(self.delta_disclosure, column))
+            criteria.append(DeltaDisclosure(self.delta_disclosure, column))
         if self.beta is not None:
-            found.append(BetaLikeness(self.beta, column))
-        return found
+            criteria.append(BetaLikeness(self.beta, column))
+        return criteria
 
     def _check(self) -> None:
         """Refuse numbers that belong to something that was not asked."""
@@ -108,9 +108,9 @@ class CriteriaRequest:
             raise _lonely(option("presence"), option("population"))
 
 
-def _lonely(given: str, needed: str) -> ParameterError:
+def _lonely(asked: str, needed: str) -> ParameterError:
     return ParameterError(
-        "option_without_other", f"{given} means nothing without {needed}. Give both, or neither."
+        "option_without_other", f"{asked} means nothing without {needed}. Give both, or neither."
     )
 
 

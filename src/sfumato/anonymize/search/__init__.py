@@ -91,14 +91,14 @@ def run(
         raise all_needed(algorithm, len(problem.floor.sizes) * len(problem.quasi))
     watch = SearchProgress(progress, limit_seconds)
     with watch.listening():
-        found = member.search(problem, chosen, watch)
+        outcome = member.search(problem, chosen, watch)
     # Where the root is all that is left to look at, a search out of time has still proved it.
-    ended = None if found.optimal else watch.ended
-    notes = found.notes
+    ended = None if outcome.optimal else watch.ended
+    notes = outcome.notes
     if problem.floor is not None:
         names = [column.name for column in problem.quasi]
-        notes = (*notes, problem.floor.words(names, proven=found.optimal))
-    return replace(found, ended=ended, minimised=chosen.name, notes=notes)
+        notes = (*notes, problem.floor.words(names, proven=outcome.optimal))
+    return replace(outcome, ended=ended, minimised=chosen.name, notes=notes)
 
 
 def require_weighted(quasi: Sequence[str], weights: Mapping[str, float] | None) -> None:
@@ -121,11 +121,11 @@ def _require_people(problem: Problem, algorithm: str, member: Member) -> None:
             raise people_unknown(f"Algorithm {algorithm!r}", str(criterion), problem.people.column)
 
 
-def people_unknown(what: str, asked: str, person: str) -> ParameterError:
+def people_unknown(subject: str, asked: str, person: str) -> ParameterError:
     """The error of an algorithm that cannot say how many people are in its classes."""
     return ParameterError(
         "people_not_counted",
-        f"{what} cannot promise {asked} of people: it deals rows to classes one by one, and "
+        f"{subject} cannot promise {asked} of people: it deals rows to classes one by one, and "
         f"several may be of one {person!r}. Take 'optimal' or 'mondrian', or declare "
         'unit = "row" to count rows.',
     )

@@ -61,30 +61,30 @@ def _nearest(
     None when time is up.
     """
     points = len(counts)
-    few = min(k, points)
+    nearest_count = min(k, points)
     first = np.cumsum(counts) - counts
     capped = np.minimum(counts, k)
-    found = np.empty((points, k), dtype=np.int64)
+    rows = np.empty((points, k), dtype=np.int64)
     step = max(1, _BLOCK // points)
     for start in range(0, points, step):
         if watch.expired:
             return None
-        watch.tell(start, points)
+        watch.report(start, points)
         block = np.zeros((min(step, points - start), points), dtype=np.int32)
         for digit in digits:
             differs = digit.codes[start : start + step, None] != digit.codes[None, :]
             block += differs if digit.weight == 1 else differs * np.int32(digit.weight)
         block[np.arange(len(block)), np.arange(start, start + len(block))] = -1
-        near = np.argpartition(block, few - 1, axis=1)[:, :few]
+        near = np.argpartition(block, nearest_count - 1, axis=1)[:, :nearest_count]
         distance = np.take_along_axis(block, near, axis=1)
         near = np.take_along_axis(near, np.argsort(distance, axis=1, kind="stable"), axis=1)
         ends = np.cumsum(capped[near], axis=1)
-        for place in range(k):
-            which = (ends <= place).sum(axis=1)
-            chosen = near[np.arange(len(near)), which]
-            before = ends[np.arange(len(near)), which] - capped[chosen]
-            found[start : start + len(block), place] = first[chosen] + place - before
-    return found
+        for rank in range(k):
+            index = (ends <= rank).sum(axis=1)
+            chosen = near[np.arange(len(near)), index]
+            before = ends[np.arange(len(near)), index] - capped[chosen]
+            rows[start : start + len(block), rank] = first[chosen] + rank - before
+    return rows
 
 
 def _grow(nearest: IntArray, point: list[int], k: int) -> tuple[list[int], list[int]]:
@@ -124,7 +124,7 @@ def _children_first(parent: list[int]) -> list[int]:
     for above in parent:
         if above >= 0:
             open_children[above] += 1
-    order = [row for row, many in enumerate(open_children) if many == 0]
+    order = [row for row, child_count in enumerate(open_children) if child_count == 0]
     for row in order:
         above = parent[row]
         if above >= 0:
@@ -185,14 +185,14 @@ def grouped(
     groups = 0
     for block in _blocks(problem, points, watch):
         mine = [Digit(digit.codes[block], digit.weight) for digit in coded]
-        found = bundle(mine, points.counts[block], k, watch) + groups
+        numbers = bundle(mine, points.counts[block], k, watch) + groups
         starts = np.cumsum(points.counts[block]) - points.counts[block]
-        within = np.arange(len(found)) - np.repeat(starts, points.counts[block])
-        group[np.repeat(first[block], points.counts[block]) + within] = found
-        groups = int(found.max()) + 1
+        within = np.arange(len(numbers)) - np.repeat(starts, points.counts[block])
+        group[np.repeat(first[block], points.counts[block]) + within] = numbers
+        groups = int(numbers.max()) + 1
     shares = Shares.of_rows(points, group)
-    whole = problem.rows <= MOST_ROWS and watch.ended is None
-    factor = float(max(1, 3 * (k - 1))) if whole else None
+    unsplit = problem.rows <= MOST_ROWS and watch.ended is None
+    factor = float(max(1, 3 * (k - 1))) if unsplit else None
     return Partition.of(name, problem, shares, style, weights=cost.weights, factor=factor)
 
 
@@ -201,17 +201,17 @@ def _blocks(problem: Problem, points: DataPoints, watch: SearchProgress) -> Iter
     if problem.rows <= MOST_ROWS:
         yield np.arange(len(points))
         return
-    parts = mondrian.partition(problem, points, watch)
-    order = np.argsort(parts, kind="stable")
-    sizes = np.bincount(parts, points.counts).astype(np.int64)
+    boxes = mondrian.partition(problem, points, watch)
+    order = np.argsort(boxes, kind="stable")
+    sizes = np.bincount(boxes, points.counts).astype(np.int64)
     block = np.zeros(len(sizes), dtype=np.int64)
     number, filled = 0, 0
-    for part, size in enumerate(sizes.tolist()):
+    for box, size in enumerate(sizes.tolist()):
         if filled and filled + size > BLOCK_ROWS:
             number, filled = number + 1, 0
-        block[part] = number
+        block[box] = number
         filled += size
-    ends = np.searchsorted(block[parts[order]], np.arange(1, number + 1))
+    ends = np.searchsorted(block[boxes[order]], np.arange(1, number + 1))
     yield from np.split(order, ends)
 
 
@@ -233,9 +233,9 @@ def _steps(problem: Problem, points: DataPoints) -> Sequence[Digit]:
     Rows that wear one label wear one at every level above, so that the sum is the level of their
     lowest common ancestor.
     """
-    whole = lcm(*(column.taxonomy.height for column in problem.quasi))
+    scale = lcm(*(column.taxonomy.height for column in problem.quasi))
     return [
-        Digit(column.taxonomy.codes[leaves, level], whole // column.taxonomy.height)
+        Digit(column.taxonomy.codes[leaves, level], scale // column.taxonomy.height)
         for column, leaves in zip(problem.quasi, points.leaves, strict=True)
         for level in range(column.taxonomy.height)
     ]

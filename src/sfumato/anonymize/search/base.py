@@ -60,12 +60,12 @@ class SearchProgress:
         """Whether the search must end now."""
         if self.interrupted:
             self.ended = "interrupted"
-        elif self.left is not None and self.left < 0:
+        elif self.seconds_left is not None and self.seconds_left < 0:
             self.ended = "time"
         return self.ended is not None
 
     @property
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """How many seconds are left; None where there is no limit."""
         if self.limit_seconds is None:
             return None
@@ -93,12 +93,12 @@ class SearchProgress:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def tell(self, done: float, total: float) -> None:
+    def report(self, finished: float, total: float) -> None:
         """Report how much of the work is behind us."""
         if self.progress is not None:
-            self.progress(done, total)
+            self.progress(finished, total)
 
-    def nothing(self, algorithm: str) -> BaseException:
+    def no_release(self, algorithm: str) -> BaseException:
         """The error of a search that was ended before it found anything."""
         if self.interrupted:
             return KeyboardInterrupt()
@@ -179,7 +179,7 @@ class Examiner:
                 view.group(table, levels)
                 for view, table in zip(self.problem.views, self._finer(levels), strict=True)
             )
-            self._keep(levels, tables)
+            self._store(levels, tables)
         self._kept.move_to_end(levels)
         return Node(self.problem, levels, self._kept[levels])
 
@@ -187,13 +187,13 @@ class Examiner:
         """The smallest tables kept of a node that is nowhere coarser."""
         usable = (self._levels <= np.array(levels, dtype=np.int16)[:, None]).all(axis=0)
         sizes = np.where(usable, self._sizes, _DROPPED)
-        place = int(sizes.argmin())
-        if sizes[place] >= len(self._base[0].rows):
+        index = int(sizes.argmin())
+        if sizes[index] >= len(self._base[0].rows):
             return self._base
-        self._kept.move_to_end(self._names[place])
-        return self._kept[self._names[place]]
+        self._kept.move_to_end(self._names[index])
+        return self._kept[self._names[index]]
 
-    def _keep(self, levels: Levels, tables: tuple[GroupedView, ...]) -> None:
+    def _store(self, levels: Levels, tables: tuple[GroupedView, ...]) -> None:
         """Keep tables within the budget; the least recently used go first."""
         self._kept[levels] = tables
         self._bytes += sum(table.bytes for table in tables)
@@ -201,10 +201,10 @@ class Examiner:
             old, dropped = self._kept.popitem(last=False)
             self._bytes -= sum(table.bytes for table in dropped)
             self._sizes[len(self._names) - 1 - self._names[::-1].index(old)] = _DROPPED
-        place = len(self._names)
-        if place == len(self._sizes):
+        index = len(self._names)
+        if index == len(self._sizes):
             self._levels = np.concatenate([self._levels, np.zeros_like(self._levels)], axis=1)
             self._sizes = np.concatenate([self._sizes, np.full_like(self._sizes, _DROPPED)])
         self._names.append(levels)
-        self._levels[:, place] = levels
-        self._sizes[place] = len(tables[0].rows)
+        self._levels[:, index] = levels
+        self._sizes[index] = len(tables[0].rows)

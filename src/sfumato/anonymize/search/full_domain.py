@@ -38,14 +38,16 @@ def datafly(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizati
     values = [[np.count_nonzero(label.rows) for label in c.levels] for c in problem.quasi]
     node = examiner.examine(tuple(levels))
     while not node.admissible:
-        watch.tell(sum(levels), sum(problem.top))
-        rising = [place for place, level in enumerate(levels) if level < problem.top[place]]
+        watch.report(sum(levels), sum(problem.top))
+        rising = [
+            position for position, level in enumerate(levels) if level < problem.top[position]
+        ]
         if not rising:
-            raise watch.nothing(DATAFLY) if watch.ended else unreachable(problem)
+            raise watch.no_release(DATAFLY) if watch.ended else unreachable(problem)
         if watch.expired:
             levels = list(problem.top)
         else:
-            levels[max(rising, key=lambda place: values[place][levels[place]])] += 1
+            levels[max(rising, key=lambda position: values[position][levels[position]])] += 1
         node = examiner.examine(tuple(levels))
     return Generalization.of(
         DATAFLY,
@@ -76,15 +78,15 @@ def samarati(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizat
                 high = middle
             else:
                 low = middle + 1
-            watch.tell(sum(problem.top) - (high - low), sum(problem.top))
+            watch.report(sum(problem.top) - (high - low), sum(problem.top))
     else:
         while low < high and not ladder.reaches(low):
             low += 1
-            watch.tell(low, high)
+            watch.report(low, high)
     ladder.examine(low)
-    best = ladder.found.or_root(ladder.examiner) if watch.ended else ladder.found.best
+    best = ladder.incumbent.or_root(ladder.examiner) if watch.ended else ladder.incumbent.best
     if best is None:
-        raise watch.nothing(SAMARATI) if watch.ended else unreachable(problem)
+        raise watch.no_release(SAMARATI) if watch.ended else unreachable(problem)
     return Generalization.of(
         SAMARATI,
         best,
@@ -100,7 +102,7 @@ class _Heights:
 
     def __init__(self, problem: Problem, cost: Cost, watch: SearchProgress) -> None:
         self.problem, self.watch = problem, watch
-        self.found = Incumbent(lambda n: (sum(n.levels), n.suppressed, cost.value(n), n.levels))
+        self.incumbent = Incumbent(lambda n: (sum(n.levels), n.suppressed, cost.value(n), n.levels))
         self.examiner = Examiner(problem)
         self.heights = heights(problem.shape)
         self.open = np.zeros(problem.shape, dtype=bool)
@@ -120,7 +122,7 @@ class _Heights:
             node = self.examiner.examine(levels)
             if node.hopeless:
                 self.open[below(levels)] = False
-            self.found.offer(node)
+            self.incumbent.offer(node)
             reached |= node.admissible
         return reached
 
@@ -140,19 +142,19 @@ def sweeney(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizati
             f"{_MOST_NODES:,} are sensible. Take algorithm 'optimal' with cost 'precision', which "
             "returns the same node.",
         )
-    found = Incumbent(lambda n: (cost.value(n), n.suppressed, sum(n.levels), n.levels))
+    incumbent = Incumbent(lambda n: (cost.value(n), n.suppressed, sum(n.levels), n.levels))
     unseen = UnseenNodes(problem, cost)
     checked = 0
     for node in walk(problem):
         if watch.expired:
             break
-        found.offer(node)
+        incumbent.offer(node)
         unseen.learn(node)
         checked += 1
-        watch.tell(checked, lattice)
-    best = found.or_root(Examiner(problem)) if watch.ended else found.best
+        watch.report(checked, lattice)
+    best = incumbent.or_root(Examiner(problem)) if watch.ended else incumbent.best
     if best is None:
-        raise watch.nothing(SWEENEY) if watch.ended else unreachable(problem)
+        raise watch.no_release(SWEENEY) if watch.ended else unreachable(problem)
     return Generalization.of(
         SWEENEY,
         best,
@@ -176,15 +178,15 @@ def walk(problem: Problem) -> Iterator[Node]:
     while waiting:
         node, column = waiting.pop()
         yield node
-        for place in range(column, len(base)):
-            if node.levels[place] < problem.top[place]:
+        for position in range(column, len(base)):
+            if node.levels[position] < problem.top[position]:
                 levels = (
-                    *node.levels[:place],
-                    node.levels[place] + 1,
-                    *node.levels[place + 1 :],
+                    *node.levels[:position],
+                    node.levels[position] + 1,
+                    *node.levels[position + 1 :],
                 )
                 grouped = tuple(
                     view.group(table, levels)
                     for view, table in zip(problem.views, node.tables, strict=True)
                 )
-                waiting.append((Node(problem, levels, grouped), place))
+                waiting.append((Node(problem, levels, grouped), position))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.views import Levels
     from sfumato.arrays import BoolArray
 
-    Places = tuple[int, ...]
+    Columns = tuple[int, ...]
 
 NAME = "incognito"
 _LOWEST = 16
@@ -38,7 +38,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizatio
     """
     lattice = check_size(problem.shape, NAME)
     examiner = Examiner(problem)
-    whole = tuple(range(len(problem.shape)))
+    all_columns = tuple(range(len(problem.shape)))
     best = Incumbent(lambda n: (cost.value(n), n.suppressed, sum(n.levels), n.levels))
     seen: list[tuple[int, ...]] = []
 
@@ -47,12 +47,12 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizatio
             seen.append(node.levels)  # what it costs is worth knowing only if time runs out
         return node.admissible
 
-    survivors = _grow(examiner, admissible if problem.monotone else _hopeful, watch)[whole]
+    survivors = _grow(examiner, admissible if problem.monotone else _hopeful, watch)[all_columns]
     if problem.monotone:
         minimal = _minimal(survivors)
     else:
-        found = np.zeros(problem.shape, dtype=bool)
-        minimal = _climb(examiner, whole, survivors, found, admissible, watch)
+        passing = np.zeros(problem.shape, dtype=bool)
+        minimal = _climb(examiner, all_columns, survivors, passing, admissible, watch)
     checked = examiner.checked
     if watch.ended:
         # What was seen has columns at their roots that were not yet looked into, and is no minimum.
@@ -64,7 +64,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizatio
             best.offer(examiner.examine(levels))
         chosen = best.best
     if chosen is None:
-        raise watch.nothing(NAME) if watch.ended else unreachable(problem)
+        raise watch.no_release(NAME) if watch.ended else unreachable(problem)
     return Generalization.of(
         NAME,
         chosen,
@@ -81,51 +81,51 @@ def _hopeful(node: Node) -> bool:
 
 def _grow(
     examiner: Examiner, passes: Callable[[Node], bool], watch: SearchProgress
-) -> dict[Places, BoolArray]:
+) -> dict[Columns, BoolArray]:
     """For the set of all columns, which nodes pass; from the sets with one column less."""
     shape, bottom = examiner.problem.shape, examiner.problem.bottom
-    smaller: dict[Places, BoolArray] = {(): np.ones((), dtype=bool)}
+    smaller: dict[Columns, BoolArray] = {(): np.ones((), dtype=bool)}
     for width in range(1, len(shape) + 1):
-        grown: dict[Places, BoolArray] = {}
-        for places in combinations(range(len(shape)), width):
-            candidates = np.zeros([shape[place] for place in places], dtype=bool)
-            candidates[above(tuple(bottom[place] for place in places))] = True
-            for gone in range(width):
-                part = smaller[places[:gone] + places[gone + 1 :]]
-                candidates &= np.expand_dims(part, gone)
-            found = np.zeros_like(candidates)
-            _climb(examiner, places, candidates, found, passes, watch)
-            grown[places] = found
+        grown: dict[Columns, BoolArray] = {}
+        for columns in combinations(range(len(shape)), width):
+            candidates = np.zeros([shape[column] for column in columns], dtype=bool)
+            candidates[above(tuple(bottom[column] for column in columns))] = True
+            for removed in range(width):
+                projection = smaller[columns[:removed] + columns[removed + 1 :]]
+                candidates &= np.expand_dims(projection, removed)
+            passing = np.zeros_like(candidates)
+            _climb(examiner, columns, candidates, passing, passes, watch)
+            grown[columns] = passing
         smaller = grown
-        watch.tell(2**width, 2 ** len(shape))
+        watch.report(2**width, 2 ** len(shape))
     return smaller
 
 
 def _climb(
     examiner: Examiner,
-    places: Places,
+    columns: Columns,
     candidates: BoolArray,
-    found: BoolArray,
+    passing: BoolArray,
     passes: Callable[[Node], bool],
     watch: SearchProgress,
 ) -> list[Levels]:
     """Breadth first from the bottom: mark all above each node that passes, return those nodes.
 
-    Columns outside `places` stand at their root, where they tell nothing.
+    Columns outside `columns` stand at their root, where they tell nothing.
     """
     minimal = []
     height = heights(candidates.shape)
     order = sorted(nodes_where(candidates), key=lambda levels: (int(height[levels]), levels))
     for levels in order:
-        if found[levels]:
+        if passing[levels]:
             continue
         if watch.expired:
             break
-        whole = list(examiner.problem.top)
-        for place, level in zip(places, levels, strict=True):
-            whole[place] = level
-        if passes(examiner.examine(tuple(whole))):
-            found[above(levels)] = True
+        full_levels = list(examiner.problem.top)
+        for column, level in zip(columns, levels, strict=True):
+            full_levels[column] = level
+        if passes(examiner.examine(tuple(full_levels))):
+            passing[above(levels)] = True
             minimal.append(levels)
     return minimal
 

@@ -49,7 +49,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Intervals:
     best, least, bound = _enumerate(table, watch)
     if best is None:
         if bound < float("inf"):
-            raise watch.nothing(NAME)
+            raise watch.no_release(NAME)
         raise unreachable(problem)
     if problem.floor is not None:
         bound = min(bound, table.least(problem.floor.sizes))
@@ -91,14 +91,14 @@ def _enumerate(table: _Table, watch: SearchProgress) -> tuple[Splits | None, flo
             best, least = node.chosen, cost
         # The root comes first, whatever the time: better a coarse release than none.
         if watch.expired or table.groupings >= _MOST_GROUPINGS:
-            return best, least, min(one.bound for one in (node, *waiting))
-        watch.tell(table.groupings, _MOST_GROUPINGS)
+            return best, least, min(unexplored.bound for unexplored in (node, *waiting))
+        watch.report(table.groupings, _MOST_GROUPINGS)
         tail, bounds = _promising(table, node, owners, least)
         # The most promising child comes first, and has all others in its tail.
         order = sorted(tail, key=bounds.__getitem__)
         children = [
-            _Node(node.chosen | {split}, tuple(order[place + 1 :]), bounds[split])
-            for place, split in enumerate(order)
+            _Node(node.chosen | {split}, tuple(order[rank + 1 :]), bounds[split])
+            for rank, split in enumerate(order)
         ]
         waiting.extend(reversed(children))
     return best, least, float("inf") if best is None else least
@@ -112,10 +112,10 @@ def _promising(
     while True:
         price = table.prices({*node.chosen, *tail})
         bounds = {split: table.bound(owners, split, price) for split in tail}
-        kept = [split for split in tail if bounds[split] < least]
-        if len(kept) == len(tail):
-            return kept, bounds
-        tail = kept
+        promising = [split for split in tail if bounds[split] < least]
+        if len(promising) == len(tail):
+            return promising, bounds
+        tail = promising
 
 
 class _Table:
@@ -124,8 +124,8 @@ class _Table:
     def __init__(self, problem: Problem, points: DataPoints) -> None:
         self.problem, self.points, self.groupings = problem, points, 0
         self.splits = [
-            (place, leaf)
-            for place, leaves in enumerate(points.leaves)
+            (column, leaf)
+            for column, leaves in enumerate(points.leaves)
             for leaf in np.unique(leaves)[1:].tolist()
         ]
 
@@ -133,9 +133,9 @@ class _Table:
         """The interval of every leaf, column by column."""
         cuts = [np.zeros(len(c.taxonomy.leaves), dtype=np.int64) for c in self.problem.quasi]
         for split in chosen:
-            place, leaf = self.splits[split]
-            cuts[place][leaf] = 1
-        return [np.cumsum(one) for one in cuts]
+            column, leaf = self.splits[split]
+            cuts[column][leaf] = 1
+        return [np.cumsum(cut) for cut in cuts]
 
     def group(self, chosen: Iterable[int]) -> tuple[IntArray, Classes]:
         """The class of each point, and all classes."""
@@ -155,8 +155,8 @@ class _Table:
         if self.points.lost(fails[owners]) > self.problem.allowed:
             return None
         suppressed = int(classes.sizes[fails].sum())
-        kept = classes.sizes[~fails]
-        return int(kept @ kept) + suppressed * self.problem.rows
+        released = classes.sizes[~fails]
+        return int(released @ released) + suppressed * self.problem.rows
 
     def prices(self, finest: Iterable[int]) -> IntArray:
         """What the rows of each point pay at least, cut at none but these."""
@@ -175,10 +175,10 @@ class _Table:
 
         A class that fails the absorbing part of the criteria fails however it is cut further.
         """
-        place, leaf = self.splits[split]
-        finer, classes = self._classes(2 * owners + (self.points.leaves[place] >= leaf))
+        column, leaf = self.splits[split]
+        finer, classes = self._classes(2 * owners + (self.points.leaves[column] >= leaf))
         lacking = failing(self.problem.necessary, classes)
         if self.points.lost(lacking[finer]) > self.problem.allowed:
             return float("inf")
-        gone = int(classes.sizes[lacking].sum())
-        return gone * self.problem.rows + int(price[~lacking[finer]].sum())
+        suppressed = int(classes.sizes[lacking].sum())
+        return suppressed * self.problem.rows + int(price[~lacking[finer]].sum())

@@ -77,18 +77,21 @@ def _cover(distances: IntArray, sizes: range, watch: SearchProgress) -> list[set
     chosen: list[set[int]] = []
     while uncovered.any():
         if watch.expired:
-            rest = set(np.flatnonzero(uncovered).tolist())
-            return [*chosen, rest if len(rest) >= sizes.start else rest | chosen.pop()]
-        watch.tell(len(uncovered) - int(uncovered.sum()), len(uncovered))
+            remaining = set(np.flatnonzero(uncovered).tolist())
+            return [
+                *chosen,
+                remaining if len(remaining) >= sizes.start else remaining | chosen.pop(),
+            ]
+        watch.report(len(uncovered) - int(uncovered.sum()), len(uncovered))
         best, least = None, (float("inf"), 0)
         for table, diameters in tables:
             new = uncovered[table].sum(axis=1)
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = np.where(new > 0, diameters / new, np.inf)
-            place = int(ratio.argmin())
-            found = (float(ratio[place]), -int(new[place]))
-            if found < least:
-                best, least = table[place], found
+            index = int(ratio.argmin())
+            candidate = (float(ratio[index]), -int(new[index]))
+            if candidate < least:
+                best, least = table[index], candidate
         assert best is not None
         chosen.append(set(best.tolist()))
         uncovered[best] = 0
@@ -108,8 +111,8 @@ def _tables(rows: int, sizes: range) -> list[IntArray]:
 def _diameters(table: IntArray, distances: IntArray) -> IntArray:
     """The largest distance within each set."""
     widest = np.zeros(len(table), dtype=np.int64)
-    for one, other in combinations(range(table.shape[1]), 2):
-        np.maximum(widest, distances[table[:, one], table[:, other]], out=widest)
+    for first, second in combinations(range(table.shape[1]), 2):
+        np.maximum(widest, distances[table[:, first], table[:, second]], out=widest)
     return widest
 
 

@@ -28,7 +28,7 @@ _DENSE_FACTOR = 4  # a histogram of this many slots per point is still cheaper t
 
 @dataclass(frozen=True, eq=False)
 class Cuts:
-    """For each part: its lowest and highest value, and a cut behind a value, with its balance.
+    """For each box: its lowest and highest value, and a cut behind a value, with its balance.
 
     The balance is the size of the smaller side; 0 where there is nothing to cut.
     """
@@ -41,43 +41,48 @@ class Cuts:
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """The values of each part in order, with their numbers of rows; `starts` begins each part."""
+    """The values of each box in order, with their numbers of rows; `starts` begins each box."""
 
     starts: IntArray
-    part: IntArray
+    box: IntArray
     value: IntArray
     balance: IntArray
 
     @classmethod
-    def of(cls, part: NDArray[np.int32], values: NDArray[np.integer], counts: IntArray) -> Runs:
-        """Sort the values of all parts together."""
+    def of(cls, box: NDArray[np.int32], values: NDArray[np.integer], counts: IntArray) -> Runs:
+        """Sort the values of all boxes together."""
         width = int(values.max()) + 1
-        keys, rows = _summed(part, values, counts, width)
+        keys, rows = _summed(box, values, counts, width)
         owner, value = np.divmod(keys, width)
         starts = _starts(owner)
-        left = np.cumsum(rows)
-        left -= (left[starts] - rows[starts])[owner]
+        rows_up_to_value = np.cumsum(rows)
+        rows_up_to_value -= (rows_up_to_value[starts] - rows[starts])[owner]
         ends = np.append(starts[1:], len(keys)) - 1
-        return cls(starts, owner, value, np.minimum(left, left[ends][owner] - left))
+        return cls(
+            starts,
+            owner,
+            value,
+            np.minimum(rows_up_to_value, rows_up_to_value[ends][owner] - rows_up_to_value),
+        )
 
     def best(self) -> Cuts:
-        """The most balanced cut of each part, the lowest of several."""
+        """The most balanced cut of each box, the lowest of several."""
         best = np.maximum.reduceat(self.balance, self.starts)
-        equal = np.flatnonzero(self.balance == best[self.part])
-        first = equal[_starts(self.part[equal])]
+        equal = np.flatnonzero(self.balance == best[self.box])
+        first = equal[_starts(self.box[equal])]
         return self._cuts(self.value[first], best)
 
     def by_balance(self, most: int) -> Iterator[Cuts]:
-        """The most balanced cuts of each part one after the other; balance 0 where none is left."""
+        """The most balanced cuts of each box one after the other; balance 0 where none is left."""
         ceiling = int(self.balance.max()) + 1
-        order = np.argsort((self.part + 1) * ceiling - self.balance, kind="stable")
+        order = np.argsort((self.box + 1) * ceiling - self.balance, kind="stable")
         lengths = np.diff(self.starts, append=len(order))
         for rank in range(min(most, int(lengths.max()) - 1)):
-            place = order[self.starts + np.minimum(rank, lengths - 1)]
-            balance = np.where(rank < lengths, self.balance[place], 0)
+            indices = order[self.starts + np.minimum(rank, lengths - 1)]
+            balance = np.where(rank < lengths, self.balance[indices], 0)
             if not balance.any():
                 return
-            yield self._cuts(self.value[place], balance)
+            yield self._cuts(self.value[indices], balance)
 
     def _cuts(self, cut: IntArray, balance: IntArray) -> Cuts:
         ends = np.append(self.starts[1:], len(self.value)) - 1
@@ -85,37 +90,37 @@ class Runs:
 
 
 def best_cuts(
-    part: NDArray[np.int32], parts: int, values: NDArray[np.integer], counts: IntArray
+    box: NDArray[np.int32], box_count: int, values: NDArray[np.integer], counts: IntArray
 ) -> Cuts:
-    """The most balanced cut of each of the parts 0 .. parts - 1, none of which is empty."""
+    """The most balanced cut of each of the boxes 0 .. box_count - 1, none of which is empty."""
     width = int(values.max()) + 1
-    if parts * width > _DENSE_FACTOR * len(part):
-        return Runs.of(part, values, counts).best()
-    keys = part.astype(np.int64) * width + values
+    if box_count * width > _DENSE_FACTOR * len(box):
+        return Runs.of(box, values, counts).best()
+    keys = box.astype(np.int64) * width + values
     # float64 adds exactly below 2^53 rows.
-    rows = np.bincount(keys, counts, parts * width).reshape(parts, width)
-    left = np.cumsum(rows, axis=1)
-    balance = np.minimum(left, left[:, -1:] - left)
+    rows = np.bincount(keys, counts, box_count * width).reshape(box_count, width)
+    rows_up_to_value = np.cumsum(rows, axis=1)
+    balance = np.minimum(rows_up_to_value, rows_up_to_value[:, -1:] - rows_up_to_value)
     cut = balance.argmax(axis=1)
     present = rows > 0
     return Cuts(
         present.argmax(axis=1),
         width - 1 - present[:, ::-1].argmax(axis=1),
         cut,
-        balance[np.arange(parts), cut].astype(np.int64),
+        balance[np.arange(box_count), cut].astype(np.int64),
     )
 
 
 def _summed(
-    part: NDArray[np.int32], values: NDArray[np.integer], counts: IntArray, width: int
+    box: NDArray[np.int32], values: NDArray[np.integer], counts: IntArray, width: int
 ) -> tuple[IntArray, IntArray]:
-    """The keys part x width + value that occur, in order, and the rows of each.
+    """The keys box x width + value that occur, in order, and the rows of each.
 
     Key and count are sorted as one integer, so that nothing need be gathered afterwards.
     """
     most = int(counts.max())
     bits = most.bit_length() if most > 1 else 0
-    keys = part.astype(np.int64)
+    keys = box.astype(np.int64)
     keys *= width
     keys += values
     if bits:
@@ -142,7 +147,7 @@ _MOST_CANDIDATES = 8
 
 
 def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
-    """Cut each part where both sides pass, along the widest column; final is what has no such cut.
+    """Cut each box where both sides pass, along the widest column; final is what has no such cut.
 
     *Guarantee*: with k-anonymity alone a class has at most 2 d (k - 1) + m rows, d the number of
     columns and m the most copies of one combination.
@@ -158,9 +163,9 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
 def partition(problem: Problem, points: DataPoints, watch: SearchProgress) -> NDArray[np.int32]:
     """The group of each point."""
     require_root(problem, points)
-    state = Parts(problem, points)
-    while state.parts:
-        watch.tell(problem.rows - int(state.counts.sum()), problem.rows)
+    state = Boxes(problem, points)
+    while state.box_count:
+        watch.report(problem.rows - int(state.counts.sum()), problem.rows)
         if watch.expired:
             state.stop()
         else:
@@ -180,14 +185,14 @@ class TreeCuts:
 
 
 def require_root(problem: Problem, points: DataPoints) -> None:
-    """Refuse a table that fails as a whole: no part of it can be made to pass by cutting."""
-    whole = points.classes(np.zeros(len(points), dtype=np.int64), 1)
-    if failing(problem.criteria, whole)[0]:
+    """Refuse a table that fails as a whole: no box of it can be made to pass by cutting."""
+    root = points.classes(np.zeros(len(points), dtype=np.int64), 1)
+    if failing(problem.criteria, root)[0]:
         raise unreachable(problem, suppresses=False)
 
 
-class Parts:
-    """The parts that may still be cut; `final` has the group of each point that is done.
+class Boxes:
+    """The boxes that may still be cut; `final` has the group of each point that is done.
 
     `tree` has the cuts of each depth, nodes numbered from 0 at the root, and `ends` the nodes of
     the groups that are done, in their order.
@@ -199,14 +204,14 @@ class Parts:
         self.live = np.arange(len(points), dtype=np.int32)
         self.leaves = list(points.leaves)
         self.counts = points.counts
-        self.part = np.zeros(len(points), dtype=np.int32)
-        self.parts, self._groups = 1, 0
+        self.box = np.zeros(len(points), dtype=np.int32)
+        self.box_count, self._groups = 1, 0
         self.tree: list[TreeCuts] = []
         self.ends: list[IntArray] = []
         self.nodes, self.made = np.zeros(1, dtype=np.int64), 1
         self._lines = [positions(column.taxonomy) for column in problem.quasi]
         self._plain = problem.people is None and all(
-            isinstance(one, KAnonymity) for one in problem.criteria
+            isinstance(criterion, KAnonymity) for criterion in problem.criteria
         )
         self._spans = [
             float(np.ptp(line[np.asarray([column.leaves.min(), column.leaves.max()])])) or 1.0
@@ -214,74 +219,76 @@ class Parts:
         ]
 
     def cut(self) -> None:
-        """Cut every part once, or make it final."""
-        found = [self.allowable(place) for place in range(len(self.leaves))]
-        self._divide(*chosen_cuts([cuts for cuts, _ in found], [width for _, width in found]))
+        """Cut every box once, or make it final."""
+        candidates = [self.allowable(position) for position in range(len(self.leaves))]
+        self._divide(
+            *chosen_cuts([cuts for cuts, _ in candidates], [width for _, width in candidates])
+        )
 
     def stop(self) -> None:
-        """Make every part final as it is: it passes."""
-        nothing = np.zeros(self.parts, dtype=np.int64)
-        self._divide(nothing.astype(bool), nothing.astype(np.int16), nothing)
+        """Make every box final as it is: it passes."""
+        zeros = np.zeros(self.box_count, dtype=np.int64)
+        self._divide(zeros.astype(bool), zeros.astype(np.int16), zeros)
 
-    def allowable(self, place: int) -> tuple[Cuts, FloatArray]:
-        """The best cut of each part along a column, and how wide it is there; -1 without a cut."""
-        found, line = self._allowable(self.leaves[place]), self._lines[place]
-        width = (line[found.high] - line[found.low]) / self._spans[place]
-        return found, np.where(found.balance >= self.problem.smallest, width, -1.0)
+    def allowable(self, position: int) -> tuple[Cuts, FloatArray]:
+        """The best cut of each box along a column, and how wide it is there; -1 without a cut."""
+        cuts, line = self._allowable(self.leaves[position]), self._lines[position]
+        width = (line[cuts.high] - line[cuts.low]) / self._spans[position]
+        return cuts, np.where(cuts.balance >= self.problem.smallest, width, -1.0)
 
     def _allowable(self, values: NDArray[np.integer]) -> Cuts:
         """The most balanced cut along a column whose sides pass; balance 0 where none does."""
         if self._plain:
-            return best_cuts(self.part, self.parts, values, self.counts)
+            return best_cuts(self.box, self.box_count, values, self.counts)
         best: Cuts | None = None
-        for candidate in Runs.of(self.part, values, self.counts).by_balance(_MOST_CANDIDATES):
+        for candidate in Runs.of(self.box, values, self.counts).by_balance(_MOST_CANDIDATES):
             if best is None:
-                nothing = np.zeros(self.parts, dtype=np.int64)
-                best = Cuts(candidate.low, candidate.high, nothing, nothing.copy())
-            open_parts = (best.balance == 0) & (candidate.balance >= self.problem.smallest)
-            if not open_parts.any():
+                zeros = np.zeros(self.box_count, dtype=np.int64)
+                best = Cuts(candidate.low, candidate.high, zeros, zeros.copy())
+            open_boxes = (best.balance == 0) & (candidate.balance >= self.problem.smallest)
+            if not open_boxes.any():
                 break
-            passes = self._pass(values, candidate.cut, open_parts)
+            passes = self._pass(values, candidate.cut, open_boxes)
             best.cut[passes], best.balance[passes] = (
                 candidate.cut[passes],
                 candidate.balance[passes],
             )
         if best is None:
-            nothing = np.zeros(self.parts, dtype=np.int64)
-            return Cuts(nothing, nothing, nothing, nothing)
+            zeros = np.zeros(self.box_count, dtype=np.int64)
+            return Cuts(zeros, zeros, zeros, zeros)
         return best
 
-    def _pass(self, values: NDArray[np.integer], cut: IntArray, open_parts: BoolArray) -> IntArray:
-        """Which of the open parts have sides that both pass every criterion."""
-        number = np.cumsum(open_parts) - 1
-        tested = np.flatnonzero(open_parts[self.part])
-        part = self.part[tested]
+    def _pass(self, values: NDArray[np.integer], cut: IntArray, open_boxes: BoolArray) -> IntArray:
+        """Which of the open boxes have sides that both pass every criterion."""
+        number = np.cumsum(open_boxes) - 1
+        tested = np.flatnonzero(open_boxes[self.box])
+        box = self.box[tested]
         owners = np.full(len(self.points), -1, dtype=np.int64)
-        owners[self.live[tested]] = 2 * number[part] + (values[tested] > cut[part])
+        owners[self.live[tested]] = 2 * number[box] + (values[tested] > cut[box])
         count = 2 * (int(number[-1]) + 1)
         fails = failing(self.problem.criteria, self.points.classes(owners, count))
-        return np.flatnonzero(open_parts)[~(fails[0::2] | fails[1::2])]
+        return np.flatnonzero(open_boxes)[~(fails[0::2] | fails[1::2])]
 
     def _divide(self, divided: BoolArray, chosen: NDArray[np.int16], cuts: IntArray) -> None:
-        """Give the points of final parts their groups, and those of divided parts their sides."""
+        """Give the points of final boxes their groups, and those of divided boxes their sides."""
         self._branch(divided, chosen, cuts)
         if not divided.all():
-            stays = divided[self.part]
-            done = np.flatnonzero(~stays)
+            stays = divided[self.box]
+            final_points = np.flatnonzero(~stays)
             numbers = np.cumsum(~divided, dtype=np.int32) - 1 + self._groups
-            self.final[self.live[done]] = numbers[self.part[done]]
+            self.final[self.live[final_points]] = numbers[self.box[final_points]]
             self._groups += int(np.count_nonzero(~divided))
             self.live, self.counts = self.live[stays], self.counts[stays]
             self.leaves = [values[stays] for values in self.leaves]
-            self.part = (np.cumsum(divided, dtype=np.int32) - 1)[self.part[stays]]
+            self.box = (np.cumsum(divided, dtype=np.int32) - 1)[self.box[stays]]
             chosen, cuts = chosen[divided], cuts[divided]
-        self.parts = 2 * len(chosen)
-        column = chosen[self.part]
-        side = np.zeros(len(self.part), dtype=np.int32)
-        for place, values in enumerate(self.leaves):
-            mine = np.flatnonzero(column == place)
-            side[mine] = values[mine] > cuts[self.part[mine]]
-        self.part = self.part * 2 + side
+        self.box_count = 2 * len(chosen)
+        column = chosen[self.box]
+        side = np.zeros(len(self.box), dtype=np.int32)
+        for position, values in enumerate(self.leaves):
+            mine = np.flatnonzero(column == position)
+            side[mine] = values[mine] > cuts[self.box[mine]]
+        self.box = self.box * 2 + side
 
     def _branch(self, divided: BoolArray, chosen: NDArray[np.int16], cuts: IntArray) -> None:
         """Note the cuts in the tree."""
@@ -294,17 +301,17 @@ class Parts:
 
 
 def chosen_cuts(
-    found: Sequence[Cuts], widths: Sequence[FloatArray]
+    candidates: Sequence[Cuts], widths: Sequence[FloatArray]
 ) -> tuple[BoolArray, NDArray[np.int16], IntArray]:
-    """Whether each part is cut, along which column and behind which leaf.
+    """Whether each box is cut, along which column and behind which leaf.
 
     The widest column wins, then the most balanced cut, then the first.
     """
     width = np.stack(widths)
     widest = width.max(axis=0)
-    balances = np.stack([one.balance for one in found])
+    balances = np.stack([candidate.balance for candidate in candidates])
     chosen = np.where(width == widest, balances, -1).argmax(axis=0)
-    cuts = np.stack([one.cut for one in found])[chosen, np.arange(len(widest))]
+    cuts = np.stack([candidate.cut for candidate in candidates])[chosen, np.arange(len(widest))]
     return widest >= 0, chosen.astype(np.int16), cuts
 
 
@@ -312,7 +319,7 @@ RELAXED = "mondrian-relaxed"
 
 
 def search_relaxed(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
-    """Cut each part into halves along the widest column, sharing the rows of the cut value.
+    """Cut each box into halves along the widest column, sharing the rows of the cut value.
 
     *Guarantee*: with k-anonymity alone a group has at most 2 k - 1 rows; groups whose labels read
     the same are one class of the release. With further criteria the rows of one combination stay
@@ -323,8 +330,8 @@ def search_relaxed(problem: Problem, cost: Cost, watch: SearchProgress) -> Parti
     points = DataPoints.of(problem)
     require_root(problem, points)
     state = _Units(problem, points)
-    while len(state.part):
-        watch.tell(problem.rows - int(state.rows.sum()), problem.rows)
+    while len(state.box):
+        watch.report(problem.rows - int(state.rows.sum()), problem.rows)
         if watch.expired:
             state.stop()
         else:
@@ -333,17 +340,17 @@ def search_relaxed(problem: Problem, cost: Cost, watch: SearchProgress) -> Parti
 
 
 class _Units:
-    """Rows of points in parts that may still be cut, part after part."""
+    """Rows of points in boxes that may still be cut, box after box."""
 
     def __init__(self, problem: Problem, points: DataPoints) -> None:
         self.problem, self.points = problem, points
         self.point, self.rows = np.arange(len(points)), points.counts
-        self.part = np.zeros(len(points), dtype=np.int64)
+        self.box = np.zeros(len(points), dtype=np.int64)
         self._done: list[tuple[IntArray, IntArray, IntArray]] = []
         self._groups = 0
         # The rows of a point that are dealt to two sides might be one person's.
         self._plain = problem.people is None and all(
-            isinstance(one, KAnonymity) for one in problem.criteria
+            isinstance(criterion, KAnonymity) for criterion in problem.criteria
         )
         self._lines = []
         for column, leaves in zip(problem.quasi, points.leaves, strict=True):
@@ -352,28 +359,28 @@ class _Units:
             self._lines.append(line / (span or 1.0))
 
     def cut(self) -> None:
-        """Cut every part once, or make it final."""
-        starts = np.flatnonzero(np.diff(self.part, prepend=-1))
-        left = np.zeros(len(self.rows), dtype=np.int64)
+        """Cut every box once, or make it final."""
+        starts = np.flatnonzero(np.diff(self.box, prepend=-1))
+        lower_rows = np.zeros(len(self.rows), dtype=np.int64)
         is_open = np.add.reduceat(self.rows, starts) >= 2 * self.problem.smallest
         divided = np.zeros(len(starts), dtype=bool)
         for columns in self._preferences(starts):
             if not is_open.any():
                 break
-            tested = np.flatnonzero(is_open[self.part])
-            left[tested] = self._left(tested, columns)
-            passed = is_open & self._pass(tested, left, len(starts))
+            tested = np.flatnonzero(is_open[self.box])
+            lower_rows[tested] = self._lower_rows(tested, columns)
+            passed = is_open & self._pass(tested, lower_rows, len(starts))
             divided |= passed
             is_open &= ~passed
-        self._divide(divided, left)
+        self._divide(divided, lower_rows)
 
     def stop(self) -> None:
-        """Make every part final as it is: it passes."""
-        parts = int(self.part[-1]) + 1
-        self._divide(np.zeros(parts, dtype=bool), np.zeros(len(self.rows), dtype=np.int64))
+        """Make every box final as it is: it passes."""
+        box_count = int(self.box[-1]) + 1
+        self._divide(np.zeros(box_count, dtype=bool), np.zeros(len(self.rows), dtype=np.int64))
 
     def _preferences(self, starts: IntArray) -> IntArray:
-        """For each part the columns from widest to narrowest, ties in their order."""
+        """For each box the columns from widest to narrowest, ties in their order."""
         widths = []
         for line, leaves in zip(self._lines, self.points.leaves, strict=True):
             mine = leaves[self.point]
@@ -381,57 +388,57 @@ class _Units:
             widths.append(line[high] - line[low])
         return np.argsort(-np.array(widths), axis=0, kind="stable")
 
-    def _left(self, tested: IntArray, columns: IntArray) -> IntArray:
-        """How many rows of each tested unit go to the lower half of its part."""
-        part, point, rows = self.part[tested], self.point[tested], self.rows[tested]
+    def _lower_rows(self, tested: IntArray, columns: IntArray) -> IntArray:
+        """How many rows of each tested unit go to the lower half of its box."""
+        box, point, rows = self.box[tested], self.point[tested], self.rows[tested]
         values = np.zeros(len(tested), dtype=np.int64)
-        column = columns[part]
-        for place, leaves in enumerate(self.points.leaves):
-            mine = np.flatnonzero(column == place)
+        column = columns[box]
+        for position, leaves in enumerate(self.points.leaves):
+            mine = np.flatnonzero(column == position)
             values[mine] = leaves[point[mine]]
-        order = np.lexsort((values, part))
-        part, rows = part[order], rows[order]
+        order = np.lexsort((values, box))
+        box, rows = box[order], rows[order]
         before = np.cumsum(rows) - rows
-        starts = np.flatnonzero(np.diff(part, prepend=-1))
-        lengths = np.diff(starts, append=len(part))
+        starts = np.flatnonzero(np.diff(box, prepend=-1))
+        lengths = np.diff(starts, append=len(box))
         sizes = np.repeat(np.add.reduceat(rows, starts), lengths)
         before -= np.repeat(before[starts], lengths)
-        found = np.empty(len(tested), dtype=np.int64)
+        lower_rows = np.empty(len(tested), dtype=np.int64)
         if self._plain:
-            found[order] = np.clip(sizes // 2 - before, 0, rows)
+            lower_rows[order] = np.clip(sizes // 2 - before, 0, rows)
         else:
-            found[order] = np.where(2 * before + rows <= sizes, rows, 0)
-        return found
+            lower_rows[order] = np.where(2 * before + rows <= sizes, rows, 0)
+        return lower_rows
 
-    def _pass(self, tested: IntArray, left: IntArray, parts: int) -> BoolArray:
-        """Which parts have two halves that pass."""
+    def _pass(self, tested: IntArray, lower_rows: IntArray, box_count: int) -> BoolArray:
+        """Which boxes have two halves that pass."""
         if self._plain:
-            return np.ones(parts, dtype=bool)
-        side = left[tested] == 0
-        present, owner = np.unique(2 * self.part[tested] + side, return_inverse=True)
+            return np.ones(box_count, dtype=bool)
+        side = lower_rows[tested] == 0
+        present, owner = np.unique(2 * self.box[tested] + side, return_inverse=True)
         owners = np.full(len(self.points), -1, dtype=np.int64)
         owners[self.point[tested]] = owner
         passing = ~failing(self.problem.criteria, self.points.classes(owners, len(present)))
-        halves = np.bincount(present[passing] // 2, minlength=parts)
+        halves = np.bincount(present[passing] // 2, minlength=box_count)
         return np.asarray(halves == 2)
 
-    def _divide(self, divided: BoolArray, left: IntArray) -> None:
-        """Keep the units of final parts as groups, and split those of the others."""
-        final = ~divided[self.part]
+    def _divide(self, divided: BoolArray, lower_rows: IntArray) -> None:
+        """Keep the units of final boxes as groups, and split those of the others."""
+        final = ~divided[self.box]
         numbers = np.cumsum(~divided) - 1 + self._groups
-        self._done.append((self.point[final], self.rows[final], numbers[self.part[final]]))
+        self._done.append((self.point[final], self.rows[final], numbers[self.box[final]]))
         self._groups += int(np.count_nonzero(~divided))
-        point, rows, part = self.point[~final], self.rows[~final], self.part[~final]
-        part = 2 * (np.cumsum(divided) - 1)[part]
-        left = left[~final]
-        rows = np.concatenate([left, rows - left])
-        kept = np.flatnonzero(rows)
-        both = np.concatenate([part, part + 1])[kept]
+        point, rows, box = self.point[~final], self.rows[~final], self.box[~final]
+        box = 2 * (np.cumsum(divided) - 1)[box]
+        lower_rows = lower_rows[~final]
+        rows = np.concatenate([lower_rows, rows - lower_rows])
+        nonempty = np.flatnonzero(rows)
+        both = np.concatenate([box, box + 1])[nonempty]
         order = np.argsort(both, kind="stable")
-        self.part, self.rows = both[order], rows[kept][order]
-        self.point = np.concatenate([point, point])[kept][order]
+        self.box, self.rows = both[order], rows[nonempty][order]
+        self.point = np.concatenate([point, point])[nonempty][order]
 
     def shares(self) -> Shares:
         """The groups found."""
-        point, rows, group = (np.concatenate(parts) for parts in zip(*self._done, strict=True))
+        point, rows, group = (np.concatenate(arrays) for arrays in zip(*self._done, strict=True))
         return Shares(self.points, point, rows, group)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, IntArray
 
 NAME = "optimal"
-_FEW = 40
+_NEARLY_CLOSED = 40
 _MOST_DOUBTS = 200
 """So many nodes are checked for nothing but what they tell of nodes that cannot be."""
 _LEAST, _SHARE = 8, 64  # candidates are ranked anew after 8 checks, or a 64th of them if more
@@ -45,7 +45,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizatio
     hunt = _Hunt(problem, cost)
     while hunt.remaining and not watch.expired:
         hunt.check(hunt.choose())
-        watch.tell(lattice - hunt.remaining, lattice)
+        watch.report(lattice - hunt.remaining, lattice)
     for levels in hunt.doubts():
         if watch.expired:
             break
@@ -53,7 +53,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizatio
     if hunt.best is None and hunt.remaining:
         hunt.check(problem.top)  # better a coarse release than none when time is up
     if hunt.best is None:
-        raise watch.nothing(NAME) if hunt.remaining else unreachable(problem)
+        raise watch.no_release(NAME) if hunt.remaining else unreachable(problem)
     return Generalization.of(
         NAME,
         hunt.best,
@@ -94,11 +94,11 @@ class _Hunt:
     @property
     def bound(self) -> float:
         """What the cheapest admissible node costs at least."""
-        found = [] if self.key is None else [self.key[0]]
+        bounds = [] if self.key is None else [self.key[0]]
         if self.remaining:
-            found.append(float(self.lower[self.open].min()))
-        found.append(float(self.lower[self.unseen].min(initial=np.inf)))
-        return min(found)
+            bounds.append(float(self.lower[self.open].min()))
+        bounds.append(float(self.lower[self.unseen].min(initial=np.inf)))
+        return min(bounds)
 
     @property
     def proven(self) -> bool:
@@ -115,10 +115,10 @@ class _Hunt:
         while self.key is not None and len(tried) < _MOST_DOUBTS:
             waiting = np.argwhere(self.unseen & (self.lower < self.key[0]))
             nearest = np.ravel_multi_index(tuple(np.maximum(waiting, bottom).T), shape)
-            places, many = np.unique(nearest[~np.isin(nearest, tried)], return_counts=True)
-            if not len(places):
+            indices, counts = np.unique(nearest[~np.isin(nearest, tried)], return_counts=True)
+            if not len(indices):
                 return
-            tried.append(int(places[many.argmax()]))
+            tried.append(int(indices[counts.argmax()]))
             yield tuple(int(level) for level in np.unravel_index(tried[-1], shape))
 
     def choose(self) -> Levels:
@@ -128,15 +128,15 @@ class _Hunt:
             if self.open[levels]:
                 return levels
         finer = count_below(self.open)
-        if self.remaining < _FEW:
+        if self.remaining < _NEARLY_CLOSED:
             worth = finer
         elif isinstance(self.cost, Separable):
             worth = np.minimum(4 * finer, self._dearer())
         else:
             worth = np.minimum(2 * finer, count_above(self.open))
         count = max(_LEAST, self.remaining // _SHARE)
-        places = np.flatnonzero(self.open)
-        best = places[np.argsort(worth.ravel()[places], kind="stable")[-count:]]
+        indices = np.flatnonzero(self.open)
+        best = indices[np.argsort(worth.ravel()[indices], kind="stable")[-count:]]
         coordinates = np.stack(np.unravel_index(best, self.open.shape), axis=1)
         self._ranking = [tuple(chosen) for chosen in coordinates.tolist()]
         return self._ranking.pop()
@@ -182,19 +182,19 @@ class _Hunt:
 
     def _offer(self, node: Node) -> None:
         """Take an admissible node as the best one if it is."""
-        place = int(np.ravel_multi_index(node.levels, self.open.shape))
-        key = (self.cost.value(node), node.suppressed, sum(node.levels), place)
+        index = int(np.ravel_multi_index(node.levels, self.open.shape))
+        key = (self.cost.value(node), node.suppressed, sum(node.levels), index)
         if self.key is None or key < self.key:
             self.best, self.key = node, key
 
     def _close(self, key: tuple[float, int, int, int]) -> None:
         """Close nodes that cannot come before the best one even if they reach their bounds."""
-        cost, suppressed, height, place = key
+        cost, suppressed, height, index = key
         self.open &= self.lower <= cost
         tied = np.flatnonzero(self.open & (self.lower == cost))
         if len(tied):
             # Compare (failing, height, place) in lexicographic order.
             failing, heights = self.failing.ravel()[tied], self.heights.ravel()[tied]
-            sooner = (heights < height) | ((heights == height) & (tied < place))
+            sooner = (heights < height) | ((heights == height) & (tied < index))
             sooner = (failing < suppressed) | ((failing == suppressed) & sooner)
             self.open.ravel()[tied] = sooner

@@ -56,19 +56,19 @@ def refine(
     problem = outcome.node.problem
     refuse_population(problem, "refine")
     points = DataPoints.of(problem)
-    rest = np.arange(len(points))
-    found: list[Generalization] = []
+    remaining = np.arange(len(points))
+    steps: list[Generalization] = []
     groups: list[tuple[IntArray, IntArray]] = []
     step: Generalization | None = outcome
     watch, ended = SearchProgress(limit_seconds=limit_seconds), outcome.ended
     while step is not None:
-        numbers = released_classes(step.node, [leaves[rest] for leaves in points.leaves])
-        groups.append((rest[numbers >= 0], numbers[numbers >= 0]))
-        found.append(step)
-        rest = rest[numbers < 0]
+        numbers = released_classes(step.node, [leaves[remaining] for leaves in points.leaves])
+        groups.append((remaining[numbers >= 0], numbers[numbers >= 0]))
+        steps.append(step)
+        remaining = remaining[numbers < 0]
         ended = ended or step.ended or (watch.ended if watch.expired else None)
-        step = None if ended or len(found) > _MOST_ROUNDS else _again(step, cost, weights, watch)
-    release = _joined(problem, points, found, groups)
+        step = None if ended or len(steps) > _MOST_ROUNDS else _again(step, cost, weights, watch)
+    release = _joined(problem, points, steps, groups)
     figures = outcome_facts(outcome.algorithm, release, weights)
     refined = Partition(
         **figures,
@@ -78,7 +78,7 @@ def refine(
         minimised=outcome.minimised,
     )
     name = cost.replace("-", "_")
-    return Refined(refined, outcome.cost[name] - refined.cost[name], len(found) - 1)
+    return Refined(refined, outcome.cost[name] - refined.cost[name], len(steps) - 1)
 
 
 def _again(
@@ -93,13 +93,17 @@ def _again(
     for allowed in (step.suppressed // 2, step.suppressed - problem.smallest):
         remaining = replace(problem, views=views, rows=step.suppressed, allowed=allowed)
         try:
-            found = run(
-                remaining, step.algorithm, cost=cost, weights=weights, limit_seconds=watch.left
+            outcome = run(
+                remaining,
+                step.algorithm,
+                cost=cost,
+                weights=weights,
+                limit_seconds=watch.seconds_left,
             )
         except CriterionError:
             continue
-        assert isinstance(found, Generalization)
-        return found
+        assert isinstance(outcome, Generalization)
+        return outcome
     return None
 
 
@@ -117,20 +121,20 @@ def _suppressed(view: View, step: Generalization) -> View:
 def _joined(
     problem: Problem,
     points: DataPoints,
-    found: Sequence[Generalization],
+    steps: Sequence[Generalization],
     groups: Sequence[tuple[IntArray, IntArray]],
 ) -> GroupedRelease:
     """The classes of all rounds, each with the labels of its round's levels."""
-    counts = [step.classes for step in found]
+    counts = [step.classes for step in steps]
     starts = np.cumsum([0, *counts[:-1]])
-    point = np.concatenate([one for one, _ in groups])
+    point = np.concatenate([members for members, _ in groups])
     group = np.concatenate([mine + at for (_, mine), at in zip(groups, starts, strict=True)])
     member = np.empty(sum(counts), dtype=np.int64)
     member[group] = point
     labels = []
-    for place, column in enumerate(problem.quasi):
-        levels = np.repeat([step.node.levels[place] for step in found], counts)
-        labels.append(at_levels(column, points.leaves[place][member].astype(np.int64), levels))
+    for position, column in enumerate(problem.quasi):
+        levels = np.repeat([step.node.levels[position] for step in steps], counts)
+        labels.append(at_levels(column, points.leaves[position][member].astype(np.int64), levels))
     return GroupedRelease(
         problem, Shares(points, point, points.counts[point], group), tuple(labels)
     )

@@ -46,10 +46,10 @@ def answer(
     question = parse(sql, schema)
     table = ReleasedTable.of(released, schema, question.where, question.measure, starred)
     selection, selected = table.select(question.where)
-    found = table.choice(selected).answer(question.aggregate)
+    bounds = table.choice(selected).answer(question.aggregate)
     if labels == "tight":
-        return tighten(found, question.aggregate, selection, table, selected)
-    return found
+        return tighten(bounds, question.aggregate, selection, table, selected)
+    return bounds
 
 
 __all__ = ["AggregateQuestion", "AnswerBounds", "answer", "answer_buckets", "parse"]

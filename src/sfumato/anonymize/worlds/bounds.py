@@ -38,8 +38,10 @@ class AnswerBounds(Shown):
     estimate: float | None
 
     def _card(self) -> Card:
-        told = ["unknown" if one is None else f"{one:,.6g}" for one in self.json().values()]
-        return Card(f"from {told[0]} to {told[1]}, estimated {told[2]}", {})
+        figures = [
+            "unknown" if value is None else f"{value:,.6g}" for value in self.json().values()
+        ]
+        return Card(f"from {figures[0]} to {figures[1]}, estimated {figures[2]}", {})
 
     def json(self) -> dict[str, float | None]:
         """All of it, ready to be written."""
@@ -97,8 +99,8 @@ class SelectableRows:
         return _Extreme(values[order], forced, available - forced)
 
     def _expected_sum(self) -> float:
-        taken = self.chance > 0
-        return float((self.chance * self.count * self.middle)[taken].sum())
+        selectable = self.chance > 0
+        return float((self.chance * self.count * self.middle)[selectable].sum())
 
     def _expected_least(self, sign: int) -> float:
         """The expected least value (greatest for sign -1) of a selection that is not empty.
@@ -107,8 +109,8 @@ class SelectableRows:
         none before it is.
         """
         order = np.argsort(sign * self.middle, kind="stable")
-        none = (1 - self.chance[order]) ** self.count[order]
-        reached = np.concatenate([[1.0], np.cumprod(none)])
+        unselected = (1 - self.chance[order]) ** self.count[order]
+        reached = np.concatenate([[1.0], np.cumprod(unselected)])
         odds = reached[:-1] - reached[1:]
         return float((odds * np.nan_to_num(self.middle[order])).sum() / odds.sum())
 
@@ -132,8 +134,8 @@ class _Extreme:
         rows = np.cumsum(np.append(self.forced.sum(), self.optional[order]))
         forced = _product(self.values, self.forced).sum()
         sums = np.cumsum(np.append(forced, _product(self.values[order], self.optional[order])))
-        some = rows > 0
-        return float((sums[some] / rows[some]).min())
+        nonempty = rows > 0
+        return float((sums[nonempty] / rows[nonempty]).min())
 
     def least(self) -> float:
         """The smallest that can be taken."""
@@ -165,9 +167,9 @@ def tighten(
     columns, counts = table.columns, table.counts
     if aggregate not in ("count", "sum") or answer.lower is None or answer.upper is None:
         return answer
-    ones = np.ones(len(counts))
-    low = ones if aggregate == "count" else selected.low
-    high = ones if aggregate == "count" else selected.high
+    unit_values = np.ones(len(counts))
+    low = unit_values if aggregate == "count" else selected.low
+    high = unit_values if aggregate == "count" else selected.high
     lower, upper = answer.lower, answer.upper
     for name, known in columns.items():
         least, most = answer.lower, answer.upper
@@ -194,8 +196,8 @@ def _ends(
     present = known.covers.ends[np.unique(known.labels)]
     for end in np.unique(present[present >= 0]).tolist():
         can = known.covers.contains(end)[known.labels]
-        given = selection.select((name, end))
-        for forced, decided in ((drawn_in, given.certain), (kept_out, ~given.possible)):
+        conditional = selection.select((name, end))
+        for forced, decided in ((drawn_in, conditional.certain), (kept_out, ~conditional.possible)):
             if (doubtful & decided)[can].all():
                 _, ends = forced.get(can.tobytes(), (can, 0))
                 forced[can.tobytes()] = (can, ends + 1)
@@ -204,5 +206,5 @@ def _ends(
 
 def _cheapest(costs: FloatArray, counts: IntArray, can: BoolArray, ends: int) -> float:
     """What it costs at least to give so many different rows an end each."""
-    each = np.sort(np.repeat(costs[can], np.minimum(counts[can], ends)))
-    return float(each[:ends].sum())
+    costs_per_row = np.sort(np.repeat(costs[can], np.minimum(counts[can], ends)))
+    return float(costs_per_row[:ends].sum())

@@ -33,14 +33,18 @@ def answer_buckets(
     """
     question = parse(sql, schema)
     mine: list[list[Formula]] = [[], []]
-    for part in question.conjuncts:
-        mine[_side(part.columns, rows, values)].append(part)
+    for condition in question.conjuncts:
+        mine[_side(condition.columns, rows, values)].append(condition)
     measured = _side([question.measure], rows, values) if question.measure else 1
     sides = [
         _Side(
-            table, schema, conjunction(parts), question.measure if at == measured else None, group
+            table,
+            schema,
+            conjunction(conditions),
+            question.measure if at == measured else None,
+            group,
         )
-        for at, (table, parts) in enumerate(zip((rows, values), mine, strict=True))
+        for at, (table, conditions) in enumerate(zip((rows, values), mine, strict=True))
     ]
     names = sorted({*sides[0].names, *sides[1].names}, key=str)
     (sure, may, chance), (other_sure, other_may, other_chance) = (s.totals(names) for s in sides)
@@ -53,9 +57,9 @@ def answer_buckets(
 
 def _side(columns: Sequence[str], rows: Frequencies, values: Frequencies) -> int:
     """Whether columns are of the rows (0) or of the values (1)."""
-    for place, table in enumerate((rows, values)):
+    for side, table in enumerate((rows, values)):
         if all(column in table.columns for column in columns):
-            return place
+            return side
     raise QueryError(
         "condition_joins_tables",
         "A condition names quasi-identifiers and sensitive columns at once, which a bucketized "
@@ -72,13 +76,13 @@ class _Side:
         released = ReleasedTable.of(table, schema, where, measure)
         self._counts = released.counts
         self._selected: Selected = released.select(where)[1]
-        place = table.columns.index(group)
-        present, self._numbers = np.unique(table.codes[place], return_inverse=True)
-        self.names: list[object] = table.axes[place].decode(present).to_pylist()
+        index = table.columns.index(group)
+        present, self._numbers = np.unique(table.codes[index], return_inverse=True)
+        self.names: list[object] = table.axes[index].decode(present).to_pylist()
 
     def _groups(self, names: Sequence[object]) -> IntArray:
-        places = {name: place for place, name in enumerate(names)}
-        return np.array([places[name] for name in self.names], dtype=np.int64)[self._numbers]
+        numbers = {name: number for number, name in enumerate(names)}
+        return np.array([numbers[name] for name in self.names], dtype=np.int64)[self._numbers]
 
     def sizes(self, names: Sequence[object]) -> IntArray:
         """How many rows each group has."""
@@ -88,8 +92,8 @@ class _Side:
         """How many of each group are asked for, at least, at most and in expectation."""
         groups, chosen = self._groups(names), self._selected
         sure, may = (
-            np.bincount(groups, self._counts * part, len(names)).astype(np.int64)
-            for part in (chosen.certain, chosen.possible)
+            np.bincount(groups, self._counts * selected, len(names)).astype(np.int64)
+            for selected in (chosen.certain, chosen.possible)
         )
         chance = np.bincount(groups, self._counts * chosen.chance, len(names)).astype(np.float64)
         return sure, may, chance

@@ -51,12 +51,17 @@ class Formula:
 
     def constants(self, column: str) -> set[Any]:
         """What a column is compared with."""
-        return {one for name, _, constants in self.atoms if name == column for one in constants}
+        return {
+            constant
+            for name, _, constants in self.atoms
+            if name == column
+            for constant in constants
+        }
 
 
 def conjunction(formulas: Sequence[Formula]) -> Formula:
     """All of these; of none, always true."""
-    return _join(formulas, _all)
+    return _join(formulas, _all_true)
 
 
 def not_null(column: str) -> Formula:
@@ -72,9 +77,9 @@ def parse_predicate(tree: exp.Expr, schema: Schema) -> Formula:
         case exp.Paren():
             return parse_predicate(tree.this, schema)
         case exp.And():
-            return _join([parse_predicate(side, schema) for side in _sides(tree)], _all)
+            return _join([parse_predicate(side, schema) for side in _sides(tree)], _all_true)
         case exp.Or():
-            return _join([parse_predicate(side, schema) for side in _sides(tree)], _any)
+            return _join([parse_predicate(side, schema) for side in _sides(tree)], _any_true)
         case exp.Not():
             inner = parse_predicate(tree.this, schema)
             return Formula(inner.atoms, lambda truths: _not(inner.joined(truths)))
@@ -90,7 +95,7 @@ def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
     if isinstance(tree, exp.Paren):
         return conjuncts(tree.this)
     if isinstance(tree, exp.And):
-        return [part for side in _sides(tree) for part in conjuncts(side)]
+        return [condition for side in _sides(tree) for condition in conjuncts(side)]
     return [tree]
 
 
@@ -101,30 +106,30 @@ def _atom(tree: exp.Expr, schema: Schema) -> Formula:
     if isinstance(tree, exp.Column):
         return _comparison(tree, "eq", exp.true(), schema)
     if tree.key in _COMPARE:
-        left, right = _sides(tree)
+        left_side, right = _sides(tree)
         if isinstance(right, exp.Column):
-            return _comparison(right, _FLIPPED[tree.key], left, schema)
-        return _comparison(left, tree.key, right, schema)
+            return _comparison(right, _FLIPPED[tree.key], left_side, schema)
+        return _comparison(left_side, tree.key, right, schema)
     column = _column(tree.this, schema)
     match tree:
         case exp.Is() if isinstance(tree.expression, exp.Null):
             return _single(column.name, lambda value: value is None)
         case exp.In() if tree.expressions:
-            wanted = [_constant(one, column) for one in tree.expressions]
-            return _single(column.name, _known(lambda value: value in wanted), *wanted)
+            allowed = [_constant(constant, column) for constant in tree.expressions]
+            return _single(column.name, _known(lambda value: value in allowed), *allowed)
         case exp.Between():
             low, high = (_constant(tree.args[end], column) for end in ("low", "high"))
             return _single(column.name, _known(lambda value: low <= value <= high), low, high)
         case exp.Like() if column.kind is Kind.TEXT:
             pattern = re.escape(str(_constant(tree.expression, column)))
-            like = re.compile(pattern.replace("%", ".*").replace("_", "."), re.DOTALL)
-            return _single(column.name, _known(lambda value: bool(like.fullmatch(value))))
+            matcher = re.compile(pattern.replace("%", ".*").replace("_", "."), re.DOTALL)
+            return _single(column.name, _known(lambda value: bool(matcher.fullmatch(value))))
     raise _unreadable()
 
 
-def _comparison(side: exp.Expr, key: str, other: exp.Expr, schema: Schema) -> Formula:
+def _comparison(side: exp.Expr, key: str, literal: exp.Expr, schema: Schema) -> Formula:
     column = _column(side, schema)
-    constant, compare = _constant(other, column), _COMPARE[key]
+    constant, compare = _constant(literal, column), _COMPARE[key]
     return _single(column.name, _known(lambda value: compare(value, constant)), constant)
 
 
@@ -188,21 +193,21 @@ def _join(formulas: Sequence[Formula], how: Callable[[Sequence[Truth]], Truth]) 
         ends.append(ends[-1] + len(formula.atoms))
 
     def joined(truths: Sequence[Truth]) -> Truth:
-        parts = [
+        results = [
             formula.joined(truths[start:end])
             for formula, start, end in zip(formulas, ends, ends[1:], strict=False)
         ]
-        return how(parts)
+        return how(results)
 
     return Formula(atoms, joined)
 
 
-def _all(parts: Sequence[Truth]) -> Truth:
-    return False if False in parts else None if None in parts else True
+def _all_true(truths: Sequence[Truth]) -> Truth:
+    return False if False in truths else None if None in truths else True
 
 
-def _any(parts: Sequence[Truth]) -> Truth:
-    return True if True in parts else None if None in parts else False
+def _any_true(truths: Sequence[Truth]) -> Truth:
+    return True if True in truths else None if None in truths else False
 
 
 def _not(truth: Truth) -> Truth:
@@ -242,7 +247,7 @@ def parse(sql: str, schema: Schema) -> AggregateQuestion:
             "worlds_not_private",
             f"A released table is asked without noise, so no privacy can be asked for. {ALLOWED}",
         )
-    extra = {name for name, part in tree.args.items() if part} - {
+    extra = {name for name, argument in tree.args.items() if argument} - {
         "kind", "expressions", "from", "from_", "where",
     }  # fmt: skip
     tables = list(tree.find_all(exp.Table))
@@ -252,13 +257,17 @@ def parse(sql: str, schema: Schema) -> AggregateQuestion:
         )
     aggregate, measure = _aggregate(tree.expressions[0].unalias(), schema)
     where = tree.args.get("where")
-    parts = [parse_predicate(part, schema) for part in conjuncts(where and where.this)]
+    conditions = [
+        parse_predicate(condition, schema) for condition in conjuncts(where and where.this)
+    ]
     if measure is not None:
-        parts.append(not_null(measure))
-    return AggregateQuestion(aggregate, None if aggregate == "count" else measure, tuple(parts))
+        conditions.append(not_null(measure))
+    return AggregateQuestion(
+        aggregate, None if aggregate == "count" else measure, tuple(conditions)
+    )
 
 
-def _aggregate(found: exp.Expr, schema: Schema) -> tuple[Aggregate, str | None]:
+def _aggregate(expression: exp.Expr, schema: Schema) -> tuple[Aggregate, str | None]:
     from sqlglot import exp
 
     kinds: dict[type[exp.Expr], Aggregate] = {
@@ -268,11 +277,11 @@ def _aggregate(found: exp.Expr, schema: Schema) -> tuple[Aggregate, str | None]:
         exp.Min: "min",
         exp.Max: "max",
     }
-    aggregate = kinds.get(type(found))
-    inner = found.this if aggregate else None
+    aggregate = kinds.get(type(expression))
+    inner = expression.this if aggregate else None
     if aggregate == "count" and isinstance(inner, exp.Star):
         return aggregate, None
-    if aggregate is None or not isinstance(inner, exp.Column) or found.expressions:
+    if aggregate is None or not isinstance(inner, exp.Column) or expression.expressions:
         raise QueryError(
             "worlds_not_one_aggregate", f"The question is not one aggregate of one table. {ALLOWED}"
         )

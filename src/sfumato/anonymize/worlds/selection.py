@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Number = int | Decimal
     Stretches = Mapping[Leaf, tuple[Number, Number]]
 
-_PARTS = 1 << 40
+_WEIGHT_UNITS = 1 << 40
 """So finely the widths of stretches are weighed; a single number weighs one part."""
 
 
@@ -59,14 +59,14 @@ class LeafNumbers:
     def of(cls, leaves: Sequence[Leaf], stretches: Stretches) -> LeafNumbers:
         """Leaves that are no numbers are never summed."""
         ends = [stretches.get(leaf) or (_float(leaf), _float(leaf)) for leaf in leaves]
-        low, high = np.array([(float(one), float(other)) for one, other in ends]).T
+        low, high = np.array([(float(least), float(greatest)) for least, greatest in ends]).T
         weights = np.ones(len(leaves), dtype=np.int64)
         if stretches:
-            first = min(one for one, _ in stretches.values())
-            span = max(other for _, other in stretches.values()) - first
-            for place, leaf in enumerate(leaves):
+            first = min(start for start, _ in stretches.values())
+            span = max(end for _, end in stretches.values()) - first
+            for index, leaf in enumerate(leaves):
                 if leaf in stretches:
-                    weights[place] = _weight(*stretches[leaf], span)
+                    weights[index] = _weight(*stretches[leaf], span)
         return cls(low, high, weights)
 
     @property
@@ -89,15 +89,15 @@ def stretches_between(
     first, last = min(low for low, _ in spans), max(high for _, high in spans)
     cuts = {end for span in spans for end in span}
     cuts |= {leaf for leaf in taxonomy.leaves if isinstance(leaf, int | Decimal) and _finite(leaf)}
-    cuts |= {cut for one in constants for cut in _cuts(one, column, first, last)}
-    found: dict[Leaf, tuple[Number, Number]] = {cut: (cut, cut) for cut in cuts}
-    for one, other in pairwise(sorted(cuts)):
-        if isinstance(one, Decimal):
-            middle = EXACT.multiply(EXACT.add(one, Decimal(other)), Decimal("0.5"))
-            found[middle] = (one, other)
-        elif other - one > 1:
-            found[one + 1] = (one + 1, int(other) - 1)
-    return found
+    cuts |= {cut for constant in constants for cut in _cuts(constant, column, first, last)}
+    stretches: dict[Leaf, tuple[Number, Number]] = {cut: (cut, cut) for cut in cuts}
+    for start_cut, end_cut in pairwise(sorted(cuts)):
+        if isinstance(start_cut, Decimal):
+            middle = EXACT.multiply(EXACT.add(start_cut, Decimal(end_cut)), Decimal("0.5"))
+            stretches[middle] = (start_cut, end_cut)
+        elif end_cut - start_cut > 1:
+            stretches[start_cut + 1] = (start_cut + 1, int(end_cut) - 1)
+    return stretches
 
 
 def _spans(column: Column, labels: Iterable[Leaf]) -> list[tuple[Number, Number]]:
@@ -126,14 +126,14 @@ def _cuts(constant: Decimal, column: Column, first: Number, last: Number) -> lis
         return []
     if column.kind is Kind.REAL:
         return [Decimal(repr(float(constant)))]
-    return [int(constant.to_integral_value(way)) for way in (ROUND_FLOOR, ROUND_CEILING)]
+    return [int(constant.to_integral_value(rounding)) for rounding in (ROUND_FLOOR, ROUND_CEILING)]
 
 
 def _weight(low: Number, high: Number, span: Number) -> int:
     """The share of a stretch in all of them, in parts; a number has one part or is one of few."""
-    if isinstance(low, int) and span < _PARTS:
+    if isinstance(low, int) and span < _WEIGHT_UNITS:
         return int(high) - low + 1
-    return max(1, int((Decimal(high) - Decimal(low)) / Decimal(span or 1) * _PARTS))
+    return max(1, int((Decimal(high) - Decimal(low)) / Decimal(span or 1) * _WEIGHT_UNITS))
 
 
 def _finite(number: object) -> bool:
@@ -174,13 +174,13 @@ class Kinds:
         """Test every leaf."""
         values = known.covers.taxonomy.leaves
         rows = [tuple(test(value) for _, test, _ in tests) for value in values]
-        found = {truths: place for place, truths in enumerate(dict.fromkeys(rows))}
-        kind = np.array([found[truths] for truths in rows], dtype=np.int64)
+        kind_of_truths = {truths: index for index, truths in enumerate(dict.fromkeys(rows))}
+        kind = np.array([kind_of_truths[truths] for truths in rows], dtype=np.int64)
         weights = known.numbers.weights
         leaves = np.array(
-            [known.covers.count(weights * (kind == place)) for place in range(len(found))]
+            [known.covers.count(weights * (kind == index)) for index in range(len(kind_of_truths))]
         )
-        return cls(known, tuple(found), kind, leaves)
+        return cls(known, tuple(kind_of_truths), kind, leaves)
 
     @cached_property
     def shares(self) -> FloatArray:
@@ -259,19 +259,19 @@ class RowSelection:
                 f"The condition tells {size:,} cases apart; at most {_MOST_KINDS:,} are possible. "
                 "Ask for less at once.",
             )
-        found = []
+        satisfying = []
         for combination in product(*(range(len(kinds.truths)) for kinds in self.kinds)):
             truths = {
-                name: iter(kinds.truths[place])
-                for name, kinds, place in zip(self.names, self.kinds, combination, strict=True)
+                name: iter(kinds.truths[kind])
+                for name, kinds, kind in zip(self.names, self.kinds, combination, strict=True)
             }
             if formula.joined([next(truths[name]) for name, _, _ in formula.atoms]):
-                found.append(combination)
-        return found
+                satisfying.append(combination)
+        return satisfying
 
     def select(self, fixed: tuple[str, Any] | None = None) -> Selected:
         """The state of every row; with `fixed`, if a column were of one leaf, for rows that can."""
-        reached, shares = self._given(fixed)
+        reached, shares = self._reachable(fixed)
         rows = self.rows
         hits, chance = np.zeros(rows, dtype=np.int64), np.zeros(rows)
         low, high, middle = np.full(rows, np.inf), np.full(rows, -np.inf), np.zeros(rows)
@@ -291,19 +291,19 @@ class RowSelection:
             known = self.kinds[place_of].known
             unknown = known.vague[known.labels] & (hits > 0)
             low[unknown], high[unknown] = np.nan, np.nan
-        total = np.multiply.reduce([one.sum(axis=0) for one in reached])
+        total = np.multiply.reduce([kinds.sum(axis=0) for kinds in reached])
         middle = np.divide(middle, chance, out=np.zeros(rows), where=chance > 0)
         return Selected(hits == total, hits > 0, np.minimum(chance, 1.0), low, high, middle)
 
-    def _given(self, fixed: tuple[str, Any] | None) -> tuple[list[BoolArray], list[FloatArray]]:
+    def _reachable(self, fixed: tuple[str, Any] | None) -> tuple[list[BoolArray], list[FloatArray]]:
         reached = [kinds.reached for kinds in self.kinds]
         shares = [kinds.shares for kinds in self.kinds]
         if fixed is not None:
             name, leaf = fixed
-            place = self.names.index(name)
-            only = np.zeros_like(reached[place])
-            only[self.kinds[place].kind[leaf]] = True
-            reached[place], shares[place] = only, only.astype(np.float64)
+            index = self.names.index(name)
+            only = np.zeros_like(reached[index])
+            only[self.kinds[index].kind[leaf]] = True
+            reached[index], shares[index] = only, only.astype(np.float64)
         return reached, shares
 
 
@@ -378,9 +378,9 @@ def _known(
     column: Column, table: Frequencies, starred: BoolArray, constants: set[Any]
 ) -> ReleasedColumn:
     """One column: its labels, the root standing for the cells of suppressed rows."""
-    place = table.columns.index(column.name)
-    present, numbers = np.unique(table.codes[place], return_inverse=True)
-    texts = table.axes[place].decode(present).to_pylist()
+    index = table.columns.index(column.name)
+    present, numbers = np.unique(table.codes[index], return_inverse=True)
+    texts = table.axes[index].decode(present).to_pylist()
     labels = np.where(starred, len(texts), numbers)
     used = np.unique(labels)
     texts = [[*texts, ROOT][label] for label in used.tolist()]

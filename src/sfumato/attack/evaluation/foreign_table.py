@@ -23,7 +23,7 @@ from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.layout import USUAL
 from sfumato.data.schema.names import quoted
 from sfumato.errors import SchemaError, SourceError
-from sfumato.release.sidecar import told_layout
+from sfumato.release.sidecar import layout_in_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ def _opened(source: Source, schema: Schema) -> Engine:
     """By its own side-car's layout, the original's, or as most files are."""
     names = [column.name for column in schema.columns]
     path = Path(source) if isinstance(source, str | Path) and "://" not in str(source) else None
-    told = None if path is None else told_layout(path)
+    told = None if path is None else layout_in_sidecar(path)
     layouts = list(dict.fromkeys((told or schema.layout, USUAL)))
     for layout in layouts[:-1]:
         with suppress(SourceError):
