@@ -54,7 +54,9 @@ CODES = frozenset(
 
 def _refuse(name: str, problem: str, message: str) -> ParameterError:
     code = f"{name}_{problem}"
-    return ParameterError(code if code in CODES else f"parameter_{problem}", message)
+    return ParameterError(
+        code if code in CODES else f"parameter_{problem}", message, parameter=name
+    )
 
 
 def exact(value: object, name: str) -> Fraction:
@@ -195,6 +197,7 @@ def positive_delta(value: object) -> Fraction:
             "delta_not_positive",
             "delta must be above 0 here: Gaussian noise, thresholds and approximate guarantees "
             f"need one. Give {option('delta', 1e-7)}, say, or use a pure mechanism.",
+            parameter="delta",
         )
     return number
 
@@ -254,12 +257,14 @@ def delta(value: object, *, size: int | None = None) -> Fraction:
             "delta_below_unit",
             f"delta {_quote(value)} is below {float(DELTA_UNIT):.0e}, the smallest amount that "
             "a budget counts. Ask for at least that, or for 0.",
+            parameter="delta",
         )
     if size is not None and number * size > 1:
         raise ParameterError(
             "delta_above_size",
             f"delta {_quote(value)} is above 1/{size}, which would allow the rows of one person "
             f"to be published outright. Ask for far less than 1/{size}.",
+            parameter="delta",
         )
     return number
 

@@ -48,10 +48,10 @@ def wrong(error: SfumatoError, fields: Iterable[str]) -> dict[str, str]:
     if status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, SourceError):
         raise error
     names = sorted(fields, key=len, reverse=True)
-    found = _FIELD_OF.get(error.code)
-    if found not in names:
-        found = next((one for one in names if error.code.startswith(f"{one}_")), "")
-    return {found or "": told(error)["detail"]}
+    field = error.parameter if error.parameter in names else _FIELD_OF.get(error.code)
+    if field not in names:
+        field = next((name for name in names if error.code.startswith(f"{name}_")), "")
+    return {field or "": told(error)["detail"]}
 
 
 def words(text: str) -> list[str]:

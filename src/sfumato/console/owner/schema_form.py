@@ -114,7 +114,7 @@ def edited(
     try:
         made = replace(schema, columns=tuple(columns), unit=unit)
     except (SchemaError, ParameterError) as error:
-        at = UNIT if error.code.startswith("unit_") else ""
+        at = UNIT if error.parameter == "unit" else ""
         return EditedSchema(fields, errors={at: in_fields(error)})
     return EditedSchema(fields, made)
 
@@ -140,7 +140,7 @@ def _unit(schema: Schema, fields: Mapping[str, str], errors: dict[str, str]) -> 
     try:
         return Entity(fields[UNIT], most, numbers.get(MAX_GROUPS), relation)
     except (SchemaError, ParameterError) as error:
-        errors[MAX_GROUPS if "group" in error.code else MAX_ROWS] = in_fields(error)
+        errors[MAX_GROUPS if error.parameter == "max_groups" else MAX_ROWS] = in_fields(error)
         return schema.unit
 
 

@@ -157,6 +157,7 @@ class Column:
                 "spelling_kind",
                 f"Column {quoted(self.name)} is {self.kind}, but {self.spelling.lines} is "
                 f"for {' or '.join(sorted(self.spelling.kinds))} columns. Change one of them.",
+                parameter="spelling",
             )
         declared: list[Scalar] = []
         if isinstance(self.domain, Values):
@@ -171,6 +172,7 @@ class Column:
                     "spelling_domain",
                     f"Column {quoted(self.name)} declares {quoted(str(value))}, which cannot be "
                     f"written as its cells are, by {self.spelling.lines}. Change one of them.",
+                    parameter="spelling",
                 )
 
     def _check_length(self) -> None:
@@ -182,12 +184,14 @@ class Column:
                 "length_misplaced",
                 f"Column {quoted(self.name)} cannot have a length: only texts without declared "
                 "values can. Remove it.",
+                parameter="length",
             )
         if type(self.length) is not int or not 1 <= self.length <= LONGEST:
             raise SchemaError(
                 "length_out_of_range",
                 f"The length of column {quoted(self.name)} is {arguments.shown(self.length)}; "
                 f"allowed is a whole number of characters from 1 to {LONGEST:,}.",
+                parameter="length",
             )
 
     def _misfit(self, value: Scalar) -> SchemaError:
@@ -205,6 +209,7 @@ class Column:
                 "hierarchy_kind",
                 f"Column {quoted(self.name)} is {self.kind}, but its hierarchy is for "
                 f"{' or '.join(sorted(self.hierarchy.kinds))} columns; change one of them.",
+                parameter="hierarchy",
             )
         leaves = self.hierarchy.declared
         if leaves is None or not isinstance(self.domain, Values):
@@ -218,6 +223,7 @@ class Column:
                 "hierarchy_value_missing",
                 f"The hierarchy of column {quoted(self.name)} has no place for {many}: {names}"
                 f"{', ...' if len(absent) > 5 else ''}. Add them to it.",
+                parameter="hierarchy",
             )
 
 
@@ -227,6 +233,7 @@ def check_ordered(name: str, kind: Kind) -> None:
         raise SchemaError(
             "bounds_without_order",
             f"Column {quoted(name)} is {kind} and cannot have bounds; list its values instead.",
+            parameter="bounds",
         )
 
 

@@ -82,10 +82,8 @@ class Parser:
             return Schema(table, columns, unit, layout, constraints, form)
         except SchemaError as error:
             place: Place = ("table",)
-            if error.code.startswith("unit_"):
-                place = ("unit",)
-            elif error.code.startswith("form_"):
-                place = ("form",)
+            if error.parameter in ("unit", "form"):
+                place = (error.parameter,)
             elif pair := clash(declared):
                 place = ("columns", list(declared)[pair[1]])
             raise self._lines.error(error.code, place, error.sentence) from None
@@ -178,10 +176,10 @@ class Parser:
         try:
             return Column(name, kind, role, domain, hierarchy, nullable, length, spelling)
         except SchemaError as error:
-            key = error.code.partition("_")[0]
+            key = error.parameter
             if key == "spelling":
                 key = next(key for key in SPELLING_KEYS if key in table)
-            at = (*place, key) if key in table else place
+            at = (*place, key) if key is not None and key in table else place
             raise self._lines.error(error.code, at, error.sentence) from None
 
     def _spelling(self, table: dict[str, object], kind: Kind, place: Place) -> Spelling | None:
@@ -196,8 +194,7 @@ class Parser:
         try:
             return spelling_of(kind, keys)
         except SchemaError as error:
-            named = error.code.partition("_")[0]
-            key = named if named in keys else next(iter(keys))
+            key = error.parameter if error.parameter in keys else next(iter(keys))
             raise self._lines.error(error.code, (*place, key), error.sentence) from None
 
     def _domain(

@@ -119,6 +119,7 @@ def _check_texts(form: Form) -> None:
             "form_column_twice",
             f"The form {form.name!r} names one column twice: {', '.join(map(quoted, names))}. "
             "Each of its parts has a column of its own.",
+            parameter="form",
         )
 
 
@@ -131,16 +132,19 @@ def check_form(form: Form, columns: Mapping[str, Column]) -> None:
                 "form_column_missing",
                 f"The form names the column {quoted(name)}, which is not declared; "
                 + suggestion(name, columns),
+                parameter="form",
             )
         if column.kind not in kinds:
             raise SchemaError(
                 "form_column_kind",
                 f"Column {quoted(name)} is {column.kind}, which {part!r} of the form {form.name!r} "
                 f"cannot be. Name a column that is {' or '.join(map(str, kinds))}.",
+                parameter="form",
             )
     if isinstance(form, Edges) and columns[form.source].kind is not columns[form.target].kind:
         raise SchemaError(
             "form_column_kind",
             f"Columns {quoted(form.source)} and {quoted(form.target)} name the same nodes but are "
             f"{columns[form.source].kind} and {columns[form.target].kind}. Declare one kind.",
+            parameter="form",
         )

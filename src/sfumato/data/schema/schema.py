@@ -67,6 +67,7 @@ class Schema(Shown):
                 "unit_column_missing",
                 f"The privacy unit names the column {quoted(name)}, which is not declared; "
                 + suggestion(name, self._by_name),
+                parameter="unit",
             )
         # Rows are bounded by person in queries that name what they add `sf_person`, `sf_count` and
         # so on. A column of that name would stand for the people, and one person for many.
@@ -82,12 +83,14 @@ class Schema(Shown):
                 "unit_column_nullable",
                 f"The privacy unit's column {quoted(column.name)} may be missing, so a row could "
                 f"belong to nobody. {add_line(column.name, NOT_NULLABLE, schema='the schema')}",
+                parameter="unit",
             )
         if column.kind is Kind.REAL:
             raise SchemaError(
                 "unit_column_real",
                 f"The privacy unit's column {quoted(column.name)} is real, and reals do not "
                 "compare exactly; use an integer or text column.",
+                parameter="unit",
             )
 
     @cached_property

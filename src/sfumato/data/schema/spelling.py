@@ -99,12 +99,14 @@ class DateSpelling(_Declared):
                 f"Format {quoted(self.format)} has years of two digits, which mean nothing without "
                 "a pivot: with pivot = 30 the years 00 to 30 are 2000 to 2030 and 31 to 99 are "
                 "1931 to 1999. Add pivot = ... below it.",
+                parameter="format",
             )
         if self.pivot is not None and not (two_digits and 0 <= self.pivot <= 99):
             raise SchemaError(
                 "format_pivot",
                 f"The pivot {self.pivot} is not allowed: it is a year from 0 to 99 and goes with "
                 "%y in the format. Correct or remove it.",
+                parameter="format",
             )
 
     def _wrong(self, why: str) -> SchemaError:
@@ -112,6 +114,7 @@ class DateSpelling(_Declared):
             "format_wrong",
             f"Format {quoted(self.format)} cannot be used: {why}. Write for example "
             'format = "%d.%m.%Y", or "%Y-%m-%d %H:%M" with a time of day.',
+            parameter="format",
         )
 
     @cached_property
@@ -210,40 +213,48 @@ class NumberSpelling(_Declared):
                 "decimal_sign",
                 f'The decimal sign {quoted(self.point)} is not allowed. Write decimal = "," '
                 'or decimal = ".".',
+                parameter="decimal",
             )
         if self.thousands is not None and self.thousands not in _THOUSANDS:
             raise SchemaError(
                 "thousands_sign",
                 f"The sign {quoted(self.thousands)} between thousands is not allowed. Write one "
                 'of thousands = ".", ",", "\'" or " ".',
+                parameter="thousands",
             )
         if self.thousands == self.point:
             raise SchemaError(
                 "thousands_sign",
                 f"The sign {quoted(self.point)} cannot stand both between thousands and before "
                 "decimals. Change decimal or thousands.",
+                parameter="thousands",
             )
         if self.percent is not None and self.currency is not None:
             raise SchemaError(
-                "currency_sign", "A number has a percent sign or a currency, not both. Keep one."
+                "currency_sign",
+                "A number has a percent sign or a currency, not both. Keep one.",
+                parameter="currency",
             )
         if self.percent is not None and not (_stands(self.percent) and "%" in self.percent):
             raise SchemaError(
                 "percent_sign",
                 f"{quoted(self.percent)} shows no place of a percent sign, where '#' is the "
                 'number. Write percent = true for 9.2%, or percent = "# %" for 9.2 %.',
+                parameter="percent",
             )
         if self.currency is not None and not _stands(self.currency):
             raise SchemaError(
                 "currency_sign",
                 f"{quoted(self.currency)} shows no place of a currency, where '#' is the number. "
                 'Write currency = "€" for 5 €, or currency = "$#" for $5.',
+                parameter="currency",
             )
         if self.places is not None and not 0 <= self.places <= MOST_PLACES:
             raise SchemaError(
                 "places_out_of_range",
                 f"{self.places} places are not allowed; write a whole number from 0 to "
                 f"{MOST_PLACES}.",
+                parameter="places",
             )
 
     @property

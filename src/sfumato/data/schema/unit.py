@@ -131,6 +131,7 @@ class Ties:
                 "people_not_two",
                 "people of the privacy unit must be two different columns, not "
                 f'{arguments.shown(self.people)}. Write people = ["from", "to"].',
+                parameter="people",
             )
         object.__setattr__(self, "people", (pair[0], pair[1]))
         _check_bounds(max_rows=self.max_rows)
@@ -200,12 +201,14 @@ def _check_bounds(**bounds: object) -> None:
                 "bound_not_positive",
                 f"{name} of the privacy unit must be a whole number of at least 1, "
                 f"not {arguments.shown(value)}.",
+                parameter=name,
             )
         if value > MOST_ROWS:
             raise ParameterError(
                 "bound_too_large",
                 f"{name} of the privacy unit is {value:,}; at most {MOST_ROWS:,} is allowed. "
                 "Noise grows with it: declare what people really have.",
+                parameter=name,
             )
 
 
@@ -263,7 +266,9 @@ def quantile_sensitivity(unit: Unit, quantile: object) -> Fraction:
     share = exact(quantile, "quantile")
     if not 0 <= share <= 1:
         raise ParameterError(
-            "quantile_out_of_range", f"quantile must be from 0 to 1, but {share} was given."
+            "quantile_out_of_range",
+            f"quantile must be from 0 to 1, but {share} was given.",
+            parameter="quantile",
         )
     rows = unit.max_rows if unit.by_person else 1  # which refuses rows of two people
     if unit.relation is Neighbours.REPLACE_ONE:

@@ -102,7 +102,7 @@ def _told(places: FloatArray, box: Box, scale: FloatArray, epsilon: Number) -> T
     try:
         return tell_locations(places, box, epsilon=epsilon, scale=scale.tolist())
     except ParameterError as error:
-        if error.code != "parameter_out_of_range":
+        if error.code != "parameter_out_of_range" or error.parameter == "epsilon":
             raise
         sides = np.array([box.east - box.west, box.north - box.south]) * scale
         wide = sides.max()
