@@ -203,6 +203,7 @@ def check_name(name: str, what: str) -> None:
             "vault_name",
             f"{what} cannot be named {quoted(name)}. Use a letter, then letters, digits, '_' and "
             "'-', at most 63 in all.",
+            parameter="name",
         )
 
 

@@ -277,6 +277,7 @@ class People(Shown):
                     "principal_exists",
                     f"There is {quoted(other)} already, which {quoted(name)} cannot be told from. "
                     "Choose another name, or change that one.",
+                    parameter="name",
                 )
 
     def _of_ledger(self, name: str, now: BookState) -> Principal:

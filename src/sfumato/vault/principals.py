@@ -172,6 +172,7 @@ def kind_named(word: object) -> PrincipalKind:
         raise ParameterError(
             "principal_kind_unknown",
             f"There is no kind of principal {quoted(str(word))}; {suggestion(str(word), kinds)}",
+            parameter="kind",
         ) from None
 
 
@@ -217,6 +218,7 @@ def moment(said: object, now: datetime) -> datetime | None:
             "expiry_unreadable",
             f"{quoted(words)} is no time to expire at. Give a day such as 2031-01-31, a time such "
             "as 2031-01-31T18:00+01:00, or days from now such as 90d.",
+            parameter="expires",
         ) from None
 
 

@@ -423,6 +423,7 @@ def _checked(config: Config, name: str, schema: Path) -> Schema:
         raise ParameterError(
             "dataset_exists",
             f"The vault already holds a data set {quoted(name)}. Choose another name.",
+            parameter="name",
         )
     return replace(load_schema(schema), table=name)
 
@@ -455,6 +456,7 @@ def _check_people(table: Table, warn: Callable[[str], None]) -> None:
             "unit_column_idle",
             f"The privacy unit's column {unit.column!r} {what}, so it does not tell whose a row "
             'is. Name another column, or declare unit = "row".',
+            parameter="unit",
         )
     if people == rows > 1 and unit.max_rows > 1:
         warn(f'Every row has a {unit.column!r} of its own, so unit = "row" would say the same.')

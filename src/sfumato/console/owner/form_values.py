@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sfumato.errors import SfumatoError
 
 _FIELD_OF = {
-    **dict.fromkeys(("principal_exists", "vault_name", "dataset_exists", "name_invalid"), "name"),
+    **dict.fromkeys(("vault_name", "name_invalid"), "name"),
     **dict.fromkeys(("reader_unknown", "principal_unknown_here", "move_to_self"), "to"),
     **dict.fromkeys(
         (
@@ -23,10 +23,6 @@ _FIELD_OF = {
         ),
         "epsilon",
     ),
-    "expiry_unreadable": "expires",
-    "principal_kind_unknown": "kind",
-    "consent_purpose_unknown": "purpose",
-    "unit_column_idle": "unit",
     "bounds_missing": "schema",
     "dataset_attached": "population",
 }

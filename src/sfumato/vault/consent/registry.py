@@ -276,6 +276,7 @@ class AnyRegistry(Shown, ABC):
                 "consent_purpose_unknown",
                 f"Nobody of {quoted(self.population)} is asked to agree to {quoted(purpose)}; "
                 + suggestion(purpose, self.purposes),
+                parameter="purpose",
             )
         return purpose
 
