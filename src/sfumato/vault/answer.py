@@ -46,17 +46,17 @@ class Answer(Release):
 
     def _rows(self) -> CardTable:
         """The first rows as people read them, a bar beside every figure."""
-        told, titles, right = shown(self, SHOWN), [], []
-        for column in told.columns:
+        text_table, titles, right = shown(self, SHOWN), [], []
+        for column in text_table.columns:
             bars = [] if column.bars is None else [column.bar_title]
             titles += [column.name, *bars]
             right += [column.is_number, *(True for _ in bars)]
-        rows = list(told.rows)
+        rows = list(text_table.rows)
         return CardTable(titles, rows, self.table.num_rows - len(rows), right)
 
     def to_json(self, written: Sequence[Path] = ()) -> dict[str, Any]:
         """The answer in the form that programs get, by every door; its rows unless `written`."""
-        rows = [[_plain(one) for one in row.values()] for row in self.table.to_pylist()]
+        rows = [[_plain(value) for value in row.values()] for row in self.table.to_pylist()]
         return {
             **(self.summary() if written else {"columns": self.table.column_names, "rows": rows}),
             **({"totals": self.totals} if self.totals and not written else {}),
@@ -74,8 +74,8 @@ class Answer(Release):
 
         In other rows nothing means a value that is missing.
         """
-        found: Mapping[str, list[int]] = self.provenance.parameters.get("all") or {}
-        return found
+        totals: Mapping[str, list[int]] = self.provenance.parameters.get("all") or {}
+        return totals
 
     @property
     def cost_in_words(self) -> str:
@@ -87,8 +87,8 @@ class Answer(Release):
 
     @property
     def _notes(self) -> Sequence[str]:
-        told: Sequence[str] = self.guarantee.parameters.get("notes", ())
-        return told
+        notes: Sequence[str] = self.guarantee.parameters.get("notes", ())
+        return notes
 
     @property
     def in_folder(self) -> bool:
@@ -161,14 +161,16 @@ class AnswerIndex:
             lines = (self._folder / f"{body}.json").read_bytes().splitlines()
         except OSError:
             return {}
-        return {one: other for line in lines for one, other in _noted(line)}
+        return {principal: request_id for line in lines for principal, request_id in _noted(line)}
 
 
 def _noted(line: bytes) -> list[Key]:
     """The requests that a line tells of; one that was not written by us tells nothing."""
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return []
-    pairs = found.items() if isinstance(found, dict) else ()
-    return [(one, other) for one, other in pairs if isinstance(other, str)]
+    pairs = record.items() if isinstance(record, dict) else ()
+    return [
+        (principal, request_id) for principal, request_id in pairs if isinstance(request_id, str)
+    ]

@@ -45,7 +45,7 @@ def read_sets(workload: Sequence[Sequence[str]] | str | Path | None) -> ColumnSe
         path = arguments.path(workload, "workload")
         text = read_text(path, what="Workload", most_mebibytes=1)
         workload = [row for row in csv.reader(text.splitlines()) if row]
-    sets = tuple(several(one, "workload") for one in arguments.require(
+    sets = tuple(several(columns, "workload") for columns in arguments.require(
         workload, "workload", (list, tuple), "a list of lists of columns, or a file"
     ))  # fmt: skip
     if not sets:
@@ -54,12 +54,12 @@ def read_sets(workload: Sequence[Sequence[str]] | str | Path | None) -> ColumnSe
             "The workload names no set of columns. Write one a line, such as age,sex; or leave out "
             f"{option('workload')}.",
         )
-    for one in sets:
-        if not one or len(set(one)) < len(one):
+    for columns in sets:
+        if not columns or len(set(columns)) < len(columns):
             raise ParameterError(
                 "columns_wrong",
                 f"A set of the workload must name columns, and each only once, not "
-                f"{arguments.shown(','.join(one))}.",
+                f"{arguments.shown(','.join(columns))}.",
             )
     return sets
 

@@ -47,33 +47,33 @@ def rungs(private: Private, family: Family, asked: Mapping[str, Any]) -> dict[st
             f"Candidates of two linked tables are not compared. Leave {option('child')} and "
             f"{option('key')} out, or leave out {option('explore', True)}.",
         )
-    whole: Any = private.prepare(family, **asked)
-    name = "rho" if whole.price.epsilon is None else "epsilon"
-    amount: Fraction = getattr(whole.price, name)
-    found = {}
+    full_request: Any = private.prepare(family, **asked)
+    name = "rho" if full_request.price.epsilon is None else "epsilon"
+    amount: Fraction = getattr(full_request.price, name)
+    requests = {}
     for rung in RUNGS:
         price = {"epsilon": None, "rho": None, name: amount * rung}
-        found[f"{name}-{plain(amount * rung, digits=6)}"] = private.prepare(
+        requests[f"{name}-{plain(amount * rung, digits=6)}"] = private.prepare(
             family, **{**asked, **price}
         )
-    return found
+    return requests
 
 
-def cost_of_all(private: Private, found: Mapping[str, Prepared]) -> str:
+def cost_of_all(private: Private, requests: Mapping[str, Prepared]) -> str:
     """What all rungs cost together, in words; refused if the budget does not hold it."""
-    event = private.check_all(list(found.values()))
+    event = private.check_all(list(requests.values()))
     return "nothing: all were paid for before" if event is None else needed(event)
 
 
 def compare_twins(
-    private: Private, places: Mapping[str, Path], progress: Progress | None = None
+    private: Private, paths: Mapping[str, Path], progress: Progress | None = None
 ) -> Comparison:
     """Set synthetic tables beside the rows that they were made from, for the owner."""
     with private.owners_rows() as rows:
         held = rows.engine.columns(rows.table)
         columns = tuple(column for column in rows.schema.columns if column.name in held)
         people = HeldTable(rows.engine, rows.table, columns)
-        return compare_held(dict(places), ComparedOriginal(rows.schema, people), progress)
+        return compare_held(dict(paths), ComparedOriginal(rows.schema, people), progress)
 
 
 PAGE, PART = "comparison.html", "comparison.part"
@@ -89,17 +89,19 @@ def check_candidates(vault: Vault, job: Job) -> None:
 
 def compare_candidates(vault: Vault, job: Job, beginning: Callable[[], None]) -> None:
     """Attack and count releases against the rows that they were made from."""
-    found = _candidates(vault, job)
+    candidates = _candidates(vault, job)
     beginning()
     private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
     with private.owners_rows() as rows:
         held = rows.engine.columns(rows.table)
         columns = tuple(column for column in rows.schema.columns if column.name in held)
         original = ComparedOriginal(rows.schema, HeldTable(rows.engine, rows.table, columns))
-        compared = compare_held({name: one.release for name, one in found.items()}, original)
+        compared = compare_held(
+            {name: candidate.release for name, candidate in candidates.items()}, original
+        )
     folder = folder_of(vault.config.folder, job.id)
-    for one in (folder.parent, folder):
-        one.mkdir(mode=0o700, exist_ok=True)
+    for candidate in (folder.parent, folder):
+        candidate.mkdir(mode=0o700, exist_ok=True)
     texts = {PAGE: page(compared), PART: fragment(comparison_blocks(compared))}
     for name, text in texts.items():
         with whole(folder / name, overwrite=True, private=True) as new:
@@ -114,7 +116,7 @@ def compared(vault: Path, job: str, name: str) -> str | None:
 
 def _candidates(vault: Vault, job: Job) -> dict[str, KeptRelease]:
     """The releases that are named, each under what tells it from others."""
-    asked = {name: one for name, one in job.asked.items() if name != _ASKED}
+    asked = {name: value for name, value in job.asked.items() if name != _ASKED}
     if asked:
         raise ParameterError(
             "wish_unknown",
@@ -126,21 +128,23 @@ def _candidates(vault: Vault, job: Job) -> dict[str, KeptRelease]:
             "candidates_none",
             f"{len(names)} releases are named to be compared. Name 1 to {MOST_CANDIDATES} of them.",
         )
-    found = {}
+    candidates = {}
     for name in names:
-        kept = vault.releases.get(name, principal=job.principal)
-        if kept.dataset != job.dataset:
+        release = vault.releases.get(name, principal=job.principal)
+        if release.dataset != job.dataset:
             raise ParameterError(
                 "candidate_foreign",
-                f"The release {quoted(name)} is of {quoted(kept.dataset)}, not of "
+                f"The release {quoted(name)} is of {quoted(release.dataset)}, not of "
                 f"{quoted(job.dataset)}. Compare releases of one data set.",
             )
-        made = vault.jobs.get(name, principal=job.principal)
-        found[f"{_request_in_words(kept.family, made.asked)}, {name[:6]}"] = kept
-    return found
+        release_job = vault.jobs.get(name, principal=job.principal)
+        candidates[f"{_request_in_words(release.family, release_job.asked)}, {name[:6]}"] = release
+    return candidates
 
 
 def _request_in_words(family: str, asked: Mapping[str, Any]) -> str:
     """What was asked for, in a few words: the plain values alone."""
-    told = [f"{name} {one}" for name, one in asked.items() if isinstance(one, str | int | float)]
-    return " ".join((family, *told[:4]))
+    options = [
+        f"{name} {value}" for name, value in asked.items() if isinstance(value, str | int | float)
+    ]
+    return " ".join((family, *options[:4]))

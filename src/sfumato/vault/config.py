@@ -124,10 +124,10 @@ def load(folder: Path) -> Config:
 def modified(folder: Path) -> tuple[int, int, int]:
     """What changes whenever a vault's configuration is written."""
     try:
-        found = (folder / VAULT).stat()
+        status = (folder / VAULT).stat()
     except OSError:
         return 0, 0, 0
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def parse(text: str, path: Path) -> Config:
@@ -138,8 +138,8 @@ def parse(text: str, path: Path) -> Config:
     try:
         document = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError) as error:
-        what = " ".join(str(error).split())
-        raise SchemaError("vault_syntax", f"{path}: not valid TOML: {what}.") from None
+        reason = " ".join(str(error).split())
+        raise SchemaError("vault_syntax", f"{path}: not valid TOML: {reason}.") from None
     _check_unexposed(path, _texts(document))
     return _Parser(lines, path.parent).config(document)
 
@@ -158,12 +158,12 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for key, one in value.items():
-            yield from (f"{key}={text}" for text in _texts(one))
-            yield from _texts(one)
+        for key, element in value.items():
+            yield from (f"{key}={text}" for text in _texts(element))
+            yield from _texts(element)
     elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
+        for element in value:
+            yield from _texts(element)
 
 
 @contextmanager
@@ -267,15 +267,15 @@ class _Parser(LimitsParser):
         self, table: dict[str, object], key: str, place: Place
     ) -> dict[str, dict[str, object]]:
         """A table of tables under names of ours."""
-        found = self._typed(table.get(key, {}), dict, (*place, key))
-        for name in found:
+        tables = self._typed(table.get(key, {}), dict, (*place, key))
+        for name in tables:
             with self._at((*place, key, name)):
                 check_name(name, f"An entry of {key!r}")
-            self._typed(found[name], dict, (*place, key, name))
-        if pair := clash(found):
-            message = f"{quoted(list(found)[pair[1]])} stands here twice but for case."
+            self._typed(tables[name], dict, (*place, key, name))
+        if pair := clash(tables):
+            message = f"{quoted(list(tables)[pair[1]])} stands here twice but for case."
             raise self._lines.error("vault_name", (*place, key), message)
-        return found
+        return tables
 
     def _count(self, table: dict[str, object], key: str, *, default: int) -> int:
         number = self._typed(table.get(key, default), int, (key,))
@@ -294,7 +294,7 @@ class _Parser(LimitsParser):
     def _datasets(
         self, document: dict[str, object], budgets: Mapping[str, Budget]
     ) -> dict[str, PrivateSet | PublicSet]:
-        found: dict[str, PrivateSet | PublicSet] = {}
+        datasets: dict[str, PrivateSet | PublicSet] = {}
         for name, raw in self._named(document, "datasets", ()).items():
             place: Place = ("datasets", name)
             public = self._typed(raw.get("public", False), bool, (*place, "public"))
@@ -304,23 +304,30 @@ class _Parser(LimitsParser):
             identity = self._identity(raw, place)
             if public:
                 keys, fanouts = self._keys(raw, place), self._fanouts(raw, place)
-                found[name] = PublicSet(source, schema, keys, fanouts, identity)
+                datasets[name] = PublicSet(source, schema, keys, fanouts, identity)
                 continue
             population = self._need(raw, "population", str, place)
             self._check_population(population, budgets, (*place, "population"))
-            at, said = (*place, "unit"), raw.get("unit")
+            at, declared_unit = (*place, "unit"), raw.get("unit")
             # Unlike in a schema it must be said, because it is what is promised.
-            unit = self._unit(said if said == "row" else self._typed(said, dict, at), at)
+            unit = self._unit(
+                declared_unit if declared_unit == "row" else self._typed(declared_unit, dict, at),
+                at,
+            )
             consent = self._need(raw, "consent", str, place) if "consent" in raw else None
             purposes = self._purposes(raw, unit, place)
-            found[name] = PrivateSet(source, schema, unit, population, consent, identity, purposes)
-        return found
+            datasets[name] = PrivateSet(
+                source, schema, unit, population, consent, identity, purposes
+            )
+        return datasets
 
     def _purposes(self, raw: dict[str, object], unit: Unit, place: Place) -> tuple[str, ...]:
         at = (*place, "purposes")
         if "purposes" not in raw:
             return ()
-        listed = tuple(self._typed(one, str, at) for one in self._typed(raw["purposes"], list, at))
+        listed = tuple(
+            self._typed(purpose, str, at) for purpose in self._typed(raw["purposes"], list, at)
+        )
         with self._at(at):
             check_purposes(listed, unit)
         return listed
@@ -328,7 +335,7 @@ class _Parser(LimitsParser):
     def _identity(self, raw: dict[str, object], place: Place) -> tuple[str, ...]:
         at = (*place, "identity")
         listed = self._typed(raw.get("identity", []), list, at)
-        return tuple(self._typed(one, str, at) for one in listed)
+        return tuple(self._typed(name, str, at) for name in listed)
 
     def _check_population(self, name: str, budgets: Mapping[str, Budget], place: Place) -> None:
         if name not in budgets:
@@ -352,11 +359,11 @@ class _Parser(LimitsParser):
     def _fanouts(self, raw: dict[str, object], place: Place) -> dict[str, int]:
         """Rows that share a value, by column; a vault from before they were read has none."""
         at = (*place, "fanouts")
-        found = self._typed(raw.get("fanouts", {}), dict, at)
-        if not all(type(rows) is int and rows >= 1 for rows in found.values()):
+        fanouts = self._typed(raw.get("fanouts", {}), dict, at)
+        if not all(type(rows) is int and rows >= 1 for rows in fanouts.values()):
             message = "fanouts is { zip = 1 }: of each column, how many rows share a value."
             raise self._lines.error("vault_key_wrong", at, message)
-        return found
+        return fanouts
 
     def _shares(
         self, raw: dict[str, object], budgets: Mapping[str, Budget], place: Place
@@ -376,11 +383,11 @@ class _Parser(LimitsParser):
         return shares
 
 
-def covers(whole: Budget, part: Budget) -> bool:
+def covers(larger: Budget, smaller: Budget) -> bool:
     """Whether a budget is at least as large as another, in epsilon and in delta."""
     (most, most_delta), (epsilon, delta) = (
         (loss.epsilon, loss.delta if isinstance(loss, Approx) else 0)
-        for loss in (whole.loss(), part.loss())
+        for loss in (larger.loss(), smaller.loss())
     )
     return epsilon <= most and delta <= most_delta
 
@@ -392,14 +399,14 @@ def asking(principal: str | None) -> str:
 
 def still_held(config: Config, name: str) -> PrivateSet | PublicSet:
     """A data set that the vault still has, though a plan may be older."""
-    found = config.datasets.get(name)
-    if found is None:
+    dataset = config.datasets.get(name)
+    if dataset is None:
         raise SourceError(
             "dataset_removed",
             f"The data set {quoted(name)} was taken out of the vault meanwhile. Nothing was "
             "charged. Look which there are, and ask again.",
         )
-    return found
+    return dataset
 
 
 def raise_snapshot(folder: Path, to: int | None = None) -> int:
@@ -407,19 +414,19 @@ def raise_snapshot(folder: Path, to: int | None = None) -> int:
     import tomlkit  # a question changes no snapshot, and starts without it
 
     with changing(folder) as config:
-        now = config.snapshot
-        wanted = now + 1 if to is None else to
-        if wanted < now:
+        current = config.snapshot
+        raised = current + 1 if to is None else to
+        if raised < current:
             raise ParameterError(
                 "snapshot_lower",
-                f"The snapshot is {now} and cannot become {wanted}: what was answered before would "
-                f"be given again. Give {now + 1} or more.",
+                f"The snapshot is {current} and cannot become {raised}: what was answered before "
+                f"would be given again. Give {current + 1} or more.",
             )
-        if wanted > now:
+        if raised > current:
             path = folder / VAULT
             document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
-            document["snapshot"] = wanted
+            document["snapshot"] = raised
             text = tomlkit.dumps(document)
             parse(text, path)
             save(folder, text)
-    return wanted
+    return raised

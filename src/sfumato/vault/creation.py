@@ -80,8 +80,8 @@ def _made(folder: Path) -> Iterator[None]:
         yield
     except SfumatoError:
         with suppress(OSError):  # what is not empty is somebody's, or an `init` to be repeated
-            for one in absent:
-                one.rmdir()
+            for parent_folder in absent:
+                parent_folder.rmdir()
         raise
 
 
@@ -92,21 +92,21 @@ def _check_all(config: Config) -> None:
         raise OutputError(
             "vault_exists", f"'{folder}' already holds a vault. Choose another folder."
         )
-    given = folder / config.database
-    database = given.parent.resolve() / given.name
+    database_path = folder / config.database
+    database = database_path.parent.resolve() / database_path.name
     if not _is_address(config):
         from sfumato.privacy.ledger.sql.sqlite import check_outside
 
         check_outside(database, head)
-    place = folder
-    while not os.path.lexists(place):
-        place = place.parent
+    existing = folder
+    while not os.path.lexists(existing):
+        existing = existing.parent
     apart = () if _is_address(config) or database.parent == folder else (database.parent,)
-    for one in (place, head.parent, *apart):
-        if not one.is_dir():
-            raise _unwritable(one, "it is not a folder")
-        if not os.access(one, os.W_OK | os.X_OK):
-            raise _unwritable(one, "nothing may be written there")
+    for target in (existing, head.parent, *apart):
+        if not target.is_dir():
+            raise _unwritable(target, "it is not a folder")
+        if not os.access(target, os.W_OK | os.X_OK):
+            raise _unwritable(target, "nothing may be written there")
     entries = 0 if _is_address(config) or not database.exists() else _entries(database)
     if entries not in (0, 1):
         raise OutputError(
@@ -160,9 +160,9 @@ def _is_address(config: Config) -> bool:
     return "://" in config.database
 
 
-def _unwritable(place: Path, reason: str | None) -> OutputError:
+def _unwritable(target: Path, reason: str | None) -> OutputError:
     return OutputError(
-        "output_unwritable", f"Cannot create a vault in '{place}': {reason}. Choose another."
+        "output_unwritable", f"Cannot create a vault in '{target}': {reason}. Choose another."
     )
 
 

@@ -136,12 +136,12 @@ def address(source: str) -> str:
     return HERE
 
 
-def check_together(places: Mapping[str, object]) -> None:
+def check_together(addresses: Mapping[str, object]) -> None:
     """Refuse to bring data sets together, given where each lies, that do not lie together."""
-    if len(set(places.values())) > 1:
+    if len(set(addresses.values())) > 1:
         raise QueryError(
             "engines_differ",
-            f"Cannot join {', '.join(map(quoted, places))}: they lie in different databases. "
+            f"Cannot join {', '.join(map(quoted, addresses))}: they lie in different databases. "
             "Ask about each apart, or copy them into one database.",
         )
 
@@ -187,7 +187,7 @@ class DataStore:
     @property
     def addresses(self) -> dict[str, str]:
         """The database of each data set, which only the owner may know."""
-        return {name: one.address for name, one in self._locations.items()}
+        return {name: location.address for name, location in self._locations.items()}
 
     def check_purpose(self, names: Sequence[str], purpose: str | None) -> None:
         """Refuse to use people for what they cannot have agreed to."""
@@ -283,24 +283,24 @@ class DataStore:
                 locks.enter_context(self._locks[name])
             used = [self._open(name) for name in names]
             datasets = {name: self._in(host, name) for name in names}
-            for one in used:
-                one.users += 1
+            for opened in used:
+                opened.users += 1
         try:
-            wanted = {
+            consenting = {
                 name: Consenting(register, purpose)
                 for name in private
                 if (register := self._locations[name].register) is not None and purpose is not None
             }
-            if not wanted:
+            if not consenting:
                 yield datasets
                 return
-            with used[0].lending.seen(datasets, wanted, versions) as seen:
+            with used[0].lending.seen(datasets, consenting, versions) as seen:
                 yield seen
         finally:
-            for name, one in zip(names, used, strict=True):
+            for name, opened in zip(names, used, strict=True):
                 with self._locks[name]:
-                    one.users -= 1
-                    _close_if_unused(one)
+                    opened.users -= 1
+                    _close_if_unused(opened)
 
     def cancel(self, thread: int) -> None:
         """Stop what any engine runs for a thread of this process."""
@@ -371,8 +371,8 @@ class DataStore:
             opened.retired = True
             opened.users = 0 if at_once else opened.users
             _close_if_unused(opened)
-            for other in list(self._opened.values()):
-                other.shown.pop(opened, None)
+            for neighbour in list(self._opened.values()):
+                neighbour.shown.pop(opened, None)
 
     def _in(self, host: str, name: str) -> Dataset:
         hosting, own = self._open(host), self._open(name)
@@ -460,12 +460,16 @@ def location(
     # One person's malformed or endless cell must not decide whether questions are answered.
     private = unit is not None
     reading = partial(read, source, schema, strict=not private, short_texts=private)
-    there = address(source)
+    database = address(source)
     layout = schema.layout
-    found = Location(there, reading, unit, file, consent, source, columns, layout, check_apart)
-    if private and found.in_files:
-        found = replace(found, open_whole=partial(read, source, schema, strict=False))
+    place_of_rows = Location(
+        database, reading, unit, file, consent, source, columns, layout, check_apart
+    )
+    if private and place_of_rows.in_files:
+        place_of_rows = replace(
+            place_of_rows, open_whole=partial(read, source, schema, strict=False)
+        )
     if not isinstance(held, PrivateSet) or not held.purposes:
-        return found
+        return place_of_rows
     register = consents.register(held.population)
-    return replace(found, purposes=held.purposes, register=register)
+    return replace(place_of_rows, purposes=held.purposes, register=register)

@@ -107,9 +107,13 @@ class Gatekeeper:
         seconds = allowed_seconds(self.deadline_seconds, prepared.name)
         asked = _Asked(prepared, asker, body, open_data, check_data, consent, seconds)
         with self._on_the_tick(), self.room(prepared, asker):  # before any lock on the question
+            # From public facts alone: a limit that looked at rows would tell of them.
             self.limits.check_answer(prepared, asker)
+            # Before any charge: an answer that was paid for is never paid for twice.
             stored = self._free(asker, asked.body, request_id)
             if stored is None:
+                # One flight for each question: whoever asks the same meanwhile waits for this
+                # answer and shares its charge and its noise.
                 alone = self.flights.alone(asked.body, timeout_seconds=seconds, taped=taped)
                 with alone as flight:
                     self._settle(asked, flight)
@@ -121,13 +125,15 @@ class Gatekeeper:
         seconds = allowed_seconds(self.deadline_seconds, prepared.name)
         return self.heavy.room(work_of(prepared), asker, seconds)
 
-    def check_all(self, wanted: Sequence[Prepared], asker: Asker) -> Event | None:
+    def check_all(self, methods: Sequence[Prepared], asker: Asker) -> Event | None:
         """What several methods cost together that are not in store; refused if it is too much.
 
         Nothing is charged: another asker may still come first.
         """
         unpaid = [
-            one.event for one in wanted if self._free(asker, self._body(one, asker), None) is None
+            method.event
+            for method in methods
+            if self._free(asker, self._body(method, asker), None) is None
         ]
         if not unpaid:
             return None
@@ -158,8 +164,8 @@ class Gatekeeper:
         payers = asker.own if is_there else (*asker.shared, *asker.own)
         account = self._short(event, payers)
         if account is not None:
-            told = exhausted(account, event, own=account.name in payers)
-            raise self._exhausted(event, asker) if asker.own else told
+            refusal = exhausted(account, event, own=account.name in payers)
+            raise self._exhausted(event, asker) if asker.own else refusal
 
     def check_stored(self, prepared: Prepared, asker: Asker) -> None:
         """Refuse an answer that there is no room to store, unless it is in store already."""
@@ -182,13 +188,13 @@ class Gatekeeper:
     def _free(self, asker: Asker, body: str, request_id: str | None) -> bytes | None:
         """A stored answer that costs the asker nothing."""
         try:
-            found = self._lookup(asker.principal, request_id, body)
+            answer_or_id = self._lookup(asker.principal, request_id, body)
         except LedgerError as error:
             if error.code != "answer_lost":  # it may be on its way
                 raise
             return None
-        if isinstance(found, bytes):
-            return found
+        if isinstance(answer_or_id, bytes):
+            return answer_or_id
         return None if asker.own else self._hinted(asker.principal, body, own=False)
 
     def _settle(self, asked: _Asked, flight: Flight) -> None:
@@ -216,28 +222,37 @@ class Gatekeeper:
     def _alone(self, asked: _Asked, flight: Flight, request_id: str | None) -> Answer:
         """Answer as the only asker of a question."""
         asker, body = asked.asker, asked.body
-        found = self._lookup(asker.principal, request_id, body)
-        if isinstance(found, bytes):
-            return self.read(found, asker, charged=False)
+        answer_or_id = self._lookup(asker.principal, request_id, body)
+        if isinstance(answer_or_id, bytes):
+            return self.read(answer_or_id, asker, charged=False)
         elsewhere = self._hinted(asker.principal, body, own=False)
         if elsewhere is None or asker.own:
+            # An answer without room in store would be charged and lost.
             self.limits.check_stored(asked.prepared, asker, self.ledger)
         if elsewhere is None:
+            # Whatever can be refused without reading rows is refused before the charge.
             self._check(asked)
-            receipt = self._reserve(asked, (*asker.shared, *asker.own), found, flight)
+            # No receipt, no randomness: the charge is durable before any row is read.
+            receipt = self._reserve(asked, (*asker.shared, *asker.own), answer_or_id, flight)
             stored = self._run(asked, receipt)
         elif asker.own:
-            receipt = self._reserve(asked, asker.own, found, None)
+            # The people were charged for this answer; the asker's own budget pays for seeing it.
+            receipt = self._reserve(asked, asker.own, answer_or_id, None)
             stored = _under(receipt, from_bytes(elsewhere))
         else:
             return self.read(elsewhere, asker, charged=False)
+        # Stored before it is released: a crash in between must not lead to a second noise.
         self.ledger.store(receipt, stored, consent=asked.consent)
         self.answered.note(body, receipt.request.key)
         flight.settle()
         return self.read(stored, asker, charged=True)
 
     def _body(self, prepared: Prepared, asker: Asker) -> str:
-        """What makes two questions the same. Never anything read from data."""
+        """What makes two questions the same. Never anything read from data.
+
+        A stored answer is found by this digest, so the keys and values of `parameters` stay as they
+        are from version to version.
+        """
         asked = {
             "method": prepared.name,
             "parameters": prepared.parameters,
@@ -345,8 +360,8 @@ class Gatekeeper:
         try:
             return _under(receipt, within(asked.seconds, work, engines))
         except Exception as error:  # noqa: BLE001  an analyst must not tell one from another
-            words = getattr(error, "detail", None) or error
-            detail = f"{type(error).__name__}: {words}"
+            cause = getattr(error, "detail", None) or error
+            detail = f"{type(error).__name__}: {cause}"
             self.tell_operator(receipt.request.charge, detail)
         finally:
             # A thread that still opens data must not draw from what the next asker takes up.
@@ -375,7 +390,7 @@ class Gatekeeper:
             release.provenance,
             release.error,
             number if asker.is_owner else number.rpartition(":")[2],
-            cost={one: float(Fraction(promised[one])) for one in _LOSSES if promised.get(one)},
+            cost={name: float(Fraction(promised[name])) for name in _LOSSES if promised.get(name)},
             charged=charged,
             remaining=remaining,
             balance=balance,

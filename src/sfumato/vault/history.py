@@ -90,9 +90,9 @@ class History(Shown):
             held = connection.execute(_of(principal, request)).first()
             if held is not None and json.loads(held.asked) == asked:
                 return request
-            kept = request if held is None else token_urlsafe(16)
-            connection.execute(insert(_questions).values({**row, "request": kept}))
-        return kept
+            stored_request = request if held is None else token_urlsafe(16)
+            connection.execute(insert(_questions).values({**row, "request": stored_request}))
+        return stored_request
 
     def list(self, principal: str, most: int = 100) -> list[AskedBefore]:
         """Somebody's questions, the last first."""
@@ -110,7 +110,7 @@ class History(Shown):
     def answer(self, principal: str, question: AskedBefore) -> Answer:
         """The answer to a question, as the ledger keeps it, with what is left now."""
         held = [self._vault.config.datasets.get(name) for name in question.datasets]
-        populations = {one.population for one in held if isinstance(one, PrivateSet)}
+        populations = {dataset.population for dataset in held if isinstance(dataset, PrivateSet)}
         purpose = question.asked.get("purpose") or None
         asker = self._vault.people.asker(principal, purpose, tuple(sorted(populations)))
         stored = stored_answer(self._vault.ledger, question.entry)
@@ -122,8 +122,8 @@ class History(Shown):
 
 
 def _of(principal: str, request: str) -> Any:
-    same = _questions.c.principal == principal, _questions.c.request == request
-    return select(_questions).where(*same)
+    same_request = _questions.c.principal == principal, _questions.c.request == request
+    return select(_questions).where(*same_request)
 
 
 def _read(row: Row[Any]) -> AskedBefore:

@@ -38,29 +38,33 @@ def positions(folder: Path) -> dict[str, str]:
     with closing(open_ledger(config)) as ledger:
         ledger.verify()
     seen = {book: recorded_head(path) for book, path in _heads(config).items()}
-    return {book: f"{one.seq}:{one.hash}" for book, one in seen.items() if one is not None}
+    return {
+        book: f"{position.seq}:{position.hash}"
+        for book, position in seen.items()
+        if position is not None
+    }
 
 
-def join(folder: Path, told: Path) -> dict[str, str]:
+def join(folder: Path, head_file: Path) -> dict[str, str]:
     """Begin this host's heads where another host's stand, as `positions` told them there.
 
     What the database does not hold is refused before anything is written.
     """
     config = load(folder)
-    found = _read(told)
-    _check_free(config, found)
+    heads = _read(head_file)
+    _check_free(config, heads)
     try:
-        _check_held(config, found)
+        _check_held(config, heads)
     except RolledBackError as error:
         raise RolledBackError(
             "head_not_held",
-            f"The database does not hold what {quoted(str(told))} tells: that was written for "
+            f"The database does not hold what {quoted(str(head_file))} tells: that was written for "
             "another ledger, or the database is older than what its host has seen. Nothing was "
             "changed. Write it anew, with 'sfumato ledger head > head.json' on a host that serves "
             "this vault.",
             detail=error.detail,
         ) from None
-    _begin(config, found)
+    _begin(config, heads)
     return positions(folder)
 
 
@@ -68,21 +72,21 @@ def _heads(config: Config) -> dict[str, Path]:
     return {"ledger": config.head, "consent": consent_head(config.head)}
 
 
-def _check_held(config: Config, found: dict[str, Position]) -> None:
+def _check_held(config: Config, heads: dict[str, Position]) -> None:
     """Open the books once as if this host had begun with these positions."""
-    with TemporaryDirectory(prefix="sfumato-") as place:
-        trial = replace(config, head=Path(place) / config.head.name)
-        _begin(trial, found)
+    with TemporaryDirectory(prefix="sfumato-") as trial_folder:
+        trial = replace(config, head=Path(trial_folder) / config.head.name)
+        _begin(trial, heads)
         with closing(open_ledger(trial)) as ledger:
             ledger.accounts()
-        if "consent" in found:
+        if "consent" in heads:
             with closing(open_log(trial)) as log:
                 log.check()
 
 
-def _check_free(config: Config, found: dict[str, Position]) -> None:
+def _check_free(config: Config, heads: dict[str, Position]) -> None:
     for book, path in _heads(config).items():
-        if book in found and recorded_head(path) not in (None, found[book]):
+        if book in heads and recorded_head(path) not in (None, heads[book]):
             raise ParameterError(
                 "head_begun",
                 f"This host has a head already, '{path}', and keeps it: to begin anew would be to "
@@ -90,31 +94,35 @@ def _check_free(config: Config, found: dict[str, Position]) -> None:
             )
 
 
-def _begin(config: Config, found: dict[str, Position]) -> None:
+def _begin(config: Config, heads: dict[str, Position]) -> None:
     for book, path in _heads(config).items():
-        if book in found:
+        if book in heads:
             with closing(OutsideHead(path)) as head, head.lock():
-                _check_free(config, {book: found[book]})
-                head.write(found[book])
+                _check_free(config, {book: heads[book]})
+                head.write(heads[book])
 
 
 def _read(path: Path) -> dict[str, Position]:
     text = read_text(path, what="Head", most_mebibytes=_MOST_MEBIBYTES)
     try:
-        told = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict) or "ledger" not in told or told.keys() - {"ledger", "consent"}:
+        document = None
+    if (
+        not isinstance(document, dict)
+        or "ledger" not in document
+        or document.keys() - {"ledger", "consent"}
+    ):
         raise SchemaError(
             "head_unreadable",
             f"{quoted(str(path))} does not tell where a ledger stands. Write it on a host that has "
             "joined, with 'sfumato ledger head > head.json'.",
         )
-    return {book: _position(path, one) for book, one in told.items()}
+    return {book: _position(path, position) for book, position in document.items()}
 
 
-def _position(path: Path, told: object) -> Position:
-    match = _POSITION.fullmatch(told) if isinstance(told, str) else None
+def _position(path: Path, text: object) -> Position:
+    match = _POSITION.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise SchemaError(
             "head_unreadable",

@@ -53,8 +53,8 @@ class VaultLimits:
         """How large one answer may be; None for an owner, whose machine it is."""
         if asker.is_owner:
             return None
-        found = self._of(asker)
-        return AnswerLimit(found.groups, found.answer_mebibytes * MEBIBYTE)
+        limits = self._of(asker)
+        return AnswerLimit(limits.groups, limits.answer_mebibytes * MEBIBYTE)
 
     def check_answer(self, prepared: Prepared, asker: Asker) -> None:
         """Refuse an answer that has too many groups, or may take too many bytes."""
@@ -108,8 +108,8 @@ class VaultLimits:
 
 def size_of(prepared: Prepared) -> AnswerSize | None:
     """At most how large an answer is; None for a method that cannot say so from public facts."""
-    found: AnswerSize | None = getattr(prepared, "answer_size", None)
-    return found
+    size: AnswerSize | None = getattr(prepared, "answer_size", None)
+    return size
 
 
 def work_of(prepared: Prepared) -> int:
@@ -125,19 +125,19 @@ def _mebibytes(size: int) -> str:
 class LimitsParser(Parser):
     """Reads the limits that vault.toml sets: `[limits]`, and `[limits.principals.NAME]`."""
 
-    def _limits(self, told: object) -> VaultLimits:
+    def _limits(self, document: object) -> VaultLimits:
         place: Place = ("limits",)
-        raw = self._typed(told, dict, place)
+        raw = self._typed(document, dict, place)
         self._known(raw, (*_KEYS, "vault_mebibytes", "principals"), place)
         usual = self._principal_limits(raw, PrincipalLimits(), place)
         of: dict[str, PrincipalLimits] = {}
         named = self._typed(raw.get("principals", {}), dict, (*place, "principals"))
-        for name, one in named.items():
+        for name, table in named.items():
             at = (*place, "principals", name)
-            self._known(self._typed(one, dict, at), _KEYS, at)
-            of[name] = self._principal_limits(one, usual, at)
-        whole = self._limit(raw, "vault_mebibytes", VaultLimits.vault_mebibytes, place)
-        return VaultLimits(usual, of, whole)
+            self._known(self._typed(table, dict, at), _KEYS, at)
+            of[name] = self._principal_limits(table, usual, at)
+        vault_mebibytes = self._limit(raw, "vault_mebibytes", VaultLimits.vault_mebibytes, place)
+        return VaultLimits(usual, of, vault_mebibytes)
 
     def _principal_limits(
         self, raw: Mapping[str, object], usual: PrincipalLimits, place: Place
@@ -155,7 +155,7 @@ class LimitsParser(Parser):
 
 SMALL_BYTES = 1 << 20
 """Work of at most so many bytes never waits."""
-CAPACITY_BYTES = 32 << 20
+CAPACITY_BYTES = 32 << 20  # the largest answer that a principal may have by default
 """How many bytes heavy answers may take together while they are made."""
 MOST_WAITING = 4
 
@@ -220,6 +220,7 @@ def _busy() -> EngineError:
 
 R = TypeVar("R")
 
+# Between two attempts to cancel a thread: it may be between two statements of its engine.
 _PATIENCE_SECONDS = 0.1
 
 QUESTION_SECONDS = 600.0
@@ -240,13 +241,13 @@ def within(seconds: float | None, work: Callable[[], R], engines: Sequence[Engin
     """Work for at most so long; what takes longer is stopped, and its result never seen."""
     if seconds is None:
         return work()
-    done: list[R] = []
+    results: list[R] = []
     failed: list[BaseException] = []
     ended = threading.Event()
 
     def run() -> None:
         try:
-            done.append(work())
+            results.append(work())
         except BaseException as error:  # noqa: BLE001  it is raised again by the one who waits
             failed.append(error)
         finally:
@@ -262,9 +263,9 @@ def within(seconds: float | None, work: Callable[[], R], engines: Sequence[Engin
             threading.Thread(target=_stop, args=(worker.ident, ended, engines), daemon=True).start()
     if failed:
         raise failed[0]
-    if not done:
+    if not results:
         raise TimeoutError(f"not done within {seconds} seconds")
-    return done[0]
+    return results[0]
 
 
 def _stop(worker: int, ended: threading.Event, engines: Sequence[Engine]) -> None:

@@ -58,20 +58,21 @@ def whole_stream(
     by, values = asked.get("by"), ()
     if by is not None:
         values = cells(facts.declared.schema, arguments.text(by, "by"))
-    sizes = {one: asked.get(one) for one in _SIZES}
+    sizes = {name: asked.get(name) for name in _SIZES}
     request = StreamRequest(
         unit=facts.declared.unit,
         price=facts.price(Offer(**offer)),
         cells=max(1, len(values)),
         **{
-            one: None if size is None else arguments.whole(size, one) for one, size in sizes.items()
+            name: None if size is None else arguments.whole(size, name)
+            for name, size in sizes.items()
         },
-        options={one: what for one, what in asked.items() if one not in (*_SIZES, "by")},
+        options={name: value for name, value in asked.items() if name not in (*_SIZES, "by")},
     )
-    made = prepare(request, arguments.text(method, "method"))
+    prepared = prepare(request, arguments.text(method, "method"))
     schema, read = facts.declared.schema, dict.fromkeys((*request.unit.columns, by))
-    columns = tuple(schema.column(one) for one in read if one is not None)
-    return WholeStream(title, facts.dataset, request, made, by, values, columns=columns)
+    columns = tuple(schema.column(name) for name in read if name is not None)
+    return WholeStream(title, facts.dataset, request, prepared, by, values, columns=columns)
 
 
 def cells(schema: Schema, by: str) -> tuple[Any, ...]:
@@ -105,10 +106,10 @@ def begin_stream(
         )
     facts = session.facts(asker_of, dataset)
     # A name of its own: two streams that ask alike are two, with a charge and noise each.
-    whole = whole_stream(f"stream {token_hex(16)}", facts, method, offer, asked)
-    session.admit("publish", whole, facts)
-    answer = session.answer(whole, asker_of, request_id=None)
-    return Stream.begun(whole, answer, session.gatekeeper.ledger)
+    stream = whole_stream(f"stream {token_hex(16)}", facts, method, offer, asked)
+    session.admit("publish", stream, facts)
+    answer = session.answer(stream, asker_of, request_id=None)
+    return Stream.begun(stream, answer, session.gatekeeper.ledger)
 
 
 _TYPES = {
@@ -174,8 +175,8 @@ class StreamStep(Shown):
     @property
     def values(self) -> list[Any]:
         """One figure for each cell."""
-        found: list[Any] = self.table.column("rows").to_pylist()
-        return found
+        figures: list[Any] = self.table.column("rows").to_pylist()
+        return figures
 
     @property
     def stddev(self) -> float:
@@ -183,9 +184,9 @@ class StreamStep(Shown):
         return self.error["rows"]["sd"]
 
     def _card(self) -> Card:
-        rows = [tuple(map(str, one.values())) for one in self.table.slice(0, 10).to_pylist()]
-        more = max(0, self.table.num_rows - 10)
-        shown = CardTable(tuple(self.table.column_names), rows, more)
+        rows = [tuple(map(str, row.values())) for row in self.table.slice(0, 10).to_pylist()]
+        hidden_rows = max(0, self.table.num_rows - 10)
+        shown = CardTable(tuple(self.table.column_names), rows, hidden_rows)
         return Card(f"step {self.number}, off by {self.stddev:.4g}", {}, shown)
 
 
@@ -218,8 +219,8 @@ class Stream(Shown):
         """
         begun = (BEGUN, answer.entry)
 
-        def once(now: BookState) -> Amendment:
-            if begun[1] in now.of(BEGUN):
+        def once(book: BookState) -> Amendment:
+            if begun[1] in book.of(BEGUN):
                 raise LedgerError(
                     "stream_begun",
                     "The stream of this charge was begun before, and a second one would tell its "
@@ -299,7 +300,7 @@ class Stream(Shown):
         )
         counts, after = arrival.bounded(before, self.whole.request.people)
         raised = np.flatnonzero(after > before)
-        used = {arrival.people[place]: int(after[place]) for place in raised}
+        used = {arrival.people[index]: int(after[index]) for index in raised}
         return _Claim(arrival, counts, used, note)
 
     def _used_before(self, number: int, person: Any) -> int:
@@ -319,10 +320,10 @@ class Stream(Shown):
         for person, used in claim.used.items():
             self._used.setdefault(person, {}).setdefault(number, used)
         entropy = StepEntropy(claim.words)
-        state, made = self.whole.method.step(self._done[number - 1].state, claim.counts, entropy)
-        told = plain_told(made)
-        table, error = self.whole.table(told["values"]), self.whole.error(told["sd"])
-        note = "; ".join(filter(None, (told.get("note"), claim.note)))
+        state, output = self.whole.method.step(self._done[number - 1].state, claim.counts, entropy)
+        figures = plain_told(output)
+        table, error = self.whole.table(figures["values"]), self.whole.error(figures["sd"])
+        note = "; ".join(filter(None, (figures.get("note"), claim.note)))
         step = StreamStep(number, table, error, note)
         self._done.setdefault(number, _Done(state, claim, step))
 
@@ -372,14 +373,14 @@ class Stream(Shown):
             limits = text_limits(self.whole.columns, unit)
             selected = (_read(column, limits[column.name]) for column in self.whole.columns)
             asked = exp.select(*selected, "1").from_(engine.table)
-            found = engine.run(asked)
+            rows = engine.run(asked)
         finally:
             engine.close()
-        cells = self._cells(found)
+        cells = self._cells(rows)
         if unit.column is None:
             counts = np.bincount(cells[cells >= 0], minlength=self.whole.request.cells)
             return Arrival.of_counts(counts)
-        return Arrival.of_people(found.column(unit.column), cells, self.whole.request.cells)
+        return Arrival.of_people(rows.column(unit.column), cells, self.whole.request.cells)
 
     def _cells(self, rows: pa.Table) -> IntArray:
         """By row the place of its cell among those declared; -1 where it is none of them."""
@@ -387,11 +388,11 @@ class Stream(Shown):
         if by is None:
             return np.zeros(rows.num_rows, dtype=np.int64)
         cells = pa.array(self.whole.values).cast(rows.column(by).type)
-        found = pc.index_in(rows.column(by), value_set=cells).fill_null(-1)
-        return np.asarray(found.to_numpy(), dtype=np.int64)
+        positions = pc.index_in(rows.column(by), value_set=cells).fill_null(-1)
+        return np.asarray(positions.to_numpy(), dtype=np.int64)
 
     def _card(self) -> Card:
-        steps = [(str(one.number), str(one.values), f"{one.stddev:.4g}") for one in self.told]
+        steps = [(str(step.number), str(step.values), f"{step.stddev:.4g}") for step in self.told]
         table = CardTable(("Step", "Rows", "Sd"), steps[-10:], max(0, len(steps) - 10))
         facts = {"Guarantee": self.guarantee.statement}
         return Card(f"{len(steps)} steps told", facts, table if steps else None)

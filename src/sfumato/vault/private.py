@@ -87,8 +87,8 @@ class Questions(Shown):
         store, free. A request id names one question for good: repeating it is safe.
         """
         cost = {"epsilon": epsilon, "rho": rho, "delta": delta}
-        found: Answer = self._ask("query", asked, **cost, weights=weights, request_id=request_id)
-        return found
+        answer: Answer = self._ask("query", asked, **cost, weights=weights, request_id=request_id)
+        return answer
 
     def explain(self, asked: Asked, **cost: Unpack[QueryCost]) -> Explanation:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
@@ -114,16 +114,16 @@ class Questions(Shown):
         gate: ReleaseGate | None = None,
     ) -> Any:
         """Charge and answer what was prepared; with a `gate` attack it before it is given."""
-        who = self._asker_of
-        return self._session.run(family, prepared, who, request_id=request_id, gate=gate)
+        asker_of = self._asker_of
+        return self._session.run(family, prepared, asker_of, request_id=request_id, gate=gate)
 
     def left_after(self, prepared: Prepared) -> tuple[Mapping[str, float], str]:
         """What would be left once this was charged, for programs and for people."""
         return self._session.left_after(prepared, self._asker_of)
 
-    def check_all(self, wanted: Sequence[Prepared]) -> Event | None:
+    def check_all(self, methods: Sequence[Prepared]) -> Event | None:
         """What several of these cost the owner together, or a refusal; nothing is charged."""
-        return self._session.check_all(wanted, self._asker_of)
+        return self._session.check_all(methods, self._asker_of)
 
     def owners_rows(self) -> AbstractContextManager[Dataset]:
         """The rows themselves, for the owner's own look; refused to any other principal."""
@@ -183,8 +183,8 @@ class Private(Questions):
         asked: dict[str, Any] = {"workload": workload, "postprocess": postprocess, **options}
         family = FAMILIES["publish"]
         planned = self.prepare(family, kind, columns=columns, **cost, **asked)
-        found: Published = self.answer(family, planned, request_id=request_id, gate=gate)
-        return found
+        published: Published = self.answer(family, planned, request_id=request_id, gate=gate)
+        return published
 
     def synthesize(
         self,
@@ -213,8 +213,8 @@ class Private(Questions):
         gate = _gate(require, attacks, publish_findings)
         family = FAMILIES["synthesize"]
         request = self.prepare(family, **asked)
-        found: Synthesized = self.answer(family, request, request_id=request_id, gate=gate)
-        return found
+        synthesized: Synthesized = self.answer(family, request, request_id=request_id, gate=gate)
+        return synthesized
 
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
         """Say how far off `synthesize`, asked the same, would be by each method; free."""
@@ -241,8 +241,8 @@ class Private(Questions):
         cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         family, asked = FAMILIES["learn"], {"features": features, "target": target, **options}
         planned = self.prepare(family, kind, **asked, **cost)
-        found: LearnedModel = self.answer(family, planned, request_id=request_id)
-        return found
+        model: LearnedModel = self.answer(family, planned, request_id=request_id)
+        return model
 
     def run(
         self,
@@ -269,8 +269,8 @@ class Private(Questions):
         `language` is "python" or "starlark", by the ending of a file where it is not given.
         """
         planned = self._program(program, function, output, epsilon, asked)
-        found: ProgramAnswer = self.answer(FAMILIES["run"], planned, request_id=request_id)
-        return found
+        answer: ProgramAnswer = self.answer(FAMILIES["run"], planned, request_id=request_id)
+        return answer
 
     def dry_run(
         self,
@@ -296,9 +296,9 @@ class Private(Questions):
         from sfumato.methods.programs.source import text_of  # most questions do without
 
         text, name, language = text_of(program, function)
-        said: dict[str, Any] = {"language": language, **asked}
+        options: dict[str, Any] = {"language": language, **asked}
         family = FAMILIES["run"]
-        return self.prepare(family, text, function=name, output=output, epsilon=epsilon, **said)
+        return self.prepare(family, text, function=name, output=output, epsilon=epsilon, **options)
 
     def above(
         self,
@@ -318,8 +318,8 @@ class Private(Questions):
         """
         cost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         asked = {"columns": columns, "workload": workload, "threshold": threshold, **cost}
-        found: Published = self._ask("above", request_id=request_id, at_most=at_most, **asked)
-        return found
+        published: Published = self._ask("above", request_id=request_id, at_most=at_most, **asked)
+        return published
 
     def stream(
         self,
@@ -374,20 +374,20 @@ class Private(Questions):
                 f"This plan is of {quoted(publication.datasets[0])}, not of "
                 f"{quoted(self._dataset)}. Plan it again with the table that is to answer it.",
             )
-        found: Published = self.answer(FAMILIES["publish"], publication, request_id=request_id)
-        return found
+        published: Published = self.answer(FAMILIES["publish"], publication, request_id=request_id)
+        return published
 
     def _card(self) -> Card:
         declared = self._session.catalogue[self._dataset]
         assert isinstance(declared, PrivateRows)
         columns = [column.name for column in declared.schema.columns]
         try:
-            _, left = self._session.left((self._dataset,), self._asker_of)
+            _, remaining = self._session.left((self._dataset,), self._asker_of)
         except SfumatoError:  # a repr is asked for of a closed vault, too
-            left = "of a vault that is closed"
+            remaining = "of a vault that is closed"
         return Card(
-            f"{self._dataset}, {left}; columns {', '.join(columns)}",
-            {"Budget": left, "Unit": declared.unit.sentence()},
+            f"{self._dataset}, {remaining}; columns {', '.join(columns)}",
+            {"Budget": remaining, "Unit": declared.unit.sentence()},
             declared.schema.listed(),
         )
 
@@ -411,8 +411,8 @@ class Private(Questions):
     @property
     def balance(self) -> str:
         """What is left, in one line."""
-        _, words = self._session.left((self._dataset,), self._asker_of)
-        return words
+        _, line = self._session.left((self._dataset,), self._asker_of)
+        return line
 
     @property
     def remaining(self) -> Mapping[str, float]:
@@ -432,5 +432,5 @@ def _gate(
     from sfumato.vault.release_attacks import ReleaseGate
 
     gate = ReleaseGate.asked(require, publish=publish)
-    wanted = attacks_wanted(asked, gate.requirements, publish=publish, off="attacks=False")
-    return gate if wanted else None
+    is_wanted = attacks_wanted(asked, gate.requirements, publish=publish, off="attacks=False")
+    return gate if is_wanted else None

@@ -128,18 +128,18 @@ class Programs(Shown):
         """The same for a program whose text is given."""
         if language != PYTHON:
             raise needless_approval()
-        made = program_of(source, function)
+        program = program_of(source, function)
         # An approval says that a person has read the program, so all of it must be there to see.
         check_visible(source)
-        digest = program_digest(made, arguments.maybe_text(helper, "helper"))
-        who = arguments.text(operator, "operator")
+        digest = program_digest(program, arguments.maybe_text(helper, "helper"))
+        approved_by = arguments.text(operator, "operator")
 
-        def decide(now: BookState) -> Amendment:
-            moment = now.time.replace(microsecond=0).isoformat()
-            approval = Approval(digest, made.function, helper, moment, who)
+        def decide(book: BookState) -> Amendment:
+            moment = book.time.replace(microsecond=0).isoformat()
+            approval = Approval(digest, program.function, helper, moment, approved_by)
             return Amendment(records={(TOPIC, digest): approval.to_json()})
 
-        written = self._ledger.amend(decide, operator=who)
+        written = self._ledger.amend(decide, operator=approved_by)
         record: Any = written.records[TOPIC, digest]
         return Approval.from_json(record)
 
@@ -147,8 +147,8 @@ class Programs(Shown):
         """Let a program no longer be run for others, from now on; return its digest."""
         name = arguments.text(digest, "digest").strip().lower()
 
-        def decide(now: BookState) -> Amendment:
-            if name not in now.of(TOPIC):
+        def decide(book: BookState) -> Amendment:
+            if name not in book.of(TOPIC):
                 raise unknown_program(name)
             return Amendment(records={(TOPIC, name): None})
 
@@ -157,8 +157,10 @@ class Programs(Shown):
 
     def list(self) -> list[Approval]:
         """Every approved program, the last approved first."""
-        found = [Approval.from_json(record) for record in self._ledger.records(TOPIC).values()]
-        return sorted(found, key=lambda one: (one.approved, one.digest), reverse=True)
+        approvals = [Approval.from_json(record) for record in self._ledger.records(TOPIC).values()]
+        return sorted(
+            approvals, key=lambda approval: (approval.approved, approval.digest), reverse=True
+        )
 
     def check_approved(self, digest: str, principal: str) -> None:
         """Refuse native code of a principal that the owner has not approved."""
@@ -172,17 +174,19 @@ class Programs(Shown):
 
     def count_rehearsal(self, principal: str, seconds: float) -> None:
         """Count a rehearsal of a principal that may take so long; refused where it is too many."""
-        now = self._clock()
+        moment = self._clock()
         mine = _rehearsals.c.principal == principal
         with self._store.writing() as connection:
             self._store.lock(connection, f"rehearsals {principal}")
-            connection.execute(delete(_rehearsals).where(_rehearsals.c.at <= now - WINDOW_SECONDS))
+            connection.execute(
+                delete(_rehearsals).where(_rehearsals.c.at <= moment - WINDOW_SECONDS)
+            )
             spent = select(func.count(), func.coalesce(func.sum(_rehearsals.c.seconds), 0.0)).where(
                 mine
             )
-            number, taken = connection.execute(spent).one()
-            if number < MOST_REHEARSALS and taken + seconds <= MOST_REHEARSED_SECONDS:
-                row = {"principal": principal, "at": now, "seconds": seconds}
+            number, seconds_used = connection.execute(spent).one()
+            if number < MOST_REHEARSALS and seconds_used + seconds <= MOST_REHEARSED_SECONDS:
+                row = {"principal": principal, "at": moment, "seconds": seconds}
                 connection.execute(insert(_rehearsals).values(row))
                 return
         raise PolicyError(
@@ -224,7 +228,10 @@ class PrincipalRules:
 
 def card_of_programs(listed: Sequence[Approval]) -> Card:
     """Approved programs, one in each line."""
-    rows = [(one.digest, one.function, one.approved, one.operator) for one in listed]
+    rows = [
+        (approval.digest, approval.function, approval.approved, approval.operator)
+        for approval in listed
+    ]
     table = CardTable(("Digest", "Function", "Approved", "By"), rows)
     return Card(f"{len(rows)} approved programs", {}, table if rows else None)
 

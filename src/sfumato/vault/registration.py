@@ -71,23 +71,25 @@ def add_dataset(
     **asked: Any,
 ) -> None:
     """Add a private data set with its budget, or a public table."""
-    place, declared, unit = declared_of(name, source, schema, unit)
-    what: dict[str, Any] = {"name": name, "source": place, "warn": warn}
+    address, declared, unit = declared_of(name, source, schema, unit)
+    options: dict[str, Any] = {"name": name, "source": address, "warn": warn}
     with _schema_file(folder, name, declared) as file:
         if not arguments.flag(public, "public"):
             if unique:
                 raise ParameterError(
                     "option_without_other", "unique is for tables that are public. Drop it."
                 )
-            Registration(**what, schema=file, unit=unit, **_texts(asked)).add_to(folder)
+            Registration(**options, schema=file, unit=unit, **_texts(asked)).add_to(folder)
             return
-        useless = [one for one, value in {"unit": unit, **asked}.items() if value not in (None, 0)]
+        useless = [
+            option for option, value in {"unit": unit, **asked}.items() if value not in (None, 0)
+        ]
         if useless:
             raise ParameterError(
                 "option_without_other", f"A public table has no {useless[0]}. Leave it out."
             )
-        keys = {arguments.names(one, "unique"): 1 for one in unique}
-        add_public(folder, schema=file, keys=keys, **what)
+        keys = {arguments.names(option, "unique"): 1 for option in unique}
+        add_public(folder, schema=file, keys=keys, **options)
 
 
 def declared_of(
@@ -95,7 +97,7 @@ def declared_of(
 ) -> tuple[str, object, str | None]:
     """Where a table lies, what is declared of it, and a unit in words that the schema has not."""
     check_name(arguments.text(name, "name"), "A data set")
-    place = _place(source)
+    address = _place(source)
     declared = source.schema if schema is None and isinstance(source, Table) else schema
     if declared is None:
         raise ParameterError(
@@ -104,15 +106,17 @@ def declared_of(
             "sf.Schema; sf.read(source).save_schema(path) writes one to begin with.",
         )
     if unit is None or isinstance(unit, str):
-        return place, declared, unit
+        return address, declared, unit
     allowed = "sf.Rows(), sf.Entity(...), 'row' or the name of a column"
-    found = arguments.require(unit, "unit", UNITS, allowed)
-    return place, replace(loaded(declared), unit=found), None
+    given_unit = arguments.require(unit, "unit", UNITS, allowed)
+    return address, replace(loaded(declared), unit=given_unit), None
 
 
 def _texts(asked: Mapping[str, Any]) -> dict[str, Any]:
     """The amounts and bounds as they are, the names checked to be texts."""
-    names = {one: arguments.maybe_text(asked[one], one) for one in ("population", "consent")}
+    names = {
+        option: arguments.maybe_text(asked[option], option) for option in ("population", "consent")
+    }
     purposes = asked["purposes"]
     listed = None if purposes is None else arguments.names(purposes, "purposes")
     return {**asked, **names, "purposes": listed}
@@ -120,15 +124,15 @@ def _texts(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _place(source: object) -> str:
     """Where a table lies for good."""
-    place = source.source if isinstance(source, Table) else source
-    if not isinstance(place, str | Path):
+    address = source.source if isinstance(source, Table) else source
+    if not isinstance(address, str | Path):
         raise ParameterError(
             "source_not_durable",
             "A vault answers from a file or a database, not from a table in memory: "
-            f"{arguments.shown(place)} was given. Save the table as Parquet and add the path, or "
+            f"{arguments.shown(address)} was given. Save the table as Parquet and add the path, or "
             "put it under a budget for this process with sf.protect.",
         )
-    return str(place)
+    return str(address)
 
 
 def loaded(schema: object) -> Schema:
@@ -196,8 +200,8 @@ class Addition:
     ) -> tuple[str, ...]:
         """Refuse a source that is known by another name; return what to record of it."""
         new = look(source, table, self._secret)
-        found = self._sources.check(new, population, rows_of(table), purposes)
-        self._renewed = self._sources.renewed(found)
+        known = self._sources.check(new, population, rows_of(table), purposes)
+        self._renewed = self._sources.renewed(known)
         return new.record
 
     def make(
@@ -231,8 +235,8 @@ class Addition:
         for table, added in (("populations", amounts), ("datasets", {self._name: entry})):
             if added:
                 tables = document.setdefault(table, tomlkit.table(is_super_table=True))
-                for one, values in added.items():
-                    tables[one] = values
+                for key_name, values in added.items():
+                    tables[key_name] = values
         for name, identity in self._renewed.items():
             document["datasets"][name]["identity"] = _lines(identity)
         if keyless:
@@ -447,14 +451,14 @@ def _check_people(table: Table, warn: Callable[[str], None]) -> None:
         exp.Count(this=person),
         exp.Count(this=exp.Distinct(expressions=[person.copy()])),
     ]
-    named = [exp.alias_(count, f"sf_{place}") for place, count in enumerate(counts)]
-    found = table.engine.run(exp.select(*named).from_(table.engine.table))
-    rows, present, people = found.to_pylist()[0].values()
+    named = [exp.alias_(count, f"sf_{index}") for index, count in enumerate(counts)]
+    counted = table.engine.run(exp.select(*named).from_(table.engine.table))
+    rows, present, people = counted.to_pylist()[0].values()
     if present < rows or (people == 1 and rows > 1):
-        what = "is missing in some rows" if present < rows else "is the same in every row"
+        fault = "is missing in some rows" if present < rows else "is the same in every row"
         raise SchemaError(
             "unit_column_idle",
-            f"The privacy unit's column {unit.column!r} {what}, so it does not tell whose a row "
+            f"The privacy unit's column {unit.column!r} {fault}, so it does not tell whose a row "
             'is. Name another column, or declare unit = "row".',
             parameter="unit",
         )
@@ -466,7 +470,7 @@ def check_bounds(schema: Schema, file: Path) -> None:
     """Refuse numbers and dates of which nothing is declared: what is not public is not known."""
     if bare := unbounded(schema):
         names = ", ".join(quoted(column.name) for column in bare)
-        lines = "; ".join(f"{section(one.name)}: {DOMAIN[one.kind]}" for one in bare)
+        lines = "; ".join(f"{section(column.name)}: {DOMAIN[column.kind]}" for column in bare)
         raise SchemaError(
             "bounds_missing",
             f"{names} {'has' if len(bare) == 1 else 'have'} no bounds, so nothing limits what one "
@@ -496,12 +500,12 @@ def _found(source: str) -> str:
     return source
 
 
-def _stored(config: Config, given: str) -> str:
+def _stored(config: Config, source: str) -> str:
     """A path as the vault keeps it: relative ones from its folder, so that both can move."""
-    found = _found(given)
-    if "://" in found or Path(found).is_absolute():
-        return found
-    return os.path.relpath(Path(found).resolve(), config.folder.resolve())
+    path = _found(source)
+    if "://" in path or Path(path).is_absolute():
+        return path
+    return os.path.relpath(Path(path).resolve(), config.folder.resolve())
 
 
 def _written(unit: Unit) -> str | InlineTable:
@@ -547,5 +551,5 @@ def _check_private(config: Config, name: str, held: PrivateSet, schema: Schema, 
     if held.consent is not None:
         check_consent(schema, held.consent)
     if held.purposes:
-        others = {**person_kinds(config, held.population), name: person_kind(schema)}
-        check_person_kinds(others)
+        kinds = {**person_kinds(config, held.population), name: person_kind(schema)}
+        check_person_kinds(kinds)

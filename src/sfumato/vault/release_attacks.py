@@ -84,11 +84,11 @@ class ReleaseGate:
         texts = tuple(requirement.text for requirement in self.requirements)
         attacks = TriedAttacks(findings, texts, self.publish)
         promised = answer.guarantee
-        told = {**promised.parameters, **attacks.travels}
+        parameters = {**promised.parameters, **attacks.travels}
         if attacks.notes:
-            told["notes"] = [*told.get("notes", ()), *attacks.notes]
+            parameters["notes"] = [*parameters.get("notes", ()), *attacks.notes]
         stated = f"{promised.statement} {CHOSEN}" if texts else promised.statement
-        guarantee = replace(promised, statement=stated, parameters=told)
+        guarantee = replace(promised, statement=stated, parameters=parameters)
         return replace(answer, guarantee=guarantee, holder=attacks.kept)
 
 

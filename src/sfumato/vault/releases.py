@@ -51,10 +51,10 @@ class KeptRelease(AnyRelease):
     @cached_property
     def release(self) -> Release:
         """The release itself, its tables, what it guarantees and how far off it is."""
-        found = self._releases.read(self._job)
+        stored = self._releases.read(self._job)
         if self.is_own and self._job.principal == OWNER:
-            return found
-        return _for_others(found, is_own=self.is_own)
+            return stored
+        return _for_others(stored, is_own=self.is_own)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -95,21 +95,23 @@ class Releases(Shown):
         """The newest releases that a principal may have, the last first."""
         person, opened = self._person(principal), self._opened()
         own = self._vault.jobs.done(None if person.is_owner else person.name, _MOST_LISTED)
-        known = {one.id for one in own}
-        others = [self._vault.jobs.find(name) for name in opened if name not in known]
-        listed = [one for one in (*own, *others) if one is not None and _may(one, person, opened)]
-        newest = sorted(listed, key=lambda one: (str(one.ended), one.id), reverse=True)
-        return [self._kept(one, person, opened) for one in newest]
+        known = {job.id for job in own}
+        opened_jobs = [self._vault.jobs.find(name) for name in opened if name not in known]
+        listed = [
+            job for job in (*own, *opened_jobs) if job is not None and _may(job, person, opened)
+        ]
+        newest = sorted(listed, key=lambda job: (str(job.ended), job.id), reverse=True)
+        return [self._kept(job, person, opened) for job in newest]
 
     def get(self, release: str, *, principal: str | None = None) -> KeptRelease:
         """A release by its name; one that somebody may not have is not there."""
-        found = self.look_up(arguments.text(release, "release"), principal=principal)
-        if found is None:
+        stored = self.look_up(arguments.text(release, "release"), principal=principal)
+        if stored is None:
             raise ParameterError(
                 "release_unknown",
                 f"There is no release {quoted(release)} for you. 'sfumato release list' has them.",
             )
-        return found
+        return stored
 
     def look_up(self, release: str, *, principal: str | None = None) -> KeptRelease | None:
         """A release by its name, or None; who may download nothing hears that first."""
@@ -126,9 +128,9 @@ class Releases(Shown):
 
         `to` is everybody to whom it is open from now on; `operator` is who decided it.
         """
-        found = self.get(release)
+        stored = self.get(release)
         names = sorted(set(arguments.names(to, "to")))
-        known = [PUBLIC, *(one.name for one in self._vault.people.list())]
+        known = [PUBLIC, *(principal.name for principal in self._vault.people.list())]
         for name in names:
             if name not in known:
                 raise ParameterError(
@@ -136,9 +138,11 @@ class Releases(Shown):
                     f"There is no principal {quoted(name)} to open it to; "
                     + suggestion(name, known),
                 )
-        who = arguments.text(operator, "operator")
-        self._vault.ledger.record(TOPIC, found.id, {"to": names} if names else None, operator=who)
-        return self.get(found.id)
+        decided_by = arguments.text(operator, "operator")
+        self._vault.ledger.record(
+            TOPIC, stored.id, {"to": names} if names else None, operator=decided_by
+        )
+        return self.get(stored.id)
 
     def shut(self, release: str, *, operator: str) -> KeptRelease:
         """Let nobody else have a release any more; copies stay where they are."""
@@ -147,14 +151,14 @@ class Releases(Shown):
     def read(self, job: Job) -> Release:
         """What a job gave, as its family reads it where the same could be asked today."""
         if job.family == ANONYMIZE:
-            found = anonymized(self._vault.config.folder, job.id)
-            if found is None:
+            release = anonymized(self._vault.config.folder, job.id)
+            if release is None:
                 raise LedgerError(
                     "release_elsewhere",
                     "The files of this release are not in the folder of this server: another one "
                     "made them. Ask that one, or let the operator copy its folder 'releases'.",
                 )
-            return replace(found, kept=self._vault.kept)
+            return replace(release, kept=self._vault.kept)
         asker = self._asker(OWNER, job)
         stored = stored_answer(self._vault.ledger, str(job.result["receipt"]))
         answer = self._vault.gatekeeper.read(stored, asker, charged=False)
@@ -190,8 +194,8 @@ class Releases(Shown):
         return self._vault.people.admitted(asking(principal))
 
     def _opened(self) -> Mapping[str, Sequence[str]]:
-        found = self._vault.ledger.records(TOPIC)
-        return {name: tuple(one["to"]) for name, one in found.items()}
+        records = self._vault.ledger.records(TOPIC)
+        return {name: tuple(record["to"]) for name, record in records.items()}
 
     def _kept(
         self, job: Job, person: Principal, opened: Mapping[str, Sequence[str]]
@@ -212,8 +216,14 @@ class Releases(Shown):
     def _card(self) -> Card:
         listed = self.list()
         rows = [
-            (one.id, one.family, one.dataset, one.principal, ", ".join(one.opened_to or ()))
-            for one in listed
+            (
+                release.id,
+                release.family,
+                release.dataset,
+                release.principal,
+                ", ".join(release.opened_to or ()),
+            )
+            for release in listed
         ]
         titles = ("Release", "What", "Data set", "Made for", "Open to")
         table = CardTable(titles, rows[:10], len(rows[10:]))
@@ -252,10 +262,12 @@ def stored_answer(ledger: Ledger, receipt: str) -> bytes:
     entry = ledger.entry(int(charge))
     if entry is None or entry.hash != proof:
         raise damaged(f"entry {charge}, under which a release is kept, is gone or another")
-    told = json.loads(entry.body)
-    found = ledger.answer(
-        principal=told["principal"], request_id=told["request"], body_digest=told["body"]
+    charge_record = json.loads(entry.body)
+    answer = ledger.answer(
+        principal=charge_record["principal"],
+        request_id=charge_record["request"],
+        body_digest=charge_record["body"],
     )
-    if found is None:
+    if answer is None:
         raise damaged(f"entry {charge}, under which a release is kept, has no request")
-    return found
+    return answer

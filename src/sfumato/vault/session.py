@@ -86,10 +86,10 @@ class OwnRequest(str):
 
 def taken(request_id: object) -> str | None:
     """A request id as it was given, or a refusal of one that is not the caller's to give."""
-    found = arguments.maybe_text(request_id, "request_id")
-    if found is None or isinstance(found, OwnRequest) or not found.startswith(_RESERVED):
-        return None if found is None else str(found)
-    start = found[: found.index("/") + 1]
+    text = arguments.maybe_text(request_id, "request_id")
+    if text is None or isinstance(text, OwnRequest) or not text.startswith(_RESERVED):
+        return None if text is None else str(text)
+    start = text[: text.index("/") + 1]
     raise ParameterError(
         "request_id_reserved",
         f"A request id may not begin with {start!r}: Sfumato makes those itself, for feeds and for "
@@ -166,7 +166,11 @@ class Facts:
         """What is declared of the data set."""
         entry = self.catalogue.get(self.dataset)
         if not isinstance(entry, PrivateRows):
-            names = [name for name, one in self.catalogue.items() if isinstance(one, PrivateRows)]
+            names = [
+                name
+                for name, declared in self.catalogue.items()
+                if isinstance(declared, PrivateRows)
+            ]
             raise QueryError(
                 "dataset_not_private",
                 f"There is no private data set {quoted(self.dataset)}; "
@@ -203,9 +207,9 @@ class Forecast(Shown):
         choices = self.prepared.parameters
         price = amounts_in_words(choices.get("cost", {}))
         lines = [f"Cost: {price}. Nothing was spent."]
-        lines += [f"Expected error, {labelled(one, of)}" for one, of in self._error.items()]
-        made = choices.get("method", {})
-        lines += [f"Chosen, {labelled(one, what)}" for one, what in made.items()]
+        lines += [f"Expected error, {labelled(label, of)}" for label, of in self._error.items()]
+        method_choices = choices.get("method", {})
+        lines += [f"Chosen, {labelled(label, choice)}" for label, choice in method_choices.items()]
         return "\n".join(str(printable(line)) for line in lines)
 
     @property
@@ -215,14 +219,14 @@ class Forecast(Shown):
 
 def explain(prepared: Prepared) -> Explanation | Forecast:
     """What a method would cost and how far off it would be; spends nothing."""
-    tell = getattr(prepared, "explain", None)
-    return Forecast(prepared) if tell is None else tell()
+    explain_method = getattr(prepared, "explain", None)
+    return Forecast(prepared) if explain_method is None else explain_method()
 
 
 def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
     """Make a method of what was asked, from public facts alone."""
     asked = {**values, **family.fixed}
-    offer = Offer(**{one.name: asked.pop(one.name) for one in family.cost})
+    offer = Offer(**{parameter.name: asked.pop(parameter.name) for parameter in family.cost})
     prepared: Prepared = family.home().prepare(facts, offer, **asked)
     facts.check(prepared.datasets)
     return prepared
@@ -272,7 +276,7 @@ class Asking(Protocol):
         """What would be left once this was charged, for programs and for people."""
         ...
 
-    def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
+    def check_all(self, methods: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
         ...
 
@@ -304,10 +308,10 @@ class Session:
 
     def renewed(self, catalogue: Catalogue, gatekeeper: Gatekeeper, maximum: Fraction) -> Session:
         """A session by other declarations; plans hold where what they were made from still does."""
-        found = replace(self, catalogue=catalogue, gatekeeper=gatekeeper, maximum=maximum)
-        same = all(catalogue.get(name) == one for name, one in self.catalogue.items())
-        is_good = same and maximum == self.maximum
-        return found if is_good else replace(found, _prepared=defaultdict(WeakValueDictionary))
+        session = replace(self, catalogue=catalogue, gatekeeper=gatekeeper, maximum=maximum)
+        is_same = all(catalogue.get(name) == declared for name, declared in self.catalogue.items())
+        is_good = is_same and maximum == self.maximum
+        return session if is_good else replace(session, _prepared=defaultdict(WeakValueDictionary))
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks."""
@@ -323,9 +327,9 @@ class Session:
         if rights is None or rights.is_owner:
             return self.catalogue
         return {
-            name: one
-            for name, one in self.catalogue.items()
-            if not isinstance(one, PrivateRows) or rights.sees(one.population)
+            name: declared
+            for name, declared in self.catalogue.items()
+            if not isinstance(declared, PrivateRows) or rights.sees(declared.population)
         }
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
@@ -372,7 +376,9 @@ class Session:
         That of a `part` is one for good, whatever becomes of who asks, and of other data later.
         """
         shapes = [
-            one for one, made in list(self._prepared.items()) if made.get(id(prepared)) is prepared
+            shape
+            for shape, admitted in list(self._prepared.items())
+            if admitted.get(id(prepared)) is prepared
         ]
         if not shapes:
             raise foreign_plan()
@@ -413,14 +419,14 @@ class Session:
         versions: dict[str, int],
     ) -> Iterator[Mapping[str, Dataset]]:
         """The data sets of a question, as long as they are what it was planned for."""
-        with self.store.together(private, public, purpose=purpose, versions=versions) as found:
+        with self.store.together(private, public, purpose=purpose, versions=versions) as datasets:
             for name in (*private, *public):
-                if found[name].schema != self.catalogue[name].schema:
+                if datasets[name].schema != self.catalogue[name].schema:
                     raise EngineError(
                         "declarations_changed",
                         f"Other things are declared of {quoted(name)} than when it was planned.",
                     )
-            yield found
+            yield datasets
 
     def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
         """Refuse a plan whose answer could not be stored; others could not be prepared here."""
@@ -442,12 +448,12 @@ class Session:
         asker, ledger = asker_of(prepared.datasets), self.gatekeeper.ledger
         return left_over(ledger, asker.own or asker.shared, prepared.event)
 
-    def check_all(self, wanted: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
+    def check_all(self, methods: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
-        datasets = wanted[0].datasets
+        datasets = methods[0].datasets
         asker = asker_of(datasets).checked_owner()
         self.store.check_purpose(datasets, asker.purpose)
-        return self.gatekeeper.check_all(wanted, asker)
+        return self.gatekeeper.check_all(methods, asker)
 
     @contextmanager
     def owners_rows(self, dataset: str, asker_of: AskerOf) -> Iterator[Dataset]:

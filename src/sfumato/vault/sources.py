@@ -108,16 +108,16 @@ class KnownSources:
         what another asks.
         Returns what was found of the sources that are registered already.
         """
-        found: dict[str, KnownSource] = {}
+        known: dict[str, KnownSource] = {}
         unseen: dict[str, PrivateSet] = {}
         for name, held in self.config.datasets.items():
             try:
-                found[name] = self._now(held, rows)
+                known[name] = self._now(held, rows)
             except SfumatoError as error:
                 self._tell(name, error)
                 if isinstance(held, PrivateSet) and held.population != population:
                     unseen[name] = held
-            if self._same(held, found.get(name), new):
+            if self._same(held, known.get(name), new):
                 _check_kind(name, held, population)
                 _check_purposes(name, held, purposes)
             if new.nodes & set(held.identity):
@@ -129,26 +129,27 @@ class KnownSources:
                 raise _refusal(f"the population {quoted(account or '')}", account, population)
         for name, lost in unseen.items():
             raise _unseen(name, lost.population)
-        return found
+        return known
 
-    def renewed(self, found: Mapping[str, KnownSource]) -> dict[str, tuple[str, ...]]:
+    def renewed(self, known: Mapping[str, KnownSource]) -> dict[str, tuple[str, ...]]:
         """What to keep of registered sources from now on, where it is more than is kept.
 
         A vault of an older version may hold one source under two populations. Nothing can be bound
         twice, so there the second keeps what it has.
         """
         renewed, claimed = {}, dict[str, str]()
-        for name, now in found.items():
+        for name, source in known.items():
             held = self.config.datasets[name]
-            last = [one for one in held.identity if not one.startswith(VERSION)]
-            record = list(dict.fromkeys([*last, *now.record]))
+            last = [name_kept for name_kept in held.identity if not name_kept.startswith(VERSION)]
+            record = list(dict.fromkeys([*last, *source.record]))
             if isinstance(held, PrivateSet):
                 owner = held.population
                 record = [
-                    one
-                    for one in record
-                    if one.startswith(PASSING)
-                    or (self.ledger.account_of(one) or claimed.setdefault(one, owner)) == owner
+                    name_kept
+                    for name_kept in record
+                    if name_kept.startswith(PASSING)
+                    or (self.ledger.account_of(name_kept) or claimed.setdefault(name_kept, owner))
+                    == owner
                 ]
             if set(record) != set(held.identity):
                 renewed[name] = tuple(record)
@@ -165,9 +166,9 @@ class KnownSources:
         with closing(read(source, schema)) as table:
             identity = identify(source, table.engine)
             fresh = set(_version(identity)) <= set(held.identity)
-            taken = any(one.startswith(_CONTENTS) for one in held.identity)
+            has_fingerprint = any(mark.startswith(_CONTENTS) for mark in held.identity)
             # On a server nothing tells whether rows changed; a copy has as many as we do.
-            if taken and (fresh if identity.version else rows_of(table) != rows):
+            if has_fingerprint and (fresh if identity.version else rows_of(table) != rows):
                 return KnownSource(identity, frozenset())
             return KnownSource(identity, _marks(source, table, self.secret))
 
@@ -178,13 +179,13 @@ class KnownSources:
         )
 
     def _same(
-        self, held: PrivateSet | PublicSet, now: KnownSource | None, new: KnownSource
+        self, held: PrivateSet | PublicSet, current: KnownSource | None, new: KnownSource
     ) -> bool:
         recorded = {*held.identity, written_name(self.config, held)}
         if recorded & new.compared:
             return True
-        return now is not None and (
-            now.identity.same(new.identity) or not now.marks.isdisjoint(new.marks)
+        return current is not None and (
+            current.identity.same(new.identity) or not current.marks.isdisjoint(new.marks)
         )
 
 
@@ -194,21 +195,21 @@ def check_apart(config: Config, ledger: Ledger, name: str, identity: Identity) -
     Nothing but names is compared, which depend on no row. What is kept of the others is at hand;
     they are looked at only where this one is not what it was.
     """
-    held, now = config.datasets[name], KnownSource(identity, frozenset())
+    held, current = config.datasets[name], KnownSource(identity, frozenset())
     population = held.population if isinstance(held, PrivateSet) else None
     own = set(held.identity) if population is not None else set[str]()
-    new = now.compared - own
-    changed = not now.names | now.nodes <= set(held.identity)
+    new = current.compared - own
+    changed = not current.names | current.nodes <= set(held.identity)
     asked = set(held.purposes) if isinstance(held, PrivateSet) else set[str]()
-    for other, dataset in config.datasets.items():
+    for other_name, dataset in config.datasets.items():
         is_kin = (dataset.population if isinstance(dataset, PrivateSet) else None) == population
         if is_kin and (not isinstance(dataset, PrivateSet) or set(dataset.purposes) == asked):
             continue
         recorded = {*dataset.identity, written_name(config, dataset)}
         near = _kept_by(dataset.source) == _kept_by(held.source)
-        if new & recorded or (changed and near and _meet(config, dataset, now)):
-            raise _turned(name, f"the data set {quoted(other)}", _UNASKED if is_kin else _POOR)
-    for bound in sorted(now.names - own):
+        if new & recorded or (changed and near and _meet(config, dataset, current)):
+            raise _turned(name, f"the data set {quoted(other_name)}", _UNASKED if is_kin else _POOR)
+    for bound in sorted(current.names - own):
         account = ledger.account_of(bound)
         if account not in (None, population):
             raise _turned(name, f"the population {quoted(account or '')}")
@@ -220,26 +221,26 @@ def _kept_by(source: str) -> str:
     return POSTGRES[0] if scheme in POSTGRES else "spark" if scheme in SPARK else scheme
 
 
-def _meet(config: Config, other: PrivateSet | PublicSet, now: KnownSource) -> bool:
+def _meet(config: Config, neighbour: PrivateSet | PublicSet, current: KnownSource) -> bool:
     """Whether another data set reads now what this one does.
 
     Where it cannot be looked at, its files may lie here. Otherwise their former numbers tell
     nothing: a file system has given them to others.
     """
     try:
-        return identify(source_of(config.folder, other.source)).same(now.identity)
+        return identify(source_of(config.folder, neighbour.source)).same(current.identity)
     except SfumatoError:
-        return bool(now.nodes & set(other.identity))
+        return bool(current.nodes & set(neighbour.identity))
 
 
 _POOR, _UNASKED = "has no budget", "asks for other purposes"
 
 
-def _turned(name: str, whose: str, lacking: str = _POOR) -> SourceError:
+def _turned(name: str, owner: str, lacking: str = _POOR) -> SourceError:
     return SourceError(
         "source_unready",
         f"The data set {quoted(name)} cannot be read now: since it was added, its source has come "
-        f"to hold rows of {whose}, for which it {lacking}. Nothing was charged. Let the "
+        f"to hold rows of {owner}, for which it {lacking}. Nothing was charged. Let the "
         "operator take these out of it, or put back what it was, and ask again.",
     )
 
@@ -247,8 +248,8 @@ def _turned(name: str, whose: str, lacking: str = _POOR) -> SourceError:
 def rows_of(table: Table) -> int:
     """How many rows a table has."""
     counted = exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), "sf_rows")
-    found = table.engine.run(exp.select(counted).from_(table.engine.table))
-    return int(found["sf_rows"][0].as_py())
+    result = table.engine.run(exp.select(counted).from_(table.engine.table))
+    return int(result["sf_rows"][0].as_py())
 
 
 def _marks(source: str, table: Table, secret: bytes) -> frozenset[str]:
@@ -258,10 +259,10 @@ def _marks(source: str, table: Table, secret: bytes) -> frozenset[str]:
     if marks and "://" not in source and table.layout.codec not in UTF8:
         # In another encoding that has a letter for every byte a copy would hold other text.
         return marks | {f"{_CONTENTS}{of_file(path, secret=secret)}"}
-    parts = [] if "://" in source else parquet_paths(path)
-    for path in parts if len(parts) > 1 else ():
-        with closing(read(path, table.schema)) as part:
-            marks |= _fingerprints(part, secret)
+    paths = [] if "://" in source else parquet_paths(path)
+    for path in paths if len(paths) > 1 else ():
+        with closing(read(path, table.schema)) as table_part:
+            marks |= _fingerprints(table_part, secret)
     return marks
 
 
@@ -287,8 +288,8 @@ def _check_kind(
     """Two public names may mean one table, and two private ones of one population too."""
     if isinstance(held, PrivateSet):
         if held.population != population:
-            whose = f"the data set {quoted(name)}"
-            raise _refusal(whose, held.population, population, otherwise)
+            owner = f"the data set {quoted(name)}"
+            raise _refusal(owner, held.population, population, otherwise)
     elif population is not None:
         raise ParameterError(
             "source_public",
@@ -330,16 +331,16 @@ def _unseen(name: str, owner: str) -> ParameterError:
 
 
 def _refusal(
-    whose: str, owner: str | None, population: str | None, otherwise: str = ""
+    holder: str, owner: str | None, population: str | None, otherwise: str = ""
 ) -> ParameterError:
     if population is None:
         return ParameterError(
             "source_private",
-            f"Cannot add this source as public: it holds the rows of {whose}, which are private, "
+            f"Cannot add this source as public: it holds the rows of {holder}, which are private, "
             f"under this or another name.{otherwise}",
         )
     return ParameterError(
         "dataset_attached",
-        f"This source holds the rows of {whose}, under this or another name, and would get a fresh "
-        f"budget. Add it with {option('population', owner)}.{otherwise}",
+        f"This source holds the rows of {holder}, under this or another name, and would get a "
+        f"fresh budget. Add it with {option('population', owner)}.{otherwise}",
     )

@@ -39,35 +39,35 @@ class Spent(NamedTuple):
 
 def spending(ledger: Ledger) -> list[Spent]:
     """Every charge that stands, oldest first; what was given back is not among them."""
-    found: dict[int, Spent] = {}
+    charges: dict[int, Spent] = {}
     for entry in ledger.entries():
-        told = json.loads(entry.body)
-        if told["kind"] in ("charge", "burn"):
-            event = from_record(told["event"])
-            found[entry.seq] = Spent(
+        record = json.loads(entry.body)
+        if record["kind"] in ("charge", "burn"):
+            event = from_record(record["event"])
+            charges[entry.seq] = Spent(
                 entry.seq,
-                datetime.fromisoformat(told["time"]),
-                told.get("principal", LOST),
-                tuple(sorted(told["charges"])),
+                datetime.fromisoformat(record["time"]),
+                record.get("principal", LOST),
+                tuple(sorted(record["charges"])),
                 asked(event),
                 _epsilon(event),
             )
-        elif told["kind"] == "void":
-            found.pop(told["charge"], None)
-    return list(found.values())
+        elif record["kind"] == "void":
+            charges.pop(record["charge"], None)
+    return list(charges.values())
 
 
 def of_population(spent: Sequence[Spent], population: str) -> list[Spent]:
     """Those that the people of a population paid with their own budget."""
-    return [one for one in spent if population in one.accounts]
+    return [charge for charge in spent if population in charge.accounts]
 
 
 def by_principal(spent: Sequence[Spent]) -> dict[str, tuple[int, Fraction]]:
     """How often each principal spent, and how much in all, the most first."""
     sums: dict[str, tuple[int, Fraction]] = {}
-    for one in spent:
-        often, epsilon = sums.get(one.principal, (0, Fraction(0)))
-        sums[one.principal] = often + 1, epsilon + one.epsilon
+    for charge in spent:
+        often, epsilon = sums.get(charge.principal, (0, Fraction(0)))
+        sums[charge.principal] = often + 1, epsilon + charge.epsilon
     return dict(sorted(sums.items(), key=lambda pair: (-pair[1][1], pair[0])))
 
 

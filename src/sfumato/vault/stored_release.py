@@ -71,7 +71,7 @@ class AnyRelease(Shown, ABC):
 
     def to_json(self) -> dict[str, Any]:
         """What it is, without a look at it."""
-        told: dict[str, Any] = {
+        record: dict[str, Any] = {
             "release": self.id,
             "family": self.family,
             "dataset": self.dataset,
@@ -79,10 +79,10 @@ class AnyRelease(Shown, ABC):
             "own": self.is_own,
         }
         if self.principal is not None:
-            told["principal"] = self.principal
+            record["principal"] = self.principal
         if self.opened_to is not None:
-            told["opened_to"] = list(self.opened_to)
-        return told
+            record["opened_to"] = list(self.opened_to)
+        return record
 
     def _card(self) -> Card:
         to = {} if self.opened_to is None else {"Open to": ", ".join(self.opened_to) or "nobody"}
@@ -131,17 +131,17 @@ def rendered(release: Release, name: str) -> ReleaseFile:
 
 
 def _makers(release: Release) -> dict[str, Callable[[], bytes]]:
-    shown, found = release.public, {}
+    shown, makers = release.public, {}
     for table, stem in _stems(shown).items():
         for ending in ("csv", "parquet"):
-            found[f"{stem}.{ending}"] = _saved_maker(shown, table, ending)
-        found[f"{stem}.arrow"] = _arrow_maker(shown, table)
+            makers[f"{stem}.{ending}"] = _saved_maker(shown, table, ending)
+        makers[f"{stem}.arrow"] = _arrow_maker(shown, table)
     if isinstance(shown, Published) and (boxes := _map_boxes(shown)) is not None:
         axes = shown.publication.request.axes
-        found[_MAP] = lambda: dumps(to_geojson(boxes, axes)).encode()
-    found[_PAGE] = lambda: _page(shown)
-    found[_BUNDLE] = lambda: _bundle(shown)
-    return found
+        makers[_MAP] = lambda: dumps(to_geojson(boxes, axes)).encode()
+    makers[_PAGE] = lambda: _page(shown)
+    makers[_BUNDLE] = lambda: _bundle(shown)
+    return makers
 
 
 def _stems(release: Release) -> dict[str, str]:
@@ -158,9 +158,9 @@ def _saved_maker(release: Release, table: str, ending: str) -> Callable[[], byte
         with _scratch() as folder:
             wished = folder / f"{_STEM}.{ending}"
             release.save(wished)
-            found = output_files(wished, list(release.tables))
-            inside = found.path if found.several else found.path.parent
-            return (inside / found.files[table]).read_bytes()
+            saved = output_files(wished, list(release.tables))
+            inside = saved.path if saved.several else saved.path.parent
+            return (inside / saved.files[table]).read_bytes()
 
     return made
 
@@ -217,4 +217,4 @@ def _scratch() -> Iterator[Path]:
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
-    return (one for one in sorted(folder.rglob("*")) if one.is_file())
+    return (path for path in sorted(folder.rglob("*")) if path.is_file())

@@ -77,8 +77,8 @@ class Vault(AnyVault):
             snapshot=config.snapshot,
             tick_seconds=config.tick_seconds,
             deadline_seconds=config.deadline_seconds,
-            tell_operator=lambda charge, words: note_failure(
-                config.folder, f"charge {charge}", words
+            tell_operator=lambda charge, message: note_failure(
+                config.folder, f"charge {charge}", message
             ),
             limits=config.limits,
         )
@@ -182,8 +182,8 @@ class Vault(AnyVault):
 
     def purposes(self, name: str) -> tuple[str, ...]:
         """What people of a data set are asked to agree to; a question names one, if any."""
-        one = self.config.datasets.get(arguments.text(name, "name"))
-        return one.purposes if isinstance(one, PrivateSet) else ()
+        dataset = self.config.datasets.get(arguments.text(name, "name"))
+        return dataset.purposes if isinstance(dataset, PrivateSet) else ()
 
     def refresh(self) -> None:
         """Take up what another process changed in the vault's configuration, if anything was.
@@ -288,10 +288,12 @@ class Vault(AnyVault):
         Those of an owner are all.
         """
         self._check_open()
-        person, found = self.people.get(asking(principal)), balances_of(self.ledger)
+        person, balances = self.people.get(asking(principal)), balances_of(self.ledger)
         if person.is_owner:
-            return found
-        return [one for one in found if one["account"].partition("/")[2] == person.name]
+            return balances
+        return [
+            account for account in balances if account["account"].partition("/")[2] == person.name
+        ]
 
     def verify(self) -> dict[str, Any]:
         """Walk every entry of the ledger; raises where it is not whole."""
@@ -310,9 +312,9 @@ class Vault(AnyVault):
         """Give an account another budget; `operator` is who decided it."""
         self._check_open()
         folder = self.config.folder
-        who = arguments.text(operator, "operator")
+        decided_by = arguments.text(operator, "operator")
         name = arguments.text(account, "account")
-        set_limit(folder, name, epsilon=epsilon, delta=delta, operator=who)
+        set_limit(folder, name, epsilon=epsilon, delta=delta, operator=decided_by)
         self.config = load(folder)
 
     @property
@@ -329,9 +331,9 @@ class Vault(AnyVault):
 
         self._check_open()
         number = None if to is None else arguments.whole(to, "to")
-        found = raise_snapshot(self.config.folder, number)
+        snapshot = raise_snapshot(self.config.folder, number)
         self.refresh()
-        return found
+        return snapshot
 
     @staticmethod
     def acknowledge(path: str | Path, *, operator: str) -> None:
@@ -343,19 +345,19 @@ class Vault(AnyVault):
         listed, sets = ", ".join(self.datasets) or "empty", self.config.datasets.items()
         if self._closed:
             return Card(f"{self.config.folder}, closed: {listed}", {})
-        left = {account["account"]: account["balance"] for account in self.accounts()}
+        balances = {account["account"]: account["balance"] for account in self.accounts()}
         rows = [
-            (name, one.unit.sentence(), left[one.population])
-            if isinstance(one, PrivateSet)
+            (name, dataset.unit.sentence(), balances[dataset.population])
+            if isinstance(dataset, PrivateSet)
             else (name, "Public: it is about nobody.", "")
-            for name, one in sets
+            for name, dataset in sets
         ]
         table = CardTable(("Data set", "What it hides", "Left"), rows)
         return Card(f"{self.config.folder}: {listed}", {}, table if rows else None)
 
     def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:
-        who = asking(principal)
-        return partial(self.asker, who, arguments.maybe_text(purpose, "purpose"))
+        asking_principal = asking(principal)
+        return partial(self.asker, asking_principal, arguments.maybe_text(purpose, "purpose"))
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:
         apart = partial(self._check_apart, name)
@@ -378,7 +380,9 @@ class Vault(AnyVault):
         """Who pays for a question of a principal about data sets."""
         self._check_open()
         sets = [still_held(self.config, name) for name in datasets]
-        populations = sorted({one.population for one in sets if isinstance(one, PrivateSet)})
+        populations = sorted(
+            {dataset.population for dataset in sets if isinstance(dataset, PrivateSet)}
+        )
         return self.people.asker(principal, purpose, tuple(populations))
 
     def close(self) -> None:
@@ -418,6 +422,6 @@ def create_vault(
     from sfumato.vault.creation import create
 
     needs_locks("A vault")
-    kept = None if head is None else arguments.path(head, "head")
+    head_path = None if head is None else arguments.path(head, "head")
     arguments.path(arguments.text(ledger, "ledger"), "ledger")
-    return Vault(create(arguments.path(path, "path"), database=ledger, head=kept))
+    return Vault(create(arguments.path(path, "path"), database=ledger, head=head_path))

@@ -61,21 +61,21 @@ def person_kind(schema: Schema) -> Kind:
 
 def person_kinds(config: Config, population: str) -> dict[str, Kind]:
     """The kinds by which the data sets of a population, where they ask for consent, tell people."""
-    found = {}
+    kinds = {}
     for name, held in config.datasets.items():
         if isinstance(held, PrivateSet) and held.purposes and held.population == population:
             schema = load_schema(config.folder / held.schema)
-            found[name] = person_kind(replace(schema, unit=held.unit))
-    return found
+            kinds[name] = person_kind(replace(schema, unit=held.unit))
+    return kinds
 
 
 def check_person_kinds(kinds: Mapping[str, Kind]) -> Kind:
     """Refuse data sets of one population that write its people in two ways; return the one."""
     if len(set(kinds.values())) > 1:
-        told = ", ".join(f"{quoted(name)} by {kind}" for name, kind in kinds.items())
+        listed = ", ".join(f"{quoted(name)} by {kind}" for name, kind in kinds.items())
         raise SchemaError(
             "person_kinds_differ",
-            f"Data sets of one population tell people apart in two ways: {told}. One registry "
+            f"Data sets of one population tell people apart in two ways: {listed}. One registry "
             "holds for all of them, so declare the column with one kind in every schema.",
         )
     return next(iter(kinds.values()))
@@ -184,12 +184,12 @@ class Agreed:
 
     def only(self, table: exp.Table, person: str, dialect: str) -> exp.Query:
         """The rows of those people."""
-        whose: exp.Expr = column(person)
+        person_column: exp.Expr = column(person)
         if self.kind is Kind.TEXT:
             # A collation may take two people for one, of whom one alone agreed.
-            whose = as_spelled(whose, dialect)
-        found = exp.In(this=whose, query=self.query.copy().subquery())
-        return everything(table.copy()).where(found)
+            person_column = as_spelled(person_column, dialect)
+        has_agreed = exp.In(this=person_column, query=self.query.copy().subquery())
+        return everything(table.copy()).where(has_agreed)
 
 
 class Lending:
@@ -211,15 +211,15 @@ class Lending:
 
         Data sets of one population are seen at one moment.
         """
-        shown, found = dict(datasets), dict[tuple[str, str], Agreed]()
+        shown, agreed = dict(datasets), dict[tuple[str, str], Agreed]()
         with quietly() as stack:
-            for name, one in wanted.items():
-                data, key = datasets[name], one.key
-                if key not in found:
-                    found[key] = stack.enter_context(self.agreed(one))
-                    (versions if versions is not None else {})[key[0]] = found[key].version
+            for name, consenting in wanted.items():
+                data, key = datasets[name], consenting.key
+                if key not in agreed:
+                    agreed[key] = stack.enter_context(self.agreed(consenting))
+                    (versions if versions is not None else {})[key[0]] = agreed[key].version
                 assert data.unit.column is not None
-                rows = found[key].only(data.table, data.unit.column, self._engine.dialect)
+                rows = agreed[key].only(data.table, data.unit.column, self._engine.dialect)
                 shown[name] = replace(data, table=stack.enter_context(self._engine.view(rows)))
             yield shown
 
@@ -227,16 +227,19 @@ class Lending:
     def agreed(self, consenting: Consenting) -> Iterator[Agreed]:
         """Who has agreed at this moment, for as long as a question is being answered."""
         with self._lock:
-            base, now = self._newest(consenting)
+            base, changes = self._newest(consenting)
             base.users += 1
         kind = consenting.register.kind
         try:
             changed = pa.table(
-                {_PERSON: as_column(now.people, kind), _AGREED: pa.array(now.agreed, pa.bool_())}
+                {
+                    _PERSON: as_column(changes.people, kind),
+                    _AGREED: pa.array(changes.agreed, pa.bool_()),
+                }
             )
             with quietly() as stack:
                 lent = stack.enter_context(self._engine.lend(changed))
-                yield Agreed(_since(base.people, lent), kind, now.position.seq)
+                yield Agreed(_since(base.people, lent), kind, changes.position.seq)
         finally:
             with self._lock:
                 base.users -= 1
@@ -245,19 +248,19 @@ class Lending:
     def _newest(self, consenting: Consenting) -> tuple[_Base, ConsentStanding]:
         """A base, and all that has changed since it; a new one where that is too much."""
         base = self._bases.get(consenting.key)
-        now = consenting.standing(None if base is None else base.position)
-        if base is None or now.whole or len(now.people) > base.most:
-            if not now.whole:
-                now = consenting.standing(None)
+        standing = consenting.standing(None if base is None else base.position)
+        if base is None or standing.whole or len(standing.people) > base.most:
+            if not standing.whole:
+                standing = consenting.standing(None)
             if base is not None:
                 base.retired = True
                 base.close_if_unused()
-            people = pa.table({_PERSON: as_column(now.people, consenting.register.kind)})
+            people = pa.table({_PERSON: as_column(standing.people, consenting.register.kind)})
             stack = ExitStack()
-            base = _Base(now.position, stack.enter_context(self._engine.lend(people)), stack)
+            base = _Base(standing.position, stack.enter_context(self._engine.lend(people)), stack)
             self._bases[consenting.key] = base
-            now = consenting.standing(base.position)
-        return base, now
+            standing = consenting.standing(base.position)
+        return base, standing
 
     def close(self) -> None:
         """Forget everybody; what is in use goes when its question is answered."""
@@ -271,9 +274,14 @@ class Lending:
 def _since(people: exp.Table, changed: exp.Table) -> exp.Query:
     """Who agreed then and has not changed, or has changed to a yes."""
     before, after = exp.alias_(people, "b", table=True), exp.alias_(changed, "c", table=True)
-    person, now = exp.column(_PERSON, "b", quoted=True), exp.column(_PERSON, "c", quoted=True)
-    same = person.copy().eq(now.copy())
-    kept = exp.select(person).from_(before).join(after, on=same, join_type="left")
-    stayed = kept.where(exp.Is(this=now, expression=exp.null()))
+    person, changed_person = (
+        exp.column(_PERSON, "b", quoted=True),
+        exp.column(_PERSON, "c", quoted=True),
+    )
+    is_same_person = person.copy().eq(changed_person.copy())
+    before_and_after = (
+        exp.select(person).from_(before).join(after, on=is_same_person, join_type="left")
+    )
+    stayed = before_and_after.where(exp.Is(this=changed_person, expression=exp.null()))
     came = exp.select(column(_PERSON)).from_(changed.copy()).where(column(_AGREED))
     return exp.union(stayed, came, distinct=False)

@@ -75,9 +75,11 @@ _Whole = BigInteger().with_variant(Integer(), "sqlite")
 _Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 
-def _table(name: str, *parts: Any, of: MetaData = metadata, rowid: bool = True, **more: Any) -> Any:
+def _table(
+    name: str, *elements: Any, of: MetaData = metadata, rowid: bool = True, **options: Any
+) -> Any:
     table = f"sfumato_consent_{name}"
-    return Table(table, of, *parts, sqlite_strict=True, sqlite_with_rowid=rowid, **more)
+    return Table(table, of, *elements, sqlite_strict=True, sqlite_with_rowid=rowid, **options)
 
 
 entries = _table(
@@ -198,8 +200,10 @@ Index("sfumato_consent_history", changes.c.person)
 
 def stand(dialect: str) -> Any:
     """Let the changes of an entry stand."""
-    made: Any = postgresql.insert(standing) if dialect == "postgresql" else sqlite.insert(standing)
-    added = made.from_select(
+    inserted: Any = (
+        postgresql.insert(standing) if dialect == "postgresql" else sqlite.insert(standing)
+    )
+    added = inserted.from_select(
         ["population", "purpose", "person", "agreed", "time", "seq"],
         select(
             changes.c.population,
@@ -285,12 +289,12 @@ def protections(dialect: str) -> tuple[str, ...]:
     """Statements, run once, after which the database itself refuses to change what was said."""
     names = (entries.name, changes.name)
     if dialect == "postgresql":
-        keep = (
+        function = (
             "CREATE FUNCTION sfumato_consent_keep() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN RAISE EXCEPTION 'entries are only ever added'; END $$"
         )
         return (
-            keep,
+            function,
             *(
                 f"CREATE TRIGGER {name}_keep BEFORE UPDATE OR DELETE OR TRUNCATE ON {name} "
                 "FOR EACH STATEMENT EXECUTE FUNCTION sfumato_consent_keep()"
@@ -386,13 +390,13 @@ class ConsentLog:
     @_guarded
     def standing(self, population: str, purpose: str, since: Position | None) -> ConsentStanding:
         """Everybody who agreed, or, where `since` is still part of the log, who changed since."""
-        which = {"of_population": population, "of_purpose": purpose}
+        parameters = {"of_population": population, "of_purpose": purpose}
         with self._reading() as connection:
             position = _position(connection)
             if since is None or not _follows(connection, since):
-                people = list(connection.scalars(AGREED, which))
+                people = list(connection.scalars(AGREED, parameters))
                 return ConsentStanding(position, people, [True] * len(people), whole=True)
-            rows = connection.execute(CHANGED, {**which, "since": since.seq}).all()
+            rows = connection.execute(CHANGED, {**parameters, "since": since.seq}).all()
         people, agreed = [row[0] for row in rows], [row[1] == 1 for row in rows]
         return ConsentStanding(position, people, agreed, whole=False)
 
@@ -404,17 +408,17 @@ class ConsentLog:
         with self._writing() as connection:
             arriving.create(connection, checkfirst=False)
             self._fill(connection, said)
-            which = {"of_population": population}
-            older = connection.scalar(COUNT_OLDER, which) or 0
+            parameters = {"of_population": population}
+            older = connection.scalar(COUNT_OLDER, parameters) or 0
             before = _position(connection)
             new = {"of_seq": before.seq + 1}
-            connection.execute(ADD_CHANGES, {**which, **new})
+            connection.execute(ADD_CHANGES, {**parameters, **new})
             changed = connection.scalar(COUNT_CHANGES, new) or 0
             arriving.drop(connection, checkfirst=False)
             if not changed:
                 return Recorded(before.seq, 0, older)
-            told = {"kind": "changes", "population": population}
-            position = self._link(connection, before, operator, **told)
+            entry = {"kind": "changes", "population": population}
+            position = self._link(connection, before, operator, **entry)
         return Recorded(position.seq, changed, older)
 
     @_guarded
@@ -442,23 +446,25 @@ class ConsentLog:
     def rows(self, population: str) -> list[tuple[str, str, bool, str]]:
         """All that stands of a population: person, purpose, whether agreed, when."""
         with self._reading() as connection:
-            found = connection.execute(ALL_STANDING, {"of_population": population})
-            return [(one[0], one[1], one[2] == 1, one[3]) for one in found]
+            result = connection.execute(ALL_STANDING, {"of_population": population})
+            return [(row[0], row[1], row[2] == 1, row[3]) for row in result]
 
     @_guarded
     def counts(self, population: str) -> dict[tuple[str, bool], int]:
         """How many said yes and no to each purpose."""
         with self._reading() as connection:
-            found = connection.execute(COUNTS, {"of_population": population})
-            return {(one[0], one[1] == 1): one[2] for one in found}
+            result = connection.execute(COUNTS, {"of_population": population})
+            return {(row[0], row[1] == 1): row[2] for row in result}
 
     @_guarded
     def history(self, population: str, person: str) -> list[tuple[int, str, bool, str]]:
         """All that one person said: version, purpose, whether agreed, when."""
-        which = {"of_population": population, "of_person": person}
+        parameters = {"of_population": population, "of_person": person}
         with self._reading() as connection:
-            found = connection.execute(CHANGES_ABOUT, which)
-            return [(one.seq, one.purpose, one.agreed == 1, one.time) for one in found]
+            result = connection.execute(CHANGES_ABOUT, parameters)
+            return [
+                (change.seq, change.purpose, change.agreed == 1, change.time) for change in result
+            ]
 
     @_guarded
     def verify(self) -> Position:
@@ -476,7 +482,10 @@ class ConsentLog:
                 ):
                     raise _damaged(f"entry {entry.seq} or one of its changes is missing or changed")
                 previous, last = entry.hash, entry.seq
-            counted = {connection.scalar(one) for one in (COUNT_STANDING, COUNT_KNOWN, COUNT_TRUE)}
+            counted = {
+                connection.scalar(statement)
+                for statement in (COUNT_STANDING, COUNT_KNOWN, COUNT_TRUE)
+            }
             if len(counted) != 1:
                 raise _damaged("somebody stands otherwise than they said")
             return Position(last, previous)
@@ -487,13 +496,13 @@ class ConsentLog:
         self._head.close()
 
     def _link(
-        self, connection: Connection, before: Position, operator: str, **told: object
+        self, connection: Connection, before: Position, operator: str, **facts: object
     ) -> Position:
         """Bind the changes of the next entry to all before them, and let them stand."""
         seq = before.seq + 1
         digest, number = _digest(connection, seq)
         body = canonical(
-            {**told, "changes": number, "digest": digest, "operator": operator, "seq": seq,
+            {**facts, "changes": number, "digest": digest, "operator": operator, "seq": seq,
              "time": now()}
         )  # fmt: skip
         position = Position(seq, link(before.hash, body))
@@ -503,8 +512,15 @@ class ConsentLog:
 
     def _fill(self, connection: Connection, said: Sequence[Said]) -> None:
         rows = (
-            (number, one.purpose, one.person, int(one.agreed), one.time, int(one.dated))
-            for number, one in enumerate(said, 1)
+            (
+                number,
+                change.purpose,
+                change.person,
+                int(change.agreed),
+                change.time,
+                int(change.dated),
+            )
+            for number, change in enumerate(said, 1)
         )
         if self._engine.dialect.name == "postgresql":
             driver = connection.connection.driver_connection
@@ -513,8 +529,10 @@ class ConsentLog:
                 for row in rows:
                     copy.write_row(row)
             return
-        places = ", ".join("?" * len(_COLUMNS))
-        connection.exec_driver_sql(f"INSERT INTO {arriving.name} VALUES ({places})", list(rows))
+        placeholders = ", ".join("?" * len(_COLUMNS))
+        connection.exec_driver_sql(
+            f"INSERT INTO {arriving.name} VALUES ({placeholders})", list(rows)
+        )
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -601,16 +619,16 @@ def _check(connection: Connection, outside: Position | None) -> None:
 
 def _digest(connection: Connection, seq: int) -> tuple[str, int]:
     """The SHA-256 of the changes of an entry, a line of JSON for each page, and their number."""
-    found, after = hashlib.sha256(), 0
+    hasher, after = hashlib.sha256(), 0
     while rows := connection.execute(CHANGES_OF, {"of_seq": seq, "after": after}).all():
-        found.update(f"{canonical([tuple(one) for one in rows])}\n".encode())
+        hasher.update(f"{canonical([tuple(row) for row in rows])}\n".encode())
         after = rows[-1].number
-    return found.hexdigest(), after
+    return hasher.hexdigest(), after
 
 
-def _damaged(what: str) -> LedgerError:
+def _damaged(damage: str) -> LedgerError:
     return LedgerError(
         "consent_damaged",
-        f"The registry of consent is damaged: {what}. Restore a backup and settle the loss with "
+        f"The registry of consent is damaged: {damage}. Restore a backup and settle the loss with "
         "'sfumato consent acknowledge', then import what people said again.",
     )

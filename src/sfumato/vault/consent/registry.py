@@ -91,47 +91,49 @@ def _separator(head: str) -> str:
 
 
 def _titles(path: Path, head: str) -> list[str]:
-    found = [one.strip().strip('"').lower() for one in head.rstrip("\r\n").split(_separator(head))]
-    if tuple(found) not in (COLUMNS[:3], COLUMNS):
+    titles = [
+        title.strip().strip('"').lower() for title in head.rstrip("\r\n").split(_separator(head))
+    ]
+    if tuple(titles) not in (COLUMNS[:3], COLUMNS):
         raise SourceError(
             "consent_file_wrong",
             f"The first line of '{path}' must name the columns {','.join(COLUMNS[:3])} and, if "
             "known, time, in this order. A line says yes or no: 1042,research,yes.",
         )
-    return found
+    return titles
 
 
 def _numbered(lines: Iterator[list[str]], width: int) -> Iterator[tuple[str, list[str]]]:
     """Lines as people count them; the first is the titles'."""
     for cells in lines:
         if cells:
-            place = f"line {getattr(lines, 'line_num') + 1}"  # noqa: B009  of a csv.reader
-            yield place, cells if len(cells) == width else []
+            line = f"line {getattr(lines, 'line_num') + 1}"  # noqa: B009  of a csv.reader
+            yield line, cells if len(cells) == width else []
 
 
 def checked(
     lines: Iterable[tuple[str, Sequence[str]]], purposes: Sequence[str], kind: Kind
 ) -> list[Said]:
     """What lines say, each with its place; refused with all places where one cannot be taken."""
-    found: dict[tuple[str, str], Said] = {}
+    changes: dict[tuple[str, str], Said] = {}
     bad: list[str] = []
     today = now()
-    for place, cells in lines:
+    for line, cells in lines:
         said = _said(cells, purposes, kind, today)
         if isinstance(said, Said):
-            before = found.setdefault((said.purpose, said.person), said)
+            before = changes.setdefault((said.purpose, said.person), said)
             if before.agreed != said.agreed:
-                bad.append(f"{place}: the same person says yes and no to {quoted(said.purpose)}")
+                bad.append(f"{line}: the same person says yes and no to {quoted(said.purpose)}")
         else:
-            bad.append(f"{place}: {said}")
+            bad.append(f"{line}: {said}")
     if bad:
-        more = f"; and {len(bad) - _LISTED} more" if len(bad) > _LISTED else ""
+        unlisted = f"; and {len(bad) - _LISTED} more" if len(bad) > _LISTED else ""
         raise ParameterError(
             "consent_lines_bad",
             f"{len(bad)} line{'s' * (len(bad) > 1)} cannot be taken, so nothing was changed: "
-            f"{'; '.join(islice(bad, _LISTED))}{more}. Mend them and import it again.",
+            f"{'; '.join(islice(bad, _LISTED))}{unlisted}. Mend them and import it again.",
         )
-    return list(found.values())
+    return list(changes.values())
 
 
 def _said(cells: Sequence[str], purposes: Sequence[str], kind: Kind, today: str) -> Said | str:
@@ -156,9 +158,11 @@ def _said(cells: Sequence[str], purposes: Sequence[str], kind: Kind, today: str)
 def moment(text: str) -> str | None:
     """A time as it is written beside a change, or None for what is none; without a zone, UTC."""
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
         return (
-            found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC).isoformat(timespec="seconds")
+            parsed.replace(tzinfo=parsed.tzinfo or UTC)
+            .astimezone(UTC)
+            .isoformat(timespec="seconds")
         )
     except (ValueError, OverflowError):
         return None
@@ -167,22 +171,22 @@ def moment(text: str) -> str | None:
 _CHANGES = "a list of changes, each such as ('7', 'care', True, None)"
 
 
-def no_registry(wanted: str | None, known: Sequence[str]) -> ParameterError:
+def no_registry(name: str | None, known: Sequence[str]) -> ParameterError:
     """What is said of a registry that is none, or that nobody named among several."""
-    if wanted and known:
-        said = f"There is no registry of consent for {quoted(wanted)}; {suggestion(wanted, known)}"
+    if name and known:
+        message = f"There is no registry of consent for {quoted(name)}; {suggestion(name, known)}"
     elif known:
-        said = (
+        message = (
             f"Say which population is meant: {option('population', metavar='NAME')}, one of "
             f"{', '.join(known)}."
         )
     else:
-        said = (
+        message = (
             f"No data set of this vault asks for consent. Add one with {option('purposes')}, or "
             "write "
             'purposes = ["care", "research"] under its [datasets.NAME] in vault.toml.'
         )
-    return ParameterError("registry_unknown", said)
+    return ParameterError("registry_unknown", message)
 
 
 class AnyRegistry(Shown, ABC):
@@ -244,8 +248,8 @@ class AnyRegistry(Shown, ABC):
         All of it is taken, or nothing.
         """
         lines = (
-            (f"change {place}", _line(place, one))
-            for place, one in enumerate(
+            (f"change {number}", _line(number, change))
+            for number, change in enumerate(
                 arguments.require(changes, "changes", Iterable, _CHANGES), 1
             )
         )
@@ -288,40 +292,43 @@ class AnyRegistry(Shown, ABC):
         time: str | None,
         operator: str,
     ) -> dict[str, Any]:
-        told, today = None, now()
+        given_time, today = None, now()
         if time is not None:
-            told = moment(arguments.text(time, "time"))
-            if told is None or told > today:
+            given_time = moment(arguments.text(time, "time"))
+            if given_time is None or given_time > today:
                 raise ParameterError(
                     "consent_time_wrong",
                     "The time must be one such as 2026-03-01 or 2026-03-01T09:30:00Z, and not to "
                     f"come; given: {quoted(time)}. Leave it out for now.",
                 )
-        who = [written(person, self.kind) for person in people]
+        written_people = [written(person, self.kind) for person in people]
         said = [
-            Said(purpose, one, agreed, told or today, dated=told is not None)
-            for one in who
+            Said(purpose, person, agreed, given_time or today, dated=given_time is not None)
+            for person in written_people
             for purpose in purposes
         ]
         return self._record(said, operator)
 
     def _card(self) -> Card:
-        told = self.show()
-        rows = [(one, said["yes"], said["no"]) for one, said in told["purposes"].items()]
+        summary = self.show()
+        rows = [
+            (purpose_name, counts["yes"], counts["no"])
+            for purpose_name, counts in summary["purposes"].items()
+        ]
         line = ", ".join(f"{purpose} {yes} yes {no} no" for purpose, yes, no in rows)
         table = CardTable(("Purpose", "Yes", "No"), rows)
-        return Card(f"{self.population}: {line}", {"Version": told["version"]}, table)
+        return Card(f"{self.population}: {line}", {"Version": summary["version"]}, table)
 
 
-def _line(place: int, change: object) -> tuple[str, str, str, str]:
+def _line(number: int, change: object) -> tuple[str, str, str, str]:
     """A change as a line of a file says it; whether it says something is seen there."""
     match change:
         case [str() | int() as who, str() as what, agreed, str() | None as time]:
-            words = [word for word, said in ANSWERS.items() if said is agreed]
-            return str(who), what, words[0] if words else arguments.shown(agreed), time or ""
+            answers = [answer for answer, means_agreed in ANSWERS.items() if means_agreed is agreed]
+            return str(who), what, answers[0] if answers else arguments.shown(agreed), time or ""
     raise ParameterError(
         "type_wrong",
-        f"changes must be {_CHANGES}, but change {place} is {arguments.shown(change)}.",
+        f"changes must be {_CHANGES}, but change {number} is {arguments.shown(change)}.",
     )
 
 
@@ -354,16 +361,16 @@ class Consents:
     def registry(self, name: str | None = None) -> ConsentRegistry:
         """The registry of a population, or of a data set's; the only one where none is named."""
         known = purposes_of(self.config)
-        wanted = arguments.maybe_text(name, "name")
-        held = self.config.datasets.get(wanted) if wanted is not None else None
+        population = arguments.maybe_text(name, "name")
+        held = self.config.datasets.get(population) if population is not None else None
         if isinstance(held, PrivateSet) and held.purposes:
-            wanted = held.population
-        if wanted is None and len(known) == 1:
-            [wanted] = known
-        if wanted not in known:
-            raise no_registry(wanted, sorted(known))
-        kind = check_person_kinds(person_kinds(self.config, wanted))
-        return ConsentRegistry(self, wanted, known[wanted], kind)
+            population = held.population
+        if population is None and len(known) == 1:
+            [population] = known
+        if population not in known:
+            raise no_registry(population, sorted(known))
+        kind = check_person_kinds(person_kinds(self.config, population))
+        return ConsentRegistry(self, population, known[population], kind)
 
     def acknowledge(self, *, operator: str) -> int | None:
         """Accept a log that lost changes: every yes is void. None where nothing was lost."""
@@ -372,8 +379,8 @@ class Consents:
 
     def verify(self) -> dict[str, Any]:
         """Walk every change; raises where the log is not whole."""
-        found = self.log.verify()
-        return {"version": found.seq, "head": found.hash}
+        position = self.log.verify()
+        return {"version": position.seq, "head": position.hash}
 
     def close(self) -> None:
         """Let go of the log."""
@@ -399,39 +406,39 @@ class ConsentRegistry(AnyRegistry):
 
     def to_csv(self) -> str:
         """All that stands, as a CSV that can be imported."""
-        words = {agreed: word for word, agreed in ANSWERS.items()}
+        answers = {agreed: answer for answer, agreed in ANSWERS.items()}
         stream = StringIO()
         lines = csv.writer(stream, lineterminator="\n")
         lines.writerow(COLUMNS)
         lines.writerows(
-            (who, what, words[agreed], time)
-            for who, what, agreed, time in self._log.rows(self.population)
+            (person, purpose, answers[agreed], time)
+            for person, purpose, agreed, time in self._log.rows(self.population)
         )
         return stream.getvalue()
 
     def show(self, person: str | int | None = None) -> dict[str, Any]:
         """How many agree to each purpose; or how one person stands, and all that they said."""
-        told: dict[str, Any] = {"population": self.population, "version": self.version}
+        summary: dict[str, Any] = {"population": self.population, "version": self.version}
         if person is None:
             counts = self._log.counts(self.population)
-            told["purposes"] = {
+            summary["purposes"] = {
                 purpose: {
-                    word: counts.get((purpose, agreed), 0) for word, agreed in ANSWERS.items()
+                    answer: counts.get((purpose, agreed), 0) for answer, agreed in ANSWERS.items()
                 }
                 for purpose in self.purposes
             }
-            return told
+            return summary
         history = self._log.history(self.population, written(person, self.kind))
-        words = {agreed: word for word, agreed in ANSWERS.items()}
-        standing = {purpose: words[agreed] for _, purpose, agreed, _ in history}
-        told["purposes"] = {
+        answers = {agreed: answer for answer, agreed in ANSWERS.items()}
+        standing = {purpose: answers[agreed] for _, purpose, agreed, _ in history}
+        summary["purposes"] = {
             purpose: standing.get(purpose, "never asked") for purpose in self.purposes
         }
-        told["history"] = [
-            {"version": version, "purpose": purpose, "agreed": words[agreed], "time": time}
+        summary["history"] = [
+            {"version": version, "purpose": purpose, "agreed": answers[agreed], "time": time}
             for version, purpose, agreed, time in history
         ]
-        return told
+        return summary
 
     @property
     def _log(self) -> ConsentLog:
@@ -443,23 +450,23 @@ class ConsentRegistry(AnyRegistry):
 
     def _record(self, said: Sequence[Said], operator: str) -> dict[str, Any]:
         check_name(arguments.text(operator, "operator"), "operator")
-        found = self._log.record(self.population, said, operator=operator)
+        recorded = self._log.record(self.population, said, operator=operator)
         return {
             "population": self.population,
-            "changed": found.changed,
-            "unchanged": len(said) - found.changed - found.older,
-            "older": found.older,
-            "version": found.version,
+            "changed": recorded.changed,
+            "unchanged": len(said) - recorded.changed - recorded.older,
+            "older": recorded.older,
+            "version": recorded.version,
         }
 
 
 def purposes_of(config: Config) -> dict[str, tuple[str, ...]]:
     """What the people of each population are asked, by all data sets about them."""
-    found: dict[str, dict[str, None]] = {}
+    asked: dict[str, dict[str, None]] = {}
     for held in config.datasets.values():
         if isinstance(held, PrivateSet) and held.purposes:
-            found.setdefault(held.population, {}).update(dict.fromkeys(held.purposes))
-    return {population: tuple(purposes) for population, purposes in found.items()}
+            asked.setdefault(held.population, {}).update(dict.fromkeys(held.purposes))
+    return {population: tuple(purposes) for population, purposes in asked.items()}
 
 
 def open_log(config: Config) -> ConsentLog:
@@ -468,19 +475,19 @@ def open_log(config: Config) -> ConsentLog:
     from sfumato.privacy.ledger.failure import closed_on_failure
     from sfumato.vault.consent.log import ConsentLog  # it needs a database at hand
 
-    tell = partial(note_failure, config.folder, "ledger")
+    tell_operator = partial(note_failure, config.folder, "ledger")
     head = consent_head(config.head)
-    with closed_on_failure(tell):
+    with closed_on_failure(tell_operator):
         if config.database.startswith(("postgresql://", "postgres://")):
             from sfumato.privacy.ledger.sql.postgres import PostgresDialect, postgres_engine
 
             engine, dialect = postgres_engine(config.database), PostgresDialect()
-            return ConsentLog(engine, dialect, OutsideHead(head), tell_operator=tell)
+            return ConsentLog(engine, dialect, OutsideHead(head), tell_operator=tell_operator)
         from sfumato.privacy.ledger.sql.sqlite import SqliteDialect, sqlite_engine
 
         # One that is gone or was never finished is begun anew: nobody has agreed in it.
         lite = sqlite_engine(config.folder / CONSENT, create=True)
-        return ConsentLog(lite, SqliteDialect(), OutsideHead(head), tell_operator=tell)
+        return ConsentLog(lite, SqliteDialect(), OutsideHead(head), tell_operator=tell_operator)
 
 
 def opened_consents(folder: Path) -> Consents:

@@ -74,7 +74,7 @@ def periods(every: str, begins: date, ends: date, *, cut: bool = False) -> tuple
             f"The feed would end on {ends} before it begins on {begins}. Give a later "
             f"{option('ends')}.",
         )
-    found = []
+    cut_periods = []
     for number, (name, low, high) in enumerate(_cut(every, begins, ends), start=1):
         if number > MOST_PERIODS and cut:
             break
@@ -84,8 +84,8 @@ def periods(every: str, begins: date, ends: date, *, cut: bool = False) -> tuple
                 f"A feed has at most {MOST_PERIODS:,} periods. Give an earlier {option('ends')}, "
                 f"or longer periods such as {option('every', 'month')}.",
             )
-        found.append(Period(number, name, low, high))
-    return tuple(found)
+        cut_periods.append(Period(number, name, low, high))
+    return tuple(cut_periods)
 
 
 def _cut(every: str, begins: date, ends: date) -> Iterator[tuple[str, date, date]]:
@@ -189,7 +189,7 @@ class Feed(Shown):
     def whole_cost(self) -> dict[str, str]:
         """What all periods cost together, at most: its whole budget, known ahead."""
         times = 1 if self.is_continual else len(self.periods)
-        return {name: str(times * Fraction(one)) for name, one in self.cost.items()}
+        return {name: str(times * Fraction(amount)) for name, amount in self.cost.items()}
 
     @property
     def price_in_words(self) -> str:
@@ -205,9 +205,9 @@ class Feed(Shown):
         """Under which a period is charged and answered, once."""
         return f"feed/{self.name}" + ("" if period is None else f"/{period.name}")
 
-    def due(self, now: datetime) -> tuple[Period, ...]:
+    def due(self, moment: datetime) -> tuple[Period, ...]:
         """The periods that were over at a moment, and before it was stopped."""
-        end = now if self.stopped is None else min(now, self.stopped)
+        end = moment if self.stopped is None else min(moment, self.stopped)
         latest = end.date() - timedelta(days=self.delay)
         return tuple(period for period in self.periods if period.high < latest)
 
@@ -232,25 +232,25 @@ class Feed(Shown):
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
+    def from_json(cls, record: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote."""
-        stopped = told["stopped"]
+        stopped = record["stopped"]
         return cls(
-            name=told["feed"],
-            family=told["family"],
-            dataset=told["dataset"],
-            column=told["column"],
-            every=told["every"],
-            begins=date.fromisoformat(told["begins"]),
-            ends=date.fromisoformat(told["ends"]),
-            delay=told["delay"],
-            asked=told["asked"],
-            cost=told["cost"],
-            principal=told["principal"],
-            purpose=told["purpose"],
-            to=tuple(told["to"]),
+            name=record["feed"],
+            family=record["family"],
+            dataset=record["dataset"],
+            column=record["column"],
+            every=record["every"],
+            begins=date.fromisoformat(record["begins"]),
+            ends=date.fromisoformat(record["ends"]),
+            delay=record["delay"],
+            asked=record["asked"],
+            cost=record["cost"],
+            principal=record["principal"],
+            purpose=record["purpose"],
+            to=tuple(record["to"]),
             stopped=None if stopped is None else datetime.fromisoformat(stopped),
-            is_unending=told.get("unending", False),
+            is_unending=record.get("unending", False),
         )
 
     @property
@@ -260,37 +260,36 @@ class Feed(Shown):
             return self._counted_in_words
         if "asked" in self.asked:
             return str(self.asked["asked"])
-        words = [str(self.asked[one]) for one in ("kind", "method") if one in self.asked]
+        choices = [str(self.asked[option]) for option in ("kind", "method") if option in self.asked]
         columns = self.asked.get("columns") or ()
         listed = columns if isinstance(columns, str) else ", ".join(columns)
-        return " ".join([self.family, *words, "of", listed or "all columns", "in", self.dataset])
+        return " ".join([self.family, *choices, "of", listed or "all columns", "in", self.dataset])
 
     @property
     def _counted_in_words(self) -> str:
-        what, window = self.asked, self.asked.get("window")
-        each = f" for each {what['by']}" if "by" in what else ""
-        if what.get("method") == "top":
-            each = f", of the {what.get('top', USUAL_TOP)} largest {what.get('by')} alone"
-            each += f", of at most {what['changes']} changes" if "changes" in what else ""
+        asked, window = self.asked, self.asked.get("window")
+        grouping = f" for each {asked['by']}" if "by" in asked else ""
+        if asked.get("method") == "top":
+            grouping = f", of the {asked.get('top', USUAL_TOP)} largest {asked.get('by')} alone"
+            grouping += f", of at most {asked['changes']} changes" if "changes" in asked else ""
         if window is None:
-            return f"rows of {self.dataset} up to the end of each {self.every}{each}"
-        if what.get("method") == "w-event":  # whose window is what is hidden, not what is told
-            return (
-                f"rows of {self.dataset} in each {self.every}{each}, any {window} hidden together"
-            )
-        return f"rows of {self.dataset} in the last {window} of each {self.every}{each}"
+            return f"rows of {self.dataset} up to the end of each {self.every}{grouping}"
+        if asked.get("method") == "w-event":  # whose window is what is hidden, not what is told
+            rows = f"rows of {self.dataset} in each {self.every}{grouping}"
+            return f"{rows}, any {window} hidden together"
+        return f"rows of {self.dataset} in the last {window} of each {self.every}{grouping}"
 
     def _card(self) -> Card:
-        whole = self.whole_in_words
+        price = self.whole_in_words
         facts = {
             "Asks": self.in_words,
             "Every": f"{self.every}, {self.span}, by {self.column}",
-            "Costs": f"{whole} in all"
+            "Costs": f"{price} in all"
             + ("" if self.is_unending else f", {len(self.periods)} periods"),
             "Open to": ", ".join(self.to) or "nobody else",
         }
         facts |= {} if self.stopped is None else {"Stopped": str(self.stopped.date())}
-        return Card(f"{self.name}, every {self.every} of {self.dataset}, {whole} in all", facts)
+        return Card(f"{self.name}, every {self.every} of {self.dataset}, {price} in all", facts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -305,7 +304,7 @@ class FeedItem(Shown):
 
     def to_json(self) -> dict[str, Any]:
         """The item as JSON-able data."""
-        rows = [[_plain(one) for one in row.values()] for row in self.table.to_pylist()]
+        rows = [[_plain(value) for value in row.values()] for row in self.table.to_pylist()]
         return {
             **self.period.to_json(),
             "made": self.made.date().isoformat(),
@@ -316,9 +315,9 @@ class FeedItem(Shown):
         }
 
     def _card(self) -> Card:
-        rows = [tuple(map(str, one.values())) for one in self.table.slice(0, 10).to_pylist()]
-        more = max(0, self.table.num_rows - 10)
-        table = CardTable(tuple(self.table.column_names), rows, more)
+        rows = [tuple(map(str, row.values())) for row in self.table.slice(0, 10).to_pylist()]
+        hidden_rows = max(0, self.table.num_rows - 10)
+        table = CardTable(tuple(self.table.column_names), rows, hidden_rows)
         return Card(self.period.name, {"Guarantee": self.guarantee}, table)
 
 
@@ -338,12 +337,12 @@ def atom(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
     """The feed in Atom (RFC 4287), the newest period first."""
     top = ET.Element("feed", {"xmlns": _ATOM})
     times = [item.made.isoformat(timespec="seconds") for item in items]
-    told = {
+    elements = {
         "id": _entry_id(feed, home),
         "title": _title(feed),
         "updated": max(times, default=_began(feed)),
     }
-    for name, text in told.items():
+    for name, text in elements.items():
         ET.SubElement(top, name).text = text
     author = ET.SubElement(top, "author")
     ET.SubElement(author, "name").text = "Sfumato"
@@ -364,7 +363,7 @@ def atom(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
 
 def json_feed(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
     """The feed as a JSON Feed 1.1, the newest period first; `_sfumato` has figures and errors."""
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "version": _JSON_FEED,
         "title": _title(feed),
         "items": [
@@ -379,21 +378,21 @@ def json_feed(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
         ],
     }
     if home:
-        told["feed_url"] = f"{home}.json"
-    return dumps(told, ensure_ascii=False).encode()
+        document["feed_url"] = f"{home}.json"
+    return dumps(document, ensure_ascii=False).encode()
 
 
 def csv(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
     """All periods in one table: whose rows say their period, with how far each figure is off."""
     del feed, home
     tables = [_table(item) for item in items]
-    found = _period_columns(None, 0)
+    table = _period_columns(None, 0)
     if tables:
-        found = pa.concat_tables(tables, promote_options="permissive")
+        table = pa.concat_tables(tables, promote_options="permissive")
     # Who asks also names the columns, and others open the file.
-    found = found.rename_columns(guarded_names(found.column_names))
+    table = table.rename_columns(guarded_names(table.column_names))
     written = io.BytesIO()
-    format_of(_CSV)(found.to_reader(), written, USUAL)
+    format_of(_CSV)(table.to_reader(), written, USUAL)
     return written.getvalue()
 
 
@@ -419,21 +418,21 @@ def written(
 
 
 def _table(item: FeedItem) -> pa.Table:
-    found = _period_columns(item, item.table.num_rows)
+    table = _period_columns(item, item.table.num_rows)
     for name, values in zip(item.table.column_names, item.table.columns, strict=True):
-        found = found.append_column(name, values)
+        table = table.append_column(name, values)
         for spread in _SPREADS:
             size = (item.error.get(name) or {}).get(spread)
             if isinstance(size, int | float):
-                found = found.append_column(
+                table = table.append_column(
                     f"{name} {spread}", pa.array([float(size)] * len(values))
                 )
-    return found
+    return table
 
 
 def _period_columns(item: FeedItem | None, rows: int) -> pa.Table:
-    told = {"period": "", "from": "", "to": ""} if item is None else item.period.to_json()
-    return pa.table({name: pa.array([one] * rows, pa.string()) for name, one in told.items()})
+    names = {"period": "", "from": "", "to": ""} if item is None else item.period.to_json()
+    return pa.table({name: pa.array([text] * rows, pa.string()) for name, text in names.items()})
 
 
 def _title(feed: Feed) -> str:
@@ -445,14 +444,14 @@ def _began(feed: Feed) -> str:
 
 
 def _entry_id(feed: Feed, home: str, item: FeedItem | None = None) -> str:
-    place = "" if item is None else f"/{item.period.name}"
-    return f"urn:uuid:{uuid5(NAMESPACE_URL, f'{home}/{feed.name}{place}')}"
+    suffix = "" if item is None else f"/{item.period.name}"
+    return f"urn:uuid:{uuid5(NAMESPACE_URL, f'{home}/{feed.name}{suffix}')}"
 
 
 def _content(item: FeedItem) -> str:
     """A period in words: its rows, how far they are off, and what is promised."""
     rows = [
-        ", ".join(f"{name} {'-' if one is None else one}" for name, one in row.items())
+        ", ".join(f"{name} {'-' if value is None else value}" for name, value in row.items())
         for row in item.table.to_pylist()
     ]
     spread = [

@@ -151,20 +151,20 @@ class Feeds(Shown):
         sql: str | None = None,
         *,
         operator: str,
-        **told: Any,
+        **options: Any,
     ) -> Feed:
         """Have a question answered for every period, on the rows of that period, from now on.
 
         It is told what `plan` takes. Periods that are over already are caught up with.
         Refused where the budget could not pay for all periods now.
         """
-        feed = self.plan(name, sql, **told)
+        feed = self.plan(name, sql, **options)
         prepared = self._answering.prepared(feed)
         times = 1 if feed.is_continual else len(feed.periods)
         self._answering.check_affordable(feed, prepared, Repeated(prepared.event, times))
 
-        def decide(now: BookState) -> Amendment:
-            if feed.name in now.of(TOPIC):
+        def decide(book: BookState) -> Amendment:
+            if feed.name in book.of(TOPIC):
                 raise ParameterError(
                     "feed_exists",
                     f"There is a feed {quoted(feed.name)} already, and its periods are paid for "
@@ -180,27 +180,27 @@ class Feeds(Shown):
     def list(self, *, principal: str | None = None) -> Sequence[Feed]:
         """The feeds that a principal may read, by name; all for the owner."""
         person = self._vault.people.admitted(asking(principal))
-        found = self._vault.ledger.records(TOPIC)
-        feeds = [Feed.from_json(found[name]) for name in sorted(found)]
+        records = self._vault.ledger.records(TOPIC)
+        feeds = [Feed.from_json(records[name]) for name in sorted(records)]
         return [feed for feed in feeds if _may(feed, person)]
 
     def get(self, name: str, *, principal: str | None = None) -> Feed:
         """A feed by its name; one that somebody may not read is not there."""
-        found = self.look_up(name, principal=principal)
-        if found is None:
-            known = [one.name for one in self.list(principal=principal)]
+        feed = self.look_up(name, principal=principal)
+        if feed is None:
+            known = [readable.name for readable in self.list(principal=principal)]
             raise ParameterError(
                 "feed_unknown",
                 f"There is no feed {quoted(name)} for you; {suggestion(name, known)}",
             )
-        return found
+        return feed
 
     def look_up(self, name: str, *, principal: str | None = None) -> Feed | None:
         """A feed by its name, or None where there is none for this principal."""
         person = self._vault.people.admitted(asking(principal))
-        told = self._vault.ledger.records(TOPIC).get(arguments.text(name, "name"))
-        found = None if told is None else Feed.from_json(told)
-        return found if found is not None and _may(found, person) else None
+        record = self._vault.ledger.records(TOPIC).get(arguments.text(name, "name"))
+        feed = None if record is None else Feed.from_json(record)
+        return feed if feed is not None and _may(feed, person) else None
 
     def read(
         self, name: str, *, principal: str | None = None, limit: int | None = None
@@ -222,20 +222,20 @@ class Feeds(Shown):
     def described(self, feed: Feed, *, principal: str | None = None) -> dict[str, Any]:
         """A feed as a principal is told of it: others than the owner not who pays and reads."""
         person = self._vault.people.admitted(asking(principal))
-        told = {**feed.to_json(), "whole_cost": feed.whole_cost, **self.state(feed)}
+        summary = {**feed.to_json(), "whole_cost": feed.whole_cost, **self.state(feed)}
         if not person.is_owner:
             for hidden in (
                 "to",
                 "trouble",
                 *(("principal",) if feed.principal != person.name else ()),
             ):
-                told.pop(hidden)
-        return told
+                summary.pop(hidden)
+        return summary
 
     def stop(self, name: str, *, operator: str) -> Feed:
         """Answer no period that ends from now on; what was told stays told."""
         return self._changed(
-            name, operator, lambda feed, now: replace(feed, stopped=feed.stopped or now)
+            name, operator, lambda feed, moment: replace(feed, stopped=feed.stopped or moment)
         )
 
     def open_to(self, name: str, to: Sequence[str] | str, *, operator: str) -> Feed:
@@ -255,7 +255,7 @@ class Feeds(Shown):
     @cached_property
     def _worker(self) -> FeedWorker:
         folder = self._vault.config.folder
-        return FeedWorker(self.work, lambda words: note_failure(folder, "feeds", words))
+        return FeedWorker(self.work, lambda message: note_failure(folder, "feeds", message))
 
     def start(self) -> None:
         """Begin to answer periods when they are over, in a thread of this process."""
@@ -274,19 +274,19 @@ class Feeds(Shown):
     def _changed(self, name: str, operator: str, change: Any) -> Feed:
         self.get(name)
 
-        def decide(now: BookState) -> Amendment:
-            feed = change(Feed.from_json(now.of(TOPIC)[name]), now.time.replace(microsecond=0))
+        def decide(book: BookState) -> Amendment:
+            feed = change(Feed.from_json(book.of(TOPIC)[name]), book.time.replace(microsecond=0))
             return Amendment(records={(TOPIC, name): feed.to_json()})
 
         written = self._vault.ledger.amend(decide, operator=arguments.text(operator, "operator"))
-        told: Any = written.records[TOPIC, name]
-        return Feed.from_json(told)
+        record: Any = written.records[TOPIC, name]
+        return Feed.from_json(record)
 
     def _readers(self, to: Sequence[str] | str) -> tuple[str, ...]:
         names = sorted(
             set(arguments.names(to.split(",") if isinstance(to, str) else to, "to") if to else ())
         )
-        known = [PUBLIC, *(one.name for one in self._vault.people.list())]
+        known = [PUBLIC, *(principal.name for principal in self._vault.people.list())]
         for name in names:
             if name not in known:
                 raise ParameterError(
@@ -298,8 +298,8 @@ class Feeds(Shown):
 
     def _card(self) -> Card:
         rows = [
-            (one.name, one.in_words, one.every, one.whole_in_words, ", ".join(one.to))
-            for one in self.list()
+            (feed.name, feed.in_words, feed.every, feed.whole_in_words, ", ".join(feed.to))
+            for feed in self.list()
         ]
         titles = ("Feed", "Asks", "Every", "Whole cost", "Open to")
         table = CardTable(titles, rows[:10], len(rows[10:]))
@@ -350,12 +350,12 @@ def _check_question(asked: Mapping[str, object]) -> None:
 
 
 def _delay(days: object) -> int:
-    found = arguments.whole(days, "delay")
-    if not 0 <= found <= 3660:
+    delay_days = arguments.whole(days, "delay")
+    if not 0 <= delay_days <= 3660:
         raise ParameterError(
-            "feed_delay_wrong", f"{option('delay')} must be from 0 to 3660 days, not {found}."
+            "feed_delay_wrong", f"{option('delay')} must be from 0 to 3660 days, not {delay_days}."
         )
-    return found
+    return delay_days
 
 
 def _never(ends: date | str | None, family: str) -> bool:
@@ -370,15 +370,15 @@ def _never(ends: date | str | None, family: str) -> bool:
     return ends == NEVER
 
 
-def _day(said: date | str | None, name: str) -> date | None:
-    if said is None or (name == "ends" and said == NEVER):
+def _day(day: date | str | None, name: str) -> date | None:
+    if day is None or (name == "ends" and day == NEVER):
         return None
-    if type(said) is date:
-        return said
+    if type(day) is date:
+        return day
     try:
-        return date.fromisoformat(arguments.text(said, name))
+        return date.fromisoformat(arguments.text(day, name))
     except ValueError:
         raise ParameterError(
             "feed_day_unreadable",
-            f"{option(name)} must be a day such as 2026-01-31, not {quoted(str(said))}.",
+            f"{option(name)} must be a day such as 2026-01-31, not {quoted(str(day))}.",
         ) from None

@@ -128,12 +128,12 @@ class _OfPeriod:
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """Run the method on the rows of the period."""
         feed, period = self.part.feed, self.part.period
-        whole = datasets[feed.dataset]
-        with whole.engine.view(period.rows(whole, feed.column)) as rows:
-            seen = {**datasets, feed.dataset: replace(whole, table=rows)}
-            made = self.method.run(seen, entropy)
-        told = {**made.provenance.parameters, "feed": self.part.told}
-        return replace(made, provenance=replace(made.provenance, parameters=told))
+        dataset = datasets[feed.dataset]
+        with dataset.engine.view(period.rows(dataset, feed.column)) as rows:
+            seen = {**datasets, feed.dataset: replace(dataset, table=rows)}
+            release = self.method.run(seen, entropy)
+        parameters = {**release.provenance.parameters, "feed": self.part.told}
+        return replace(release, provenance=replace(release.provenance, parameters=parameters))
 
 
 STEPS = "feed-step"
@@ -159,19 +159,19 @@ class StreamFeeds:
 
     def prepared(self, feed: Feed, facts: Facts) -> WholeStream:
         """What a feed asks as a whole, by what is declared now."""
-        offer = {one: feed.asked.get(one) for one in COSTS}
+        offer = {name: feed.asked.get(name) for name in COSTS}
         asked = {k: v for k, v in feed.asked.items() if k not in (*COSTS, "method")}
         periods = None if feed.is_unending else len(feed.periods)
         span = {"every": feed.every, "begins": str(feed.begins), "dates": feed.column}
-        whole = whole_stream(
+        stream = whole_stream(
             feed.name, facts, feed.asked["method"], offer, {"periods": periods, **asked}
         )
-        return replace(whole, asked=tuple(span.items()))
+        return replace(stream, asked=tuple(span.items()))
 
-    def answer(self, feed: Feed, period: Period, whole: WholeStream, who: AskerOf) -> None:
+    def answer(self, feed: Feed, period: Period, whole: WholeStream, asker_of: AskerOf) -> None:
         """Tell one period, unless it is told."""
         session, ledger = self.vault.session, self.vault.ledger
-        begun = session.answer(whole, who, request_id=feed.request_id(), part=whole)
+        begun = session.answer(whole, asker_of, request_id=feed.request_id(), part=whole)
         stream, key = begun.entry, (STEPS, f"{feed.name}/{period.name}")
         reached = self.store.reached(stream)
         if reached is None:
@@ -182,14 +182,14 @@ class StreamFeeds:
             days = period.low, period.high
             step = self.reserve(feed, stream, period.number, days, whole.request.people, cells)
             reached = self._stepped(stream, whole, reached, step) or reached
-        made = ledger.decided().time.isoformat(timespec="seconds")
+        made_at = ledger.decided().time.isoformat(timespec="seconds")
 
-        def once(now: BookState) -> Amendment:
-            if key[1] in now.of(STEPS):
+        def once(book: BookState) -> Amendment:
+            if key[1] in book.of(STEPS):
                 return Amendment()
             if reached.step != period.number:
                 raise lost_state()
-            return Amendment(records={key: {**reached.told, "made": made}})
+            return Amendment(records={key: {**reached.told, "made": made_at}})
 
         ledger.amend(once, operator=BY)
 
@@ -200,10 +200,10 @@ class StreamFeeds:
         if step is None:
             return self.store.reached(stream)
         tape = self.store.tape(stream, step.step)
-        state, told = whole.method.step(before.state, step.counts, tape)
+        state, figures = whole.method.step(before.state, step.counts, tape)
         consent = {"consent": dict(step.consent)} if step.consent else {}
-        found = Reached(step.step, state, {**plain_told(told), **consent})
-        return self.store.settle(stream, found)
+        settled = Reached(step.step, state, {**plain_told(figures), **consent})
+        return self.store.settle(stream, settled)
 
     def reserve(
         self,
@@ -221,9 +221,9 @@ class StreamFeeds:
         the same too, and one noise on two counts would tell their difference. None where another
         process is done with the step.
         """
-        found = self.store.reserved(stream)
-        if found is not None and found.step >= step:
-            return found if found.is_open(step) else None
+        reserved = self.store.reserved(stream)
+        if reserved is not None and reserved.step >= step:
+            return reserved if reserved.is_open(step) else None
         session, versions = self.vault.session, dict[str, int]()
         session.store.check_readable((feed.dataset,))
         opened = session.store.together(
@@ -234,16 +234,16 @@ class StreamFeeds:
         return self.store.reserve(stream, step, arrival, people, consent=versions, scope=scope)
 
     def items(
-        self, whole: WholeStream, told: Sequence[Period], steps: Mapping[str, Mapping[str, Any]]
+        self, whole: WholeStream, periods: Sequence[Period], steps: Mapping[str, Mapping[str, Any]]
     ) -> list[FeedItem]:
         """What was told of some periods."""
-        found = []
-        for one in told:
-            step = steps[one.name]
-            made = datetime.fromisoformat(step["made"])
+        items = []
+        for period in periods:
+            step = steps[period.name]
+            made_at = datetime.fromisoformat(step["made"])
             table, error = whole.table(step["values"]), whole.error(step["sd"])
-            found.append(FeedItem(one, made, table, error, whole.guarantee.statement))
-        return found
+            items.append(FeedItem(period, made_at, table, error, whole.guarantee.statement))
+        return items
 
 
 @dataclass(frozen=True)
@@ -258,10 +258,12 @@ class StreamCells:
         """How many there are."""
         return max(1, len(self.values))
 
-    def places(self, found: pa.ChunkedArray) -> IntArray:
+    def places(self, cell_values: pa.ChunkedArray) -> IntArray:
         """By row the place of its value; -1 where it is none of them."""
-        place = {value: at for at, value in enumerate(self.values)}
-        return np.array([place.get(one, -1) for one in found.to_pylist()], dtype=np.int64)
+        positions = {value: at for at, value in enumerate(self.values)}
+        return np.array(
+            [positions.get(value, -1) for value in cell_values.to_pylist()], dtype=np.int64
+        )
 
 
 def arrived(
@@ -270,21 +272,23 @@ def arrived(
     """The rows of a data set between two days, of each person no more than can count."""
     low, high = days
     if unit.column is None:
-        found = data.engine.run(count_cells(data.table, of, low, high, cells.by))
+        rows_found = data.engine.run(count_cells(data.table, of, low, high, cells.by))
         if cells.by is None:
-            return Arrival.of_counts(np.array([found.column(0)[0].as_py()]))
-        rows = dict(zip(*(one.to_pylist() for one in found.columns), strict=True))
+            return Arrival.of_counts(np.array([rows_found.column(0)[0].as_py()]))
+        rows = dict(
+            zip(*(counts_column.to_pylist() for counts_column in rows_found.columns), strict=True)
+        )
         return Arrival.of_counts(np.array([rows.get(value, 0) for value in cells.values]))
     person = _as_spelled(data, unit.column)
-    found = data.engine.run(rows_of_people(data.table, of, unit, low, high, cells.by, person))
-    people, numbers = found.column(0), found.column(found.num_columns - 1).to_numpy()
+    rows_found = data.engine.run(rows_of_people(data.table, of, unit, low, high, cells.by, person))
+    people, numbers = rows_found.column(0), rows_found.column(rows_found.num_columns - 1).to_numpy()
     if cells.by is None:
-        rows_of = np.repeat(np.arange(found.num_rows), numbers.astype(np.int64))
+        rows_of = np.repeat(np.arange(rows_found.num_rows), numbers.astype(np.int64))
         return Arrival.of_people(
             people.take(pa.array(rows_of)), np.zeros(len(rows_of), np.int64), 1
         )
     turns = np.argsort(numbers, kind="stable")
-    where = cells.places(found.column(1))[turns]
+    where = cells.places(rows_found.column(1))[turns]
     return Arrival.of_people(people.take(pa.array(turns)), where, cells.count)
 
 
@@ -294,10 +298,10 @@ def _as_spelled(data: Dataset, person: str) -> exp.Expr:
     A database that takes them for one would name either of the two, now this and now that, and so
     give one person two shares.
     """
-    whose = column(person)
+    person_column = column(person)
     if data.schema.column(person).kind is not Kind.TEXT:
-        return whose
-    return as_spelled(whose, data.engine.dialect)
+        return person_column
+    return as_spelled(person_column, data.engine.dialect)
 
 
 NOTES, LEASES = "feed-note", "feed-lease"
@@ -319,13 +323,15 @@ class Answering:
         """A feed with its data set and its days, by what is declared."""
         facts = self._facts(feed)
         names = (feed.dataset,) if feed.dataset else self._of_question(feed, facts)
-        found = next((name for name in names if _dates(facts, name, feed.column) is not None), None)
-        if found is None:
+        dataset = next(
+            (name for name in names if _dates(facts, name, feed.column) is not None), None
+        )
+        if dataset is None:
             raise self._no_dates(facts, names, feed.column)
-        declared = cast("Bounds", _dates(facts, found, feed.column))
+        declared = cast("Bounds", _dates(facts, dataset, feed.column))
         low, high = cast("date", declared.low), cast("date", declared.high)
         last = date.max if feed.is_unending else ends or high
-        placed = replace(feed, dataset=found, begins=begins or low, ends=last)
+        placed = replace(feed, dataset=dataset, begins=begins or low, ends=last)
         if placed.begins < low or (placed.ends > high and not feed.is_unending):
             raise ParameterError(
                 "feed_beyond_bounds",
@@ -384,13 +390,13 @@ class Answering:
 
     def catch_up(self, feed: Feed) -> int:
         """Answer what is over and not answered yet, in order; say how many periods those were."""
-        now = self._vault.ledger.decided()
-        note = now.of(NOTES).get(feed.name, {})
-        gone = {*self._answered(feed), *note.get("lost", ())}
-        waiting = [one for one in feed.due(now.time) if one.name not in gone]
+        book = self._vault.ledger.decided()
+        note = book.of(NOTES).get(feed.name, {})
+        settled = {*self._answered(feed), *note.get("lost", ())}
+        waiting = [period for period in feed.due(book.time) if period.name not in settled]
         if not waiting or not self._holds(feed):
             return 0
-        done = 0
+        period_count = 0
         for period in waiting:
             try:
                 self._answer(feed, period)
@@ -398,28 +404,28 @@ class Answering:
                 if error.code not in _LOST:
                     trouble = {"period": period.name, "code": error.code}
                     self._note(feed, {**note, "trouble": trouble})
-                    return done
+                    return period_count
                 note = {**note, "lost": [*note.get("lost", ()), period.name]}
                 self._note(feed, note)
-            done += 1
+            period_count += 1
         if note.get("trouble"):
             self._note(feed, {**note, "trouble": None})
-        return done
+        return period_count
 
     def read(self, feed: Feed, limit: int | None) -> Sequence[FeedItem]:
         """What was answered of each period, in order."""
         answered = self._answered(feed)
-        told = [period for period in feed.periods if period.name in answered]
-        told = told if limit is None else told[-limit:]
+        periods = [period for period in feed.periods if period.name in answered]
+        periods = periods if limit is None else periods[-limit:]
         if feed.is_continual:
-            return self._running(feed, told)
-        return [self._item(one, answered[one.name]) for one in told]
+            return self._running(feed, periods)
+        return [self._item(period, answered[period.name]) for period in periods]
 
     def state(self, feed: Feed) -> dict[str, Any]:
         """How far it is, by public facts and by what was answered."""
-        now = self._vault.ledger.decided()
-        note = now.of(NOTES).get(feed.name, {})
-        due = len(feed.due(now.time))
+        book = self._vault.ledger.decided()
+        note = book.of(NOTES).get(feed.name, {})
+        due = len(feed.due(book.time))
         return {
             "periods": None if feed.is_unending else len(feed.periods),
             "over": due,
@@ -439,15 +445,15 @@ class Answering:
 
     def _answer(self, feed: Feed, period: Period) -> None:
         prepared, session = self.prepared(feed), self._vault.session
-        who = self._asker_of(feed)
+        asker_of = self._asker_of(feed)
         if isinstance(prepared, WholeStream):
-            self._streams.answer(feed, period, prepared, who)
+            self._streams.answer(feed, period, prepared, asker_of)
             return
         if not isinstance(prepared, Counters):
-            part, request = PeriodOf(feed, period), feed.request_id(period)
-            session.answer(prepared, who, request_id=request, part=part)
+            period_rows, request = PeriodOf(feed, period), feed.request_id(period)
+            session.answer(prepared, asker_of, request_id=request, part=period_rows)
             return
-        made = session.answer(prepared, who, request_id=feed.request_id(), part=prepared)
+        made = session.answer(prepared, asker_of, request_id=feed.request_id(), part=prepared)
         noise = int(made.table.column("noise")[period.number - 1].as_py())
         number = period.number
         # Over all blocks of one length a person counts once with all their rows: a scope each.
@@ -460,8 +466,8 @@ class Answering:
         told: dict[str, Any] = {"block": int(step.counts[0]) + noise}
         told |= {"consent": dict(step.consent)} if step.consent else {}
 
-        def once(now: BookState) -> Amendment:
-            if key[1] in now.of(STEPS):
+        def once(book: BookState) -> Amendment:
+            if key[1] in book.of(STEPS):
                 return Amendment()
             made = made_at.isoformat(timespec="seconds")
             return Amendment(records={key: {**told, "made": made}})
@@ -471,22 +477,22 @@ class Answering:
     def _answered(self, feed: Feed) -> Mapping[str, ChargeRequest | Mapping[str, Any]]:
         """What was answered, by period: the request that was charged, or what a step gave."""
         if feed.is_continual:
-            told = self._vault.ledger.decided().of(STEPS)
+            steps = self._vault.ledger.decided().of(STEPS)
             keys = {period.name: f"{feed.name}/{period.name}" for period in feed.periods}
-            return {name: told[key] for name, key in keys.items() if key in told}
+            return {name: steps[key] for name, key in keys.items() if key in steps}
         ids = {feed.request_id(period): period for period in feed.periods}
-        found = self._vault.ledger.charged(feed.principal, list(ids))
+        requests = self._vault.ledger.charged(feed.principal, list(ids))
         return {
-            ids[key].name: one
-            for key, one in found.items()
-            if one.answered is not None and self._gave(PeriodOf(feed, ids[key]), one)
+            ids[key].name: request
+            for key, request in requests.items()
+            if request.answered is not None and self._gave(PeriodOf(feed, ids[key]), request)
         }
 
-    def _gave(self, part: PeriodOf, request: ChargeRequest) -> bool:
+    def _gave(self, period_rows: PeriodOf, request: ChargeRequest) -> bool:
         """Whether what was charged under a period's id is the period's answer."""
         key = request.request_id, request.charge
         if key not in self._own:
-            self._own[key] = part.gave(self._stored(request))
+            self._own[key] = period_rows.gave(self._stored(request))
         return self._own[key]
 
     def _stored(self, request: ChargeRequest) -> Release:
@@ -501,10 +507,10 @@ class Answering:
     def _item(self, period: Period, request: Any) -> FeedItem:
         entry = self._vault.ledger.entry(request.answered)
         assert entry is not None
-        made = datetime.fromisoformat(json.loads(entry.body)["time"])
+        made_at = datetime.fromisoformat(json.loads(entry.body)["time"])
         release = self._stored(request)
         table = next(iter(release.tables.values()))
-        return FeedItem(period, made, table, release.error or {}, release.guarantee.statement)
+        return FeedItem(period, made_at, table, release.error or {}, release.guarantee.statement)
 
     def _running(self, feed: Feed, told: Sequence[Period]) -> list[FeedItem]:
         steps = cast("Mapping[str, Mapping[str, Any]]", self._answered(feed))
@@ -534,13 +540,13 @@ class Answering:
             return True
         host = socket.gethostname()
 
-        def take(now: BookState) -> Amendment:
-            held = now.of(LEASES).get(feed.name)
-            is_good = held is not None and datetime.fromisoformat(held["until"]) > now.time
+        def take(book: BookState) -> Amendment:
+            held = book.of(LEASES).get(feed.name)
+            is_good = held is not None and datetime.fromisoformat(held["until"]) > book.time
             if held is not None and is_good and held["host"] != host:
                 return Amendment()
-            told = {"host": host, "until": (now.time + _LEASE).isoformat(timespec="seconds")}
-            return Amendment(records={(LEASES, feed.name): told})
+            lease = {"host": host, "until": (book.time + _LEASE).isoformat(timespec="seconds")}
+            return Amendment(records={(LEASES, feed.name): lease})
 
         return bool(self._vault.ledger.amend(take, operator=BY).records)
 
@@ -563,11 +569,11 @@ class Answering:
     @staticmethod
     def _no_dates(facts: Facts, names: Sequence[str], column: str) -> ParameterError:
         dates = [
-            one.name
+            candidate.name
             for name in names
             if name in facts.catalogue
-            for one in facts.catalogue[name].schema.columns
-            if one.kind is Kind.DATE and isinstance(one.domain, Bounds)
+            for candidate in facts.catalogue[name].schema.columns
+            if candidate.kind is Kind.DATE and isinstance(candidate.domain, Bounds)
         ]
         listed = suggestion(column, dates) if dates else "none is declared there."
         return ParameterError(
@@ -580,6 +586,13 @@ class Answering:
 def _dates(facts: Facts, dataset: str, column: str) -> Bounds | None:
     """The declared bounds of a column of dates, or None where there are none."""
     held = facts.catalogue.get(dataset)
-    found = () if held is None else held.schema.columns
-    one = next((each for each in found if each.name == column and each.kind is Kind.DATE), None)
-    return one.domain if one is not None and isinstance(one.domain, Bounds) else None
+    declared = () if held is None else held.schema.columns
+    match = next(
+        (
+            candidate
+            for candidate in declared
+            if candidate.name == column and candidate.kind is Kind.DATE
+        ),
+        None,
+    )
+    return match.domain if match is not None and isinstance(match.domain, Bounds) else None

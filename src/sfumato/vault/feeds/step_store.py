@@ -160,20 +160,20 @@ class StepStore:
                     known = _StreamPeople(connection, stream, read_secret(self._secret), scope)
                     known.check(before)
                     counts, new = known.use_up(arrival, people)
-                    made = {
+                    values = {
                         "counts": json.dumps(counts.tolist(), allow_nan=False),
                         "consent": json.dumps(consent, allow_nan=False),
                     }
-                    made |= {"people": before.people + new, "key": known.key_mark}
+                    values |= {"people": before.people + new, "key": known.key_mark}
                     connection.execute(
-                        update(_reserved).where(_reserved.c.stream == stream).values(**made)
+                        update(_reserved).where(_reserved.c.stream == stream).values(**values)
                     )
         except IntegrityError:
             pass  # somebody else began the first step
-        found = self.reserved(stream)
-        if found is None or found.step < step:
+        reserved = self.reserved(stream)
+        if reserved is None or reserved.step < step:
             raise lost_state()
-        return found if found.is_open(step) else None
+        return reserved if reserved.is_open(step) else None
 
     def _take_turn(
         self, connection: Connection, stream: str, step: int, people: Participation
@@ -190,8 +190,8 @@ class StepStore:
             first = {"counts": "[]", "consent": "{}", "people": 0, "key": ""}
             connection.execute(insert(_reserved).values(stream=stream, step=step, **first))
             return connection.execute(select(_reserved).where(_reserved.c.stream == stream)).one()
-        here = _reserved.c.stream == stream, _reserved.c.step == step - 1
-        moved = connection.execute(update(_reserved).where(*here).values(step=step))
+        is_previous_step = _reserved.c.stream == stream, _reserved.c.step == step - 1
+        moved = connection.execute(update(_reserved).where(*is_previous_step).values(step=step))
         return row if moved.rowcount == 1 else None
 
     def reached(self, stream: str) -> Reached | None:
@@ -208,7 +208,7 @@ class StepStore:
 
     def settle(self, stream: str, reached: Reached) -> Reached:
         """Remember one more step, unless somebody else did; what stands then."""
-        made = {
+        values = {
             "step": reached.step,
             "state": json.dumps(reached.state, allow_nan=False),
             "told": json.dumps(reached.told, allow_nan=False),
@@ -216,23 +216,23 @@ class StepStore:
         try:
             with self._store.writing() as connection:
                 if reached.step == 1:
-                    connection.execute(insert(_states).values(stream=stream, **made))
+                    connection.execute(insert(_states).values(stream=stream, **values))
                 else:
                     connection.execute(
                         update(_states)
                         .where(_states.c.stream == stream, _states.c.step == reached.step - 1)
-                        .values(**made)
+                        .values(**values)
                     )
                 old = _words.c.step <= reached.step
                 connection.execute(delete(_words).where(_words.c.stream == stream, old))
                 # Exact figures of a step that stands are of no more use.
-                done = _reserved.c.stream == stream, _reserved.c.step == reached.step
-                connection.execute(update(_reserved).where(*done).values(counts="[]"))
+                is_settled_step = _reserved.c.stream == stream, _reserved.c.step == reached.step
+                connection.execute(update(_reserved).where(*is_settled_step).values(counts="[]"))
         except IntegrityError:
             pass  # somebody else's first step stands
-        found = self.reached(stream)
-        assert found is not None
-        return found
+        settled = self.reached(stream)
+        assert settled is not None
+        return settled
 
     def close(self) -> None:
         """Let go of the database."""
@@ -247,22 +247,22 @@ class StepTape(SystemEntropy):
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Draw `count` words: those that were drawn here before, or else new ones, kept first."""
-        place = {"stream": self._stream, "step": self._step, "draw": self._draw}
+        key = {"stream": self._stream, "step": self._step, "draw": self._draw}
         self._draw += 1
-        here = (_words.c[name] == value for name, value in place.items())
-        found = select(_words.c.words).where(*here)
+        same_draw = (_words.c[name] == value for name, value in key.items())
+        stored_words = select(_words.c.words).where(*same_draw)
         try:
             with self._store.writing() as connection:
-                kept = connection.scalar(found)
-                if kept is None:
-                    kept = os.urandom(_WORD * count)
-                    connection.execute(insert(_words).values(words=kept, **place))
+                drawn = connection.scalar(stored_words)
+                if drawn is None:
+                    drawn = os.urandom(_WORD * count)
+                    connection.execute(insert(_words).values(words=drawn, **key))
         except IntegrityError:  # somebody else drew at the same moment
             with self._store.reading() as connection:
-                kept = connection.scalar(found)
-        if kept is None or len(kept) != _WORD * count:
+                drawn = connection.scalar(stored_words)
+        if drawn is None or len(drawn) != _WORD * count:
             raise lost_state()
-        return np.frombuffer(kept, dtype=np.uint64)
+        return np.frombuffer(drawn, dtype=np.uint64)
 
 
 class _StreamPeople:
@@ -295,29 +295,29 @@ class _StreamPeople:
         counts, after = arrival.bounded(before, people)
         raised = {hashes[at]: int(after[at]) for at in np.flatnonzero(after > before)}
         self._raise(raised)
-        return counts, sum(one not in known for one in raised)
+        return counts, sum(person_hash not in known for person_hash in raised)
 
     def _hash(self, person: Any) -> bytes:
         # 7, 7.0 and "7" are one person: a column that is declared anew makes nobody new.
-        whole = isinstance(person, float) and person.is_integer()
-        written = f"{self._scope}:{int(person) if whole else person}"
+        is_whole = isinstance(person, float) and person.is_integer()
+        written = f"{self._scope}:{int(person) if is_whole else person}"
         return hmac.digest(self._key, written.encode(), "sha256")[:_HASH]
 
     def _known(self, hashes: Sequence[bytes]) -> dict[bytes, int]:
-        found: dict[bytes, int] = {}
+        used_rows: dict[bytes, int] = {}
         for start in range(0, len(hashes), _PAGE):
-            wanted = _people.c.person.in_(hashes[start : start + _PAGE])
+            is_on_page = _people.c.person.in_(hashes[start : start + _PAGE])
             asked = select(_people.c.person, _people.c.used).where(
-                _people.c.stream == self._stream, wanted
+                _people.c.stream == self._stream, is_on_page
             )
-            found |= {bytes(person): used for person, used in self._connection.execute(asked)}
-        return found
+            used_rows |= {bytes(person): used for person, used in self._connection.execute(asked)}
+        return used_rows
 
     def _raise(self, raised: Mapping[bytes, int]) -> None:
         postgres = self._connection.dialect.name == "postgresql"
-        made: Any = postgresql.insert(_people) if postgres else sqlite.insert(_people)
-        made = made.on_conflict_do_update(
-            index_elements=["stream", "person"], set_={"used": made.excluded.used}
+        statement: Any = postgresql.insert(_people) if postgres else sqlite.insert(_people)
+        statement = statement.on_conflict_do_update(
+            index_elements=["stream", "person"], set_={"used": statement.excluded.used}
         )
         # In the order of the table, so that a million are put one behind the other; by pages, so
         # that they take no memory twice.
@@ -327,7 +327,7 @@ class _StreamPeople:
                 {"stream": self._stream, "person": person_hash, "used": raised[person_hash]}
                 for person_hash in hashes[start : start + _PAGE]
             ]
-            self._connection.execute(made, rows)
+            self._connection.execute(statement, rows)
 
 
 def lost_state() -> LedgerError:

@@ -90,13 +90,13 @@ def anonymize_dataset(vault: Vault, job: Job, beginning: Callable[[], None]) -> 
     """Write an anonymized release into the vault's folder; what is there already is replaced."""
     private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
     beginning()
-    place = folder_of(vault.config.folder, job.id)
+    target = folder_of(vault.config.folder, job.id)
     with owners_table(private) as table:
         release = table.anonymize(**job.asked)
-        for folder in (place.parent, place):
+        for folder in (target.parent, target):
             folder.mkdir(mode=0o700, exist_ok=True)
-        release.save(place / WRITTEN, overwrite=True)
-        for path in place.rglob("*"):  # nobody has been given it yet
+        release.save(target / WRITTEN, overwrite=True)
+        for path in target.rglob("*"):  # nobody has been given it yet
             path.chmod(0o700 if path.is_dir() else 0o600)
 
 
@@ -107,10 +107,10 @@ def folder_of(vault: Path, job: str) -> Path:
 
 def anonymized(vault: Path, job: str) -> Release | None:
     """What a job anonymized, as anybody may have it; None where it is not in this folder."""
-    one = folder_of(vault, job) / WRITTEN
-    several = one.with_suffix("")
-    found = next((place for place in (one, several) if place.exists()), None)
-    return None if found is None else Release.load(found).public
+    single_file = folder_of(vault, job) / WRITTEN
+    several = single_file.with_suffix("")
+    path = next((candidate for candidate in (single_file, several) if candidate.exists()), None)
+    return None if path is None else Release.load(path).public
 
 
 @contextmanager

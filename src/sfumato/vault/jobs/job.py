@@ -144,7 +144,7 @@ def plain_values(asked: Mapping[str, object], files: Collection[str]) -> dict[st
 
     Of `files` the contents are given: a name would be that of a file on the server.
     """
-    found = {}
+    plain = {}
     for name, value in asked.items():
         if name in files and isinstance(value, str | Path):
             raise ParameterError(
@@ -153,15 +153,15 @@ def plain_values(asked: Mapping[str, object], files: Collection[str]) -> dict[st
                 "the server that runs it may not have that file. Give the values as a list.",
             )
         if value is not None:
-            found[name] = _plain_value(value, name)
-    length = len(dumps(found))
+            plain[name] = _plain_value(value, name)
+    length = len(dumps(plain))
     if length > MOST_BYTES:
         raise ParameterError(
             "job_too_long",
             f"What a job is asked may have {MOST_BYTES:,} bytes in JSON, not {length:,}. Ask for "
             "fewer ranges at a time.",
         )
-    return found
+    return plain
 
 
 def _plain_value(value: object, name: str) -> Any:
@@ -174,10 +174,10 @@ def _plain_value(value: object, name: str) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {str(key): _plain_value(one, name) for key, one in value.items()}
+        return {str(key): _plain_value(element, name) for key, element in value.items()}
     listed = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(listed, list | tuple):
-        return [_plain_value(one, name) for one in listed]
+        return [_plain_value(element, name) for element in listed]
     if listed is not value:  # one number of NumPy
         return _plain_value(listed, name)
     raise ParameterError(
@@ -191,7 +191,7 @@ def families() -> dict[str, Family]:
     """What a job may be of: every family of one data set, besides anonymizing."""
     from sfumato.vault.families import FAMILIES
 
-    return {name: one for name, one in FAMILIES.items() if one.of_dataset}
+    return {name: family for name, family in FAMILIES.items() if family.of_dataset}
 
 
 def family_named(name: str) -> Family:
@@ -213,17 +213,19 @@ def check_request(request_id: str) -> None:
 def asked_plainly(family: str, asked: Mapping[str, object]) -> dict[str, Any]:
     """What a job is asked in plain values; refused where its method would not take it."""
     if family == ANONYMIZE:
-        wishes = plain_values(asked, ("population",))
-        check_wish_names(wishes)
-        return wishes
+        options = plain_values(asked, ("population",))
+        check_wish_names(options)
+        return options
     if family == COMPARE:
         return plain_values(asked, ())
     known = family_named(family)
-    plain = plain_values(asked, [one.name for one in known.fields if one.type is Path])
+    plain = plain_values(
+        asked, [parameter.name for parameter in known.fields if parameter.type is Path]
+    )
     try:
         known.signature.bind(**plain)
     except TypeError as error:
-        takes = ", ".join(one.name for one in (*known.fields, *known.cost))
+        takes = ", ".join(parameter.name for parameter in (*known.fields, *known.cost))
         raise ParameterError(
             "job_call_wrong",
             f"A job of {known.name!r} cannot be asked so: {error}. It takes {takes}.",

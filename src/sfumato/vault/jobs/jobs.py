@@ -56,9 +56,13 @@ if TYPE_CHECKING:
     """Stops what a thread has an engine do."""
 
 
+# A job whose server died is taken up by another one after this time.
 LEASE_SECONDS = 30.0
+# Jobs that another process submits are seen after this time; those of this process wake a worker.
 _POLL_SECONDS = 1.0
+# After a passing refusal the job waits so long, times its attempts.
 _AGAIN_SECONDS = 5.0
+# While the ledger or the store is away, the job waits so long and no attempt is counted.
 _LATER_SECONDS = 15.0
 _AWAY = {
     "heavy_work_busy",
@@ -107,9 +111,9 @@ class JobWorkers:
         self._stopping.clear()
         first = not self._threads
         work = [threading.Thread(target=self._serve, daemon=True) for _ in range(workers)]
-        keep = [threading.Thread(target=self._keep_leases, daemon=True)] if first else []
-        self._threads += [*work, *keep]
-        for thread in (*keep, *work):
+        lease_keepers = [threading.Thread(target=self._keep_leases, daemon=True)] if first else []
+        self._threads += [*work, *lease_keepers]
+        for thread in (*lease_keepers, *work):
             thread.start()
 
     def stop(self, seconds: float) -> bool:
@@ -138,24 +142,24 @@ class JobWorkers:
             self._stopping.clear()
             keeper = threading.Thread(target=self._keep_leases, daemon=True)
             keeper.start()
-        done = 0
+        job_count = 0
         try:
             while self._next():
-                done += 1
+                job_count += 1
         finally:
             if keeper is not None:
                 self._stopping.set()
                 self._look.set()
                 keeper.join()
-        return done
+        return job_count
 
     def _serve(self) -> None:
         while not self._stopping.is_set():
             try:
-                found = self._next()
+                had_work = self._next()
             except SfumatoError:  # the store is away; it has told its operator
-                found = False
-            if not found:
+                had_work = False
+            if not had_work:
                 self._wake.wait(_POLL_SECONDS)
                 self._wake.clear()
 
@@ -216,12 +220,12 @@ class JobWorkers:
             self._look.clear()
             with self._guard:
                 held = list(self._held.items())
-            for job, one in held:
+            for job, running in held:
                 with suppress(
                     SfumatoError
                 ):  # the store is away: the lease may last until it is back
-                    if not self._store.renew(one.holder, self._lease):
-                        self._stop(job, one)
+                    if not self._store.renew(running.holder, self._lease):
+                        self._stop(job, running)
 
     def _stop(self, job: str, held: _Held) -> None:
         """Stop what a thread does for a job, unless it has gone on to another one."""
@@ -241,14 +245,16 @@ def in_postgres(config: Config) -> bool:
 
 def open_store(config: Config) -> JobStore:
     """The jobs beside a vault's ledger: a file in its folder, or tables in its PostgreSQL."""
-    tell = partial(note_failure, config.folder, "store of jobs")
+    tell_operator = partial(note_failure, config.folder, "store of jobs")
     if in_postgres(config):
         from sfumato.privacy.ledger.sql.postgres import PostgresDialect, postgres_engine
 
-        return JobStore(postgres_engine(config.database), PostgresDialect(), tell)
+        return JobStore(postgres_engine(config.database), PostgresDialect(), tell_operator)
     from sfumato.privacy.ledger.sql.sqlite import SqliteDialect, sqlite_engine
 
-    return JobStore(sqlite_engine(config.folder / JOBS, create=True), SqliteDialect(), tell)
+    return JobStore(
+        sqlite_engine(config.folder / JOBS, create=True), SqliteDialect(), tell_operator
+    )
 
 
 class Jobs(Shown):
@@ -270,7 +276,7 @@ class Jobs(Shown):
             self._store,
             self._run,
             self._data.cancel,
-            lambda job, words: note_failure(folder, f"job {job}", words),
+            lambda job, message: note_failure(folder, f"job {job}", message),
             lease_seconds=self._lease_seconds,
         )
 
@@ -300,36 +306,40 @@ class Jobs(Shown):
         With a `plan`, the digest of one, anything else than that plan is refused.
         Somebody must work: `start`, `work`, a server, or 'sfumato job run'.
         """
-        who, name = asking(principal), arguments.text(dataset, "dataset")
+        asking_principal, name = asking(principal), arguments.text(dataset, "dataset")
         arguments.maybe_text(purpose, "purpose")
-        made = token_hex(8)
+        job_id = token_hex(8)
         asked_under = taken(request_id)
-        key = made if asked_under is None else asked_under
+        key = job_id if asked_under is None else asked_under
         check_request(key)
         arguments.text(family, "family")
-        job, prepared = self._planned(Job(made, family, name, who, asked, key, purpose), plan)
+        job, prepared = self._planned(
+            Job(job_id, family, name, asking_principal, asked, key, purpose), plan
+        )
         self._data.check_purpose((name,), purpose)
-        if self._store.under(who, key) is None:  # what was kept before may be paid for already
+        if (
+            self._store.under(asking_principal, key) is None
+        ):  # what was kept before may be paid for already
             self._check_payable(job, prepared)
-        kept = self._store.add(job)
+        stored = self._store.add(job)
         self._workers.wake()
-        return kept
+        return stored
 
     def get(self, job: str | Job, *, principal: str | None = None) -> Job:
         """A job as it is now; one of somebody else is not there."""
         name = job.id if isinstance(job, Job) else arguments.text(job, "job")
-        found = self.look_up(name, principal=principal)
-        if found is None:
+        stored = self.look_up(name, principal=principal)
+        if stored is None:
             raise ParameterError(
                 "job_unknown",
                 f"There is no job {quoted(name)} of yours. 'sfumato job list' has them.",
             )
-        return found
+        return stored
 
     def look_up(self, job: str, *, principal: str | None = None) -> Job | None:
         """A job as it is now, or None."""
-        whose, name = self._whose(principal), arguments.text(job, "job")
-        return self._store.get(name, whose) if self._begun else None
+        owner, name = self._whose(principal), arguments.text(job, "job")
+        return self._store.get(name, owner) if self._begun else None
 
     def list(self, *, principal: str | None = None, limit: int = 100) -> Sequence[Job]:
         """The newest jobs of a principal, all for the owner, the last first."""
@@ -338,8 +348,8 @@ class Jobs(Shown):
             raise ParameterError(
                 "limit_wrong", f"limit must be from 1 to {_MOST_LISTED}, not {number}."
             )
-        whose = self._whose(principal)
-        return self._store.list(whose, limit=number) if self._begun else []
+        owner = self._whose(principal)
+        return self._store.list(owner, limit=number) if self._begun else []
 
     def find(self, job: str) -> Job | None:
         """A job of anybody, for who decides by other means whether it may be seen."""
@@ -347,18 +357,18 @@ class Jobs(Shown):
 
     def done(self, principal: str | None, limit: int) -> Sequence[Job]:
         """The newest jobs that are done, of one principal or of all."""
-        done = [JobState.DONE]
-        return self._store.list(principal, limit=limit, states=done) if self._begun else []
+        states = [JobState.DONE]
+        return self._store.list(principal, limit=limit, states=states) if self._begun else []
 
     def cancel(self, job: str | Job, *, principal: str | None = None) -> Job:
         """End a job, whatever it is at. What was charged for it stays spent.
 
         One that has ended stays as it is.
         """
-        found = self.get(job, principal=principal)
-        self._store.cancel(found.id, self._whose(principal))
+        stored = self.get(job, principal=principal)
+        self._store.cancel(stored.id, self._whose(principal))
         self._workers.look()
-        return self.get(found, principal=principal)
+        return self.get(stored, principal=principal)
 
     def wait(
         self, job: str | Job, *, principal: str | None = None, seconds: float | None = None
@@ -368,9 +378,9 @@ class Jobs(Shown):
         if seconds is not None:
             end = time.monotonic() + arguments.seconds(seconds, "seconds")
         while True:
-            found = self.get(job, principal=principal)
-            if found.is_over or (end is not None and time.monotonic() >= end):
-                return found
+            current = self.get(job, principal=principal)
+            if current.is_over or (end is not None and time.monotonic() >= end):
+                return current
             time.sleep(_PAUSE_SECONDS)
 
     def start(self, workers: int = 1) -> None:
@@ -425,7 +435,9 @@ class Jobs(Shown):
             return
         self._data.check_consent(prepared.datasets)
         held = (self._vault.config.datasets[name] for name in prepared.datasets)
-        populations = sorted({one.population for one in held if isinstance(one, PrivateSet)})
+        populations = sorted(
+            {dataset.population for dataset in held if isinstance(dataset, PrivateSet)}
+        )
         asker = self._vault.people.asker(job.principal, job.purpose, tuple(populations))
         self._vault.gatekeeper.check_payable(prepared, asker, job.request_id)
 
@@ -460,11 +472,11 @@ class Jobs(Shown):
 
     def _card(self) -> Card:
         listed = self.list()
-        rows = [(one.id, one.family, one.dataset, one.principal, str(one.state)) for one in listed]
+        rows = [(job.id, job.family, job.dataset, job.principal, str(job.state)) for job in listed]
         table = CardTable(
             ("Job", "What", "Data set", "Asked by", "State"), rows[:10], len(rows[10:])
         )
-        waiting = sum(not one.is_over for one in listed)
+        waiting = sum(not job.is_over for job in listed)
         return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)
 
 

@@ -109,7 +109,7 @@ class JobStore:
     def add(self, job: Job) -> Job:
         """Keep a job; one that was kept under the same request is given back as it is."""
         asked = dumps(job.asked, sort_keys=True)
-        row = {
+        values = {
             "id": job.id,
             "principal": job.principal,
             "request": job.request_id,
@@ -124,16 +124,16 @@ class JobStore:
             "submitted": self._now,
             "until": self._now,
         }
-        same = _jobs.c.principal == job.principal, _jobs.c.request == job.request_id
+        same_request = _jobs.c.principal == job.principal, _jobs.c.request == job.request_id
         for _ in range(2):  # another server may add the same at this moment
             try:
                 with self._writing() as connection:
-                    found = connection.execute(select(_jobs).where(*same)).first()
-                    if found is None:
+                    row = connection.execute(select(_jobs).where(*same_request)).first()
+                    if row is None:
                         self._check_room(connection, job.principal)
-                        connection.execute(insert(_jobs).values(row))
-                        found = connection.execute(select(_jobs).where(*same)).one()
-                    return _same(_job(found), job, asked == found.asked)
+                        connection.execute(insert(_jobs).values(values))
+                        row = connection.execute(select(_jobs).where(*same_request)).one()
+                    return _same(_job(row), job, asked == row.asked)
             except IntegrityError:
                 continue
         raise self._failure("a job was added and is gone")
@@ -142,15 +142,15 @@ class JobStore:
         """A job by its name, of one principal or of anybody."""
         with self._reading() as connection:
             row = connection.execute(select(_jobs).where(_of(principal), _jobs.c.id == name))
-            found = row.first()
-        return None if found is None else _job(found)
+            record = row.first()
+        return None if record is None else _job(record)
 
     def under(self, principal: str, request: str) -> Job | None:
         """The job of a principal that was kept under a request."""
-        same = _jobs.c.principal == principal, _jobs.c.request == request
+        same_request = _jobs.c.principal == principal, _jobs.c.request == request
         with self._reading() as connection:
-            found = connection.execute(select(_jobs).where(*same)).first()
-        return None if found is None else _job(found)
+            row = connection.execute(select(_jobs).where(*same_request)).first()
+        return None if row is None else _job(row)
 
     def list(
         self, principal: str | None, *, limit: int, states: Sequence[JobState] = tuple(JobState)
@@ -171,10 +171,10 @@ class JobStore:
         Whoever has fewest running comes first, so that nobody fills all workers.
         """
         free = and_(_jobs.c.state == JobState.WAITING, _jobs.c.until <= self._now)
-        left = and_(_jobs.c.state == JobState.RUNNING, _jobs.c.until < self._now)
+        abandoned = and_(_jobs.c.state == JobState.RUNNING, _jobs.c.until < self._now)
         asked = (
             select(_jobs)
-            .where(or_(free, left))
+            .where(or_(free, abandoned))
             .order_by(_running_of_same, _jobs.c.submitted, _jobs.c.id)
             .limit(1)
             .with_for_update(of=_jobs, skip_locked=True)
@@ -184,7 +184,7 @@ class JobStore:
                 row = connection.execute(asked).first()
                 if row is None:
                     return None
-                taken = {
+                values = {
                     "state": JobState.RUNNING,
                     "stage": PREPARING,
                     "started": func.coalesce(_jobs.c.started, self._now),
@@ -193,11 +193,11 @@ class JobStore:
                     "until": self._now + int(seconds * 1000),
                 }
                 if row.attempts >= MOST_ATTEMPTS:
-                    taken = self._over(JobState.FAILED, error=_told(_abandoned()))
-                connection.execute(update(_jobs).where(_jobs.c.id == row.id).values(taken))
-                found = connection.execute(select(_jobs).where(_jobs.c.id == row.id)).one()
-            if found.state == JobState.RUNNING:
-                return _job(found)
+                    values = self._over(JobState.FAILED, error=_told(_abandoned()))
+                connection.execute(update(_jobs).where(_jobs.c.id == row.id).values(values))
+                claimed = connection.execute(select(_jobs).where(_jobs.c.id == row.id)).one()
+            if claimed.state == JobState.RUNNING:
+                return _job(claimed)
 
     def renew(self, holder: str, seconds: float) -> bool:
         """Go on holding a job; False where it was cancelled or is another's by now."""
@@ -249,9 +249,9 @@ class JobStore:
     def _over(self, state: JobState, error: str | None = None) -> dict[str, Any]:
         return {"state": state, "stage": LAST, "ended": self._now, "holder": None, "error": error}
 
-    def _change(self, values: Mapping[str, Any], *which: Any) -> bool:
+    def _change(self, values: Mapping[str, Any], *conditions: Any) -> bool:
         with self._writing() as connection:
-            return connection.execute(update(_jobs).where(*which).values(values)).rowcount > 0
+            return connection.execute(update(_jobs).where(*conditions).values(values)).rowcount > 0
 
     def _check_room(self, connection: Connection, principal: str) -> None:
         asked = select(func.count()).where(_jobs.c.principal == principal, _is_open)
@@ -293,13 +293,13 @@ class JobStore:
         raise failure
 
     def _failure(self, cause: str) -> LedgerError:
-        words = without_passwords(cause)
-        self._tell(words)
+        message = without_passwords(cause)
+        self._tell(message)
         return LedgerError(
             "jobs_unavailable",
             "The store of jobs does not answer; what was kept in it stays. Try again later; its "
             "operator finds the cause in the vault's failures.log.",
-            detail=words,
+            detail=message,
         )
 
 
@@ -311,9 +311,9 @@ def _held(holder: str) -> tuple[Any, Any]:
     return _jobs.c.holder == holder, _jobs.c.state == JobState.RUNNING
 
 
-def _same(found: Job, asked: Job, alike: bool) -> Job:
+def _same(stored: Job, asked: Job, alike: bool) -> Job:
     """The job under a request id, unless the id stands for other work."""
-    ours = (found.family, found.dataset, found.purpose) == (
+    ours = (stored.family, stored.dataset, stored.purpose) == (
         asked.family,
         asked.dataset,
         asked.purpose,
@@ -323,7 +323,7 @@ def _same(found: Job, asked: Job, alike: bool) -> Job:
             "request_reused",
             f"Request id {asked.request_id!r} was already used for another job. Take a new one.",
         )
-    return found
+    return stored
 
 
 def _job(row: Row[Any]) -> Job:
