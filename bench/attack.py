@@ -23,10 +23,10 @@ from pyarrow import csv, parquet
 
 from bench._peers import asked
 from sfumato.attack.case import Case, HeldRelease, HeldTable
-from sfumato.attack.catalogue import run
-from sfumato.attack.estimators import ClassSizes, dankar
 from sfumato.attack.options import attack_options
+from sfumato.attack.registry import run
 from sfumato.attack.runner import attack
+from sfumato.attack.uniqueness import ClassSizes, dankar
 from sfumato.data.counting.grouping import keys
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Column, Kind, Role

@@ -21,8 +21,7 @@ import numpy as np
 import pandas as pd
 
 from bench._peers import SYNTHESIZERS, synthesized
-from sfumato.attack.evaluation.cells import coded
-from sfumato.attack.evaluation.coding import coding_of
+from sfumato.attack.evaluation.coded_counts import coded, coding_of
 from sfumato.attack.evaluation.learning import learn
 from sfumato.data.counting.axes import Grid
 from sfumato.data.counting.frequencies import Frequencies

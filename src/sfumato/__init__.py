@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         RecursiveDiversity,
         TCloseness,
     )
-    from sfumato.attack.comparison.runner import compare
-    from sfumato.attack.evaluation.runner import evaluate
+    from sfumato.attack.comparison.compare import compare
+    from sfumato.attack.evaluation.evaluate import evaluate
     from sfumato.client.vault import connect
     from sfumato.data.schema.column import Column, Kind, Role
     from sfumato.data.schema.domain import Bounds, Values
@@ -123,9 +123,9 @@ _HOMES = {
     "Values": "data.schema.domain",
     "Vault": "vault.vault",
     "Widths": "data.schema.hierarchy.rules",
-    "compare": "attack.comparison.runner",
+    "compare": "attack.comparison.compare",
     "connect": "client.vault",
-    "evaluate": "attack.evaluation.runner",
+    "evaluate": "attack.evaluation.evaluate",
     "init": "vault.vault",
     "local": "methods.local",
     "noise": "privacy.noise",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import sfumato as sf
-from sfumato.attack.catalogue import ATTACKS
 from sfumato.attack.finding import Finding, Findings
+from sfumato.attack.registry import ATTACKS
 from sfumato.cli.main import run
 
 SCHEMA = """\

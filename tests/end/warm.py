@@ -79,7 +79,7 @@ def warm_command(folder: Path) -> Iterator[Path]:
 def _serve(address: str) -> None:
     import pyarrow as pa
 
-    from sfumato.attack.catalogue import ATTACKS
+    from sfumato.attack.registry import ATTACKS
 
     for name in (*LOADED, *(f"sfumato.attack.{one.replace('-', '_')}" for one in ATTACKS)):
         import_module(name)

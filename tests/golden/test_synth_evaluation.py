@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.attack.evaluation.compare import Form, compare
+from sfumato.attack.evaluation.evaluate import Form, compare
 from sfumato.data.engines.sources import open_duckdb
 
 if TYPE_CHECKING:

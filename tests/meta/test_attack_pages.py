@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.attack.catalogue import ATTACKS
+from sfumato.attack.registry import ATTACKS
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 PARTS = (

@@ -13,8 +13,7 @@ import numpy as np
 
 from sfumato.anonymize.labels import numeric, ordered, positions
 from sfumato.anonymize.taxonomy import grow, read_labels
-from sfumato.attack.evaluation.cells import coded
-from sfumato.attack.evaluation.coding import coding_of
+from sfumato.attack.evaluation.coded_counts import coded, coding_of
 from sfumato.data.counting.frequencies import count_held
 from sfumato.data.schema.hierarchy.base import spell
 from sfumato.errors import CallerError
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.result import Anonymized
     from sfumato.anonymize.taxonomy import Covers
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.attack.evaluation.cells import CodedTable
+    from sfumato.attack.evaluation.coded_counts import CodedTable
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.hierarchy.base import Taxonomy
 

@@ -31,7 +31,7 @@ from sfumato.anonymize.summary import (
     in_plain_words,
     risk_before,
 )
-from sfumato.attack.own_release import attacked
+from sfumato.attack.release_check import attacked
 from sfumato.attack.requirements import attacks_wanted, check_fitting, read_requirements
 from sfumato.data.counting.memory_limit import (
     SizeCounts,

@@ -21,7 +21,7 @@ from sfumato.anonymize.pages import write_pages
 from sfumato.anonymize.released_classes import NO_CLASSES, remeasure
 from sfumato.anonymize.source_check import Promised, changed, mark
 from sfumato.anonymize.summary import REMOVED, in_words, risk_of, unchanged_words
-from sfumato.attack.attack_results import NOT_TRIED, TriedAttacks
+from sfumato.attack.requirements import NOT_TRIED, TriedAttacks
 from sfumato.data.engines.kinds import kinds_of, stored_schema
 from sfumato.data.files.column_spelling import Marked, keys_in, marked
 from sfumato.data.files.formats import PARQUET, ends_in

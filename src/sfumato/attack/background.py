@@ -29,7 +29,7 @@ def run(case: Case) -> Finding:
     return believed(
         case,
         "background",
-        lambda _column, _values: lambda found: surely(found, exclude, sure),
+        lambda _column, _values: lambda values: surely(values, exclude, sure),
         attacker=f"knows which class a person is in and can exclude {count(exclude, 'value')}",
         meaning=f"People whose {case.options.sensitive or 'sensitive value'} is then certain",
         reference="Martin et al. 2007",

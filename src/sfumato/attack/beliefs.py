@@ -15,9 +15,9 @@ import numpy as np
 
 from sfumato.attack.case import needed_quasi, needed_sensitive
 from sfumato.attack.classes import ClassValues, class_values
-from sfumato.attack.draws import below, shuffled
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, of_columns, percent, plain
-from sfumato.attack.persons import counted_people, person_in
+from sfumato.attack.people import counted_people, person_in
+from sfumato.attack.sampling import below, shuffled
 from sfumato.data.counting.grouping import group
 
 if TYPE_CHECKING:
@@ -45,11 +45,13 @@ def dealt(values: ClassValues, number: int) -> ClassValues:
 
 def _united(owners: IntArray, drawn: IntArray, values: ClassValues) -> ClassValues:
     sizes = [int(owners.max(initial=0)) + 1, len(values.names)]
-    found = group([owners, drawn], sizes, np.ones(len(owners), dtype=np.int64))
-    places, people = found.representatives, values.people
+    grouped = group([owners, drawn], sizes, np.ones(len(owners), dtype=np.int64))
+    representatives, people = grouped.representatives, values.people
     if people is not None:
         people = people[np.lexsort((drawn, owners))]
-    return ClassValues(owners[places], drawn[places], found.counts, values.names, people=people)
+    return ClassValues(
+        owners[representatives], drawn[representatives], grouped.counts, values.names, people=people
+    )
 
 
 def by_chance(values: ClassValues, hit: Hit, most: int | None = None) -> Rate:
@@ -61,7 +63,7 @@ def by_chance(values: ClassValues, hit: Hit, most: int | None = None) -> Rate:
     people = values.hit(np.ones(len(values.counts), dtype=bool))
     if most is None or values.rows <= most or values.people is not None:
         dealings = (dealt(values, number) for number in range(_DEALS))
-        hits = [float(one.hit(hit(one))) for one in dealings]
+        hits = [float(dealing.hit(hit(dealing))) for dealing in dealings]
     else:
         hits = [_hit_in_some(values, hit, number, most) for number in range(_DEALS)]
     spread = _FEW * float(np.std(hits, ddof=1)) / max(people, 1)
@@ -75,17 +77,20 @@ def _hit_in_some(values: ClassValues, hit: Hit, number: int, most: int) -> float
     rows stand for all: what is as rare in these is rarer still in more.
     """
     sizes = values.sizes
-    taken = below(len(sizes), most, number)
-    tried = np.minimum(sizes[taken], _LARGE)
-    taken = taken[np.cumsum(tried) <= most]
-    tried = tried[: len(taken)]
-    owners = np.repeat(np.arange(len(taken)), tried)
-    places = below(values.rows, len(owners), _DEALS + number)
-    drawn = values.values[np.searchsorted(np.cumsum(values.counts), places, side="right")]
-    found = _united(owners, drawn, values)
-    cells = hit(found)
-    shares = np.bincount(found.owners[cells], found.counts[cells], len(taken)) / tried
-    return float((shares * sizes[taken]).mean()) * len(sizes)
+    tried_classes = below(len(sizes), most, number)
+    tried = np.minimum(sizes[tried_classes], _LARGE)
+    tried_classes = tried_classes[np.cumsum(tried) <= most]
+    tried = tried[: len(tried_classes)]
+    owners = np.repeat(np.arange(len(tried_classes)), tried)
+    drawn_rows = below(values.rows, len(owners), _DEALS + number)
+    drawn = values.values[np.searchsorted(np.cumsum(values.counts), drawn_rows, side="right")]
+    dealt_values = _united(owners, drawn, values)
+    cells = hit(dealt_values)
+    shares = (
+        np.bincount(dealt_values.owners[cells], dealt_values.counts[cells], len(tried_classes))
+        / tried
+    )
+    return float((shares * sizes[tried_classes]).mean()) * len(sizes)
 
 
 def believed(
@@ -105,14 +110,14 @@ def believed(
     quasi = [] if case.release.buckets is not None else needed_quasi(case, attack)
     held = case.release.table
     person = [] if case.release.buckets is not None else person_in(case, held)
-    found: dict[str, Finding] = {}
+    by_column: dict[str, Finding] = {}
     for column in needed_sensitive(case, attack) if columns is None else columns:
         values = class_values(case.release, quasi, column, person)
         rule = hit(column, values)
         cells = rule(values)
         baseline = by_chance(values, rule, case.options.dealt)
         success = Rate.share(values.hit(cells), baseline.tried)
-        found[column.name] = Finding(
+        by_column[column.name] = Finding(
             attack=attack,
             attacker=attacker,
             meaning=meaning,
@@ -126,14 +131,17 @@ def believed(
             ],
             rows=success.tried,
         )
-    worst = of_columns(found)
-    others = [
-        words for one in found.values() for words in one.remarks if one.remarks is not worst.remarks
+    worst = of_columns(by_column)
+    other_remarks = [
+        remark
+        for finding in by_column.values()
+        for remark in finding.remarks
+        if finding.remarks is not worst.remarks
     ]
     return replace(
         worst,
         remarks=[
-            *(others and [f"The worst column is {worst.remarks[0]}", *others]),
+            *(other_remarks and [f"The worst column is {worst.remarks[0]}", *other_remarks]),
             *counted_people(person, "one is hit if any row of theirs is"),
         ],
     )
@@ -145,11 +153,11 @@ def examples(values: ClassValues, column: Column, cells: IntArray) -> list[dict[
     labels = values.labels(largest)
     return [
         {
-            **{name: plain(one) for name, one in labels[place].items()},
+            **{name: plain(label) for name, label in labels[number].items()},
             column.name: plain(values.names[values.values[cell]]),
             "rows": rows,
         }
-        for place, (cell, rows) in enumerate(
+        for number, (cell, rows) in enumerate(
             zip(largest.tolist(), values.counts[largest].tolist(), strict=True)
         )
     ]

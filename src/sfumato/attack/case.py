@@ -1,6 +1,11 @@
 """What an attack is given: tables where they lie, what is declared of them, what is supposed.
 
 No rows come here: attacks count combinations in the engines, and look at counts.
+
+Ratings, paths, logs and graphs are plain tables: which of their columns is what.
+
+A column is named by the owner (`columns`), or has the name of what it is, or the form of the schema
+says so; the person is the column of the schema's privacy unit where none says more.
 """
 
 from __future__ import annotations
@@ -11,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sqlglot import exp
 
+from sfumato.attack.options import AttackOptions
 from sfumato.data.counting.frequencies import count_held
-from sfumato.data.schema.column import Role
+from sfumato.data.schema.column import Column, Role
 from sfumato.data.schema.names import quoted, suggestion
+from sfumato.data.schema.row_forms import Edges
 from sfumato.errors import ParameterError, as_field, option, spell
 
 if TYPE_CHECKING:
@@ -23,10 +30,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sfumato.attack.published import PublishedTable
+    from sfumato.attack.published_counts import PublishedTable
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.engines.base import Engine
-    from sfumato.data.schema.column import Column
     from sfumato.data.schema.schema import Schema
     from sfumato.errors import CallerError
 
@@ -103,48 +109,6 @@ class Door(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class AttackOptions:
-    """What is supposed of the attacker, where an attack leaves that open."""
-
-    sensitive: str | None = None
-    """The column that is guessed; by default the one that the release tells most about."""
-    sure: float = 1.0
-    """From this belief on an attacker counts as sure."""
-    exclude: int = 1
-    """So many values the attacker can exclude of a victim, the worst ones."""
-    gain: float = 2.0
-    """A belief that grows by this factor is one that tells something."""
-    near: float = 0.25
-    """Numbers in such a share of a column's range are alike."""
-    l: int | None = None  # noqa: E741  # the literature's own name
-    """The l-diversity that was asked for, where no side-car says it."""
-    population_size: int | None = None
-    """How many people there are, of whom the release has some."""
-    guesses: int = 2_000
-    """So many people, descriptions or games are tried, where there are as many."""
-    dealt: int | None = None
-    """Values are dealt out to so many people at a time, to see what chance does; None for all."""
-    together: int = 3
-    """So many columns are taken together to single somebody out."""
-    first: tuple[str, ...] = ()
-    """The columns of the first of two lists; the second has the others."""
-    epsilon: Fraction | None = None
-    """What all questions of a script to the door may cost together."""
-    knows: int | None = None
-    """So many points of a path, or items of a list of ratings, are known of a victim."""
-    cell: float = 0.01
-    """The side of a cell in which a place is known, in the units of its columns."""
-    minutes: float = 60.0
-    """How exactly a time is known."""
-    hops: int = 2
-    """How far around a victim a graph is known; 1 is how many neighbours there are."""
-    on: tuple[str, ...] = ()
-    """The columns by which two tables are joined; by default all quasi-identifiers."""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """Which column is whose: the person, item, rating, time, and so on of other data."""
-
-
 @dataclass(frozen=True, eq=False)
 class Case:
     """A release, what the attacker has beside it, and what only the score is made from.
@@ -165,35 +129,33 @@ class Case:
     other_original: HeldTable | None = None
 
     @property
-    def rows_are_nobodys(self) -> bool:
+    def is_synthetic(self) -> bool:
         """Whether released rows are made up, as a side-car or the owner says."""
         return self.release.rows_are == "nobody's"
 
     @cached_property
-    def fitting_nobody(self) -> float:
+    def unmatched_share(self) -> float:
         """The share of released rows that fit nobody in the original, where that is given."""
-        from sfumato.attack.synthetic_link import (
-            fitting_nobody,  # which reads labels by what is here
-        )
+        from sfumato.attack.link import unmatched_share
 
-        return fitting_nobody(self)
+        return unmatched_share(self)
 
     @property
     def emptiness(self) -> str | None:
         """Which of its tables has no rows, in words; None where all have some."""
         if self.release.table.empty:
             return "the release has no rows, or all of them are suppressed. Release some."
-        other = None if self.other is None else self.other.table
-        given = {
+        other_release = None if self.other is None else self.other.table
+        tables = {
             "original": (self.original, "the original has no people"),
             "known": (self.known, "the list of people is empty"),
-            "other": (other, "the other release has no rows"),
+            "other": (other_release, "the other release has no rows"),
             "other_original": (self.other_original, "the original of the other has no people"),
             "control": (self.control, "the control has no people"),
         }
-        for name, (table, words) in given.items():
+        for name, (table, reason) in tables.items():
             if table is not None and table.empty:
-                return f"{words}. Give {option(name)} a table with rows."
+                return f"{reason}. Give {option(name)} a table with rows."
         return None
 
     def quasi(self, *tables: HeldTable) -> list[Column]:
@@ -201,7 +163,7 @@ class Case:
         return [
             column
             for column in self.schema.by_role(Role.QUASI)
-            if all(column.name in one.names for one in (self.release.table, *tables))
+            if all(column.name in table.names for table in (self.release.table, *tables))
         ]
 
     @property
@@ -209,46 +171,93 @@ class Case:
         """The sensitive columns that the release has, or the one that was asked for."""
         held = self.release.buckets or self.release.table
         asked = self.options.sensitive
-        found = [c for c in self.schema.by_role(Role.SENSITIVE) if c.name in held.names]
+        declared = [c for c in self.schema.by_role(Role.SENSITIVE) if c.name in held.names]
         if asked is None:
-            return found
-        others = [c for c in self.schema.columns if c.name in held.names]
-        chosen = [column for column in others if column.name == asked]
+            return declared
+        columns = [c for c in self.schema.columns if c.name in held.names]
+        chosen = [column for column in columns if column.name == asked]
         if not chosen:
             raise ParameterError(
                 "attack_column_missing",
                 f"The release has no column {quoted(asked)} to guess; "
-                + suggestion(asked, [one.name for one in others]),
+                + suggestion(asked, [column.name for column in columns]),
             )
         return chosen
 
 
 def needed_sensitive(case: Case, attack: str) -> list[Column]:
     """The sensitive columns of a case that has some."""
-    found = case.sensitive
-    if not found:
+    columns = case.sensitive
+    if not columns:
         raise cannot_run(
             attack,
             'the release has no column that its schema calls role = "sensitive". Declare one, or '
             f"name a column with {option('sensitive')}.",
         )
-    return found
+    return columns
 
 
 def needed_quasi(case: Case, attack: str, *tables: HeldTable) -> list[Column]:
     """The quasi-identifiers that all have; where there is none, nobody can be found by one."""
-    found = case.quasi(*tables)
-    if not found:
+    columns = case.quasi(*tables)
+    if not columns:
         raise cannot_run(
             attack,
             "the release and the other tables have no quasi-identifier in common. Name columns "
             'alike, and declare them role = "quasi" in the schema.',
         )
-    return found
+    return columns
 
 
-def needed(table: HeldTable | None, attack: str, what: str, name: str) -> HeldTable:
+def needed(table: HeldTable | None, attack: str, description: str, name: str) -> HeldTable:
     """A table without which an attack makes no sense."""
     if table is None:
-        raise cannot_run(attack, f"it needs {what}. Give it with {option(name, metavar='FILE')}.")
+        raise cannot_run(
+            attack, f"it needs {description}. Give it with {option(name, metavar='FILE')}."
+        )
     return table
+
+
+PERSON = "person"
+
+
+_ENDS = ("source", "target")
+
+
+def column_of(case: Case, attack: str, role: str) -> str | None:
+    """The column of the release that is something; None where there is none."""
+    held = case.release.table.names
+    asked = case.options.columns.get(role)
+    if asked is not None:
+        if asked not in held:
+            raise cannot_run(
+                attack,
+                f"the release has no column {quoted(asked)} for the {role}; "
+                + suggestion(asked, sorted(held)),
+            )
+        return asked
+    if role in held:
+        return role
+    form = case.schema.form
+    form_columns = (
+        {} if form is None else {name: column for name, (column, _) in form.parts.items()}
+    )
+    if (declared := form_columns.get(role)) in held:
+        return declared
+    if isinstance(form, Edges) and role in _ENDS:
+        end = (form.source, form.target)[_ENDS.index(role)]
+        return end if end in held else None
+    unit = case.schema.unit.column
+    return unit if role == PERSON and unit in held else None
+
+
+def needed_column(case: Case, attack: str, role: str) -> str:
+    """The same where there must be one."""
+    name = column_of(case, attack, role)
+    if name is None:
+        raise cannot_run(
+            attack,
+            f"it has to know which column is the {role}. Give "
+            f"{option('column', metavar=role + '=COLUMN')}.",
+        )
+    return name

@@ -56,9 +56,9 @@ class BoxColumn:
         """The leaf of each combination of a table; -1 where the release can have none such."""
         axis, codes = table.axis(self.column.name), table.codes[_place(table, self.column.name)]
         present, numbers = np.unique(codes, return_inverse=True)
-        places = self.taxonomy.places(axis.decode(present).to_pylist())
-        found: IntArray = places.astype(np.int64)[numbers]
-        return found
+        leaves = self.taxonomy.places(axis.decode(present).to_pylist())
+        located: IntArray = leaves.astype(np.int64)[numbers]
+        return located
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,42 +130,42 @@ class ClassValues:
 
 
 def boxes(
-    release: HeldRelease, columns: Sequence[Column], others: Iterable[Frequencies] = ()
+    release: HeldRelease, columns: Sequence[Column], extra: Iterable[Frequencies] = ()
 ) -> Boxes:
     """The classes of a release by some columns; values of `others` are leaves too."""
     table = release.table.counted([column.name for column in columns])
-    return boxes_of(table, columns, others)
+    return boxes_of(table, columns, extra)
 
 
 def boxes_of(
-    table: Frequencies, columns: Sequence[Column], others: Iterable[Frequencies] = ()
+    table: Frequencies, columns: Sequence[Column], extra: Iterable[Frequencies] = ()
 ) -> Boxes:
     """The same of combinations that were counted: each of them is a class."""
-    (found,) = boxes_together([table], columns, others)
-    return found
+    (classes,) = boxes_together([table], columns, extra)
+    return classes
 
 
 def boxes_together(
-    tables: Sequence[Frequencies], columns: Sequence[Column], others: Iterable[Frequencies] = ()
+    tables: Sequence[Frequencies], columns: Sequence[Column], extra: Iterable[Frequencies] = ()
 ) -> list[Boxes]:
     """The same of several tables, whose classes are boxes over the same leaves."""
-    known, found = list(others), []
+    known, box_columns = list(extra), []
     for column in columns:
-        values = [value for one in known for value in _values(one, column.name)]
+        values = [value for counted in known for value in _values(counted, column.name)]
         labels = tuple(tuple(_values(table, column.name)) for table in tables)
         covers = _read(column, labels, tuple(dict.fromkeys(values)))
-        places = [
+        label_numbers = [
             np.unique(t.codes[_place(t, column.name)], return_inverse=True)[1] for t in tables
         ]
-        found.append(
+        box_columns.append(
             [
-                BoxColumn(column, one, place.astype(np.int64))
-                for one, place in zip(covers, places, strict=True)
+                BoxColumn(column, counted, numbered.astype(np.int64))
+                for counted, numbered in zip(covers, label_numbers, strict=True)
             ]
         )
     return [
-        Boxes(tuple(column[place] for column in found), table.counts)
-        for place, table in enumerate(tables)
+        Boxes(tuple(column[number] for column in box_columns), table.counts)
+        for number, table in enumerate(tables)
     ]
 
 
@@ -187,8 +187,8 @@ def class_values(
         if person:
             every = release.table.counted([*names, *person])
             table, people = every.marginal(names), _people(every, names, person[0])
-    places = [_place(table, name) for name in by]
-    key, _ = keys([table.codes[one] for one in places], [table.sizes[one] for one in places])
+    axes = [_place(table, name) for name in by]
+    key, _ = keys([table.codes[axis] for axis in axes], [table.sizes[axis] for axis in axes])
     owners = np.unique(key, return_inverse=True)[1]
     codes = table.codes[_place(table, sensitive.name)]
     present, values = np.unique(codes, return_inverse=True)
@@ -198,11 +198,11 @@ def class_values(
 
 def _people(table: Frequencies, names: Sequence[str], person: str) -> IntArray:
     """Whose each row is, where rows are in the order of their combinations of some columns."""
-    places = [_place(table, name) for name in names]
-    key, _ = keys([table.codes[one] for one in places], [table.sizes[one] for one in places])
+    axes = [_place(table, name) for name in names]
+    key, _ = keys([table.codes[axis] for axis in axes], [table.sizes[axis] for axis in axes])
     order = np.argsort(key, kind="stable")
-    found: IntArray = np.unique(table.codes[_place(table, person)], return_inverse=True)[1]
-    return np.repeat(found[order], table.counts[order])
+    owners: IntArray = np.unique(table.codes[_place(table, person)], return_inverse=True)[1]
+    return np.repeat(owners[order], table.counts[order])
 
 
 @lru_cache(maxsize=32)  # attacks on one release read the same labels, and hierarchies grow slowly
@@ -210,8 +210,10 @@ def _read(
     column: Column, labels: tuple[tuple[Any, ...], ...], values: tuple[Leaf, ...]
 ) -> list[Covers]:
     """What the labels of some tables cover, over the same leaves."""
-    taxonomy = _grown(column, [label for one in labels for label in one], values)
-    return [read_labels(column, taxonomy, one) for one in labels]
+    taxonomy = _grown(
+        column, [label for labels_of_table in labels for label in labels_of_table], values
+    )
+    return [read_labels(column, taxonomy, label) for label in labels]
 
 
 def forget_labels() -> None:
@@ -224,7 +226,7 @@ def _grown(column: Column, texts: Sequence[Any], values: Sequence[Leaf]) -> Taxo
     grown = universe(column, [*texts, *values])
     if column.hierarchy is not None and column.hierarchy.declared is not None:
         return grown  # no others can be
-    lacking = [values[place] for place in np.flatnonzero(grown.places(values) < 0).tolist()]
+    lacking = [values[index] for index in np.flatnonzero(grown.places(values) < 0).tolist()]
     return grow(column, [*grown.leaves, *lacking]) if lacking else grown
 
 

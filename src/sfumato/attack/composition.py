@@ -18,8 +18,7 @@ import numpy as np
 from sfumato.attack.case import cannot_run, needed_quasi, needed_sensitive
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate, of_columns
-from sfumato.attack.matching import fitting
-from sfumato.attack.named_list import examples, naming
+from sfumato.attack.matching import examples, fitting, naming
 from sfumato.errors import option
 
 if TYPE_CHECKING:
@@ -53,24 +52,28 @@ def run(case: Case) -> Finding:
             f"{option('original', metavar='FILE')}.",
         )
     quasi = needed_quasi(case, NAME, held, case.other.table)
-    found = {
+    by_column = {
         column.name: _compose(case, case.other, quasi, column)
         for column in needed_sensitive(case, NAME)
         if column.name in case.other.table.names
     }
-    if not found:
+    if not by_column:
         raise cannot_run(NAME, "the two releases have no sensitive column in common.")
-    return of_columns(found)
+    return of_columns(by_column)
 
 
-def _compose(case: Case, other: HeldRelease, quasi: Sequence[Column], column: Column) -> Finding:
+def _compose(
+    case: Case, second_release: HeldRelease, quasi: Sequence[Column], column: Column
+) -> Finding:
     held = case.known or case.original
     assert held is not None
-    names = [one.name for one in quasi]
+    names = [column.name for column in quasi]
     person = naming(case, held)
     people = held.counted([*names, *person])
     values: dict[Any, int] = {}
-    tables = [one.table.counted([*names, column.name]) for one in (case.release, other)]
+    tables = [
+        release.table.counted([*names, column.name]) for release in (case.release, second_release)
+    ]
     numbered = [_numbered(table, column.name, values) for table in tables]
     width = max(len(values), 1)
     first, second = (
@@ -79,12 +82,12 @@ def _compose(case: Case, other: HeldRelease, quasi: Sequence[Column], column: Co
     )
     both = np.intersect1d(first, second)
     alone = [np.bincount(pairs // width, minlength=len(people)) for pairs in (first, second)]
-    left = np.bincount(both // width, minlength=len(people))
+    values_left = np.bincount(both // width, minlength=len(people))
     in_both = (alone[0] > 0) & (alone[1] > 0)
     weight = people.counts * in_both
-    hit = in_both & (left == 1)
+    hit = in_both & (values_left == 1)
     tried = int(weight.sum())
-    single = max(float(weight[one == 1].sum()) for one in alone)
+    single = max(float(weight[release == 1].sum()) for release in alone)
     pinned = float(weight[hit].sum())
     return Finding(
         attack=NAME,
@@ -105,19 +108,19 @@ def _compose(case: Case, other: HeldRelease, quasi: Sequence[Column], column: Co
 def _numbered(table: Frequencies, name: str, values: dict[Any, int]) -> IntArray:
     """The number of each row's value; the two releases number them alike, by `values`."""
     codes = table.codes[table.columns.index(name)]
-    present, places = np.unique(codes, return_inverse=True)
+    present, value_index = np.unique(codes, return_inverse=True)
     known = table.axis(name).decode(present).to_pylist()
     numbers = [values.setdefault(value, len(values)) for value in known]
-    return np.array(numbers, dtype=np.int64)[places]
+    return np.array(numbers, dtype=np.int64)[value_index]
 
 
 def _possible(
     table: Frequencies, quasi: Sequence[Column], people: Frequencies, numbers: IntArray, width: int
 ) -> IntArray:
     """Pairs of a person and a value of a class that the person fits, as numbers, each once."""
-    found = boxes_of(table, quasi, [people])
+    classes = boxes_of(table, quasi, [people])
     pairs = [
         np.unique(mine * width + numbers[theirs])
-        for mine, theirs in fitting(found.locate(people), found)
+        for mine, theirs in fitting(classes.locate(people), classes)
     ]
     return np.unique(np.concatenate([*pairs, np.zeros(0, dtype=np.int64)]))

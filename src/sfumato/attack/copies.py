@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.attack.case import cannot_run, needed
-from sfumato.attack.draws import subset
 from sfumato.attack.evaluation.copies import tallied
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.records import CodedRows, Crowd, records
+from sfumato.attack.sampling import subset
 from sfumato.data.counting.grouping import keys
 from sfumato.data.schema.column import Role
 
@@ -41,39 +41,40 @@ def run(case: Case) -> Finding:
     original = needed(case.original, NAME, "the original, to look rows up in", "original")
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
     columns = [
-        one
-        for one in case.schema.columns
-        if one.role is not Role.IDENTIFIER and all(one.name in table.names for table in tables)
+        column
+        for column in case.schema.columns
+        if column.role is not Role.IDENTIFIER
+        and all(column.name in table.names for table in tables)
     ]
     if not columns:
         raise cannot_run(NAME, "the tables have no column in common. Name columns alike.")
-    traits, (released, real, *others) = records(NAME, columns, tables)
+    traits, (released, real, *controls) = records(NAME, columns, tables)
     drawn, often = _both(traits, released, real)
     kinds = np.unique(often)
-    found = tallied(
+    tally = tallied(
         kinds,
-        np.array([drawn[often == one].sum() for one in kinds]),
-        np.array([(often == one).sum() for one in kinds]),
+        np.array([drawn[often == kind].sum() for kind in kinds]),
+        np.array([(often == kind).sum() for kind in kinds]),
     )
     rows, in_pairs = released.rows, float((often == 2).sum())
     spread = 2 * in_pairs**0.5 / max(real.rows, 1)
     any_row = (
-        f"{found.exact:,} of {rows:,} released rows are copies of any row; of a fresh sample "
-        f"{found.expected:,.0f} would be."
+        f"{tally.exact:,} of {rows:,} released rows are copies of any row; of a fresh sample "
+        f"{tally.expected:,.0f} would be."
     )
-    told = [any_row]
-    if others:
-        told.append(_nearer(case, traits, released, real, others[0]))
+    remarks = [any_row]
+    if controls:
+        remarks.append(_nearer(case, traits, released, real, controls[0]))
     alone = np.flatnonzero((often == 1) & (drawn > 0))[:MOST_EXAMPLES]
     return Finding(
         attack=NAME,
         attacker="takes a released row for a person's",
         meaning="Released rows that are those of people who are one of a kind",
-        success=Rate.share(found.unique, rows),
-        baseline=Rate.share(found.unique_expected, rows).widened(spread),
-        victims=max(0, round(found.unique - found.unique_expected)),
+        success=Rate.share(tally.unique, rows),
+        baseline=Rate.share(tally.unique_expected, rows).widened(spread),
+        victims=max(0, round(tally.unique - tally.unique_expected)),
         examples=_shown(traits, released, real, alone),
-        remarks=told,
+        remarks=remarks,
         rows=rows + real.rows,
         reference="Good 1953",
     )
@@ -83,29 +84,29 @@ def _both(
     traits: Sequence[Trait], released: CodedRows, real: CodedRows
 ) -> tuple[IntArray, IntArray]:
     """Of all different rows of two tables how often each of the tables has them."""
-    place, size = _places(traits, released, real)
+    row_number, size = _places(traits, released, real)
     cut = len(released)
     both = [
         np.bincount(own, counts, size).astype(np.int64)
-        for own, counts in ((place[:cut], released.counts), (place[cut:], real.counts))
+        for own, counts in ((row_number[:cut], released.counts), (row_number[cut:], real.counts))
     ]
     return both[0], both[1]
 
 
 def _places(traits: Sequence[Trait], *tables: CodedRows) -> tuple[IntArray, int]:
-    codes = np.concatenate([one.codes for one in tables], axis=1)
+    codes = np.concatenate([table.codes for table in tables], axis=1)
     key, _ = keys(list(codes), [trait.size for trait in traits])
-    present, place = np.unique(key, return_inverse=True)
-    return place, len(present)
+    present, row_number = np.unique(key, return_inverse=True)
+    return row_number, len(present)
 
 
 def _shown(
-    traits: Sequence[Trait], released: CodedRows, real: CodedRows, which: IntArray
+    traits: Sequence[Trait], released: CodedRows, real: CodedRows, chosen: IntArray
 ) -> list[dict[str, object]]:
     """Some copies as they are, for the owner."""
-    place, _ = _places(traits, released, real)
-    _, first = np.unique(place, return_index=True)
-    codes = np.concatenate([released.codes, real.codes], axis=1)[:, first[which]]
+    row_number, _ = _places(traits, released, real)
+    _, first = np.unique(row_number, return_index=True)
+    codes = np.concatenate([released.codes, real.codes], axis=1)[:, first[chosen]]
     return [
         {
             trait.name: plain(trait.values[int(code)].as_py())
@@ -116,16 +117,16 @@ def _shown(
 
 
 def _nearer(
-    case: Case, traits: Sequence[Trait], released: CodedRows, real: CodedRows, others: CodedRows
+    case: Case, traits: Sequence[Trait], released: CodedRows, real: CodedRows, strangers: CodedRows
 ) -> str:
     """Whether released rows are nearer to people of the original than to others."""
-    size = min(len(real), len(others), case.options.guesses)
+    size = min(len(real), len(strangers), case.options.guesses)
     drawn = released.codes[:, released.drawn(case.options.guesses, 1)]
     apart = []
-    for number, one in enumerate((real, others)):
-        some = subset(len(one), size, number)
+    for number, rows in enumerate((real, strangers)):
+        sampled = subset(len(rows), size, number)
         crowd = Crowd.of(
-            traits, range(len(traits)), CodedRows(one.codes[:, some], one.counts[some])
+            traits, range(len(traits)), CodedRows(rows.codes[:, sampled], rows.counts[sampled])
         )
         apart.append(crowd.nearest(drawn).least)
     nearer = (apart[0] < apart[1]).mean() + (apart[0] == apart[1]).mean() / 2

@@ -50,15 +50,15 @@ def run(case: Case) -> Finding:
         )
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     quasi = needed_quasi(case, NAME, original)
-    columns = [one for one in needed_sensitive(case, NAME) if one.name in original.names]
+    columns = [column for column in needed_sensitive(case, NAME) if column.name in original.names]
     if not columns:
         raise cannot_run(NAME, "the original has no sensitive column of the release.")
-    return of_columns({one.name: _attacked(case, original, quasi, one) for one in columns})
+    return of_columns({column.name: _attacked(case, original, quasi, column) for column in columns})
 
 
 def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: Column) -> Finding:
     assert case.release.buckets is not None
-    names = [one.name for one in quasi]
+    names = [column.name for column in quasi]
     rows = case.release.table.counted([*names, GROUP])
     cells = case.release.buckets.counted([GROUP, column.name], weight=COUNT)
     shares = Sharing.of(rows, cells, names, column.name)
@@ -104,10 +104,12 @@ class Sharing:
         theirs = cells.axis(GROUP).decode(cells.codes[0]).to_numpy()
         order = np.argsort(theirs, kind="stable")
         first = np.searchsorted(theirs[order], groups, side="left")
-        many = np.searchsorted(theirs[order], groups, side="right") - first
-        row = np.repeat(np.arange(len(rows)), many)
-        steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-        cell = order[np.repeat(first, many) + steps]
+        group_sizes = np.searchsorted(theirs[order], groups, side="right") - first
+        row = np.repeat(np.arange(len(rows)), group_sizes)
+        steps = np.arange(group_sizes.sum()) - np.repeat(
+            np.cumsum(group_sizes) - group_sizes, group_sizes
+        )
+        cell = order[np.repeat(first, group_sizes) + steps]
         present, number = np.unique(cells.codes[1], return_inverse=True)
         traits = tuple(rows.codes[rows.columns.index(name)].astype(np.int64) for name in names)
         values = cells.axis(sensitive).decode(present).to_pylist()
@@ -143,8 +145,8 @@ class Sharing:
         """Each row one value in all, each value as many rows of its group as there are."""
         weight = self.weights[self.row]
         for _ in range(_SCALINGS):
-            taken = np.bincount(self.cell, shared * weight)
-            shared = shared * (self.counts / np.maximum(taken[self.cell], 1e-300))
+            dealt = np.bincount(self.cell, shared * weight)
+            shared = shared * (self.counts / np.maximum(dealt[self.cell], 1e-300))
             total = np.bincount(self.row, shared)
             shared = shared / np.maximum(total[self.row], 1e-300)
         return shared
@@ -167,9 +169,9 @@ def _chances(
     sensitive: str,
 ) -> FloatArray:
     """The chance that each value of its group is a row's: by the original, among rows like it."""
-    real = original.counted([*(one.name for one in quasi), sensitive])
-    place = real.columns.index(sensitive)
-    present, number = np.unique(real.codes[place], return_inverse=True)
+    real = original.counted([*(column.name for column in quasi), sensitive])
+    axis = real.columns.index(sensitive)
+    present, number = np.unique(real.codes[axis], return_inverse=True)
     known = {value: code for code, value in enumerate(shares.values)}
     truth = real.axis(sensitive).decode(present).to_pylist()
     code = np.array([known.get(value, -1) for value in truth])[number]
@@ -186,8 +188,8 @@ def _chances(
     order = np.argsort(key, kind="stable")
     sought = both[: len(rows)][shares.row] * width + shares.value
     place_of = np.searchsorted(key[order], sought).clip(max=max(len(order) - 1, 0))
-    there = key[order][place_of] == sought
-    counts = np.where(there, real.counts[inside][order][place_of], 0)
+    matches = key[order][place_of] == sought
+    counts = np.where(matches, real.counts[inside][order][place_of], 0)
     totals = np.bincount(shares.value, shares.counts, width)
     weight = counts * shares.counts / totals[shares.value]
     total = np.bincount(shares.row, weight)

@@ -30,5 +30,5 @@ def run(case: Case) -> Finding:
 
 
 def _script(victim: Victim) -> list[GameQuestion]:
-    others = exp.not_(exp.paren(victim.described.copy()))
-    return [GameQuestion(None, Fraction(1)), GameQuestion(others, Fraction(-1))]
+    all_but_victim = exp.not_(exp.paren(victim.described.copy()))
+    return [GameQuestion(None, Fraction(1)), GameQuestion(all_but_victim, Fraction(-1))]

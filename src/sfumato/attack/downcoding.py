@@ -43,25 +43,27 @@ def run(case: Case) -> Finding:
     if case.release.buckets is not None:
         raise cannot_run(NAME, "an anatomy generalizes nothing.")
     quasi = needed_quasi(case, NAME, original)
-    names = [one.name for one in quasi]
+    names = [column.name for column in quasi]
     real = original.counted(names)
     listed = None
     if case.known is not None and all(name in case.known.names for name in names):
         listed = case.known.counted(names)
-    found = boxes(case.release, quasi, [one for one in (real, listed) if one is not None])
-    owners, people = _inside(found, real)
-    least = int(found.sizes.min(initial=1))
+    released = boxes(
+        case.release, quasi, [counted for counted in (real, listed) if counted is not None]
+    )
+    owners, people = _inside(released, real)
+    least = int(released.sizes.min(initial=1))
     right = guessed = victims = tried = 0
-    for column in found.columns:
+    for column in released.columns:
         leaves, counts = column.locate(real)[people], real.counts[people]
-        for one, weights, truth in _steps(
-            column, _common(column, found, listed), owners, leaves, counts
+        for counted, weights, truth in _steps(
+            column, _common(column, released, listed), owners, leaves, counts
         ):
             tried += 1
             guessed += bool((likeliest(weights, int(truth.sum())) == truth).all())
             if (refined(weights, int(truth.sum()), least) == truth).all():
                 right += 1
-                victims += int(found.sizes[one])
+                victims += int(released.sizes[counted])
     if not tried:
         raise cannot_run(
             NAME, "no class wears a label of a hierarchy, so there is nothing to take back."
@@ -73,30 +75,34 @@ def run(case: Case) -> Finding:
         meaning="Labels of which is said right what lies below",
         success=Rate.share(right, tried),
         baseline=Rate.share(guessed, tried),
-        victims=min(victims, found.rows),
-        remarks=[f"{tried:,} labels of {len(found):,} classes; values are as common as {where}."],
-        rows=found.rows,
+        victims=min(victims, released.rows),
+        remarks=[
+            f"{tried:,} labels of {len(released):,} classes; values are as common as {where}."
+        ],
+        rows=released.rows,
         reference="Cohen 2022",
     )
 
 
-def _inside(found: Boxes, real: Frequencies) -> tuple[IntArray, IntArray]:
+def _inside(released: Boxes, real: Frequencies) -> tuple[IntArray, IntArray]:
     """The class of people who fit one that is whole, and which people these are."""
-    pairs = list(fitting(found.locate(real), found))
-    people = np.concatenate([one for one, _ in pairs] or [np.zeros(0, dtype=np.int64)])
-    owners = np.concatenate([other for _, other in pairs] or [np.zeros(0, dtype=np.int64)])
-    whole = np.bincount(owners, real.counts[people], len(found)) == found.sizes
-    return owners[whole[owners]], people[whole[owners]]
+    pairs = list(fitting(released.locate(real), released))
+    people = np.concatenate([matched for matched, _ in pairs] or [np.zeros(0, dtype=np.int64)])
+    owners = np.concatenate(
+        [their_classes for _, their_classes in pairs] or [np.zeros(0, dtype=np.int64)]
+    )
+    is_complete = np.bincount(owners, real.counts[people], len(released)) == released.sizes
+    return owners[is_complete[owners]], people[is_complete[owners]]
 
 
-def _common(column: BoxColumn, found: Boxes, listed: Frequencies | None) -> FloatArray:
+def _common(column: BoxColumn, released: Boxes, listed: Frequencies | None) -> FloatArray:
     """How common each leaf is: as on the list, or as the released labels have it, spread evenly."""
     leaves = len(column.taxonomy.leaves)
     if listed is not None:
         mine = column.locate(listed)
         inside = mine >= 0
         return np.bincount(mine[inside], listed.counts[inside], leaves).astype(np.float64) + 0.5
-    rows = np.bincount(column.labels, found.sizes, len(column.covers.starts))
+    rows = np.bincount(column.labels, released.sizes, len(column.covers.starts))
     return column.over_leaves(rows / column.covers.leaves)
 
 
@@ -110,8 +116,8 @@ def _steps(
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     ends = np.append(starts[1:], len(owners))
     chosen = np.flatnonzero(covers.leaves[column.labels[owners[starts]]] > 1)
-    for place in chosen[:: max(len(chosen) // _MOST, 1)].tolist():
-        start, end = int(starts[place]), int(ends[place])
+    for group in chosen[:: max(len(chosen) // _MOST, 1)].tolist():
+        start, end = int(starts[group]), int(ends[group])
         label = int(column.labels[owners[start]])
         low, high = int(covers.low[label]), int(covers.high[label])
         level = int(np.argmax(taxonomy.codes[low] == taxonomy.codes[high]))
@@ -126,11 +132,11 @@ def likeliest(weights: FloatArray, size: int) -> IntArray:
     """The likeliest numbers of rows under each of some labels: the mode of a multinomial law."""
     total = float(weights.sum())
     shares = weights / total if total else np.full(len(weights), 1 / len(weights))
-    found = np.floor(size * shares).astype(np.int64)
-    while found.sum() < size:  # at most once for each label
-        gain = np.divide(shares, found + 1)
-        found[int(np.argmax(gain))] += 1
-    return found
+    rows = np.floor(size * shares).astype(np.int64)
+    while rows.sum() < size:  # at most once for each label
+        gain = np.divide(shares, rows + 1)
+        rows[int(np.argmax(gain))] += 1
+    return rows
 
 
 def refined(weights: FloatArray, size: int, least: int) -> IntArray:
@@ -140,19 +146,19 @@ def refined(weights: FloatArray, size: int, least: int) -> IntArray:
     if len(used) > 1 and used.min() < least:
         return plain
     candidates = []
-    for few in range(len(weights)):
-        others = np.delete(weights, few)
+    for number in range(len(weights)):
+        other_weights = np.delete(weights, number)
         for rows in {1, min(least - 1, size - 1)}:
             if 0 < rows < min(least, size) or rows == 1:
-                rest = likeliest(others, size - rows)
-                candidates.append(np.insert(rest, few, rows))
-    return max(candidates, key=lambda one: _log_chance(weights, one), default=plain)
+                other_rows = likeliest(other_weights, size - rows)
+                candidates.append(np.insert(other_rows, number, rows))
+    return max(candidates, key=lambda split: _log_chance(weights, split), default=plain)
 
 
 def _log_chance(weights: FloatArray, rows: IntArray) -> float:
     """How likely numbers of rows are, but for what is the same of all."""
     total = float(weights.sum()) or 1.0
     return sum(
-        float(many) * log(max(weight / total, 1e-300)) - lgamma(many + 1)
-        for many, weight in zip(rows.tolist(), weights.tolist(), strict=True)
+        float(count) * log(max(weight / total, 1e-300)) - lgamma(count + 1)
+        for count, weight in zip(rows.tolist(), weights.tolist(), strict=True)
     )

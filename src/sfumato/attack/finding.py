@@ -1,4 +1,14 @@
-"""What an attack found: how often the attacker is right, and how often a guess would be.
+"""Intervals for shares: Clopper and Pearson's, which never covers less often than it says.
+
+The bounds are quantiles of beta distributions, found by Newton's steps, or halvings where a step
+would leave the bracket, on the regularized incomplete beta function, which is a continued fraction
+(Lentz's evaluation). Shares of people who are guessed
+among several candidates are expectations; they lie between two whole numbers of people, and their
+interval covers those of both.
+
+*Reference*: Clopper and Pearson 1934; DLMF 8.17.22 for the fraction.
+
+What an attack found: how often the attacker is right, and how often a guess would be.
 
 *Success* is the attacker's share of right guesses, *baseline* that of somebody who does not have
 the release, or does not use it as the attack does; both with an interval. Where there are people
@@ -15,15 +25,90 @@ What is computed from the original is about people: findings are for the owner. 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import hypot
+from math import ceil, exp, floor, hypot, lgamma, log, log1p
 from typing import TYPE_CHECKING, Any
 
-from sfumato.attack.intervals import clopper_pearson
 from sfumato.data.schema.names import count
 from sfumato.report.display import Card, CardTable, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+ALPHA = 0.05
+"""Intervals fail this often, on both sides together."""
+
+
+_TINY = 1e-300
+
+
+_MOST_TERMS = 100_000
+
+
+_MOST_STEPS = 100
+
+
+_ROUNDING = 1e-14
+
+
+def clopper_pearson(right: float, tried: int, alpha: float = ALPHA) -> tuple[float, float]:
+    """The interval of a share of `tried`; with nobody tried nothing is known."""
+    if tried == 0:
+        return 0.0, 1.0
+    low, high = max(floor(right), 0), min(ceil(right), tried)
+    lower = 0.0 if low == 0 else _quantile(alpha / 2, low, tried - low + 1)
+    upper = 1.0 if high == tried else _quantile(1 - alpha / 2, high + 1, tried - high)
+    return lower, upper
+
+
+def _quantile(chance: float, a: float, b: float) -> float:
+    """Where a beta distribution reaches a chance."""
+    low, high, at = 0.0, 1.0, a / (a + b)
+    for _ in range(_MOST_STEPS):
+        over = _incomplete_beta(at, a, b) - chance
+        low, high = (low, at) if over > 0 else (at, high)
+        density = exp(_log_kernel(at, a, b) - log(at) - log1p(-at))
+        before, at = at, at - over / density if density > 0 else low
+        if not low < at < high:
+            at = (low + high) / 2
+        if abs(at - before) <= _ROUNDING * before:
+            break
+    return at
+
+
+def _log_kernel(x: float, a: float, b: float) -> float:
+    """The logarithm of x^a (1 - x)^b / B(a, b)."""
+    return lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """The regularized incomplete beta function I_x(a, b)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):  # where the fraction converges fast for the other side
+        return 1 - _incomplete_beta(1 - x, b, a)
+    return exp(_log_kernel(x, a, b)) * _fraction(x, a, b) / a
+
+
+def _fraction(x: float, a: float, b: float) -> float:
+    c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, _MOST_TERMS):
+        for term in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1 / _away(1 + term * d)
+            c = _away(1 + term / c)
+            value *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    return value
+
+
+def _away(number: float) -> float:
+    return number if abs(number) > _TINY else _TINY
+
 
 MOST_EXAMPLES = 5
 """So many people are shown to the owner as examples."""
@@ -50,7 +135,7 @@ class Rate:
     def estimate(cls, value: float, deviation: float, tried: int) -> Rate:
         """A figure that is no share of those tried, with its standard deviation."""
         ends = value - 1.96 * deviation, value + 1.96 * deviation
-        value, low, high = (min(max(one, 0.0), 1.0) for one in (value, *ends))
+        value, low, high = (min(max(share, 0.0), 1.0) for share in (value, *ends))
         return cls(value, low, high, tried)
 
     def widened(self, deviation: float) -> Rate:
@@ -60,19 +145,19 @@ class Rate:
             self.value, max(min(self.low, low), 0.0), min(max(self.high, high), 1.0), self.tried
         )
 
-    def less(self, other: Rate) -> Rate:
+    def less(self, baseline: Rate) -> Rate:
         """What is left of it without another, at least nothing (Newcombe 1998, method 10)."""
-        value = self.value - other.value
-        below = hypot(self.value - self.low, other.high - other.value)
-        above = hypot(self.high - self.value, other.value - other.low)
-        value, low, high = (max(one, 0.0) for one in (value, value - below, value + above))
+        value = self.value - baseline.value
+        below = hypot(self.value - self.low, baseline.high - baseline.value)
+        above = hypot(self.high - self.value, baseline.value - baseline.low)
+        value, low, high = (max(share, 0.0) for share in (value, value - below, value + above))
         return Rate(value, low, high, self.tried)
 
-    def beyond(self, other: Rate) -> float:
+    def beyond(self, reference: Rate) -> float:
         """How far it lies above another, of all that could be."""
-        if other.value >= 1:
+        if reference.value >= 1:
             return 0.0
-        return min(max((self.value - other.value) / (1 - other.value), 0.0), 1.0)
+        return min(max((self.value - reference.value) / (1 - reference.value), 0.0), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,32 +254,32 @@ class Finding(Shown):
             "bound": self.bound,
             "victims": self.victims,
             "tried": self.success.tried,
-            "examples": [dict(one) for one in self.examples] if examples else [],
+            "examples": [dict(example) for example in self.examples] if examples else [],
             "attacker": self.attacker,
             "meaning": self.meaning,
             "remarks": list(self.remarks),
             "figures": dict(self.figures),
             "cost": {"rows": self.rows, "seconds": self.seconds},
             "reference": self.reference,
-            "columns": [one.json() for one in self.columns],
+            "columns": [column.json() for column in self.columns],
         }
 
     def words(self) -> str:
         """What was found, in a sentence."""
         success, baseline = self.success, self.baseline
-        told = (
+        sentence = (
             f"{self.meaning}: {percent(success.value)} of {success.tried:,} "
             f"({percent(success.low)} to {percent(success.high)}), by a guess "
             f"{percent(baseline.value)}"
         )
         if self.control is not None:
-            told += f", of people who are not in the data {percent(self.control.value)}"
-        return f"{told}.{self.right_more_often}"
+            sentence += f", of people who are not in the data {percent(self.control.value)}"
+        return f"{sentence}.{self.right_more_often}"
 
     @property
     def right_more_often(self) -> str:
         """In words the column of which the attacker is right most often, where it is another."""
-        most = max(self.by_column, key=lambda one: one.success.value)
+        most = max(self.by_column, key=lambda rates: rates.success.value)
         if most.success.value <= self.success.value:
             return ""
         return (
@@ -231,32 +316,39 @@ class Findings(Shown):
         return len(self.findings)
 
     def __getitem__(self, name: str) -> Finding:
-        return next(one for one in self.findings if one.attack == name)
+        return next(finding for finding in self.findings if finding.attack == name)
 
     def json(self, *, examples: bool = True) -> dict[str, Any]:
         """All of it, ready to be written."""
         return {
-            "findings": [one.json(examples=examples) for one in self.findings],
+            "findings": [finding.json(examples=examples) for finding in self.findings],
             "not_run": [
                 {"attack": name, "reason": reason} for name, reason in self.not_run.items()
             ],
         }
 
     @classmethod
-    def read(cls, told: Mapping[str, Any]) -> Findings:
+    def read(cls, stored: Mapping[str, Any]) -> Findings:
         """Findings as `json` wrote them; ValueError where somebody edited that."""
         try:
-            found = tuple(map(_read, told["findings"]))
-            return cls(found, {one["attack"]: one["reason"] for one in told["not_run"]})
+            findings = tuple(map(_read, stored["findings"]))
+            return cls(
+                findings, {refusal["attack"]: refusal["reason"] for refusal in stored["not_run"]}
+            )
         except (KeyError, TypeError, AttributeError):
             raise ValueError("these are no findings") from None
 
     def _card(self) -> Card:
         rows = [
-            (one.attack, percent(one.success.value), percent(one.baseline.value), one.victims)
-            for one in self.findings
+            (
+                finding.attack,
+                percent(finding.success.value),
+                percent(finding.baseline.value),
+                finding.victims,
+            )
+            for finding in self.findings
         ]
-        beaten = sum(one.beats_baseline for one in self.findings)
+        beaten = sum(finding.beats_baseline for finding in self.findings)
         return Card(
             f"{count(len(self.findings), 'attack')}, {beaten} better than a guess",
             {},
@@ -265,54 +357,63 @@ class Findings(Shown):
         )
 
 
-def of_columns(found: Mapping[str, Finding]) -> Finding:
+def of_columns(by_column: Mapping[str, Finding]) -> Finding:
     """Of a finding for each column that of the one that tells most, with what is got of each.
 
     First comes what cannot be chance, then what goes furthest beyond what is known without.
     """
-    worst = max(found.values(), key=lambda one: (one.beats_baseline, one.risk, one.success.value))
+    worst = max(
+        by_column.values(),
+        key=lambda finding: (finding.beats_baseline, finding.risk, finding.success.value),
+    )
     rates = [
-        ColumnRates(column=name, success=one.success, baseline=one.baseline, control=one.control)
-        for name, one in found.items()
+        ColumnRates(
+            column=name, success=finding.success, baseline=finding.baseline, control=finding.control
+        )
+        for name, finding in by_column.items()
     ]
     return replace(worst, columns=rates)
 
 
-def _rates_json(told: ColumnRates) -> dict[str, Any]:
+def _rates_json(rates: ColumnRates) -> dict[str, Any]:
     """Shares with their intervals, and what goes beyond others or a guess."""
-    control = told.control
+    control = rates.control
     return {
-        "success": told.success.value,
-        "interval": [told.success.low, told.success.high],
-        "baseline": told.baseline.value,
-        "baseline_interval": [told.baseline.low, told.baseline.high],
+        "success": rates.success.value,
+        "interval": [rates.success.low, rates.success.high],
+        "baseline": rates.baseline.value,
+        "baseline_interval": [rates.baseline.low, rates.baseline.high],
         "control": None if control is None else control.value,
         "control_interval": None if control is None else [control.low, control.high],
-        "risk": told.risk,
+        "risk": rates.risk,
         "risk_over": "baseline" if control is None else "control",
-        "excess": told.excess,
+        "excess": rates.excess,
     }
 
 
-def _read(told: Mapping[str, Any]) -> Finding:
+def _read(stored: Mapping[str, Any]) -> Finding:
     """One finding as its `json` wrote it; what earlier ones did not have is left out."""
-    same = ["attack", "attacker", "meaning", "reference"]
-    same += ["bound", "victims", "examples", "remarks", "figures"]
+    copied = ["attack", "attacker", "meaning", "reference"]
+    copied += ["bound", "victims", "examples", "remarks", "figures"]
     columns = [
-        ColumnRates(column=one["column"], **_read_rates(one)) for one in told.get("columns", ())
+        ColumnRates(column=column["column"], **_read_rates(column))
+        for column in stored.get("columns", ())
     ]
     return Finding(
-        **{name: told[name] for name in same}, **_read_rates(told), **told["cost"], columns=columns
+        **{name: stored[name] for name in copied},
+        **_read_rates(stored),
+        **stored["cost"],
+        columns=columns,
     )
 
 
-def _read_rates(told: Mapping[str, Any]) -> dict[str, Any]:
+def _read_rates(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: Rate(told[name], ends[0], ends[1], told["tried"])
+        name: Rate(stored[name], ends[0], ends[1], stored["tried"])
         for name, ends in (
-            ("success", told["interval"]),
-            ("baseline", told["baseline_interval"]),
-            ("control", told["control_interval"]),
+            ("success", stored["interval"]),
+            ("baseline", stored["baseline_interval"]),
+            ("control", stored["control_interval"]),
         )
         if ends is not None
     }

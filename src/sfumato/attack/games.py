@@ -25,8 +25,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.attack.case import cannot_run, needed
-from sfumato.attack.draws import below, mixed
 from sfumato.attack.finding import Finding, Rate, percent, plain
+from sfumato.attack.sampling import below, mixed
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.names import free_prefix
@@ -91,11 +91,11 @@ def played(case: Case, attack: str, script: Script, attacker: str, reference: st
     rows, schema, coin, victim = _dealt(attack, table, games)
     questions = script(victim)
     price = epsilon / len(questions)
-    told = np.zeros(games)
+    evidence = np.zeros(games)
     with door(rows, schema, epsilon) as ask:
         for question in questions:
-            told += float(question.weight) * _counts(ask, schema, question, price, games)
-    right = int(((told > 0.5) == coin).sum())
+            evidence += float(question.weight) * _counts(ask, schema, question, price, games)
+    right = int(((evidence > 0.5) == coin).sum())
     most = bound(epsilon)
     told_most = (
         f"{len(questions)} questions at epsilon {float(price):.3g}, together "
@@ -128,11 +128,11 @@ def _counts(
     if question.where is not None:
         query = query.where(question.where)
     answer = ask(query.sql(dialect="duckdb"), price)
-    place, counts = answer.column(0), answer.column("n")
-    known = np.asarray(place.is_valid())
-    found = np.zeros(games)
-    found[np.asarray(place.drop_null())] = np.asarray(counts)[known]
-    return found
+    game_index, counts = answer.column(0), answer.column("n")
+    known = np.asarray(game_index.is_valid())
+    counts_by_game = np.zeros(games)
+    counts_by_game[np.asarray(game_index.drop_null())] = np.asarray(counts)[known]
+    return counts_by_game
 
 
 def _dealt(attack: str, table: HeldTable, games: int) -> tuple[pa.Table, Schema, BoolArray, Victim]:
@@ -141,22 +141,24 @@ def _dealt(attack: str, table: HeldTable, games: int) -> tuple[pa.Table, Schema,
     names = [column.name for column in columns]
     people = table.counted(names)
     values = [axis.decode(codes) for axis, codes in zip(people.axes, people.codes, strict=True)]
-    whole = np.flatnonzero(np.logical_and.reduce([np.asarray(one.is_valid()) for one in values]))
-    if len(whole) < 2:
+    complete = np.flatnonzero(
+        np.logical_and.reduce([np.asarray(value.is_valid()) for value in values])
+    )
+    if len(complete) < 2:
         raise cannot_run(attack, "no two rows of the table differ in what is known of people.")
-    rarest = whole[people.counts[whole] == people.counts[whole].min()]
+    rarest = complete[people.counts[complete] == people.counts[complete].min()]
     chosen = int(rarest[below(len(rarest), 1, 1)[0]])
-    others = whole[whole != chosen]
-    companions = others[below(len(others), games * _COMPANIONS, 2)]
+    companion_kinds = complete[complete != chosen]
+    companions = companion_kinds[below(len(companion_kinds), games * _COMPANIONS, 2)]
     coin = (mixed(games, 3) >> np.uint64(63)) == 1
-    places = np.concatenate([companions, np.full(int(coin.sum()), chosen)])
+    people_dealt = np.concatenate([companions, np.full(int(coin.sum()), chosen)])
     number = np.concatenate([np.repeat(np.arange(games), _COMPANIONS), np.flatnonzero(coin)])
     game = Column(
         f"{free_prefix(names)}game", Kind.INTEGER, Role.OTHER, Bounds(0, games - 1), nullable=False
     )
-    cells = [one.take(pa.array(places)) for one in values]
+    cells = [value.take(pa.array(people_dealt)) for value in values]
     rows = pa.table([pa.array(number), *cells], names=[game.name, *names])
-    known = {name: one[chosen].as_py() for name, one in zip(names, values, strict=True)}
+    known = {name: value[chosen].as_py() for name, value in zip(names, values, strict=True)}
     described = exp.and_(*(_cell(name).eq(_literal(value)) for name, value in known.items()))
     victim = Victim(described, _half(names, values), known)
     return rows, Schema(TABLE, (game, *columns)), coin, victim
@@ -164,23 +166,24 @@ def _dealt(attack: str, table: HeldTable, games: int) -> tuple[pa.Table, Schema,
 
 def _half(names: Sequence[str], values: Sequence[pa.Array]) -> exp.Expr:
     """What holds of about half of the rows: some values of the column that has fewest."""
-    kinds = [one.drop_null().unique() for one in values]
-    place = min(
-        (place for place, one in enumerate(kinds) if len(one) > 1), key=lambda one: len(kinds[one])
+    kinds = [value.drop_null().unique() for value in values]
+    index = min(
+        (number for number, kind in enumerate(kinds) if len(kind) > 1),
+        key=lambda position: len(kinds[position]),
     )
-    some = kinds[place].to_pylist()[: min(len(kinds[place]) // 2, _MOST_LISTED)]
-    return _cell(names[place]).isin(*map(_literal, some))
+    values_of_half = kinds[index].to_pylist()[: min(len(kinds[index]) // 2, _MOST_LISTED)]
+    return _cell(names[index]).isin(*map(_literal, values_of_half))
 
 
 def _columns(attack: str, table: HeldTable) -> list[Column]:
     """What is known of people: quasi-identifiers, or else all that names nobody."""
-    held = [one for one in table.columns if one.kind is not Kind.REAL]
-    chosen = [one for one in held if one.role is Role.QUASI] or [
-        one for one in held if one.role is not Role.IDENTIFIER
+    held = [column for column in table.columns if column.kind is not Kind.REAL]
+    chosen = [column for column in held if column.role is Role.QUASI] or [
+        column for column in held if column.role is not Role.IDENTIFIER
     ]
     if not chosen:
         raise cannot_run(attack, "the table has no column by which to describe people.")
-    return [Column(one.name, one.kind, Role.QUASI) for one in chosen]
+    return [Column(chosen_column.name, chosen_column.kind, Role.QUASI) for chosen_column in chosen]
 
 
 def _cell(name: str) -> exp.Column:

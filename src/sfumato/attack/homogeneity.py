@@ -29,7 +29,7 @@ def run(case: Case) -> Finding:
     return believed(
         case,
         "homogeneity",
-        lambda _column, _values: lambda found: surely(found, 0, sure),
+        lambda _column, _values: lambda values: surely(values, 0, sure),
         attacker="knows which class a person is in",
         meaning=f"People whose {_of(case)} is certain",
         reference="Machanavajjhala et al. 2006",
@@ -42,8 +42,8 @@ def _of(case: Case) -> str:
 
 def surely(values: ClassValues, exclude: int, sure: float) -> BoolArray:
     """Which cells an attacker is sure of who excludes, for each, the worst other values."""
-    left = values.sizes[values.owners] - excluded(values, exclude)
-    hit: BoolArray = values.counts >= sure * left
+    remaining = values.sizes[values.owners] - excluded(values, exclude)
+    hit: BoolArray = values.counts >= sure * remaining
     return hit
 
 
@@ -61,7 +61,9 @@ def excluded(values: ClassValues, exclude: int) -> IntArray:
     top = before[starts + ends] - before[starts]
     wider = before[starts + np.minimum(exclude + 1, lengths)] - before[starts]
     own_is_top = rank < exclude
-    found = np.where(own_is_top, np.repeat(wider, lengths) - counts, np.repeat(top, lengths))
+    excluded_rows = np.where(
+        own_is_top, np.repeat(wider, lengths) - counts, np.repeat(top, lengths)
+    )
     back = np.empty(len(order), dtype=np.int64)
-    back[order] = found
+    back[order] = excluded_rows
     return back

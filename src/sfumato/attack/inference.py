@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.attack.case import cannot_run, needed, needed_sensitive
-from sfumato.attack.draws import below
 from sfumato.attack.finding import Finding, Rate, of_columns
 from sfumato.attack.records import Crowd, records
+from sfumato.attack.sampling import below
 from sfumato.data.schema.column import Kind, Role
 
 if TYPE_CHECKING:
@@ -39,40 +39,42 @@ def run(case: Case) -> Finding:
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
     secrets = [
-        one for one in needed_sensitive(case, NAME) if all(one.name in t.names for t in tables)
+        column
+        for column in needed_sensitive(case, NAME)
+        if all(column.name in t.names for t in tables)
     ]
     if not secrets:
         raise cannot_run(NAME, "the other tables have no sensitive column of the release.")
-    return of_columns({one.name: _guessed(case, tables, one) for one in secrets})
+    return of_columns({secret.name: _guessed(case, tables, secret) for secret in secrets})
 
 
 def _guessed(case: Case, tables: Sequence[HeldTable], secret: Column) -> Finding:
     known = [
-        one
-        for one in case.schema.columns
-        if one.name != secret.name
-        and one.role is not Role.IDENTIFIER
-        and all(one.name in table.names for table in tables)
+        column
+        for column in case.schema.columns
+        if column.name != secret.name
+        and column.role is not Role.IDENTIFIER
+        and all(column.name in table.names for table in tables)
     ]
     if not known:
         raise cannot_run(NAME, "the tables have no column in common by which to guess.")
-    traits, (released, *others) = records(NAME, [*known, secret], tables)
+    traits, (released, *people) = records(NAME, [*known, secret], tables)
     crowd = Crowd.of(traits, range(len(known)), released)
     rates = [
-        _right(crowd, traits[-1], secret, released, one, case.options.guesses, place)
-        for place, one in enumerate(others)
+        _right(crowd, traits[-1], secret, released, table, case.options.guesses, number)
+        for number, table in enumerate(people)
     ]
     tried = rates[0].tried
-    names = ", ".join(one.name for one in known)
+    names = ", ".join(column.name for column in known)
     return Finding(
         attack=NAME,
         attacker=f"has the release, and knows {names} of people",
         meaning=f"People whose {secret.name} is guessed right",
         success=rates[0],
-        baseline=_blind(traits[-1], secret, released, others[0], tried),
+        baseline=_blind(traits[-1], secret, released, people[0], tried),
         control=rates[1] if len(rates) > 1 else None,
         remarks=[f"Guessed is {secret.name} of {tried:,} people by the nearest released row."],
-        rows=sum(table.rows for table in (released, *others)),
+        rows=sum(table.rows for table in (released, *people)),
         reference="Giomi et al. 2023",
     )
 

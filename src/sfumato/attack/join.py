@@ -12,6 +12,19 @@ The figures have the pairs of rows that are joined: true, false, and those of th
 lost; and how many pairs have the same values in all tables that both may stand for (`join_bounds`).
 *Reference*: Sweeney 2002 for linking; Nergiz, Clifton and Nergiz, Multirelational k-anonymity,
 2007. Decision 0297.
+
+How many pairs of a join have the same values, in all tables that two releases may stand for.
+
+*Model*: each released row stands for one row of the original, whose values are any of those that
+its labels cover, whatever those of other rows are. A world gives every row of both tables values;
+the count is that of pairs with the same values in all columns. Rows that were not released are in
+no world.
+
+*Bounds*: where one table has values, not labels, each row of the other one chooses among them for
+itself: s rows that may be any x meet s min n(x) to s max n(x) rows. Where each class meets at most
+one, both ends are reached too. Else the choices hang together, and the bounds hold without being
+reached: from above each row meets no more than all rows that may be where it is; from below it
+meets the rows whose values are certain. Decision 0297.
 """
 
 from __future__ import annotations
@@ -24,9 +37,7 @@ import numpy as np
 from sfumato.attack.case import cannot_run, needed, needed_quasi
 from sfumato.attack.classes import boxes_together
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.join_bounds import count_bounds
-from sfumato.attack.matching import by_key, fitting, meeting, overlapping
-from sfumato.attack.named_list import examples, same_keys
+from sfumato.attack.matching import by_key, examples, fitting, meeting, overlapping, same_keys
 from sfumato.data.counting.grouping import keys, ragged
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import quoted, suggestion
@@ -35,7 +46,7 @@ from sfumato.errors import option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.attack.case import Case, HeldTable
     from sfumato.attack.classes import Boxes
     from sfumato.data.counting.frequencies import Frequencies
@@ -43,8 +54,12 @@ if TYPE_CHECKING:
 
 
 NAME = "join"
+
+
 _MOST_PAIRS = 50_000_000
 """So many pairs of people with the same name are looked at."""
+
+
 _MOST_EXACT = 10_000_000
 """Intervals of shares of more pairs are those of the normal curve."""
 
@@ -61,7 +76,9 @@ def run(case: Case) -> Finding:
         raise cannot_run(NAME, "one release is an anatomy, which has no classes; join two tables.")
     original = needed(case.original, NAME, "the original, to tell which pairs are true", "original")
     tables = [case.release.table, case.other.table]
-    labels = [one.counted([column.name for column in _columns(case, original)]) for one in tables]
+    labels = [
+        table.counted([column.name for column in _columns(case, original)]) for table in tables
+    ]
     second = case.other_original
     if second is None:
         (alone,) = boxes_together(labels[1:], _columns(case, original))
@@ -69,11 +86,13 @@ def run(case: Case) -> Finding:
     columns = _columns(case, original, second)
     names = [column.name for column in columns]
     named = _named(case, original, second)
-    people = [one.counted([*dict.fromkeys([*names, *named])]) for one in (original, second)]
-    counted = [one.counted(names) for one in tables]
+    people = [
+        held_table.counted([*dict.fromkeys([*names, *named])]) for held_table in (original, second)
+    ]
+    counted = [table.counted(names) for table in tables]
     if second is case.other.table:  # its values are read as labels are
         mine, theirs, own = boxes_together([*counted, people[1]], columns, people[:1])
-        points = [one.covers.low[one.labels] for one in own.columns]
+        points = [column.covers.low[column.labels] for column in own.columns]
     else:
         mine, theirs = boxes_together(counted, columns, people)
         points = theirs.locate(people[1])
@@ -90,7 +109,7 @@ def _columns(case: Case, *tables: HeldTable) -> list[Column]:
     held = [case.other.table, *tables]
     if not case.options.on:
         return needed_quasi(case, NAME, *held)
-    every = frozenset.intersection(case.release.table.names, *(one.names for one in held))
+    every = frozenset.intersection(case.release.table.names, *(table.names for table in held))
     for name in case.options.on:
         if name not in every:
             raise cannot_run(
@@ -100,9 +119,9 @@ def _columns(case: Case, *tables: HeldTable) -> list[Column]:
     return [case.schema.column(name) for name in case.options.on]
 
 
-def _has_labels(found: Boxes) -> bool:
+def _has_labels(classes: Boxes) -> bool:
     """Whether some released cell stands for several values."""
-    return any((one.covers.leaves[one.labels] > 1).any() for one in found.columns)
+    return any((column.covers.leaves[column.labels] > 1).any() for column in classes.columns)
 
 
 def _named(case: Case, *originals: HeldTable) -> list[str]:
@@ -115,9 +134,11 @@ def _named(case: Case, *originals: HeldTable) -> list[str]:
         return []
     unit = case.schema.unit.column
     for name in dict.fromkeys([unit, *(c.name for c in case.schema.by_role(Role.IDENTIFIER))]):
-        if name is None or not all(name in one.names for one in originals):
+        if name is None or not all(name in original.names for original in originals):
             continue
-        if name == unit or all(one.counted([name]).counts.max(initial=0) < 2 for one in originals):
+        if name == unit or all(
+            original.counted([name]).counts.max(initial=0) < 2 for original in originals
+        ):
             return [name]
     return []
 
@@ -133,12 +154,12 @@ class JoinSide:
     """The chance of people who fit a class to be in it."""
 
     @classmethod
-    def of(cls, found: Boxes, people: Frequencies, points: list[IntArray]) -> JoinSide:
+    def of(cls, classes: Boxes, people: Frequencies, points: list[IntArray]) -> JoinSide:
         """The people of an original, who are at some points, in the classes of its release."""
-        crowd = np.zeros(len(found))
-        for mine, theirs in fitting(points, found):
-            crowd += np.bincount(theirs, people.counts[mine], len(found))
-        return cls(found, people, points, found.sizes / np.maximum(crowd, found.sizes))
+        crowd = np.zeros(len(classes))
+        for mine, theirs in fitting(points, classes):
+            crowd += np.bincount(theirs, people.counts[mine], len(classes))
+        return cls(classes, people, points, classes.sizes / np.maximum(crowd, classes.sizes))
 
     def released(self, weight: FloatArray | None = None) -> FloatArray:
         """The chance of each to be released, or what a number of the class is on average."""
@@ -160,23 +181,30 @@ class JoinSide:
 
 
 def _told(sides: Sequence[JoinSide], names: Sequence[str], named: list[str]) -> Finding:
-    one, two = sides
-    partners = np.zeros(len(one.found))
-    for mine, theirs in meeting(one.found, two.found):
+    first, two = sides
+    partners = np.zeros(len(first.found))
+    for mine, theirs in meeting(first.found, two.found):
         partners += np.bincount(mine, two.found.sizes[theirs], len(partners))
-    joined = float((one.found.sizes * partners).sum())
-    pairs = Partners.of(one, two, partners, named)
-    people, other = one.people.counts.astype(np.float64), two.people.counts.astype(np.float64)
-    weight = people[pairs.mine] * other[pairs.theirs]
-    size = len(one.people)
+    joined = float((first.found.sizes * partners).sum())
+    pairs = Partners.of(first, two, partners, named)
+    people, second_counts = (
+        first.people.counts.astype(np.float64),
+        two.people.counts.astype(np.float64),
+    )
+    weight = people[pairs.mine] * second_counts[pairs.theirs]
+    size = len(first.people)
     true, every = float((pairs.met * weight).sum()), float(weight.sum())
-    right = np.minimum(np.bincount(pairs.mine, pairs.picked * other[pairs.theirs], size), 1.0)
+    right = np.minimum(
+        np.bincount(pairs.mine, pairs.picked * second_counts[pairs.theirs], size), 1.0
+    )
     has = np.bincount(pairs.mine, minlength=size) > 0
-    there = two.released()
-    guess = np.bincount(pairs.mine, (there * other)[pairs.theirs], size) / max(two.found.rows, 1)
+    release_chance = two.released()
+    guess = np.bincount(pairs.mine, (release_chance * second_counts)[pairs.theirs], size) / max(
+        two.found.rows, 1
+    )
     certain = right > 1 - 1e-9
-    figures = _figures(joined, true, every) | _counts(one, two)
-    what = f"the same {named[0]}" if named else f"the same {', '.join(names)}"
+    figures = _figures(joined, true, every) | _counts(first, two)
+    partner_rule = f"the same {named[0]}" if named else f"the same {', '.join(names)}"
     return Finding(
         attack=NAME,
         attacker=f"has both tables, and joins rows whose {', '.join(names)} can be the same",
@@ -184,8 +212,8 @@ def _told(sides: Sequence[JoinSide], names: Sequence[str], named: list[str]) -> 
         success=Rate.share(float((right * people)[has].sum()), float(people[has].sum())),
         baseline=Rate.share(float((guess * people)[has].sum()), float(people[has].sum())),
         victims=round(float(people[certain].sum())),
-        examples=examples(one.people, named or names, np.flatnonzero(certain)),
-        remarks=_remarks(figures, what, sides),
+        examples=examples(first.people, named or names, np.flatnonzero(certain)),
+        remarks=_remarks(figures, partner_rule, sides),
         figures=figures,
         rows=sum(side.people.total + side.found.rows for side in sides),
         reference="Sweeney 2002; Nergiz et al. 2007",
@@ -216,19 +244,20 @@ def _share(true: float, pairs: float) -> Rate:
     return Rate.estimate(value, (value * (1 - value) / pairs) ** 0.5, round(pairs))
 
 
-def _counts(one: JoinSide, two: JoinSide) -> dict[str, Any]:
+def _counts(first: JoinSide, second: JoinSide) -> dict[str, Any]:
     """How many pairs have the same values, in the originals and in all that releases allow."""
-    mine, theirs = _same_values(one, two)
-    low, high, exact = count_bounds(one.found, two.found)
-    count = int((one.people.counts[mine] * two.people.counts[theirs]).sum())
+    mine, theirs = _same_values(first, second)
+    low, high, exact = count_bounds(first.found, second.found)
+    count = int((first.people.counts[mine] * second.people.counts[theirs]).sum())
     return {"count": count, "count_bounds": [low, high], "count_bounds_exact": exact}
 
 
-def _remarks(figures: dict[str, Any], what: str, sides: Sequence[JoinSide]) -> list[str]:
+def _remarks(figures: dict[str, Any], partner_rule: str, sides: Sequence[JoinSide]) -> list[str]:
     low, high = figures["count_bounds"]
     width = "exactly" if figures["count_bounds_exact"] else "or less wide"
     pairs = (
-        f"{figures['joined']:,} pairs of rows are joined: {figures['true']:,.1f} have {what}, "
+        f"{figures['joined']:,} pairs of rows are joined: {figures['true']:,.1f} have "
+        f"{partner_rule}, "
         f"{figures['false']:,.1f} do not ({percent(figures['precision'])} are true); "
         f"{figures['lost']:,.1f} of {figures['original']:,} such pairs of the originals are lost."
     )
@@ -236,26 +265,28 @@ def _remarks(figures: dict[str, Any], what: str, sides: Sequence[JoinSide]) -> l
         f"COUNT(*) of pairs with equal values is {figures['count']:,} in the originals; in the "
         f"tables that both releases may stand for from {low:,} to {high:,}, {width}."
     )
-    told = [pairs, count]
+    remarks = [pairs, count]
     left_out = sum(max(side.people.total - side.found.rows, 0) for side in sides)
     if left_out:
-        told.append(f"{left_out:,} rows of the originals are not released, and not in the bounds.")
-    return told
+        remarks.append(
+            f"{left_out:,} rows of the originals are not released, and not in the bounds."
+        )
+    return remarks
 
 
-def _values(one: JoinSide, two: JoinSide) -> tuple[IntArray, IntArray]:
+def _values(first: JoinSide, second: JoinSide) -> tuple[IntArray, IntArray]:
     """Numbers for what people have in the columns, the same in both; -1 where it is unknown."""
-    points = [np.concatenate(pair) for pair in zip(one.points, two.points, strict=True)]
+    points = [np.concatenate(pair) for pair in zip(first.points, second.points, strict=True)]
     known = np.logical_and.reduce([leaves >= 0 for leaves in points])
-    sizes = [len(column.taxonomy.leaves) for column in one.found.columns]
+    sizes = [len(column.taxonomy.leaves) for column in first.found.columns]
     key, _ = keys([np.maximum(leaves, 0) for leaves in points], sizes)
     key = np.where(known, key, -1)
-    return key[: len(one.people)], key[len(one.people) :]
+    return key[: len(first.people)], key[len(first.people) :]
 
 
-def _same_values(one: JoinSide, two: JoinSide) -> tuple[IntArray, IntArray]:
+def _same_values(first: JoinSide, second: JoinSide) -> tuple[IntArray, IntArray]:
     """Pairs of people with the same values in the columns."""
-    mine, theirs = _values(one, two)
+    mine, theirs = _values(first, second)
     known = np.flatnonzero(mine >= 0)
     return by_key(known, mine[known], theirs)
 
@@ -274,49 +305,58 @@ class Partners:
     picked: FloatArray
 
     @classmethod
-    def of(cls, one: JoinSide, two: JoinSide, partners: FloatArray, named: list[str]) -> Partners:
+    def of(
+        cls, first: JoinSide, second: JoinSide, partners: FloatArray, named: list[str]
+    ) -> Partners:
         """Find them by name, or else by values; equal values are joined wherever they are."""
         alone = np.divide(1, partners, out=np.zeros(len(partners)), where=partners > 0)
-        mine, theirs = _same_name(one, two, named) if named else _same_values(one, two)
-        there = two.released()[theirs]
-        met = one.released()[mine] * there
-        picked = one.released(alone)[mine] * there
+        mine, theirs = _same_name(first, second, named) if named else _same_values(first, second)
+        release_chance = second.released()[theirs]
+        met = first.released()[mine] * release_chance
+        picked = first.released(alone)[mine] * release_chance
         if named:
-            values, others = _values(one, two)
-            other = np.flatnonzero((values[mine] != others[theirs]) | (values[mine] < 0))
-            met[other], picked[other] = _apart(one, two, mine[other], theirs[other], alone)
+            values, second_values = _values(first, second)
+            differing = np.flatnonzero((values[mine] != second_values[theirs]) | (values[mine] < 0))
+            met[differing], picked[differing] = _apart(
+                first, second, mine[differing], theirs[differing], alone
+            )
         return cls(mine, theirs, met, picked)
 
 
-def _same_name(one: JoinSide, two: JoinSide, named: list[str]) -> tuple[IntArray, IntArray]:
-    mine, theirs = same_keys(one.people, two.people, named)
+def _same_name(first: JoinSide, second: JoinSide, named: list[str]) -> tuple[IntArray, IntArray]:
+    mine, theirs = same_keys(first.people, second.people, named)
     size = int(max(mine.max(initial=0), theirs.max(initial=0))) + 1
-    many = float((np.bincount(mine, minlength=size) * np.bincount(theirs, minlength=size)).sum())
-    if many > _MOST_PAIRS:
+    pair_count = float(
+        (np.bincount(mine, minlength=size) * np.bincount(theirs, minlength=size)).sum()
+    )
+    if pair_count > _MOST_PAIRS:
         raise cannot_run(
             NAME,
-            f"{many:,.0f} pairs of rows have the same {named[0]}; at most {_MOST_PAIRS:,} are "
+            f"{pair_count:,.0f} pairs of rows have the same {named[0]}; at most {_MOST_PAIRS:,} "
+            "are "
             f"looked at. Take a sample, or name columns with {option('on', metavar='COLUMNS')}.",
         )
     return by_key(np.arange(len(mine)), mine, theirs)
 
 
 def _apart(
-    one: JoinSide, two: JoinSide, mine: IntArray, theirs: IntArray, alone: FloatArray
+    left: JoinSide, right: JoinSide, mine: IntArray, theirs: IntArray, alone: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """The same of pairs whose values differ: their rows are joined where their classes meet."""
-    first, second = _classes(one, mine), _classes(two, theirs)
-    each = first.many[:, None] * second.many[:, None]
-    owner = np.repeat(np.arange(len(mine)), each.ravel())
-    step = ragged(np.zeros(len(mine), dtype=np.int64), each.ravel())
+    first, second = _classes(left, mine), _classes(right, theirs)
+    pair_counts = first.many[:, None] * second.many[:, None]
+    owner = np.repeat(np.arange(len(mine)), pair_counts.ravel())
+    step = ragged(np.zeros(len(mine), dtype=np.int64), pair_counts.ravel())
     width = np.maximum(second.many, 1)[owner]
     ours = first.classes[first.start[owner] + step // width]
-    others = second.classes[second.start[owner] + step % width]
+    their_classes = second.classes[second.start[owner] + step % width]
     meets = np.ones(len(ours), dtype=bool)
-    for column, other in zip(one.found.columns, two.found.columns, strict=True):
-        meets &= overlapping(column, column.labels[ours], other, other.labels[others])
-    chance = meets * one.share[ours] * two.share[others]
-    total = one.in_one(first.total) * two.in_one(second.total)
+    for column, their_column in zip(left.found.columns, right.found.columns, strict=True):
+        meets &= overlapping(
+            column, column.labels[ours], their_column, their_column.labels[their_classes]
+        )
+    chance = meets * left.share[ours] * right.share[their_classes]
+    total = left.in_one(first.total) * right.in_one(second.total)
     met = np.bincount(owner, chance, len(mine)) / total
     return met, np.bincount(owner, chance * alone[ours], len(mine)) / total
 
@@ -334,11 +374,81 @@ class _Classes:
 
 def _classes(side: JoinSide, people: IntArray) -> _Classes:
     points = [leaves[people] for leaves in side.points]
-    parts = list(fitting(points, side.found))
-    none = np.zeros(0, dtype=np.int64)
-    mine = np.concatenate([none, *(one for one, _ in parts)])
-    theirs = np.concatenate([none, *(two for _, two in parts)])
+    portions = list(fitting(points, side.found))
+    empty = np.zeros(0, dtype=np.int64)
+    mine = np.concatenate([empty, *(matched for matched, _ in portions)])
+    theirs = np.concatenate([empty, *(held for _, held in portions)])
     order = np.argsort(mine, kind="stable")
-    many = np.bincount(mine, minlength=len(people))
+    class_counts = np.bincount(mine, minlength=len(people))
     total = np.zeros(len(people)) + np.bincount(mine, side.share[theirs], len(people))
-    return _Classes(theirs[order], np.cumsum(many) - many, many, total)
+    return _Classes(theirs[order], np.cumsum(class_counts) - class_counts, class_counts, total)
+
+
+def count_bounds(ours_boxes: Boxes, theirs_boxes: Boxes) -> tuple[int, int, bool]:
+    """The least and the largest count, and whether some world has them."""
+    sides = ((ours_boxes, theirs_boxes), (theirs_boxes, ours_boxes))
+    low = max(_certain(mine, theirs) for mine, theirs in sides)
+    for mine, theirs in sides:
+        if _single(theirs).all():
+            return low, _largest(mine, theirs), True
+    pairs = list(meeting(ours_boxes, theirs_boxes))
+    ours = np.concatenate([first for first, _ in pairs] or [np.zeros(0, dtype=np.int64)])
+    theirs_met = np.concatenate([second for _, second in pairs] or [np.zeros(0, dtype=np.int64)])
+    high = min(
+        _at_most(ours_boxes, theirs_boxes, ours, theirs_met),
+        _at_most(theirs_boxes, ours_boxes, theirs_met, ours),
+    )
+    exact = len(np.unique(ours)) == len(np.unique(theirs_met)) == len(ours)
+    return low, high, exact
+
+
+def _single(boxes: Boxes) -> BoolArray:
+    """Which classes stand for one value in every column."""
+    single: BoolArray = _volume(boxes) == 1
+    return single
+
+
+def _volume(boxes: Boxes) -> FloatArray:
+    """How many combinations of values each class may stand for."""
+    volume = np.ones(len(boxes))
+    for column in boxes.columns:
+        volume *= column.covers.leaves[column.labels]
+    return volume
+
+
+def _points(boxes: Boxes) -> tuple[list[IntArray], IntArray]:
+    """The values of the classes that stand for one, and the rows of each."""
+    single = _single(boxes)
+    points = [np.where(single, column.covers.low[column.labels], -1) for column in boxes.columns]
+    return points, np.where(single, boxes.sizes, 0)
+
+
+def _certain(mine: Boxes, theirs: Boxes) -> int:
+    """Each row meets at least the fewest rows that are for certain where it may be."""
+    points, sizes = _points(theirs)
+    seen = np.zeros(len(mine))
+    fewest = np.full(len(mine), np.iinfo(np.int64).max)
+    for point, classes in fitting(points, mine):
+        seen += np.bincount(classes, minlength=len(mine))
+        np.minimum.at(fewest, classes, sizes[point])
+    everywhere = seen == _volume(mine)
+    return int((mine.sizes[everywhere] * fewest[everywhere]).sum())
+
+
+def _largest(mine: Boxes, theirs: Boxes) -> int:
+    """Each row is where most rows are, whose values are certain."""
+    points, sizes = _points(theirs)
+    most = np.zeros(len(mine), dtype=np.int64)
+    for point, classes in fitting(points, mine):
+        np.maximum.at(most, classes, sizes[point])
+    return int((mine.sizes * most).sum())
+
+
+def _at_most(mine: Boxes, theirs: Boxes, ours: IntArray, their_classes: IntArray) -> int:
+    """Each row meets no more than all that may be in one place: of classes apart, the largest."""
+    most = np.zeros(len(mine), dtype=np.int64)
+    if sum(len(first) for first, _ in meeting(theirs, theirs)) == len(theirs):
+        np.maximum.at(most, ours, theirs.sizes[their_classes])
+    else:
+        np.add.at(most, ours, theirs.sizes[their_classes])
+    return int((mine.sizes * most).sum())

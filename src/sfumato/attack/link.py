@@ -14,26 +14,53 @@ Rows are taken as people's, also where some fit nobody in the original (dummies,
 remarks tell how many. Only where the side-car or the owner says that a table is synthetic are its
 rows nobody's; what is found of people in one, `made_up` says.
 *Reference*: Sweeney, k-Anonymity: a model for protecting privacy, 2002.
+
+Linking with rows that are nobody's: those of a synthetic table, or of one that was changed.
+
+No row of such a table is a person's, so that a row which looks like a person's proves nothing:
+rows of people who are common are made up without knowing any of them. A person counts as found as
+far as the picked row carries their whole record, with what is not known of them, *more often* than
+it would if they were not in the data: than that of people who are not (`control`), and else than
+in the other rows of the original, which are a fresh sample as far as this person goes (each person
+is left out in turn). Where m released rows fit what is known of a person and s of them carry the
+rest too, a pick does with chance s / m.
+
+Decision 0296.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import cannot_run, needed_quasi
-from sfumato.attack.classes import boxes
-from sfumato.attack.finding import Finding, percent
-from sfumato.attack.named_list import candidates, examples, in_original, naming
-from sfumato.attack.persons import counted_people, person_in, persons, rate
-from sfumato.attack.synthetic_link import linked
-from sfumato.errors import option
+from sfumato.attack.case import cannot_run, needed, needed_quasi
+from sfumato.attack.classes import boxes, boxes_of
+from sfumato.attack.finding import Finding, Rate, percent
+from sfumato.attack.matching import (
+    alike,
+    candidates,
+    crowds,
+    examples,
+    fitting,
+    in_original,
+    naming,
+    same_keys,
+)
+from sfumato.attack.people import counted_people, person_in, persons, rate
+from sfumato.data.schema.column import Role
+from sfumato.errors import CallerError, option
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.arrays import BoolArray, FloatArray
     from sfumato.attack.case import Case, HeldTable
+    from sfumato.attack.classes import Boxes
     from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.schema.column import Column
+
 
 NAME = "link"
 
@@ -48,30 +75,30 @@ def run(case: Case) -> Finding:
             f"{option('original', metavar='FILE')}.",
         )
     quasi = needed_quasi(case, NAME, held, *_also(case.original))
-    if case.rows_are_nobodys:
+    if case.is_synthetic:
         return linked(case, NAME, quasi)
     names = [column.name for column in quasi]
     named, unit = naming(case, held), person_in(case, held)
     people = held.counted([*dict.fromkeys([*names, *named, *unit])])
     real = None if case.original is None else case.original.counted(names)
-    found = boxes(case.release, quasi, [people, *([real] if real is not None else [])])
-    rows, chance, crowd = candidates(found, people, real)
+    released = boxes(case.release, quasi, [people, *([real] if real is not None else [])])
+    rows, chance, crowd = candidates(released, people, real)
     present = in_original(people, names, named, case)
     right = np.divide(chance, rows, out=np.zeros(len(rows)), where=rows > 0)
     weight = present * people.counts
     success = rate(people, unit, right, weight)
     alone = (rows == 1) & (right > 0) & (weight > 0)
-    told = [f"Looked up by {', '.join(names)}."]
+    remarks = [f"Looked up by {', '.join(names)}."]
     if not crowd.any():
-        told.append("Nobody of the list fits a released row.")
-    if case.fitting_nobody:
-        told.append(
-            f"{percent(case.fitting_nobody)} of the released rows fit nobody in the original, and "
+        remarks.append("Nobody of the list fits a released row.")
+    if case.unmatched_share:
+        remarks.append(
+            f"{percent(case.unmatched_share)} of the released rows fit nobody in the original, and "
             "all are taken as people's; of a synthetic table say so with "
             '"synthetic".'
         )
-    told += counted_people(unit, "one is found if any row of theirs is")
-    guess = np.full(len(people), 1 / max(found.rows, 1))
+    remarks += counted_people(unit, "one is found if any row of theirs is")
+    guess = np.full(len(people), 1 / max(released.rows, 1))
     return Finding(
         attack=NAME,
         attacker=f"has a list of people with {', '.join(names)}, and looks each of them up",
@@ -80,8 +107,8 @@ def run(case: Case) -> Finding:
         baseline=rate(people, unit, guess, weight),
         victims=_victims(people, unit, alone, right * weight),
         examples=examples(people, named or names, np.flatnonzero(alone)),
-        remarks=told,
-        rows=people.total + found.rows,
+        remarks=remarks,
+        rows=people.total + released.rows,
         reference="Sweeney 2002",
     )
 
@@ -90,13 +117,134 @@ def _victims(
     people: Frequencies,
     unit: list[str],
     alone: BoolArray,
-    found: FloatArray,
+    matched: FloatArray,
 ) -> int:
     """People with a row that is the only one and theirs; rows where people are not told apart."""
     if not unit:
-        return round(float(found[alone].sum()))
+        return round(float(matched[alone].sum()))
     return len(np.unique(persons(people, unit)[alone]))
 
 
 def _also(table: HeldTable | None) -> list[HeldTable]:
     return [] if table is None else [table]
+
+
+def unmatched_share(case: Case) -> float:
+    """The share of released rows that are more than there are people of the original who fit."""
+    quasi = [] if case.original is None else case.quasi(case.original)
+    if case.original is None or not quasi or case.release.buckets is not None:
+        return 0.0
+    people = case.original.counted([column.name for column in quasi])
+    try:
+        released = boxes(case.release, quasi, [people])
+    except CallerError:  # whoever reads the labels says what is wrong with them
+        return 0.0
+    return float(np.maximum(released.sizes - crowds(released, people), 0).sum()) / max(
+        released.rows, 1
+    )
+
+
+def linked(case: Case, attack: str, quasi: Sequence[Column]) -> Finding:
+    """Look people up, and take off what would be found of people who are not there."""
+    original = needed(
+        case.original, attack, "the original, since its rows are nobody's", "original"
+    )
+    names, other_names = [column.name for column in quasi], _rest(case, original)
+    named, unit = naming(case, case.known or original), person_in(case, original)
+    people = original.counted([*dict.fromkeys([*names, *other_names, *named, *unit])])
+    strangers = _strangers(case, [*names, *other_names])
+    table = case.release.table.counted([*names, *other_names])
+    released = boxes_of(table, quasi, [people, *([] if strangers is None else [strangers])])
+    on_list = in_original(people, names, named, replace(case, original=case.known, known=original))
+    weight = on_list * people.counts
+    mine = Picks.of(released, table, people, other_names)
+    if strangers is None:
+        compared_with, fresh = (
+            "a fresh sample of the same people",
+            left_out(people, names, other_names, released.rows),
+        )
+        chance, alone = rate(people, unit, fresh.right, weight), fresh.certain(weight)
+    else:
+        compared_with, fresh = (
+            "people not in the data",
+            Picks.of(released, table, strangers, other_names),
+        )
+        everyone = strangers.counts.astype(np.float64)
+        chance = rate(strangers, [], fresh.right, everyone)
+        alone = fresh.certain(everyone) * weight.sum() / max(strangers.total, 1)
+    success = rate(people, unit, mine.right, weight)
+    beyond = success.less(chance)
+    shown = np.flatnonzero(mine.alone & (mine.right > 0) & (weight > 0) & (beyond.low > 0))
+    remark = (
+        f"Looked up by {', '.join(names)}. Rows of this table are nobody's: a picked row carries "
+        f"the whole record of {percent(success.value)} of people, and would of "
+        f"{percent(chance.value)} of {compared_with}; found is what goes beyond."
+    )
+    return Finding(
+        attack=attack,
+        attacker=f"has a list of people with {', '.join(names)}, and looks each of them up",
+        meaning="People whose released row is found",
+        success=beyond,
+        baseline=Rate.share(success.tried / max(released.rows, 1), success.tried),
+        victims=max(0, round(mine.certain(weight) - alone)) if beyond.low else 0,
+        examples=examples(people, named or names, shown),
+        remarks=[remark, *counted_people(unit, "one is found if any row of theirs is")],
+        rows=people.total + released.rows,
+        reference="Sweeney 2002",
+    )
+
+
+def _strangers(case: Case, names: Sequence[str]) -> Frequencies | None:
+    """People who are not in the data, where they are given with these columns."""
+    control = case.control
+    return None if control is None or not {*names} <= control.names else control.counted(names)
+
+
+def _rest(case: Case, original: HeldTable) -> list[str]:
+    """The columns that are not known of people, and that a row tells of them."""
+    return [
+        column.name
+        for column in case.schema.columns
+        if column.role in (Role.SENSITIVE, Role.OTHER)
+        and column.name in case.release.table.names & original.names
+        and column.name != case.schema.unit.column
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Picks:
+    """The chance of each person that a pick is right, and whether it is the only row."""
+
+    right: FloatArray
+    alone: BoolArray
+
+    def certain(self, weight: FloatArray) -> float:
+        """How many people are right about their only row."""
+        return float((self.right * self.alone * weight).sum())
+
+    @classmethod
+    def of(
+        cls, released: Boxes, table: Frequencies, people: Frequencies, other_names: Sequence[str]
+    ) -> Picks:
+        """Pick for each person among the rows that fit."""
+        own, held = same_keys(people, table, other_names)
+        rows, carry = np.zeros(len(people)), np.zeros(len(people))
+        for mine, theirs in fitting(released.locate(people), released):
+            rows += np.bincount(mine, released.sizes[theirs], len(people))
+            carries = own[mine] == held[theirs]
+            carry += np.bincount(mine[carries], released.sizes[theirs[carries]], len(people))
+        right = np.divide(carry, rows, out=np.zeros(len(rows)), where=rows > 0)
+        return cls(right, rows == 1)
+
+
+def left_out(
+    people: Frequencies, names: Sequence[str], other_names: Sequence[str], released: int
+) -> Picks:
+    """The same if the other rows of the original were released: each is left out in turn.
+
+    Of a release with fewer rows as many of them are supposed to be there as would be by chance.
+    """
+    known, alike_in_all = (alike(people, columns) for columns in (names, [*names, *other_names]))
+    right = (alike_in_all - 1) / np.maximum(known - 1, 1)
+    released_share = min(1.0, released / max(people.total, 1))
+    return Picks(right * released_share, known == 2)

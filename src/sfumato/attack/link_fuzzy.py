@@ -26,8 +26,7 @@ import pyarrow.compute as pc
 from sfumato.attack.case import cannot_run, needed, needed_quasi
 from sfumato.attack.classes import Boxes, boxes
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.matching import covered, fitting
-from sfumato.attack.named_list import crowds, examples, naming
+from sfumato.attack.matching import covered, crowds, examples, fitting, naming
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +46,7 @@ def run(case: Case) -> Finding:
     """Look people up who may be written wrong."""
     known = needed(case.known, NAME, "a list of people", "known")
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
-    if case.rows_are_nobodys:
+    if case.is_synthetic:
         raise cannot_run(NAME, "rows of a synthetic table are nobody's; link says what they tell.")
     person = naming(case, known)
     if not person:
@@ -57,33 +56,33 @@ def run(case: Case) -> Finding:
             'tell who is right. Declare one role = "identifier" in the schema.',
         )
     quasi = needed_quasi(case, NAME, known, original)
-    names = [one.name for one in quasi]
+    names = [column.name for column in quasi]
     people, real = known.counted([*names, *person]), original.counted([*names, *person])
-    found = boxes(case.release, quasi, [people, real])
-    truth = _truth(found, people, real, person[0])
+    released = boxes(case.release, quasi, [people, real])
+    truth = _truth(released, people, real, person[0])
     present = truth[0] >= 0
-    share = _shares(found, real)
-    compared = Compared.of(found, people)
+    share = _shares(released, real)
+    compared = Compared.of(released, people)
     exact, _ = compared.score(compared.fits, truth, share, people)
     right, alone = compared.score(compared.best(), truth, share, people)
     tried = int(people.counts[present].sum())
     strict = float((exact * people.counts)[present].sum()) / max(tried, 1)
-    told = compared.words(names)
+    remarks = compared.words(names)
     return Finding(
         attack=NAME,
         attacker=f"has a list of people with {', '.join(names)}, in which cells may be wrong",
         meaning="People whose released row is found",
         success=Rate.share(float((right * people.counts)[present].sum()), tried),
-        baseline=Rate.share(tried / max(found.rows, 1), tried),
+        baseline=Rate.share(tried / max(released.rows, 1), tried),
         victims=round(float((right * people.counts)[present & alone].sum())),
         examples=examples(people, person, np.flatnonzero(present & alone & (right > 0))),
-        remarks=[f"Forgiving nothing, the attacker would be right in {percent(strict)}.", *told],
-        rows=people.total + found.rows,
+        remarks=[f"Forgiving nothing, the attacker would be right in {percent(strict)}.", *remarks],
+        rows=people.total + released.rows,
         reference="Fellegi and Sunter 1969",
     )
 
 
-def _truth(found: Boxes, people: Frequencies, real: Frequencies, person: str) -> list[IntArray]:
+def _truth(released: Boxes, people: Frequencies, real: Frequencies, person: str) -> list[IntArray]:
     """Where the person of each row of the list really is, by name; -1 for who is not there.
 
     Nor is it told of people whose name is not theirs alone, in the original or on the list.
@@ -96,16 +95,16 @@ def _truth(found: Boxes, people: Frequencies, real: Frequencies, person: str) ->
     match = pc.index_in(
         mine.decode(np.arange(mine.size)), value_set=theirs.decode(np.arange(theirs.size))
     )
-    place = match.fill_null(-1).to_numpy(zero_copy_only=False)
+    matches = match.fill_null(-1).to_numpy(zero_copy_only=False)
     listed = people.codes[people.columns.index(person)]
     shared = np.bincount(listed, people.counts, mine.size) > 1
-    rows = np.where((place >= 0) & ~shared, row_of[place], -1)[listed]
-    return [np.where(rows >= 0, leaves[rows], -1) for leaves in found.locate(real)]
+    rows = np.where((matches >= 0) & ~shared, row_of[matches], -1)[listed]
+    return [np.where(rows >= 0, leaves[rows], -1) for leaves in released.locate(real)]
 
 
-def _shares(found: Boxes, real: Frequencies) -> FloatArray:
+def _shares(released: Boxes, real: Frequencies) -> FloatArray:
     """The chance of people who fit a class to be in it."""
-    share: FloatArray = found.sizes / np.maximum(crowds(found, real), found.sizes)
+    share: FloatArray = released.sizes / np.maximum(crowds(released, real), released.sizes)
     return share
 
 
@@ -131,35 +130,38 @@ class Compared:
     """Columns in which no errors were looked for."""
 
     @classmethod
-    def of(cls, found: Boxes, people: Frequencies) -> Compared:
+    def of(cls, released: Boxes, people: Frequencies) -> Compared:
         """Compare a list with the classes of a release."""
-        points = found.locate(people)
-        missing = np.stack([_missing(people, one.column.name) for one in found.columns])
+        points = released.locate(people)
+        missing = np.stack([_missing(people, column.column.name) for column in released.columns])
         everyone = np.arange(len(people))
-        fits = _pairs(found, points, missing, everyone, -1)
+        fits = _pairs(released, points, missing, everyone, -1)
         if fits is None:
             raise cannot_run(
                 NAME,
                 f"more than {_MOST_PAIRS:,} pairs of people and classes fit each other. Take a "
                 "sample of the list.",
             )
-        left = np.setdiff1d(everyone, fits.people)
-        columns = range(len(found.columns)) if len(found.columns) > 1 else ()
+        unmatched = np.setdiff1d(everyone, fits.people)
+        columns = range(len(released.columns)) if len(released.columns) > 1 else ()
         nearly = [
-            _pairs(found, points, missing, left[~missing[wrong][left]], wrong) for wrong in columns
+            _pairs(released, points, missing, unmatched[~missing[wrong][unmatched]], wrong)
+            for wrong in columns
         ]
         chance = np.array(
             [
-                _agreeing(found, place, points[place][~missing[place]])
-                for place in range(len(found.columns))
+                _agreeing(released, number, points[number][~missing[number]])
+                for number in range(len(released.columns))
             ]
         )
         unseen = tuple(
-            found.columns[place].column.name for place, one in enumerate(nearly) if one is None
+            released.columns[number].column.name
+            for number, pairs in enumerate(nearly)
+            if pairs is None
         )
-        some = _joined([one for one in nearly if one is not None])
-        right = _right_shares(found, fits, some, chance, people)
-        return cls(found, fits, some, chance, right, unseen)
+        near_pairs = _joined([pairs for pairs in nearly if pairs is not None])
+        right = _right_shares(released, fits, near_pairs, chance, people)
+        return cls(released, fits, near_pairs, chance, right, unseen)
 
     def best(self) -> PairsCompared:
         """The pairs of largest weight of each person."""
@@ -167,8 +169,8 @@ class Compared:
         mine = weight[self.nearly.wrong]
         highest = np.full(int(self.nearly.people.max(initial=-1)) + 1, -np.inf)
         np.maximum.at(highest, self.nearly.people, mine)
-        kept = mine >= highest[self.nearly.people] - 1e-9
-        return _joined([self.fits, _taken(self.nearly, kept)])
+        is_best = mine >= highest[self.nearly.people] - 1e-9
+        return _joined([self.fits, _taken(self.nearly, is_best)])
 
     def score(
         self,
@@ -189,71 +191,79 @@ class Compared:
 
     def words(self, names: Sequence[str]) -> list[str]:
         """How far the list was found to be right, column by column."""
-        told = ", ".join(
-            f"{name} {percent(float(one))}" for name, one in zip(names, self.right, strict=True)
+        agreement = ", ".join(
+            f"{name} {percent(float(share))}" for name, share in zip(names, self.right, strict=True)
         )
-        rest = ", ".join(self.unseen)
+        unexamined = ", ".join(self.unseen)
         return [
-            f"Cells of the list were found to agree with people's rows: {told}.",
-            *([f"No errors were looked for in {rest}: the rest fits too many."] if rest else []),
+            f"Cells of the list were found to agree with people's rows: {agreement}.",
+            *(
+                [f"No errors were looked for in {unexamined}: the rest fits too many."]
+                if unexamined
+                else []
+            ),
         ]
 
 
 def _pairs(
-    found: Boxes, points: Sequence[IntArray], missing: BoolArray, people: IntArray, wrong: int
+    released: Boxes, points: Sequence[IntArray], missing: BoolArray, people: IntArray, wrong: int
 ) -> PairsCompared | None:
     """Pairs that agree in all columns but one, and but for cells that are missing.
 
     None where that says so little that they are too many to be compared.
     """
-    parts, pairs = [], 0
+    pair_blocks, pairs = [], 0
     for pattern in np.unique(missing[:, people], axis=1).T:
         alike = people[(missing[:, people] == pattern[:, None]).all(axis=0)]
-        kept = [place for place, gone in enumerate(pattern) if not gone and place != wrong]
-        if not kept:
+        compared = [
+            number
+            for number, is_missing in enumerate(pattern)
+            if not is_missing and number != wrong
+        ]
+        if not compared:
             continue
-        part = replace(found, columns=tuple(found.columns[place] for place in kept))
-        for mine, theirs in fitting([points[place][alike] for place in kept], part):
-            parts.append(PairsCompared(alike[mine], theirs, np.full(len(mine), wrong)))
+        projected = replace(released, columns=tuple(released.columns[index] for index in compared))
+        for mine, theirs in fitting([points[index][alike] for index in compared], projected):
+            pair_blocks.append(PairsCompared(alike[mine], theirs, np.full(len(mine), wrong)))
             pairs += len(mine)
             if pairs > _MOST_PAIRS:
                 return None
-    return _joined(parts)
+    return _joined(pair_blocks)
 
 
-def _joined(parts: Sequence[PairsCompared]) -> PairsCompared:
-    none = [np.zeros(0, dtype=np.int64)]
+def _joined(pair_blocks: Sequence[PairsCompared]) -> PairsCompared:
+    empty = [np.zeros(0, dtype=np.int64)]
     return PairsCompared(
-        np.concatenate([one.people for one in parts] or none),
-        np.concatenate([one.classes for one in parts] or none),
-        np.concatenate([one.wrong for one in parts] or none),
+        np.concatenate([pairs.people for pairs in pair_blocks] or empty),
+        np.concatenate([pairs.classes for pairs in pair_blocks] or empty),
+        np.concatenate([pairs.wrong for pairs in pair_blocks] or empty),
     )
 
 
-def _taken(pairs: PairsCompared, kept: BoolArray) -> PairsCompared:
-    return PairsCompared(pairs.people[kept], pairs.classes[kept], pairs.wrong[kept])
+def _taken(pairs: PairsCompared, chosen: BoolArray) -> PairsCompared:
+    return PairsCompared(pairs.people[chosen], pairs.classes[chosen], pairs.wrong[chosen])
 
 
 def _missing(people: Frequencies, name: str) -> BoolArray:
     axis, codes = people.axis(name), people.codes[people.columns.index(name)]
     empty = axis.decode(np.arange(axis.size)).is_null().to_numpy(zero_copy_only=False)
-    gone: BoolArray = empty[codes]
-    return gone
+    missing: BoolArray = empty[codes]
+    return missing
 
 
-def _agreeing(found: Boxes, place: int, leaves: IntArray) -> float:
+def _agreeing(released: Boxes, index: int, leaves: IntArray) -> float:
     """The share of released rows that agree by chance with people of the list in a column."""
-    column = found.columns[place]
-    rows = np.bincount(column.labels, found.sizes, len(column.covers.starts))
+    column = released.columns[index]
+    rows = np.bincount(column.labels, released.sizes, len(column.covers.starts))
     held = np.append(
         column.over_leaves(rows.astype(np.float64)), 0.0
     )  # a value that fits nothing is at -1
-    share = float(held[leaves].mean()) / max(found.rows, 1) if len(leaves) else 0.5
+    share = float(held[leaves].mean()) / max(released.rows, 1) if len(leaves) else 0.5
     return min(max(share, 1e-6), 1 - 1e-6)
 
 
 def _right_shares(
-    found: Boxes,
+    released: Boxes,
     fits: PairsCompared,
     nearly: PairsCompared,
     chance: FloatArray,
@@ -265,7 +275,7 @@ def _right_shares(
     pairs that can be, only those are compared that agree in all columns or in all but one.
     """
     columns = len(chance)
-    sizes = [found.sizes[one.classes].astype(np.float64) for one in (fits, nearly)]
+    sizes = [released.sizes[pairs.classes].astype(np.float64) for pairs in (fits, nearly)]
     full = float(sizes[0].sum())
     counts = (
         np.bincount(nearly.wrong, sizes[1], columns) if len(nearly.wrong) else np.zeros(columns)

@@ -37,16 +37,16 @@ def run(case: Case) -> Finding:
     """Bring two halves of each person's columns together by the release."""
     original = needed(case.original, NAME, "the original, whose people are linked", "original")
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
-    first, second = _lists(case, set.intersection(*(set(one.names) for one in tables)))
-    traits, (released, *others) = records(NAME, [*first, *second], tables)
-    places = range(len(first)), range(len(first), len(traits))
-    crowds = [Crowd.of(traits, half, released) for half in places]
+    first, second = _lists(case, set.intersection(*(set(table.names) for table in tables)))
+    traits, (released, *people) = records(NAME, [*first, *second], tables)
+    halves = range(len(first)), range(len(first), len(traits))
+    crowds = [Crowd.of(traits, half, released) for half in halves]
     rates = [
-        linked(crowds, released, one, case.options.guesses, place)
-        for place, one in enumerate(others)
+        linked(crowds, released, table, case.options.guesses, number)
+        for number, table in enumerate(people)
     ]
     tried = rates[0].tried
-    lists = [", ".join(one.name for one in half) for half in (first, second)]
+    lists = [", ".join(column.name for column in half) for half in (first, second)]
     return Finding(
         attack=NAME,
         attacker=f"has one list with {lists[0]} and one with {lists[1]}, and the release",
@@ -55,7 +55,7 @@ def run(case: Case) -> Finding:
         baseline=Rate.share(tried / released.rows, tried),
         control=rates[1] if len(rates) > 1 else None,
         remarks=[f"Linked are {tried:,} people by the nearest of {released.rows:,} released rows."],
-        rows=sum(table.rows for table in (released, *others)),
+        rows=sum(table.rows for table in (released, *people)),
         reference="Giomi et al. 2023",
     )
 
@@ -63,7 +63,9 @@ def run(case: Case) -> Finding:
 def _lists(case: Case, names: set[str]) -> tuple[list[Column], list[Column]]:
     """The columns of the first list, and those of the second: all others."""
     known = [
-        one for one in case.schema.columns if one.name in names and one.role is not Role.IDENTIFIER
+        column
+        for column in case.schema.columns
+        if column.name in names and column.role is not Role.IDENTIFIER
     ]
     if len(known) < 2:
         raise cannot_run(NAME, "two lists need two columns that all tables have.")
@@ -75,13 +77,13 @@ def _lists(case: Case, names: set[str]) -> tuple[list[Column], list[Column]]:
                 f"the tables have no column {quoted(name)} for the first list; "
                 + suggestion(name, sorted(names)),
             )
-    chosen = [one for one in known if one.name in asked] if asked else known[::2]
-    rest = [one for one in known if one not in chosen]
-    if not rest:
+    chosen = [column for column in known if column.name in asked] if asked else known[::2]
+    second_list = [column for column in known if column not in chosen]
+    if not second_list:
         raise cannot_run(
             NAME, f"no column is left for the second list. Name fewer in {option('first')}."
         )
-    return chosen, rest
+    return chosen, second_list
 
 
 def linked(
@@ -95,14 +97,16 @@ def linked(
     ]
     picked = [
         np.bincount(
-            one.people, np.bincount(crowd.owners, released.counts, len(crowd))[one.crowd], size
+            nearest.people,
+            np.bincount(crowd.owners, released.counts, len(crowd))[nearest.crowd],
+            size,
         )
-        for one, crowd in zip(near, crowds, strict=True)
+        for nearest, crowd in zip(near, crowds, strict=True)
     ]
-    other, wide = crowds[1], len(crowds[1])
+    second_crowd, wide = crowds[1], len(crowds[1])
     known, both = near[1].people * wide + near[1].crowd, np.zeros(size)
     for mine, rows in crowds[0].rows(near[0]):
-        wanted = mine * wide + other.owners[rows]
-        places = np.searchsorted(known, wanted).clip(max=len(known) - 1)
-        both += np.bincount(mine, released.counts[rows] * (known[places] == wanted), size)
+        sought = mine * wide + second_crowd.owners[rows]
+        positions = np.searchsorted(known, sought).clip(max=len(known) - 1)
+        both += np.bincount(mine, released.counts[rows] * (known[positions] == sought), size)
     return Rate.share(float((both / (picked[0] * picked[1])).sum()), size)

@@ -21,9 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attack.case import cannot_run, needed
+from sfumato.attack.case import PERSON, cannot_run, needed, needed_column
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.attack.roles import PERSON, needed_column
 from sfumato.data.counting.grouping import ragged
 from sfumato.data.schema.column import Kind
 
@@ -44,11 +43,11 @@ _MOST_SHARED = 20_000
 def run(case: Case) -> Finding:
     """Look for the people of a list in what others searched for."""
     known = needed(case.known, NAME, "a list of people with names or places", "known")
-    person, query = (needed_column(case, NAME, what) for what in (PERSON, "query"))
+    person, query = (needed_column(case, NAME, role) for role in (PERSON, "query"))
     clues = [
-        one.name
-        for one in known.columns
-        if one.kind is Kind.TEXT and one.name not in (person, query)
+        column.name
+        for column in known.columns
+        if column.kind is Kind.TEXT and column.name not in (person, query)
     ]
     if not clues:
         raise cannot_run(NAME, "the list has no column of text, such as names or towns.")
@@ -60,13 +59,13 @@ def run(case: Case) -> Finding:
     ids = log.axis(person).decode(np.arange(tried)).cast(pa.string())
     if named:
         theirs = people.axis(person).decode(people.codes[0]).cast(pa.string())
-        same = pc.fill_null(pc.equal(theirs.take(pa.array(best)), ids), fill_value=False)
-        hits = claimed & np.asarray(same)
+        equal_names = pc.fill_null(pc.equal(theirs.take(pa.array(best)), ids), fill_value=False)
+        hits = claimed & np.asarray(equal_names)
         tried = int(np.asarray(pc.is_in(ids, value_set=theirs)).sum())
-        told = f"{percent(hits.sum() / max(claimed.sum(), 1))} of {claimed.sum():,} claims right."
+        remark = f"{percent(hits.sum() / max(claimed.sum(), 1))} of {claimed.sum():,} claims right."
     else:
         hits = claimed
-        told = f"The list does not name people by {person}, so that no claim can be checked."
+        remark = f"The list does not name people by {person}, so that no claim can be checked."
     shown = ids.take(pa.array(np.flatnonzero(hits)[:MOST_EXAMPLES])).to_pylist()
     return Finding(
         attack=NAME,
@@ -77,8 +76,8 @@ def run(case: Case) -> Finding:
         success=Rate.share(float(hits.sum()), tried),
         baseline=Rate.share(tried / max(people.total, 1), tried),
         victims=int(hits.sum()),
-        examples=[{person: plain(one)} for one in shown],
-        remarks=[told],
+        examples=[{person: plain(person_id)} for person_id in shown],
+        remarks=[remark],
         rows=log.total + people.total,
         reference="Jones et al. 2008",
     )
@@ -89,67 +88,67 @@ def _claims(log: Frequencies, people: Frequencies, clues: list[str]) -> tuple[In
     searchers = log.axes[0].size
     scores, columns = np.zeros(0), np.zeros(0, dtype=np.int64)
     pairs = np.zeros(0, dtype=np.int64)
-    for place, clue in enumerate(clues):
+    for number, clue in enumerate(clues):
         mine, theirs, weights = _met(log, people, clue)
         pairs = np.concatenate([pairs, mine * len(people) + theirs])
         scores = np.concatenate([scores, weights])
-        columns = np.concatenate([columns, np.full(len(mine), place)])
+        columns = np.concatenate([columns, np.full(len(mine), number)])
     present, owner = np.unique(pairs, return_inverse=True)
     total = np.bincount(owner, scores, len(present))
     met = np.bincount(np.unique(np.stack([owner, columns]), axis=1)[0], minlength=len(present))
     total[met < min(len(clues), 2)] = 0.0
-    who, whom = np.divmod(present, len(people))
-    order = np.lexsort((-total, who))
-    who, whom, total = who[order], whom[order], total[order]
-    first = np.flatnonzero(np.diff(who, prepend=-1))
+    searcher, listed = np.divmod(present, len(people))
+    order = np.lexsort((-total, searcher))
+    searcher, listed, total = searcher[order], listed[order], total[order]
+    first = np.flatnonzero(np.diff(searcher, prepend=-1))
     after = np.append(total, 0.0)[1:]
-    second = np.where(np.append(who, -1)[1:] == who, after, 0.0)
+    second = np.where(np.append(searcher, -1)[1:] == searcher, after, 0.0)
     best, claimed = np.zeros(searchers, dtype=np.int64), np.zeros(searchers, dtype=bool)
-    best[who[first]] = whom[first]
-    claimed[who[first]] = total[first] > second[first] + 1e-9
+    best[searcher[first]] = listed[first]
+    claimed[searcher[first]] = total[first] > second[first] + 1e-9
     return best, claimed
 
 
 def _met(log: Frequencies, people: Frequencies, clue: str) -> tuple[IntArray, IntArray, FloatArray]:
     """Pairs of a searcher and somebody of the list who have a word of a column in common."""
     axis = people.axis(clue)
-    value_of, words = _words(axis.decode(np.arange(axis.size)))
-    known = words.unique()
-    word_of = pc.index_in(words, value_set=known).to_numpy(zero_copy_only=False)
+    value_of, value_words = _words(axis.decode(np.arange(axis.size)))
+    known = value_words.unique()
+    word_of = pc.index_in(value_words, value_set=known).to_numpy(zero_copy_only=False)
     query_of, asked = _words(log.axes[1].decode(np.arange(log.axes[1].size)))
     heard = pc.index_in(asked, value_set=known).to_numpy(zero_copy_only=False)
     heard = np.nan_to_num(heard, nan=-1).astype(np.int64)
-    said = np.unique(query_of[heard >= 0] * len(known) + heard[heard >= 0])
-    search, word = np.divmod(said, max(len(known), 1))
+    asked_words = np.unique(query_of[heard >= 0] * len(known) + heard[heard >= 0])
+    search, word_code = np.divmod(asked_words, max(len(known), 1))
     # From searches to who searched, and from words to who has a value with the word.
-    mine, place = _joined(search, log.codes[1])
-    searched = np.unique(log.codes[0][place].astype(np.int64) * len(known) + word[mine])
-    who, word = np.divmod(searched, max(len(known), 1))
+    mine, matched = _joined(search, log.codes[1])
+    searched = np.unique(log.codes[0][matched].astype(np.int64) * len(known) + word_code[mine])
+    searcher, word_code = np.divmod(searched, max(len(known), 1))
     codes = people.codes[people.columns.index(clue)]
-    of_value, place = _joined(value_of, codes)
-    has = np.unique(word_of[of_value].astype(np.int64) * len(people) + place)
-    held, whom = np.divmod(has, len(people))
-    many = np.bincount(held, minlength=len(known))
-    rarity = np.log((len(people) + 1) / many.clip(min=1))
-    telling = many[word] <= _MOST_SHARED
-    who, word = who[telling], word[telling]
-    one, other = _joined(word, held)
-    return who[one], whom[other], rarity[word[one]]
+    of_value, matched = _joined(value_of, codes)
+    has = np.unique(word_of[of_value].astype(np.int64) * len(people) + matched)
+    held, listed = np.divmod(has, len(people))
+    holders = np.bincount(held, minlength=len(known))
+    rarity = np.log((len(people) + 1) / holders.clip(min=1))
+    telling = holders[word_code] <= _MOST_SHARED
+    searcher, word_code = searcher[telling], word_code[telling]
+    left, right = _joined(word_code, held)
+    return searcher[left], listed[right], rarity[word_code[left]]
 
 
-def _joined(left: IntArray, right: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:
+def _joined(left_keys: IntArray, right: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:
     """All pairs of places with equal numbers."""
     order = np.argsort(right, kind="stable")
     ranked = right[order]
-    first = np.searchsorted(ranked, left, side="left")
-    many = np.searchsorted(ranked, left, side="right") - first
-    return np.repeat(np.arange(len(left)), many), order[ragged(first, many)]
+    first = np.searchsorted(ranked, left_keys, side="left")
+    match_counts = np.searchsorted(ranked, left_keys, side="right") - first
+    return np.repeat(np.arange(len(left_keys)), match_counts), order[ragged(first, match_counts)]
 
 
 def _words(values: pa.Array) -> tuple[IntArray, pa.Array]:
     """The words of texts, and of which text each is."""
     lists = pc.split_pattern_regex(pc.utf8_lower(values.cast(pa.string())), _BREAKS)
     owners = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
-    words = lists.flatten()
-    kept = np.asarray(pc.greater(pc.utf8_length(words), 1))
-    return owners[kept].astype(np.int64), words.filter(pa.array(kept))
+    tokens = lists.flatten()
+    is_long = np.asarray(pc.greater(pc.utf8_length(tokens), 1))
+    return owners[is_long].astype(np.int64), tokens.filter(pa.array(is_long))

@@ -4,25 +4,34 @@ Where the labels of a column overlap nowhere, a value has one label, and values 
 equality. Else people and classes are parted at medians, those classes that lie on both sides being
 taken along to both, until all pairs of a part can be looked at at once. Two boxes that overlap are
 met on the side where what they have in common begins. Decision 0291.
+
+People of a list: what names them, which released rows they fit, who is in the original.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from sfumato.attack.finding import MOST_EXAMPLES, plain
 from sfumato.data.counting.grouping import keys
+from sfumato.data.schema.column import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sfumato.arrays import BoolArray, IntArray
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
+    from sfumato.attack.case import Case, HeldTable
     from sfumato.attack.classes import BoxColumn, Boxes
+    from sfumato.data.counting.frequencies import Frequencies
 
     Pairs = tuple[IntArray, IntArray]
     Coordinate = tuple[IntArray, IntArray, IntArray, IntArray]
     """The first and the last leaf of each of ours, and of each class."""
+
 
 _BLOCK = 1 << 20
 """So many pairs are looked at at once."""
@@ -67,10 +76,10 @@ def fitting(points: Sequence[IntArray], boxes: Boxes) -> Iterator[Pairs]:
         keyed[inside] = mine
         coordinates.append((keyed, keyed, theirs, theirs))
     for people, held in _parted(inside, classes, coordinates):
-        kept = np.ones(len(people), dtype=bool)
+        fits = np.ones(len(people), dtype=bool)
         for column, leaves in exact:
-            kept &= covered(column, held, leaves[people])
-        yield people[kept], held[kept]
+            fits &= covered(column, held, leaves[people])
+        yield people[fits], held[fits]
 
 
 def meeting(ours: Boxes, theirs: Boxes) -> Iterator[Pairs]:
@@ -80,46 +89,48 @@ def meeting(ours: Boxes, theirs: Boxes) -> Iterator[Pairs]:
     """
     if not len(ours) or not len(theirs):
         return
-    own, other, sizes, gaps = [], [], [], []
+    own, their_labels, sizes, gaps = [], [], [], []
     coordinates: list[Coordinate] = []
-    for one, two in zip(ours.columns, theirs.columns, strict=True):
-        numbers = _apart(one, two)
+    for column, right in zip(ours.columns, theirs.columns, strict=True):
+        numbers = _apart(column, right)
         if numbers is not None:
-            own.append(numbers[0][one.labels])
-            other.append(numbers[1][two.labels])
-            sizes.append(int(max(part.max() for part in numbers)) + 1)
+            own.append(numbers[0][column.labels])
+            their_labels.append(numbers[1][right.labels])
+            sizes.append(int(max(number.max() for number in numbers)) + 1)
         else:
-            gaps.append((one, two))
-            coordinates.append((*_ends(one), *_ends(two)))
+            gaps.append((column, right))
+            coordinates.append((*_ends(column), *_ends(right)))
     first, second = np.arange(len(ours)), np.arange(len(theirs))
     if own:
-        both, _ = keys([np.concatenate(pair) for pair in zip(own, other, strict=True)], sizes)
+        both, _ = keys(
+            [np.concatenate(pair) for pair in zip(own, their_labels, strict=True)], sizes
+        )
         mine, yours = both[: len(ours)], both[len(ours) :]
         if not coordinates:
             yield by_key(first, mine, yours)
             return
         coordinates.append((mine, mine, yours, yours))
     for mine, yours in _parted(first, second, coordinates):
-        kept = np.ones(len(mine), dtype=bool)
-        for one, two in gaps:
-            kept &= overlapping(one, one.labels[mine], two, two.labels[yours])
-        yield mine[kept], yours[kept]
+        overlaps = np.ones(len(mine), dtype=bool)
+        for left, right in gaps:
+            overlaps &= overlapping(left, left.labels[mine], right, right.labels[yours])
+        yield mine[overlaps], yours[overlaps]
 
 
-def overlapping(one: BoxColumn, ours: IntArray, two: BoxColumn, theirs: IntArray) -> BoolArray:
+def overlapping(left: BoxColumn, ours: IntArray, right: BoxColumn, theirs: IntArray) -> BoolArray:
     """Whether labels of one column have a leaf in common, pair by pair; sets may have gaps."""
-    covers, width = two.covers, len(two.taxonomy.leaves)
-    owners = _owners(two)
-    runs = np.diff(one.covers.starts, append=len(one.covers.first))[ours]
+    covers, width = right.covers, len(right.taxonomy.leaves)
+    owners = _owners(right)
+    runs = np.diff(left.covers.starts, append=len(left.covers.first))[ours]
     starts = np.cumsum(runs) - runs
-    each = np.repeat(one.covers.starts[ours] - starts, runs) + np.arange(runs.sum())
+    run_index = np.repeat(left.covers.starts[ours] - starts, runs) + np.arange(runs.sum())
     label = np.repeat(theirs, runs)
     near = np.searchsorted(
-        owners * width + covers.first, label * width + one.covers.last[each], side="right"
+        owners * width + covers.first, label * width + left.covers.last[run_index], side="right"
     )
     near = np.maximum(near - 1, 0)
-    inside = (owners[near] == label) & (one.covers.first[each] <= covers.last[near])
-    inside &= covers.first[near] <= one.covers.last[each]
+    inside = (owners[near] == label) & (left.covers.first[run_index] <= covers.last[near])
+    inside &= covers.first[near] <= left.covers.last[run_index]
     return np.logical_or.reduceat(inside, starts) if len(starts) else np.zeros(0, dtype=bool)
 
 
@@ -135,20 +146,20 @@ def _owners(column: BoxColumn) -> IntArray:
     )
 
 
-def _apart(one: BoxColumn, two: BoxColumn) -> list[IntArray] | None:
+def _apart(left: BoxColumn, right: BoxColumn) -> list[IntArray] | None:
     """Numbers for the labels of both, equal where they cover the same; None if some overlap."""
     known: dict[bytes, int] = {}
     numbers, runs = [], []
-    for column in (one, two):
+    for column in (left, right):
         pairs = np.stack([column.covers.first, column.covers.last], axis=1)
-        found = []
-        for part in np.split(pairs, column.covers.starts[1:]):
-            text = part.tobytes()
+        label_numbers = []
+        for runs_of_label in np.split(pairs, column.covers.starts[1:]):
+            text = runs_of_label.tobytes()
             if text not in known:
                 known[text] = len(known)
-                runs.append(part)
-            found.append(known[text])
-        numbers.append(np.array(found, dtype=np.int64))
+                runs.append(runs_of_label)
+            label_numbers.append(known[text])
+        numbers.append(np.array(label_numbers, dtype=np.int64))
     every = np.concatenate(runs)
     every = every[np.argsort(every[:, 0], kind="stable")]
     return None if (every[1:, 0] <= every[:-1, 1]).any() else numbers
@@ -161,11 +172,11 @@ def _own_labels(column: BoxColumn) -> IntArray | None:
     first, last, owners = covers.first[order], covers.last[order], owners[order]
     if (first[1:] <= last[:-1]).any():
         return None
-    found = np.full(len(column.taxonomy.leaves), -1, dtype=np.int64)
+    label_of = np.full(len(column.taxonomy.leaves), -1, dtype=np.int64)
     lengths = last - first + 1
     steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    found[np.repeat(first, lengths) + steps] = np.repeat(owners, lengths)
-    return found
+    label_of[np.repeat(first, lengths) + steps] = np.repeat(owners, lengths)
+    return label_of
 
 
 def by_key(people: IntArray, mine: IntArray, theirs: IntArray) -> Pairs:
@@ -173,9 +184,11 @@ def by_key(people: IntArray, mine: IntArray, theirs: IntArray) -> Pairs:
     order = np.argsort(theirs, kind="stable")
     ranked = theirs[order]
     first = np.searchsorted(ranked, mine, side="left")
-    many = np.searchsorted(ranked, mine, side="right") - first
-    steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    return np.repeat(people, many), order[np.repeat(first, many) + steps]
+    match_counts = np.searchsorted(ranked, mine, side="right") - first
+    steps = np.arange(match_counts.sum()) - np.repeat(
+        np.cumsum(match_counts) - match_counts, match_counts
+    )
+    return np.repeat(people, match_counts), order[np.repeat(first, match_counts) + steps]
 
 
 def _parted(
@@ -190,13 +203,13 @@ def _parted(
         if len(mine) * len(theirs) <= _BLOCK:
             yield _looked_at(mine, theirs, coordinates)
             continue
-        parts = _cut(mine, theirs, coordinates)
-        if parts is None:  # nothing tells them apart: all pairs, in portions
+        pieces = _cut(mine, theirs, coordinates)
+        if pieces is None:  # nothing tells them apart: all pairs, in portions
             size = max(_BLOCK // len(theirs), 1)
             for start in range(0, len(mine), size):
                 yield _looked_at(mine[start : start + size], theirs, coordinates)
         else:
-            waiting += parts
+            waiting += pieces
 
 
 def _cut(
@@ -207,19 +220,24 @@ def _cut(
     A pair goes where what it has in common begins: below the cut where both begin
     there, else above.
     """
-    best, found = 0.9 * len(people) * len(classes), None
+    best, pieces = 0.9 * len(people) * len(classes), None
     for low, high, first, last in coordinates:
         mine = low[people]
         middle = int(np.median(mine))
         if middle == mine.max():
             middle -= 1
-        left, through = mine <= middle, high[people] > middle
+        is_below, through = mine <= middle, high[people] > middle
         under, over = first[classes] <= middle, last[classes] > middle
-        parts = [(left, under), (~left, over), (left & through, ~under)]
-        pairs = sum(int(one.sum()) * int(two.sum()) for one, two in parts)
+        cuts = [(is_below, under), (~is_below, over), (is_below & through, ~under)]
+        pairs = sum(
+            int(cut_people.sum()) * int(cut_classes.sum()) for cut_people, cut_classes in cuts
+        )
         if pairs < best:
-            best, found = pairs, [(people[one], classes[two]) for one, two in parts]
-    return found
+            best, pieces = (
+                pairs,
+                [(people[cut_people], classes[cut_classes]) for cut_people, cut_classes in cuts],
+            )
+    return pieces
 
 
 def _looked_at(people: IntArray, classes: IntArray, coordinates: Sequence[Coordinate]) -> Pairs:
@@ -227,8 +245,8 @@ def _looked_at(people: IntArray, classes: IntArray, coordinates: Sequence[Coordi
     for low, high, first, last in coordinates:
         fits &= first[classes] <= high[people][:, None]
         fits &= low[people][:, None] <= last[classes]
-    one, other = np.nonzero(fits)
-    return people[one], classes[other]
+    person_index, class_index = np.nonzero(fits)
+    return people[person_index], classes[class_index]
 
 
 def covered(column: BoxColumn, classes: IntArray, leaves: IntArray) -> BoolArray:
@@ -242,3 +260,117 @@ def covered(column: BoxColumn, classes: IntArray, leaves: IntArray) -> BoolArray
     runs = np.searchsorted(owners * width + covers.first, labels * width + leaves, side="right") - 1
     inside: BoolArray = (owners[runs] == labels) & (leaves <= covers.last[runs])
     return inside
+
+
+def naming(case: Case, held: HeldTable) -> list[str]:
+    """The column that names people in both the list and the original, or at least in the list."""
+    for column in case.schema.by_role(Role.IDENTIFIER):
+        if column.name in held.names and (
+            case.original is None or column.name in case.original.names
+        ):
+            return [column.name]
+    return []
+
+
+def candidates(
+    released: Boxes, people: Frequencies, real: Frequencies | None
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """For each person: rows that fit, and the chance to be in the classes of these at all.
+
+    And for each class how many people fit it, of the original or else of the list.
+    """
+    points, crowd = released.locate(people), crowds(released, people if real is None else real)
+    share = released.sizes / np.maximum(crowd, released.sizes)
+    rows, chance = np.zeros(len(people)), np.zeros(len(people))
+    for mine, theirs in fitting(points, released):  # pairs may be too many to be kept
+        rows += np.bincount(mine, released.sizes[theirs], len(people))
+        chance += np.bincount(mine, share[theirs], len(people))
+    return rows.astype(np.int64), np.minimum(chance, 1.0), crowd
+
+
+def crowds(released: Boxes, people: Frequencies, person: IntArray | None = None) -> FloatArray:
+    """How many people fit each class: rows, or different people where it is said whose rows are."""
+    crowd: FloatArray = np.zeros(len(released))
+    pairs = [np.zeros(0, dtype=np.int64)]
+    for mine, theirs in fitting(released.locate(people), released):
+        if person is None:
+            crowd += np.bincount(theirs, people.counts[mine], len(released))
+        else:
+            pairs.append(np.unique(person[mine] * len(released) + theirs))
+    if person is not None:
+        once = np.unique(np.concatenate(pairs))
+        crowd += np.bincount(once % max(len(released), 1), minlength=len(released))
+    return crowd
+
+
+def in_original(
+    people: Frequencies, names: Sequence[str], person: Sequence[str], case: Case
+) -> FloatArray:
+    """The chance of each person of a list to be in the original; 1 where it is not given."""
+    if case.original is None or case.known is None:
+        return np.ones(len(people))
+    if person:
+        members = case.original.counted(person)
+        values = people.axis(person[0]).decode(np.arange(people.axis(person[0]).size))
+        known = pc.is_in(values, value_set=members.axis(person[0]).decode(members.codes[0]))
+        codes = people.codes[people.columns.index(person[0])]
+        present: FloatArray = np.asarray(known, dtype=np.float64)[codes]
+        return present
+    real = case.original.counted(names)
+    mine, theirs = same_keys(people, real, names)
+    order = np.argsort(theirs)
+    positions = np.searchsorted(theirs[order], mine).clip(max=len(order) - 1)
+    original_counts = np.where(theirs[order][positions] == mine, real.counts[order][positions], 0)
+    shares: FloatArray = np.minimum(original_counts / alike(people, names), 1.0)
+    return shares
+
+
+def alike(people: Frequencies, names: Sequence[str]) -> IntArray:
+    """How many rows have the same values in some columns as each combination."""
+    owner = alike_in(people, names)
+    alike_rows: IntArray = np.bincount(owner, people.counts).astype(np.int64)[owner]
+    return alike_rows
+
+
+def alike_in(people: Frequencies, names: Sequence[str]) -> IntArray:
+    """The place of each combination among those of some of the columns, in their order."""
+    axes = [people.columns.index(name) for name in names]
+    key, _ = keys([people.codes[axis] for axis in axes], [people.sizes[axis] for axis in axes])
+    owner: IntArray = np.unique(key, return_inverse=True)[1]
+    return owner
+
+
+def same_keys(
+    first: Frequencies, second: Frequencies, names: Sequence[str]
+) -> tuple[IntArray, IntArray]:
+    """Numbers for the combinations of two tables, equal where the values are."""
+    codes, sizes = [np.zeros(len(first) + len(second), dtype=np.int64)], [1]
+    for name in names:
+        mine, theirs = first.axis(name), second.axis(name)
+        values = [axis.decode(np.arange(axis.size)) for axis in (mine, theirs)]
+        every = pa.concat_arrays(values).dictionary_encode(null_encoding="encode").indices
+        number = every.to_numpy(zero_copy_only=False).astype(np.int64)
+        codes.append(
+            np.concatenate(
+                [
+                    number[: mine.size][first.codes[first.columns.index(name)]],
+                    number[mine.size :][second.codes[second.columns.index(name)]],
+                ]
+            )
+        )
+        sizes.append(int(number.max(initial=0)) + 1)
+    key, _ = keys(codes, sizes)
+    return key[: len(first)], key[len(first) :]
+
+
+def examples(people: Frequencies, names: Sequence[str], chosen: IntArray) -> list[dict[str, Any]]:
+    """Some people by name, for the owner."""
+    shown = chosen[:MOST_EXAMPLES]
+    values = [
+        people.axis(name).decode(people.codes[people.columns.index(name)][shown]).to_pylist()
+        for name in names
+    ]
+    return [
+        {name: plain(value) for name, value in zip(names, row, strict=True)}
+        for row in zip(*values, strict=True)
+    ]

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.attack.case import cannot_run, needed
-from sfumato.attack.draws import shuffled
 from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.games import bound
-from sfumato.attack.persons import counted_people, one_row_each, person_in
-from sfumato.attack.published import likelihoods
+from sfumato.attack.people import counted_people, one_row_each, person_in
+from sfumato.attack.published_counts import likelihoods
 from sfumato.attack.records import CodedRows, Crowd, people_records, records
+from sfumato.attack.sampling import shuffled
 from sfumato.data.schema.column import Role
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.attack.case import Case, HeldTable
-    from sfumato.attack.published import PublishedTable
+    from sfumato.attack.published_counts import PublishedTable
     from sfumato.attack.records import Trait
     from sfumato.data.schema.column import Column
 
@@ -55,24 +55,26 @@ def run(case: Case) -> Finding:
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     control = needed(case.control, NAME, "people like these who are not in the data", "control")
     columns = _columns(case, original, control)
-    names, person = [one.name for one in columns], person_in(case, original, control)
-    people = [one_row_each(one, names, person) for one in (original, control)]
+    names, person = [column.name for column in columns], person_in(case, original, control)
+    people = [one_row_each(table, names, person) for table in (original, control)]
     if case.release.rows_are == "counts":
         traits, coded = people_records(NAME, columns, people)
-        real, others = coded
-        drawn = _drawn(real, others, case.options.guesses)
+        real, strangers = coded
+        drawn = _drawn(real, strangers, case.options.guesses)
         scores = {"published counts": _by_counts(case.release.published, traits, drawn)}
     else:
         traits, coded = records(NAME, columns, [case.release.table, *people])
-        released, real, others = coded
-        drawn = _drawn(real, others, case.options.guesses)
+        released, real, strangers = coded
+        drawn = _drawn(real, strangers, case.options.guesses)
         scores = _scores(traits, released, drawn.reference, drawn.people)
     truth = np.arange(len(drawn)) < len(drawn) // 2
     best, asked = _chosen(scores, truth)
     score, right = scores[best][asked], truth[asked]
     tried, top = len(score), np.argsort(-score, kind="stable")[: max(len(drawn) // 100, 1)]
-    told = ", ".join(f"{name} {percent(_right(o, truth) / len(o))}" for name, o in scores.items())
-    few = percent(float(right[top].mean()))
+    score_shares = ", ".join(
+        f"{name} {percent(_right(o, truth) / len(o))}" for name, o in scores.items()
+    )
+    top_share = percent(float(right[top].mean()))
     promised = case.release.promised
     most = None if promised is None else bound(*promised)
     return Finding(
@@ -83,12 +85,12 @@ def run(case: Case) -> Finding:
         baseline=Rate.share(tried / 2, tried),
         bound=most,
         remarks=[
-            f"Told apart by {best}." + f" All scores: {told}." * (len(scores) > 1),
-            f"Of the {len(top):,} who score highest, {few} are in the data.",
+            f"Told apart by {best}." + f" All scores: {score_shares}." * (len(scores) > 1),
+            f"Of the {len(top):,} who score highest, {top_share} are in the data.",
             *_allowed(promised, most),
             *counted_people(person, "one row of each is tried"),
         ],
-        rows=sum(one.rows for one in coded),
+        rows=sum(table.rows for table in coded),
         reference="Homer et al. 2008; Golob et al. 2024; Chen et al. 2020",
     )
 
@@ -102,15 +104,15 @@ def _columns(case: Case, original: HeldTable, control: HeldTable) -> list[Column
             "no table of the release counts people by single values of columns; ranges and "
             "sketches are not read.",
         )
-    published = {one.name for table in case.release.published for one in table.columns}
-    there = published if counts else case.release.table.names
+    published = {column.name for table in case.release.published for column in table.columns}
+    known = published if counts else case.release.table.names
     columns = [
-        one
-        for one in case.schema.columns
-        if one.role is not Role.IDENTIFIER
-        and one.name != case.schema.unit.column
-        and one.name in there
-        and all(one.name in table.names for table in tables)
+        column
+        for column in case.schema.columns
+        if column.role is not Role.IDENTIFIER
+        and column.name != case.schema.unit.column
+        and column.name in known
+        and all(column.name in table.names for table in tables)
     ]
     if not columns:
         raise cannot_run(NAME, "the tables have no column in common. Name columns alike.")
@@ -128,18 +130,18 @@ class _Drawn:
         return len(self.people[0])
 
 
-def _drawn(real: CodedRows, others: CodedRows, most: int) -> _Drawn:
-    strangers = np.repeat(np.arange(len(others)), others.counts)
+def _drawn(real: CodedRows, control: CodedRows, most: int) -> _Drawn:
+    strangers = np.repeat(np.arange(len(control)), control.counts)
     strangers = strangers[shuffled(len(strangers), 1)]
-    each = min(len(strangers) // 2, real.rows, most)
-    each -= each % 2
-    if each < _LEAST:
+    per_side = min(len(strangers) // 2, real.rows, most)
+    per_side -= per_side % 2
+    if per_side < _LEAST:
         raise cannot_run(NAME, f"it needs at least {2 * _LEAST} people not in the data.")
     reference = CodedRows(
-        others.codes[:, strangers[each:]], np.ones(len(strangers) - each, dtype=np.int64)
+        control.codes[:, strangers[per_side:]], np.ones(len(strangers) - per_side, dtype=np.int64)
     )
-    members = real.codes[:, real.drawn(each, 2)[shuffled(each, 3)]]
-    people = np.concatenate([members, others.codes[:, strangers[:each]]], axis=1)
+    members = real.codes[:, real.drawn(per_side, 2)[shuffled(per_side, 3)]]
+    people = np.concatenate([members, control.codes[:, strangers[:per_side]]], axis=1)
     return _Drawn(people, reference)
 
 
@@ -147,13 +149,15 @@ def _by_counts(
     tables: Sequence[PublishedTable], traits: Sequence[Trait], drawn: _Drawn
 ) -> FloatArray:
     """The score of everybody by those tables all of whose columns are known of people."""
-    places = {trait.name: place for place, trait in enumerate(traits)}
+    axis_of = {trait.name: number for number, trait in enumerate(traits)}
     by_name = {trait.name: trait for trait in traits}
     reference, people = (
-        {name: codes[place] for name, place in places.items()}
+        {name: codes[axis] for name, axis in axis_of.items()}
         for codes in (drawn.reference.codes, drawn.people)
     )
-    known = [one for one in tables if {column.name for column in one.columns} <= places.keys()]
+    known = [
+        table for table in tables if {column.name for column in table.columns} <= axis_of.keys()
+    ]
     if not known:
         raise cannot_run(
             NAME,
@@ -168,7 +172,7 @@ def _chosen(scores: Mapping[str, FloatArray], truth: BoolArray) -> tuple[str, Bo
     if len(scores) == 1:
         return next(iter(scores)), np.ones(len(truth), dtype=bool)
     asked = np.arange(len(truth)) % 2 == 1
-    tuned = {name: _right(one[~asked], truth[~asked]) for name, one in scores.items()}
+    tuned = {name: _right(score[~asked], truth[~asked]) for name, score in scores.items()}
     return max(tuned, key=lambda name: tuned[name]), asked
 
 
@@ -182,9 +186,9 @@ def _allowed(promised: tuple[float, float] | None, most: float | None) -> list[s
 def _right(scores: FloatArray, truth: BoolArray) -> float:
     """How many are told apart if the half that scores highest is taken, by lot at its end."""
     middle = np.median(scores)
-    above, there = scores > middle, scores == middle
-    taken = (len(scores) / 2 - above.sum()) / max(there.sum(), 1)
-    chance = np.where(there, taken, above)
+    above, is_tied = scores > middle, scores == middle
+    tie_share = (len(scores) / 2 - above.sum()) / max(is_tied.sum(), 1)
+    chance = np.where(is_tied, tie_share, above)
     return float(np.where(truth, chance, 1 - chance).sum())
 
 
@@ -193,11 +197,11 @@ def _scores(
 ) -> dict[str, FloatArray]:
     """Every score of everybody; higher is likelier in the data."""
     apart = [
-        Crowd.of(traits, range(len(traits)), one).nearest(people).least
-        for one in (reference, released)
+        Crowd.of(traits, range(len(traits)), score_rows).nearest(people).least
+        for score_rows in (reference, released)
     ]
-    bins = [_bins(trait, released, place) for place, trait in enumerate(traits)]
-    sizes = [int(one.max(initial=0)) + 1 for one in bins]
+    bins = [_bins(trait, released, number) for number, trait in enumerate(traits)]
+    sizes = [int(binning.max(initial=0)) + 1 for binning in bins]
     tables = [
         [own[codes] for own, codes in zip(bins, rows.codes, strict=True)]
         for rows in (released, reference)
@@ -205,27 +209,27 @@ def _scores(
     asked = [own[codes] for own, codes in zip(bins, people, strict=True)]
     counts = released.counts, reference.counts
     alone, together = np.zeros(people.shape[1]), np.zeros(people.shape[1])
-    for place, size in enumerate(sizes):
-        one, other = (
-            np.bincount(rows[place], many, size) / many.sum()
-            for rows, many in zip(tables, counts, strict=True)
+    for index, size in enumerate(sizes):
+        score_rows, reference_counts = (
+            np.bincount(rows[index], row_counts, size) / row_counts.sum()
+            for rows, row_counts in zip(tables, counts, strict=True)
         )
-        alone += (one - other)[asked[place]]
+        alone += (score_rows - reference_counts)[asked[index]]
     for a, b in list(combinations(range(len(traits)), 2))[:_MOST_PAIRS]:
         cells = [rows[a] * sizes[b] + rows[b] for rows in (*tables, asked)]
-        one, other = (
-            np.bincount(cell, many, sizes[a] * sizes[b])
-            for cell, many in zip(cells, counts, strict=False)
+        score_rows, reference_counts = (
+            np.bincount(cell, row_counts, sizes[a] * sizes[b])
+            for cell, row_counts in zip(cells, counts, strict=False)
         )
         scale = counts[0].sum() / counts[1].sum()
-        together += np.log((one + 0.5) / (other * scale + 0.5))[cells[2]]
+        together += np.log((score_rows + 0.5) / (reference_counts * scale + 0.5))[cells[2]]
     return {"distance": apart[0] - apart[1], "pairs": together, "single values": alone}
 
 
-def _bins(trait: Trait, released: CodedRows, place: int) -> IntArray:
+def _bins(trait: Trait, released: CodedRows, axis: int) -> IntArray:
     """Codes as they are, or of many numbers in as many bins of equal rows."""
     if trait.numbers is None or trait.size <= _BINS:
         return np.arange(trait.size)
-    rows = np.cumsum(np.bincount(released.codes[place], released.counts, trait.size))
+    rows = np.cumsum(np.bincount(released.codes[axis], released.counts, trait.size))
     bins: IntArray = np.minimum((rows * _BINS) // (rows[-1] + 1), _BINS - 1).astype(np.int64)
     return bins

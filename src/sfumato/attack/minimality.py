@@ -65,21 +65,21 @@ def run(case: Case) -> Finding:
     if case.release.buckets is not None:
         raise cannot_run(NAME, "the groups of an anatomy are not made by generalizing.")
     quasi = needed_quasi(case, NAME, original)
-    columns = [one for one in needed_sensitive(case, NAME) if one.name in original.names]
+    columns = [column for column in needed_sensitive(case, NAME) if column.name in original.names]
     if not columns:
         raise cannot_run(NAME, "the original has no sensitive column of the release.")
-    found: dict[str, Finding] = {}
+    by_column: dict[str, Finding] = {}
     refused: dict[str, ParameterError] = {}
     for column in columns:
         try:
-            found[column.name] = _attacked(case, original, quasi, column)
+            by_column[column.name] = _attacked(case, original, quasi, column)
         except ParameterError as error:  # of one column of several
             refused[column.name] = error
-    if not found:
+    if not by_column:
         raise next(iter(refused.values()))
-    worst = of_columns(found)
-    left = [f"Not of {name}: {reason_of(error)}" for name, error in refused.items()]
-    return replace(worst, remarks=[*worst.remarks, *left])
+    worst = of_columns(by_column)
+    refusals = [f"Not of {name}: {reason_of(error)}" for name, error in refused.items()]
+    return replace(worst, remarks=[*worst.remarks, *refusals])
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ class Asked:
         size = sum(rows)
         match self.kind:
             case "distinct":
-                return sum(one > 0 for one in rows) >= self.least
+                return sum(count > 0 for count in rows) >= self.least
             case "entropy":  # n ln n - sum f ln f >= n ln l, as powers
-                spent: int = prod(one**one for one in rows)
+                spent: int = prod(count**count for count in rows)
                 return bool(size**size >= self.least**size * spent)
             case "recursive":
                 ranked = sorted(rows, reverse=True)
@@ -115,14 +115,14 @@ class Asked:
         return size // self.least if self.kind == "folk" else size - self.least + 1
 
 
-def asked_of(told: Mapping[str, Any], column: str) -> Asked | None:
+def asked_of(provenance: Mapping[str, Any], column: str) -> Asked | None:
     """What the side-car says was asked for of a column; None where it says nothing of it."""
-    for criterion in told.get("criteria") or ():
-        found = _ASKED.fullmatch(str(criterion))
-        if found and found["column"] == column:
-            if found["kind"] is None:
-                return Asked("recursive", int(found["deep"]), Fraction(found["c"]))
-            return Asked(found["kind"], int(found["l"]))
+    for criterion in provenance.get("criteria") or ():
+        match = _ASKED.fullmatch(str(criterion))
+        if match and match["column"] == column:
+            if match["kind"] is None:
+                return Asked("recursive", int(match["deep"]), Fraction(match["c"]))
+            return Asked(match["kind"], int(match["l"]))
     return None
 
 
@@ -130,8 +130,8 @@ def _shown(case: Case, members: Sequence[ClassMembers]) -> Asked:
     """What is supposed, or the most that all classes satisfy."""
     if case.options.l is not None:
         return Asked("folk", case.options.l)
-    commonest = (one.truth.sum(axis=0).max() for one in members)
-    sizes = (one.sizes.sum() for one in members)
+    commonest = (member.truth.sum(axis=0).max() for member in members)
+    sizes = (member.sizes.sum() for member in members)
     return Asked("folk", min(int(n // r) for n, r in zip(sizes, commonest, strict=True)))
 
 
@@ -154,7 +154,7 @@ class ClassMembers:
 
 
 def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: Column) -> Finding:
-    names = [one.name for one in quasi]
+    names = [column.name for column in quasi]
     asked = asked_of(case.release.told, column.name)
     if asked is None and case.options.l is None and "criteria" in case.release.told:
         raise cannot_run(
@@ -163,8 +163,8 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
             f"class is as it is because of one. Give {option('l', metavar='L')}.",
         )
     real = original.counted([*names, column.name])
-    found = boxes(case.release, quasi, [real])
-    members = list(_members(found, real, column.name))
+    released = boxes(case.release, quasi, [real])
+    members = list(_members(released, real, column.name))
     if not members:
         raise cannot_run(NAME, "no class of the release is that of people of the original.")
     asked = asked or _shown(case, members)
@@ -177,25 +177,27 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
         )
     right = guessed = 0.0
     victims, skipped, tried = 0.0, 0, 0
-    taken = members[:: max(len(members) // _MOST_CLASSES, 1)]
-    for one in taken:
-        tried += int(one.sizes.sum())
-        common = one.truth.sum(axis=0)
-        plain = _right(one.truth, common == common.max())
+    examined = members[:: max(len(members) // _MOST_CLASSES, 1)]
+    for members_of_class in examined:
+        tried += int(members_of_class.sizes.sum())
+        common = members_of_class.truth.sum(axis=0)
+        plain = _right(members_of_class.truth, common == common.max())
         guessed += plain
-        chances = _posterior(one, found, asked)
+        chances = _posterior(members_of_class, released, asked)
         if chances is None:
             skipped += 1
             right += plain
             continue
         best = chances.max(axis=1, keepdims=True)
-        right += _right(one.truth, chances == best)
-        victims += float(one.truth[(chances == best) & (best > Fraction(1, asked.least))].sum())
-    told = [f"Supposed to be asked for: {asked} of {column.name}."]
+        right += _right(members_of_class.truth, chances == best)
+        victims += float(
+            members_of_class.truth[(chances == best) & (best > Fraction(1, asked.least))].sum()
+        )
+    remarks = [f"Supposed to be asked for: {asked} of {column.name}."]
     if skipped:
-        told.append(f"{skipped:,} of {len(taken):,} classes tell nothing, or are too large.")
-    if len(taken) < len(members):
-        told.append(f"{len(taken):,} of {len(members):,} classes were looked at.")
+        remarks.append(f"{skipped:,} of {len(examined):,} classes tell nothing, or are too large.")
+    if len(examined) < len(members):
+        remarks.append(f"{len(examined):,} of {len(members):,} classes were looked at.")
     return Finding(
         attack=NAME,
         attacker=f"knows {', '.join(names)} of everybody, and that classes are as small as may be",
@@ -203,35 +205,35 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
         success=Rate.share(right, tried),
         baseline=Rate.share(guessed, tried),
         victims=round(victims),
-        remarks=told,
+        remarks=remarks,
         rows=tried,
         reference="Wong et al. 2007",
     )
 
 
-def _members(found: Boxes, real: Any, sensitive: str) -> Iterator[ClassMembers]:
+def _members(released: Boxes, real: Any, sensitive: str) -> Iterator[ClassMembers]:
     """The people of each class that is whole: as many of the original fit it as it has rows."""
-    points = found.locate(real)
-    pairs = list(fitting(points, found))
+    points = released.locate(real)
+    pairs = list(fitting(points, released))
     if not pairs:
         return
-    mine = np.concatenate([one for one, _ in pairs])
-    theirs = np.concatenate([other for _, other in pairs])
+    mine = np.concatenate([matched for matched, _ in pairs])
+    theirs = np.concatenate([their_classes for _, their_classes in pairs])
     order = np.argsort(theirs, kind="stable")
     mine, theirs = mine[order], theirs[order]
-    whole = np.bincount(theirs, real.counts[mine], len(found)) == found.sizes
+    is_complete = np.bincount(theirs, real.counts[mine], len(released)) == released.sizes
     values = real.codes[real.columns.index(sensitive)]
     starts = np.flatnonzero(np.diff(theirs, prepend=-1))
     ends = np.append(starts, len(theirs))[1:]
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        if not whole[theirs[start]]:
+        if not is_complete[theirs[start]]:
             continue
         inside = mine[start:end]
         where = np.stack([leaves[inside] for leaves in points], axis=1)
-        leaves, part = np.unique(where, axis=0, return_inverse=True)
+        leaves, part_number = np.unique(where, axis=0, return_inverse=True)
         present, number = np.unique(values[inside], return_inverse=True)
         truth = np.zeros((len(leaves), len(present)), dtype=np.int64)
-        np.add.at(truth, (part.ravel(), number), real.counts[inside])
+        np.add.at(truth, (part_number.ravel(), number), real.counts[inside])
         yield ClassMembers(leaves, truth, int(theirs[start]))
 
 
@@ -241,28 +243,28 @@ def _right(truth: IntArray, guess: BoolArray) -> float:
     return float((truth * guess / ties).sum())
 
 
-def _posterior(one: ClassMembers, found: Boxes, asked: Asked) -> NDArray[np.object_] | None:
+def _posterior(members: ClassMembers, released: Boxes, asked: Asked) -> NDArray[np.object_] | None:
     """The chance of each value for each combination, by the parting that tells most."""
-    totals = one.truth.sum(axis=0)
+    totals = members.truth.sum(axis=0)
     prior = totals.max() / totals.sum()
     best, sharpest = None, float(prior)
-    for parts in _partings(one, found):
-        count = int(parts.max()) + 1
-        sizes = np.bincount(parts, one.sizes, count).astype(np.int64)
+    for parting in _partings(members, released):
+        count = int(parting.max()) + 1
+        sizes = np.bincount(parting, members.sizes, count).astype(np.int64)
         if count < 2 or sizes.min() < asked.least:
             continue  # it could never have been parted so, and says nothing
         chances = left_possible(totals.tolist(), sizes.tolist(), asked)
         if chances is not None and float(chances.max()) > sharpest:
-            best, sharpest = chances[parts], float(chances.max())
+            best, sharpest = chances[parting], float(chances.max())
     return best
 
 
-def _partings(one: ClassMembers, found: Boxes) -> Iterator[IntArray]:
+def _partings(members: ClassMembers, released: Boxes) -> Iterator[IntArray]:
     """Ways to part a class: into equal people, or one step finer in one column."""
-    yield np.arange(len(one.leaves))
-    for place, column in enumerate(found.columns):
+    yield np.arange(len(members.leaves))
+    for number, column in enumerate(released.columns):
         taxonomy = column.taxonomy
-        codes = taxonomy.codes[one.leaves[:, place]]
+        codes = taxonomy.codes[members.leaves[:, number]]
         shared = (codes == codes[:1]).all(axis=0)
         level = int(np.argmax(shared))
         if level > 0:
@@ -279,25 +281,25 @@ def left_possible(
     every = factorial(sum(totals)) // prod(map(factorial, totals))
     fine, expected = 0, np.zeros((len(sizes), len(totals)), dtype=object)
     for last in range(len(sizes)):
-        others = [size for part, size in enumerate(sizes) if part != last]
-        ways = _ways(tuple(totals), others, asked)
-        if ways is None:
+        other_sizes = [size for number, size in enumerate(sizes) if number != last]
+        remainders = _ways(tuple(totals), other_sizes, asked)
+        if remainders is None:
             return None
         fine = 0
-        for rest, weight in ways.items():
-            if asked.fine(rest):
-                deals = weight * _deals(rest)
+        for remainder, weight in remainders.items():
+            if asked.fine(remainder):
+                deals = weight * _deals(remainder)
                 fine += deals
-                for value, rows in enumerate(rest):
+                for value, rows in enumerate(remainder):
                     expected[last, value] += deals * rows
     if fine == every:
         return None  # such a class is never made
     rows = sum(totals)
     chances = np.empty(expected.shape, dtype=object)
-    for part, size in enumerate(sizes):
+    for part_number, size in enumerate(sizes):
         for value, total in enumerate(totals):
-            told = Fraction(total, rows) - Fraction(expected[part, value], every * size)
-            chances[part, value] = told / (1 - Fraction(fine, every))
+            chance = Fraction(total, rows) - Fraction(expected[part_number, value], every * size)
+            chances[part_number, value] = chance / (1 - Fraction(fine, every))
     return chances
 
 
@@ -305,22 +307,22 @@ def _ways(
     totals: tuple[int, ...], sizes: Sequence[int], asked: Asked
 ) -> dict[tuple[int, ...], int] | None:
     """What is left of the values after l-diverse parts, with the number of deals that leave it."""
-    left = {totals: 1}
+    remainders = {totals: 1}
     for size in sizes:
-        found: dict[tuple[int, ...], int] = {}
-        for rest, weight in left.items():
-            tops = [range(min(rows, asked.most(size)) + 1) for rows in rest]
+        next_remainders: dict[tuple[int, ...], int] = {}
+        for remainder, weight in remainders.items():
+            tops = [range(min(rows, asked.most(size)) + 1) for rows in remainder]
             if prod(map(len, tops)) > _MOST_WAYS:
                 return None
-            for taken in product(*tops):
-                if sum(taken) == size and asked.fine(taken):
-                    key = tuple(a - b for a, b in zip(rest, taken, strict=True))
-                    found[key] = found.get(key, 0) + weight * _deals(taken)
-        if len(found) > _MOST_WAYS:
+            for drawn in product(*tops):
+                if sum(drawn) == size and asked.fine(drawn):
+                    key = tuple(a - b for a, b in zip(remainder, drawn, strict=True))
+                    next_remainders[key] = next_remainders.get(key, 0) + weight * _deals(drawn)
+        if len(next_remainders) > _MOST_WAYS:
             return None
-        left = found
-    return left
+        remainders = next_remainders
+    return remainders
 
 
-def _deals(taken: Sequence[int]) -> int:
-    return factorial(sum(taken)) // prod(map(factorial, taken))
+def _deals(counts: Sequence[int]) -> int:
+    return factorial(sum(counts)) // prod(map(factorial, counts))

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.attack.case import cannot_run
-from sfumato.attack.draws import mixed
+from sfumato.attack.case import cannot_run, needed_column
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.attack.roles import needed_column
+from sfumato.attack.sampling import mixed
 
 if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, FloatArray, IntArray
@@ -34,31 +33,31 @@ NAME = "neighbourhood"
 
 def run(case: Case) -> Finding:
     """Look everybody up by what their neighbourhood looks like."""
-    ends = [needed_column(case, NAME, what) for what in ("source", "target")]
+    ends = [needed_column(case, NAME, role) for role in ("source", "target")]
     tables = [case.release.table, *([] if case.original is None else [case.original])]
     if any(name not in table.names for table in tables for name in ends):
         raise cannot_run(NAME, "the original lacks a column of these. Name columns alike.")
-    nodes, graphs, there = _graphs(tables, ends)
-    here, tried = there[0], there[-1]
-    many = int(tried.sum())
+    nodes, graphs, nodes_present = _graphs(tables, ends)
+    released_nodes, tried = nodes_present[0], nodes_present[-1]
+    node_count = int(tried.sum())
     if not graphs[0].size or not graphs[-1].size:
         raise cannot_run(NAME, "the graph has no edge between two people.")
     looks = _looks(graphs, len(nodes), case.options.hops)
-    chances = [_chances(level[0], level[-1], here) for level in looks]
-    shares = [float(one[tried].mean()) for one in chances]
+    chances = [_chances(level[0], level[-1], released_nodes) for level in looks]
+    shares = [float(chance[tried].mean()) for chance in chances]
     alone = tried & (chances[-1] == 1)
-    told = ", ".join(f"{hop} {percent(share)}" for hop, share in enumerate(shares, start=1))
-    told += "; further ones tell no more" if len(shares) < case.options.hops else ""
+    shares_text = ", ".join(f"{hop} {percent(share)}" for hop, share in enumerate(shares, start=1))
+    shares_text += "; further ones tell no more" if len(shares) < case.options.hops else ""
     shown = nodes.take(pa.array(np.flatnonzero(alone)[:MOST_EXAMPLES])).to_pylist()
     return Finding(
         attack=NAME,
         attacker=f"knows how many neighbours people have, to {case.options.hops} hops",
         meaning="People whose node is found",
-        success=Rate.share(float(chances[-1][tried].sum()), many),
-        baseline=Rate.share(many / int(here.sum()), many),
+        success=Rate.share(float(chances[-1][tried].sum()), node_count),
+        baseline=Rate.share(node_count / int(released_nodes.sum()), node_count),
         victims=int(alone.sum()),
-        examples=[{"node": plain(one)} for one in shown],
-        remarks=[f"Right by so many hops: {told}."],
+        examples=[{"node": plain(node)} for node in shown],
+        remarks=[f"Right by so many hops: {shares_text}."],
         rows=sum(graph.shape[1] // 2 for graph in graphs),
         reference="Hay et al. 2008",
     )
@@ -74,23 +73,23 @@ def _graphs(
     counted = [table.counted(ends) for table in tables]
     columns = [
         axis.decode(codes).cast(pa.string())
-        for one in counted
-        for axis, codes in zip(one.axes, one.codes, strict=True)
+        for table in counted
+        for axis, codes in zip(table.axes, table.codes, strict=True)
     ]
     every = pa.chunked_array(columns).combine_chunks().dictionary_encode()
     number = every.indices.to_numpy(zero_copy_only=False)
     number = np.nan_to_num(number, nan=-1).astype(np.int64)
-    parts = np.split(number, np.cumsum([len(one) for one in columns])[:-1])
+    node_columns = np.split(number, np.cumsum([len(column) for column in columns])[:-1])
     size = len(every.dictionary)
-    graphs, there = [], []
-    for one, other in zip(parts[::2], parts[1::2], strict=True):
-        real = (one != other) & (one >= 0) & (other >= 0)
-        low, high = np.minimum(one, other)[real], np.maximum(one, other)[real]
+    graphs, nodes_present = [], []
+    for sources, targets in zip(node_columns[::2], node_columns[1::2], strict=True):
+        real = (sources != targets) & (sources >= 0) & (targets >= 0)
+        low, high = np.minimum(sources, targets)[real], np.maximum(sources, targets)[real]
         low, high = np.divmod(np.unique(low * size + high), size)
         graphs.append(np.stack([np.concatenate([low, high]), np.concatenate([high, low])]))
-        ends_of = np.concatenate([one, other])
-        there.append(np.bincount(ends_of[ends_of >= 0], minlength=size) > 0)
-    return every.dictionary, graphs, there
+        ends_of = np.concatenate([sources, targets])
+        nodes_present.append(np.bincount(ends_of[ends_of >= 0], minlength=size) > 0)
+    return every.dictionary, graphs, nodes_present
 
 
 def _looks(graphs: list[IntArray], nodes: int, hops: int) -> list[list[IntArray]]:
@@ -99,27 +98,27 @@ def _looks(graphs: list[IntArray], nodes: int, hops: int) -> list[list[IntArray]
     A hop that parts nobody from anybody is the last: none behind it does.
     """
     looks = [np.zeros(nodes, dtype=np.int64) for _ in graphs]
-    found = []
+    by_hop = []
     for hop in range(hops):
-        size = int(max(one.max(initial=0) for one in looks)) + 1
-        words = mixed(size, hop)
+        size = int(max(look.max(initial=0) for look in looks)) + 1
+        hashes = mixed(size, hop)
         every = []
-        for look, (here, there) in zip(looks, graphs, strict=True):
+        for look, (near, far) in zip(looks, graphs, strict=True):
             around = np.zeros(nodes, dtype=np.uint64)
-            np.add.at(around, here, words[look[there]])
-            every.append(around * np.uint64(2 * hop + 3) + words[look] * np.uint64(0x9E3779B9))
+            np.add.at(around, near, hashes[look[far]])
+            every.append(around * np.uint64(2 * hop + 3) + hashes[look] * np.uint64(0x9E3779B9))
         numbers = np.unique(np.concatenate(every), return_inverse=True)[1]
-        looks = [one.astype(np.int64) for one in np.split(numbers, len(graphs))]
-        found.append(looks)
+        looks = [look_numbers.astype(np.int64) for look_numbers in np.split(numbers, len(graphs))]
+        by_hop.append(looks)
         if int(numbers.max(initial=0)) + 1 == size:
             break
-    return found
+    return by_hop
 
 
-def _chances(released: IntArray, known: IntArray, here: BoolArray) -> FloatArray:
+def _chances(released: IntArray, known: IntArray, released_nodes: BoolArray) -> FloatArray:
     """For each node the chance to be picked among the released ones that look as it does."""
     size = int(max(released.max(initial=0), known.max(initial=0))) + 1
-    alike = np.bincount(released[here], minlength=size)
-    right = (released == known) & here
+    alike = np.bincount(released[released_nodes], minlength=size)
+    right = (released == known) & released_nodes
     chances: FloatArray = right / np.maximum(alike[known], 1)
     return chances

@@ -1,20 +1,74 @@
-"""What an owner supposes of an attacker, checked as it comes from a command line or from Python."""
+"""What an attack is given: tables where they lie, what is declared of them, what is supposed.
+
+No rows come here: attacks count combinations in the engines, and look at counts.
+
+What an owner supposes of an attacker, checked as it comes from a command line or from Python.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from sfumato import arguments
-from sfumato.attack.case import AttackOptions
 from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import positive
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from fractions import Fraction
+
+    import pyarrow as pa
 
     from sfumato.exact_numbers import Number
+
+    RowsAre = Literal["people's", "nobody's", "counts"]
+    Asking = AbstractContextManager[Callable[[str, Fraction], pa.Table]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackOptions:
+    """What is supposed of the attacker, where an attack leaves that open."""
+
+    sensitive: str | None = None
+    """The column that is guessed; by default the one that the release tells most about."""
+    sure: float = 1.0
+    """From this belief on an attacker counts as sure."""
+    exclude: int = 1
+    """So many values the attacker can exclude of a victim, the worst ones."""
+    gain: float = 2.0
+    """A belief that grows by this factor is one that tells something."""
+    near: float = 0.25
+    """Numbers in such a share of a column's range are alike."""
+    l: int | None = None  # noqa: E741  # the literature's own name
+    """The l-diversity that was asked for, where no side-car says it."""
+    population_size: int | None = None
+    """How many people there are, of whom the release has some."""
+    guesses: int = 2_000
+    """So many people, descriptions or games are tried, where there are as many."""
+    dealt: int | None = None
+    """Values are dealt out to so many people at a time, to see what chance does; None for all."""
+    together: int = 3
+    """So many columns are taken together to single somebody out."""
+    first: tuple[str, ...] = ()
+    """The columns of the first of two lists; the second has the others."""
+    epsilon: Fraction | None = None
+    """What all questions of a script to the door may cost together."""
+    knows: int | None = None
+    """So many points of a path, or items of a list of ratings, are known of a victim."""
+    cell: float = 0.01
+    """The side of a cell in which a place is known, in the units of its columns."""
+    minutes: float = 60.0
+    """How exactly a time is known."""
+    hops: int = 2
+    """How far around a victim a graph is known; 1 is how many neighbours there are."""
+    on: tuple[str, ...] = ()
+    """The columns by which two tables are joined; by default all quasi-identifiers."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Which column is whose: the person, item, rating, time, and so on of other data."""
 
 
 class AttackKeywords(TypedDict, total=False):
@@ -43,6 +97,8 @@ class AttackKeywords(TypedDict, total=False):
 
 
 _BETWEEN = {"sure": (0, 1), "near": (0, 1), "gain": (1, inf), "cell": (0, inf), "minutes": (0, inf)}
+
+
 _AT_LEAST = {
     "exclude": 0,
     "l": 2,
@@ -56,18 +112,18 @@ _AT_LEAST = {
 
 def attack_options(**asked: Any) -> AttackOptions:
     """What is supposed of an attacker, with numbers that make sense."""
-    wanted = {name: one for name, one in asked.items() if one is not None}
+    given_options = {name: argument for name, argument in asked.items() if argument is not None}
     for listed in ("first", "on"):
-        if listed in wanted:
-            wanted[listed] = arguments.names(wanted[listed], listed, "columns")
-    if "epsilon" in wanted:
-        wanted["epsilon"] = positive(wanted["epsilon"], "epsilon")
-    if "columns" in wanted:
-        wanted["columns"] = _columns(wanted["columns"])
-    found = AttackOptions(**wanted)
-    arguments.maybe_text(found.sensitive, "sensitive")
+        if listed in given_options:
+            given_options[listed] = arguments.names(given_options[listed], listed, "columns")
+    if "epsilon" in given_options:
+        given_options["epsilon"] = positive(given_options["epsilon"], "epsilon")
+    if "columns" in given_options:
+        given_options["columns"] = _columns(given_options["columns"])
+    options = AttackOptions(**given_options)
+    arguments.maybe_text(options.sensitive, "sensitive")
     for name, (low, high) in _BETWEEN.items():
-        value = arguments.require(getattr(found, name), name, (int, float), "a number")
+        value = arguments.require(getattr(options, name), name, (int, float), "a number")
         if not low < value <= high:
             raise ParameterError(
                 "attack_option",
@@ -76,13 +132,13 @@ def attack_options(**asked: Any) -> AttackOptions:
                 + f", not {value:g}.",
             )
     for name, least in _AT_LEAST.items():
-        value = getattr(found, name)
+        value = getattr(options, name)
         if value is not None and arguments.whole(value, name) < least:
             raise ParameterError(
                 "attack_option",
                 f"{option(name)} must be at least {least}, not {value}.",
             )
-    return found
+    return options
 
 
 def _columns(asked: object) -> dict[str, str]:
@@ -92,14 +148,14 @@ def _columns(asked: object) -> dict[str, str]:
             arguments.text(role, "columns"): arguments.text(name, role)
             for role, name in asked.items()
         }
-    found = {}
-    for one in arguments.names(asked, "columns", "pairs like person=user"):
-        role, equals, name = one.partition("=")
+    column_of_role = {}
+    for pair in arguments.names(asked, "columns", "pairs like person=user"):
+        role, equals, name = pair.partition("=")
         if not (role and equals and name):
             raise ParameterError(
                 "attack_option",
-                f"{option('column')} must be a pair like person=user, not {one!r}. Name what a "
+                f"{option('column')} must be a pair like person=user, not {pair!r}. Name what a "
                 "column is, and the column.",
             )
-        found[role] = name
-    return found
+        column_of_role[role] = name
+    return column_of_role

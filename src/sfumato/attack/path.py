@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.attack.case import cannot_run
-from sfumato.attack.draws import mixed, subset
+from sfumato.attack.case import PERSON, cannot_run, column_of, needed_column
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.attack.records import records
-from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, texts
+from sfumato.attack.records import minutes, records, texts
+from sfumato.attack.sampling import mixed, subset
 from sfumato.data.counting.grouping import keys, ragged
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.names import quoted
@@ -46,7 +45,7 @@ _DAY = 24 * 60
 
 def run(case: Case) -> Finding:
     """Look everybody up by a few of their points."""
-    columns, words = _columns(case)
+    columns, known_text = _columns(case)
     person = columns[0].name
     table = case.original or case.release.table
     if any(column.name not in table.names for column in columns):
@@ -55,28 +54,33 @@ def run(case: Case) -> Finding:
     if any(column.name not in tables[-1].names for column in columns):
         raise cannot_run(NAME, "the control lacks a column of these. Name columns alike.")
     traits, both = records(NAME, columns, tables)
-    released, real, *others = _visits(case, traits, both)
+    released, real, *controls = _visits(case, traits, both)
     knows = case.options.knows or _KNOWS
     points = _known(real, knows, case.options.guesses)
     if not len(points):
         raise cannot_run(NAME, f"nobody has {knows} points. Give a smaller {option('knows')}.")
     people = traits[0].size
-    same = case.control is None
-    found = np.stack(
-        [_fitting(released, points, size, people, same=same) for size in range(1, knows + 1)]
+    must_match = case.control is None
+    fits_by_size = np.stack(
+        [
+            _fitting(released, points, size, people, must_match=must_match)
+            for size in range(1, knows + 1)
+        ]
     )
-    hits, tried = found[-1], len(points)
-    shares = ", ".join(f"{size} {percent(one.mean())}" for size, one in enumerate(found, start=1))
+    hits, tried = fits_by_size[-1], len(points)
+    shares = ", ".join(
+        f"{size} {percent(fits.mean())}" for size, fits in enumerate(fits_by_size, start=1)
+    )
     shown = traits[0].values.take(pa.array(points[hits, 0, 0][:MOST_EXAMPLES])).to_pylist()
     return Finding(
         attack=NAME,
-        attacker=f"knows {knows} points of a person: {words}",
+        attacker=f"knows {knows} points of a person: {known_text}",
         meaning="People whom their points fit alone",
         success=Rate.share(float(hits.sum()), tried),
         baseline=Rate.share(tried / len(np.unique(released[0])), tried),
-        control=_control(released, others, knows, case.options.guesses, people),
+        control=_control(released, controls, knows, case.options.guesses, people),
         victims=int(hits.sum()),
-        examples=[{person: plain(one)} for one in shown],
+        examples=[{person: plain(fits)} for fits in shown],
         remarks=[f"Alone by so many points: {shares}."],
         rows=both[0].rows,
         reference="de Montjoye et al. 2013",
@@ -84,26 +88,26 @@ def run(case: Case) -> Finding:
 
 
 def _control(
-    released: IntArray, others: Sequence[IntArray], knows: int, guesses: int, people: int
+    released: IntArray, controls: Sequence[IntArray], knows: int, guesses: int, people: int
 ) -> Rate | None:
     """How often people who are not in the data fit somebody alone."""
-    if not others:
+    if not controls:
         return None
-    points = _known(others[0], knows, guesses)
+    points = _known(controls[0], knows, guesses)
     if not len(points):
         raise cannot_run(NAME, f"nobody of the control has {knows} points. Give more of them.")
-    hits = _fitting(released, points, knows, people, same=False)
+    hits = _fitting(released, points, knows, people, must_match=False)
     return Rate.share(float(hits.sum()), len(points))
 
 
 def _columns(case: Case) -> tuple[list[Column], str]:
     """Person, time and place: a column of places, or two of coordinates."""
-    person, time = (needed_column(case, NAME, what) for what in (PERSON, "time"))
-    place = column_of(case, NAME, "place")
+    person, time = (needed_column(case, NAME, role) for role in (PERSON, "time"))
+    place_column = column_of(case, NAME, "place")
     when = f"times to {case.options.minutes:g} minutes"
-    if place is not None:
-        return texts([person, time, place]), f"places as they are, {when}"
-    across = [Column(needed_column(case, NAME, what), Kind.REAL) for what in ("lon", "lat")]
+    if place_column is not None:
+        return texts([person, time, place_column]), f"places as they are, {when}"
+    across = [Column(needed_column(case, NAME, role), Kind.REAL) for role in ("lon", "lat")]
     return [*texts([person, time]), *across], f"places to {case.options.cell:g}, {when}"
 
 
@@ -123,16 +127,16 @@ def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) ->
         else _numbered(np.floor(np.nan_to_num(trait.numbers) / case.options.cell))
         for trait in traits[2:]
     ]
-    sizes = [int(one.max(initial=0)) + 1 for one in cells]
-    cuts = np.cumsum([0, *(len(one) for one in tables)])
-    codes = np.concatenate([one.codes for one in tables], axis=1)
+    sizes = [int(axis.max(initial=0)) + 1 for axis in cells]
+    cuts = np.cumsum([0, *(len(table) for table in tables)])
+    codes = np.concatenate([table.codes for table in tables], axis=1)
     key, _ = keys([cell[own] for cell, own in zip(cells, codes[1:], strict=True)], sizes)
-    place = np.unique(key, return_inverse=True)[1]
-    wide = int(place.max(initial=0)) + 1
+    cell_number = np.unique(key, return_inverse=True)[1]
+    wide = int(cell_number.max(initial=0)) + 1
     return [
-        np.stack(np.divmod(np.unique(people * wide + places), wide))
-        for people, places in (
-            (codes[0, low:high], place[low:high]) for low, high in pairwise(cuts)
+        np.stack(np.divmod(np.unique(people * wide + visited), wide))
+        for people, visited in (
+            (codes[0, low:high], cell_number[low:high]) for low, high in pairwise(cuts)
         )
     ]
 
@@ -146,40 +150,40 @@ def _known(visits: IntArray, knows: int, most: int) -> IntArray:
     people = visits[0]
     order = np.lexsort((mixed(len(people), 1), people))
     starts = np.flatnonzero(np.diff(people[order], prepend=-1))
-    many = np.diff(starts, append=len(order))
-    enough = starts[many >= knows]
+    point_counts = np.diff(starts, append=len(order))
+    enough = starts[point_counts >= knows]
     chosen = enough[subset(len(enough), most, 2)]
-    places = order[ragged(chosen, np.full(len(chosen), knows))]
-    return visits[:, places].T.reshape(-1, knows, 2)
+    chosen_visits = order[ragged(chosen, np.full(len(chosen), knows))]
+    return visits[:, chosen_visits].T.reshape(-1, knows, 2)
 
 
 def _fitting(
-    visits: IntArray, points: IntArray, size: int, people: int, *, same: bool
+    visits: IntArray, points: IntArray, size: int, people: int, *, must_match: bool
 ) -> BoolArray:
     """Whether the first so many points of each person fit that person alone, or else anybody."""
     held = np.sort(visits[1] * people + visits[0])
     cells = points[:, :size, 1]
     first = np.searchsorted(held, cells * people, side="left")
-    many = np.searchsorted(held, (cells + 1) * people, side="left") - first
+    candidate_counts = np.searchsorted(held, (cells + 1) * people, side="left") - first
     # The rarest of the points says who is possible, the others who is left.
-    rarest = many.argmin(axis=1)
+    rarest = candidate_counts.argmin(axis=1)
     lines = np.arange(len(points))
-    first, many = first[lines, rarest], many[lines, rarest]
+    first, candidate_counts = first[lines, rarest], candidate_counts[lines, rarest]
     alone = np.zeros(len(points), dtype=bool)
-    ends = np.cumsum(many)
+    ends = np.cumsum(candidate_counts)
     start = 0
     while start < len(points):
-        done = ends[start - 1] if start else 0
-        end = max(int(np.searchsorted(ends, done + _BLOCK, side="right")), start + 1)
-        owners = np.repeat(np.arange(start, end), many[start:end])
-        possible = held[ragged(first[start:end], many[start:end])] % people
-        for place in range(size):
-            wanted = cells[owners, place] * people + possible
-            spots = np.searchsorted(held, wanted).clip(max=len(held) - 1)
-            kept = held[spots] == wanted
-            owners, possible = owners[kept], possible[kept]
-        left = np.bincount(owners - start, minlength=end - start)
+        finished = ends[start - 1] if start else 0
+        end = max(int(np.searchsorted(ends, finished + _BLOCK, side="right")), start + 1)
+        owners = np.repeat(np.arange(start, end), candidate_counts[start:end])
+        possible = held[ragged(first[start:end], candidate_counts[start:end])] % people
+        for number in range(size):
+            sought = cells[owners, number] * people + possible
+            spots = np.searchsorted(held, sought).clip(max=len(held) - 1)
+            is_candidate = held[spots] == sought
+            owners, possible = owners[is_candidate], possible[is_candidate]
+        candidates_left = np.bincount(owners - start, minlength=end - start)
         mine = np.bincount(owners - start, possible == points[owners, 0, 0], end - start)
-        alone[start:end] = (left == 1) & ((mine == 1) | (not same))
+        alone[start:end] = (candidates_left == 1) & ((mine == 1) | (not must_match))
         start = end
     return alone

@@ -47,19 +47,19 @@ def run(case: Case) -> Finding:
     tables = [original, *([] if case.control is None else [case.control])]
     quasi = needed_quasi(case, NAME, *tables)
     columns = [
-        one
-        for one in needed_sensitive(case, NAME)
-        if all(one.name in table.names for table in tables)
+        column
+        for column in needed_sensitive(case, NAME)
+        if all(column.name in table.names for table in tables)
     ]
     if not columns:
         raise cannot_run(NAME, "the other tables have no sensitive column of the release.")
-    return of_columns({one.name: _attacked(case, tables, quasi, one) for one in columns})
+    return of_columns({column.name: _attacked(case, tables, quasi, column) for column in columns})
 
 
 def _attacked(
     case: Case, tables: Sequence[HeldTable], quasi: Sequence[Column], column: Column
 ) -> Finding:
-    names = [one.name for one in quasi]
+    names = [column.name for column in quasi]
     released = case.release.table.counted([*names, column.name])
     real = [table.counted([*names, column.name]) for table in tables]
     meanings = Meanings.of(released, column)
@@ -72,9 +72,9 @@ def _attacked(
         )
     common = int(np.bincount(meanings.codes(released), released.counts).argmax())
     truth = meanings.codes(real[0])
-    told = [f"Guessed by {', '.join(names)}: {meanings.words}."]
+    remarks = [f"Guessed by {', '.join(names)}: {meanings.words}."]
     if len(rates) < 2:
-        told.append(
+        remarks.append(
             "Without people who are not in the data (control) nobody can say how much of it the "
             "model knows of anyone."
         )
@@ -85,7 +85,7 @@ def _attacked(
         success=rates[0],
         baseline=Rate.share(float(real[0].counts[truth == common].sum()), real[0].total),
         control=rates[1] if len(rates) > 1 else None,
-        remarks=told,
+        remarks=remarks,
         rows=released.total + sum(table.total for table in real),
         reference="Giomi et al. 2023",
     )
@@ -108,12 +108,12 @@ class Meanings:
         if not ordered or len(values) <= _MOST_VALUES:
             return cls(column.name, {value: code for code, value in enumerate(values)}, None)
         line = [
-            (one, many)
-            for one, many in zip(values, marginal.counts, strict=True)
-            if one is not None
+            (value, counts)
+            for value, counts in zip(values, marginal.counts, strict=True)
+            if value is not None
         ]
         line.sort(key=lambda pair: pair[0])
-        half = np.cumsum([many for _, many in line])
+        half = np.cumsum([row_count for _, row_count in line])
         middle = line[int(np.searchsorted(half, half[-1] / 2))][0]
         return cls(column.name, {"up to the middle": 0, "above it": 1, None: 2}, middle)
 
@@ -131,14 +131,14 @@ class Meanings:
 
     def codes(self, table: Frequencies) -> IntArray:
         """The number of each combination's value; -1 for one that was never released."""
-        place = table.columns.index(self.column)
-        present, numbers = np.unique(table.codes[place], return_inverse=True)
-        values = table.axes[place].decode(present).to_pylist()
+        axis = table.columns.index(self.column)
+        present, numbers = np.unique(table.codes[axis], return_inverse=True)
+        values = table.axes[axis].decode(present).to_pylist()
         if self.middle is None:
-            found = [self.known.get(value, -1) for value in values]
+            codes_present = [self.known.get(value, -1) for value in values]
         else:
-            found = [2 if value is None else int(value > self.middle) for value in values]
-        codes: IntArray = np.array(found, dtype=np.int64)[numbers]
+            codes_present = [2 if value is None else int(value > self.middle) for value in values]
+        codes: IntArray = np.array(codes_present, dtype=np.int64)[numbers]
         return codes
 
 
@@ -157,11 +157,11 @@ class LookedUp:
         cls,
         released: Frequencies,
         quasi: Sequence[Column],
-        others: Sequence[Frequencies],
+        people: Sequence[Frequencies],
         meanings: Meanings,
     ) -> LookedUp:
         """Learn from a release; people of `others` can be asked about."""
-        rows = boxes_of(released, quasi, others)
+        rows = boxes_of(released, quasi, people)
         values, width = meanings.codes(released), meanings.count
         prior = np.bincount(values, released.counts, width).astype(np.float64) + 1.0
         likely = tuple(_likelihood(column, rows.sizes, values, width) for column in rows.columns)
@@ -188,5 +188,5 @@ def _likelihood(column: BoxColumn, sizes: IntArray, values: IntArray, width: int
     rows = np.zeros((len(column.covers.starts), width))
     np.add.at(rows, (column.labels, values), sizes)
     spread = column.over_leaves(rows / column.covers.leaves[:, None]) + 1.0
-    found: FloatArray = np.log(spread / spread.sum(axis=0))
-    return found
+    log_shares: FloatArray = np.log(spread / spread.sum(axis=0))
+    return log_shares

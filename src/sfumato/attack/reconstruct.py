@@ -20,9 +20,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.attack.case import cannot_run
-from sfumato.attack.draws import mixed, shuffled
 from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.games import TABLE, bound, needed_door
+from sfumato.attack.sampling import mixed, shuffled
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.schema import Schema
@@ -56,10 +56,10 @@ def run(case: Case) -> Finding:
     for block in range(blocks):
         people = slice(block * _IN_BLOCK, (block + 1) * _IN_BLOCK)
         groups = inside[:, people].astype(np.float64)
-        found = np.linalg.lstsq(groups, counts[:, block], rcond=None)[0] > 0.5
-        right += int((found == secret[people]).sum())
+        solution = np.linalg.lstsq(groups, counts[:, block], rcond=None)[0] > 0.5
+        right += int((solution == secret[people]).sum())
     most, tried = bound(epsilon), len(secret)
-    told = (
+    remark = (
         f"{_GROUPS} questions cost epsilon {float(epsilon):.3g} together: nobody can be right of "
         f"more than {percent(most)} of people."
     )
@@ -70,7 +70,7 @@ def run(case: Case) -> Finding:
         success=Rate.share(right, tried),
         baseline=Rate.share(tried / 2, tried),
         bound=most,
-        remarks=[told],
+        remarks=[remark],
         rows=tried,
         reference="Dinur and Nissim 2003",
     )
@@ -80,9 +80,9 @@ def _secrets(case: Case, table: HeldTable) -> tuple[Column, BoolArray]:
     """People of the table, half of them with the secret, in blocks."""
     asked = case.options.sensitive
     columns = [
-        one
-        for one in table.columns
-        if (one.name == asked if asked is not None else one.role is Role.SENSITIVE)
+        column
+        for column in table.columns
+        if (column.name == asked if asked is not None else column.role is Role.SENSITIVE)
     ]
     if not columns:
         raise cannot_run(
@@ -92,15 +92,15 @@ def _secrets(case: Case, table: HeldTable) -> tuple[Column, BoolArray]:
         )
     counts = np.sort(table.counted([columns[0].name]).counts)[::-1]
     # The commonest value, and then others as long as they are no more than half of the rows.
-    some = int(counts[: max(1, int((np.cumsum(counts) <= counts.sum() / 2).sum()))].sum())
-    each = min(some, int(counts.sum()) - some, _IN_BLOCK * _MOST_BLOCKS // 2)
-    each -= each % (_IN_BLOCK // 2)
-    if not each:
+    with_secret = int(counts[: max(1, int((np.cumsum(counts) <= counts.sum() / 2).sum()))].sum())
+    per_half = min(with_secret, int(counts.sum()) - with_secret, _IN_BLOCK * _MOST_BLOCKS // 2)
+    per_half -= per_half % (_IN_BLOCK // 2)
+    if not per_half:
         raise cannot_run(
             NAME, f"it needs {_IN_BLOCK // 2} people with and without what is guessed."
         )
-    secret = np.repeat([True, False], each)
-    return columns[0], secret[shuffled(2 * each, 5)]
+    secret = np.repeat([True, False], per_half)
+    return columns[0], secret[shuffled(2 * per_half, 5)]
 
 
 def _table(secret: BoolArray, inside: BoolArray) -> tuple[pa.Table, Schema]:
@@ -118,7 +118,7 @@ def _table(secret: BoolArray, inside: BoolArray) -> tuple[pa.Table, Schema]:
 
 def _asked(ask: Callable[[str, Fraction], pa.Table], price: Fraction, blocks: int) -> FloatArray:
     """How many of every group have the secret: a line for each group, a column for each block."""
-    found = []
+    answers = []
     for start in range(0, _GROUPS, _AT_ONCE):
         names = [_group(number) for number in range(start, start + _AT_ONCE)]
         figures = [
@@ -132,8 +132,8 @@ def _asked(ask: Callable[[str, Fraction], pa.Table], price: Fraction, blocks: in
         answer = ask(query.sql(dialect="duckdb"), price * len(names))
         known = answer.filter(answer.column("block").is_valid()).sort_by("block")
         assert known.num_rows == blocks
-        found += [np.asarray(known.column(f"n_{name}"), dtype=np.float64) for name in names]
-    return np.stack(found)
+        answers += [np.asarray(known.column(f"n_{name}"), dtype=np.float64) for name in names]
+    return np.stack(answers)
 
 
 def _group(number: int) -> str:

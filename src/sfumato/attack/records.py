@@ -7,6 +7,11 @@ missing values do not differ, and a missing one differs from every other.
 
 *Reference*: Gower 1971; Giomi, Boenisch, Wehmeyer and Tasnadi 2023 for its use in attacks.
 Decision 0301.
+
+Ratings, paths, logs and graphs are plain tables: which of their columns is what.
+
+A column is named by the owner (`columns`), or has the name of what it is, or the form of the schema
+says so; the person is the column of the schema's privacy unit where none says more.
 """
 
 from __future__ import annotations
@@ -21,9 +26,9 @@ import pyarrow.compute as pc
 
 from sfumato.attack.case import cannot_run
 from sfumato.attack.classes import boxes_of
-from sfumato.attack.draws import subset
+from sfumato.attack.sampling import subset
 from sfumato.data.counting.grouping import keys, ragged
-from sfumato.data.schema.column import Kind, Role
+from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.names import quoted
 from sfumato.errors import CallerError
 
@@ -33,13 +38,16 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.attack.case import HeldTable
     from sfumato.data.counting.frequencies import Frequencies
-    from sfumato.data.schema.column import Column
     from sfumato.errors import ParameterError
 
 
 _ORDERED = (Kind.INTEGER, Kind.REAL, Kind.DATE)
+
+
 _BLOCK = 1 << 21
 """So many pairs of rows are looked at at once."""
+
+
 _ALIKE = 1e-9
 """Distances nearer to each other than this are the same; the rest is rounding."""
 
@@ -71,9 +79,9 @@ class Trait:
             return None
         known = self.numbers[: self.missing]
         spread = float(known[-1] - known[0]) if len(known) else 0.0
-        found = (self.numbers - (known[0] if len(known) else 0.0)) / (spread or 1.0)
-        found[self.missing :] = -2.0
-        return found
+        scaled = (self.numbers - (known[0] if len(known) else 0.0)) / (spread or 1.0)
+        scaled[self.missing :] = -2.0
+        return scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,25 +124,25 @@ def people_records(
     """The same of tables that are all of people, none being a release."""
     counted = [table.counted([column.name for column in columns]) for table in tables]
     traits, coded = [], []
-    for place, column in enumerate(columns):
-        values = [one.axes[place].decode(np.arange(one.axes[place].size)) for one in counted]
+    for axis, column in enumerate(columns):
+        values = [table.axes[axis].decode(np.arange(table.axes[axis].size)) for table in counted]
         trait, codes = _shared(attack, column, values)
         traits.append(trait)
-        coded.append([own[one.codes[place]] for own, one in zip(codes, counted, strict=True)])
+        coded.append([own[table.codes[axis]] for own, table in zip(codes, counted, strict=True)])
     return traits, [
-        CodedRows(np.stack([codes[place] for codes in coded]), one.counts)
-        for place, one in enumerate(counted)
+        CodedRows(np.stack([codes[number] for codes in coded]), table.counts)
+        for number, table in enumerate(counted)
     ]
 
 
 def _has_labels(column: Column, counted: Sequence[Frequencies]) -> bool:
     """Whether a text of the release stands for several values; then none would meet a person."""
-    released, *others = (one.marginal([column.name]) for one in counted)
+    released, *people = (table.marginal([column.name]) for table in counted)
     try:
-        (found,) = boxes_of(released, [column], others).columns
+        (labels,) = boxes_of(released, [column], people).columns
     except CallerError:  # texts that the schema does not know are nobody's labels
         return False
-    return bool((found.covers.leaves > 1).any())
+    return bool((labels.covers.leaves > 1).any())
 
 
 def _labels(attack: str, column: Column) -> ParameterError:
@@ -155,8 +163,8 @@ def _shared(
     known = known.take(pc.sort_indices(known))
     if every.null_count:
         known = pa.concat_arrays([known, pa.nulls(1, known.type)])
-    found = pc.index_in(every, value_set=known).to_numpy(zero_copy_only=False).astype(np.int64)
-    ends = np.cumsum([len(one) for one in plain])[:-1]
+    codes = pc.index_in(every, value_set=known).to_numpy(zero_copy_only=False).astype(np.int64)
+    ends = np.cumsum([len(array) for array in plain])[:-1]
     numbers = None
     if column.kind in _ORDERED:
         numbers = known.to_numpy(zero_copy_only=False).astype(np.float64)
@@ -164,7 +172,7 @@ def _shared(
         known = known.cast(pa.int64(), safe=False)
     elif column.kind is Kind.DATE:
         known = known.cast(pa.int32()).cast(pa.date32())
-    return Trait(column.name, known, numbers), np.split(found, ends)
+    return Trait(column.name, known, numbers), np.split(codes, ends)
 
 
 def plain_values(attack: str, column: Column, values: pa.Array) -> pa.Array:
@@ -176,10 +184,10 @@ def plain_values(attack: str, column: Column, values: pa.Array) -> pa.Array:
     try:
         if column.kind is Kind.DATE:
             return values.cast(pa.date32()).cast(pa.int32()).cast(pa.float64())
-        found = values.cast(pa.float64())
+        numbers = values.cast(pa.float64())
     except pa.ArrowException:
         raise _labels(attack, column) from None
-    return pc.if_else(pc.is_nan(found), pa.scalar(None, pa.float64()), found)
+    return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,11 +209,11 @@ class Crowd:
     """For each row its place among those that differ."""
 
     @classmethod
-    def of(cls, traits: Sequence[Trait], places: Sequence[int], rows: CodedRows) -> Crowd:
+    def of(cls, traits: Sequence[Trait], axes: Sequence[int], rows: CodedRows) -> Crowd:
         """The rows of a table by the traits at some places."""
-        chosen = [traits[place] for place in places]
-        codes = rows.codes[list(places)]
-        key, _ = keys(list(codes), [one.size for one in chosen])
+        chosen = [traits[axis] for axis in axes]
+        codes = rows.codes[list(axes)]
+        key, _ = keys(list(codes), [trait.size for trait in chosen])
         _, first, owners = np.unique(key, return_index=True, return_inverse=True)
         return cls(tuple(chosen), codes[:, first], owners)
 
@@ -219,47 +227,52 @@ class Crowd:
         so those are looked at first who agree in all of these columns, then those who agree in all
         but one, each found by a join; all pairs are looked at only for people who are left.
         """
-        left, least = np.arange(people.shape[1]), np.full(people.shape[1], np.inf)
-        parts: list[tuple[IntArray, IntArray]] = []
-        plain = [place for place, one in enumerate(self.traits) if one.numbers is None]
-        alike = [[plain], [[one for one in plain if one != place] for place in plain]]
+        unsettled, least = np.arange(people.shape[1]), np.full(people.shape[1], np.inf)
+        pair_blocks: list[tuple[IntArray, IntArray]] = []
+        plain = [number for number, trait in enumerate(self.traits) if trait.numbers is None]
+        alike = [
+            [plain],
+            [[kept_axis for kept_axis in plain if kept_axis != axis] for axis in plain],
+        ]
         for level, joins in enumerate(alike, start=1):
-            found = self._agreeing(people[:, left], joins)
-            if found is None:
+            pairs_found = self._agreeing(people[:, unsettled], joins)
+            if pairs_found is None:
                 break
-            mine, theirs = found
-            apart = self._apart(people[:, left[mine]], theirs)
-            low = np.full(len(left), np.inf)
+            mine, theirs = pairs_found
+            apart = self._apart(people[:, unsettled[mine]], theirs)
+            low = np.full(len(unsettled), np.inf)
             np.minimum.at(low, mine, apart)
             settled = low < level - _ALIKE
-            kept = settled[mine] & (apart <= low[mine] + _ALIKE)
-            parts.append((left[mine[kept]], theirs[kept]))
-            least[left[settled]] = low[settled]
-            left = left[~settled]
+            is_nearest = settled[mine] & (apart <= low[mine] + _ALIKE)
+            pair_blocks.append((unsettled[mine[is_nearest]], theirs[is_nearest]))
+            least[unsettled[settled]] = low[settled]
+            unsettled = unsettled[~settled]
         size = max(_BLOCK // max(len(self), 1), 1)
-        for start in range(0, len(left), size):
-            some = left[start : start + size]
-            far = self.distances(people[:, some])
-            least[some] = far.min(axis=1)
-            mine, theirs = np.nonzero(far <= least[some][:, None] + _ALIKE)
-            parts.append((some[mine], theirs))
-        mine, theirs = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
+        for start in range(0, len(unsettled), size):
+            block = unsettled[start : start + size]
+            far = self.distances(people[:, block])
+            least[block] = far.min(axis=1)
+            mine, theirs = np.nonzero(far <= least[block][:, None] + _ALIKE)
+            pair_blocks.append((block[mine], theirs))
+        mine, theirs = (
+            np.concatenate([pair_block[side] for pair_block in pair_blocks]) for side in (0, 1)
+        )
         pairs = np.unique(mine * len(self) + theirs)
         return Nearest(*np.divmod(pairs, max(len(self), 1)), least)
 
     def rows(self, near: Nearest) -> Iterator[tuple[IntArray, IntArray]]:
         """Pairs of a person and a row that is as near as any, portion by portion."""
-        many = np.bincount(self.owners, minlength=len(self))
-        order, starts = np.argsort(self.owners, kind="stable"), np.cumsum(many) - many
-        each = many[near.crowd]
-        ends = np.cumsum(each)
+        row_counts = np.bincount(self.owners, minlength=len(self))
+        order, starts = np.argsort(self.owners, kind="stable"), np.cumsum(row_counts) - row_counts
+        rows_per_pair = row_counts[near.crowd]
+        ends = np.cumsum(rows_per_pair)
         start = 0
-        while start < len(each):
-            done = ends[start - 1] if start else 0
-            end = max(int(np.searchsorted(ends, done + _BLOCK, side="right")), start + 1)
-            part = slice(start, end)
-            places = ragged(starts[near.crowd[part]], each[part])
-            yield np.repeat(near.people[part], each[part]), order[places]
+        while start < len(rows_per_pair):
+            finished = ends[start - 1] if start else 0
+            end = max(int(np.searchsorted(ends, finished + _BLOCK, side="right")), start + 1)
+            block = slice(start, end)
+            positions = ragged(starts[near.crowd[block]], rows_per_pair[block])
+            yield np.repeat(near.people[block], rows_per_pair[block]), order[positions]
             start = end
 
     def distances(self, people: IntArray) -> FloatArray:
@@ -280,24 +293,28 @@ class Crowd:
         self, people: IntArray, joins: Sequence[Sequence[int]]
     ) -> tuple[IntArray, IntArray] | None:
         """Pairs that agree in some columns, by one set of columns or another; None of too many."""
-        parts, most = [], people.shape[1] * len(self) // 4
-        for places in joins:
-            if not places:
+        pair_blocks, most = [], people.shape[1] * len(self) // 4
+        for join in joins:
+            if not join:
                 return None
-            both = np.concatenate([people, self.codes], axis=1)[list(places)]
-            key, _ = keys(list(both), [self.traits[place].size for place in places])
+            both = np.concatenate([people, self.codes], axis=1)[list(join)]
+            key, _ = keys(list(both), [self.traits[axis].size for axis in join])
             mine, theirs = np.split(key, [people.shape[1]])
             order = np.argsort(theirs, kind="stable")
             ranked = theirs[order]
             first = np.searchsorted(ranked, mine, side="left")
-            many = np.searchsorted(ranked, mine, side="right") - first
-            most -= int(many.sum())
+            match_counts = np.searchsorted(ranked, mine, side="right") - first
+            most -= int(match_counts.sum())
             if most < 0:
                 return None
-            parts.append((np.repeat(np.arange(len(mine)), many), order[ragged(first, many)]))
-        if not parts:
+            pair_blocks.append(
+                (np.repeat(np.arange(len(mine)), match_counts), order[ragged(first, match_counts)])
+            )
+        if not pair_blocks:
             return None
-        return np.concatenate([one for one, _ in parts]), np.concatenate([two for _, two in parts])
+        return np.concatenate([mine_block for mine_block, _ in pair_blocks]), np.concatenate(
+            [second for _, second in pair_blocks]
+        )
 
 
 def _column_apart(trait: Trait, mine: IntArray, theirs: IntArray) -> Any:
@@ -305,3 +322,33 @@ def _column_apart(trait: Trait, mine: IntArray, theirs: IntArray) -> Any:
     if scaled is None:
         return mine != theirs
     return np.minimum(np.abs(scaled[mine] - scaled[theirs]), 1.0)
+
+
+def texts(names: Sequence[str]) -> list[Column]:
+    """Columns whose values are compared as they are written."""
+    return [Column(name, Kind.TEXT) for name in names]
+
+
+def minutes(attack: str, name: str, values: pa.Array) -> FloatArray:
+    """Times in minutes since 1970: dates, moments as ISO 8601 writes them, or seconds."""
+    try:
+        if (
+            pa.types.is_integer(values.type)
+            or pa.types.is_floating(values.type)
+            or (pa.types.is_string(values.type) and _numeric(values))
+        ):
+            seconds = values.cast(pa.float64())
+        else:
+            seconds = values.cast(pa.timestamp("s")).cast(pa.int64()).cast(pa.float64())
+    except pa.ArrowInvalid:
+        raise cannot_run(
+            attack,
+            f"column {quoted(name)} is no time. Write moments like 2013-07-01T09:30:00, dates, or "
+            "seconds.",
+        ) from None
+    times: FloatArray = seconds.to_numpy(zero_copy_only=False) / 60
+    return times
+
+
+def _numeric(values: pa.Array) -> bool:
+    return bool(pc.all(pc.match_substring_regex(values, r"^-?\d+(\.\d+)?$")).as_py())

@@ -6,26 +6,25 @@ control group or a guess. Of an attack on sensitive columns the largest figure o
 An attack that did not run has shown nothing, and fails.
 
 Decisions 0292, 0305.
+
+What attacks found on a release of our own before it left, and who may know of it.
+
+Findings are computed from the original: they are the holder's. Where the holder publishes them, the
+release says so. Numbers tried are not rounded then: shares, victims and the ends of intervals would
+tell them again. Decisions 0292, 0305.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.arguments import shown
-from sfumato.attack.catalogue import (
-    ATTACKS,
-    NEED_MORE,
-    NEED_NAMES,
-    NEED_ROLES,
-    NEED_TWO,
-    ON_NOBODYS,
-)
+from sfumato.attack.case import PERSON
 from sfumato.attack.finding import percent
-from sfumato.attack.roles import PERSON
+from sfumato.attack.registry import ATTACKS, SYNTHETIC_ATTACKS
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, PolicyError, option
@@ -39,7 +38,10 @@ if TYPE_CHECKING:
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.schema import Schema
 
+
 _WRITTEN = re.compile(r"\s*([\w-]+)(?:\.(\w+))?\s*(<=?)\s*([\d.]+(?:[eE]-?\d+)?\s*%?)\s*")
+
+
 _FIGURES: dict[str, Callable[[ColumnRates], float]] = {
     "success": lambda rates: rates.success.value,
     "high": lambda rates: rates.success.high,
@@ -49,6 +51,8 @@ _FIGURES: dict[str, Callable[[ColumnRates], float]] = {
 
 
 _CALLED = {Role.QUASI: "a quasi-identifier", Role.SENSITIVE: "a sensitive column"}
+
+
 _DROP = "Drop it here, and try the release with sfumato attack."
 
 
@@ -64,28 +68,31 @@ class Requirement:
 
     def failure(self, findings: Findings) -> str | None:
         """In words why it is not met; None where it is."""
-        found = next((one for one in findings.findings if one.attack == self.attack), None)
-        if found is None:
+        tried = next(
+            (finding for finding in findings.findings if finding.attack == self.attack), None
+        )
+        if tried is None:
             reason = findings.not_run.get(self.attack, "it was not tried.")
             return f"{shown(self.text)} is not shown, since {self.attack} did not run: {reason}"
         figure = _FIGURES[self.figure]
-        worst = max(found.by_column, key=figure)
+        worst = max(tried.by_column, key=figure)
         value = figure(worst)
         if value < self.limit or (self.at_most and value == self.limit):
             return None
         named = self.attack if self.figure == "success" else f"{self.attack}.{self.figure}"
         named += f" of {worst.column}" if worst.column else ""
-        told = f"{percent(value)} ({value:.6g})"
-        return f"{shown(self.text)} does not hold, since {named} is {told}."
+        value_text = f"{percent(value)} ({value:.6g})"
+        return f"{shown(self.text)} does not hold, since {named} is {value_text}."
 
 
 def read_requirements(written: Sequence[str] | str) -> tuple[Requirement, ...]:
     """Requirements as they are written; those that cannot be met by any release are refused."""
-    found = tuple(map(_read, arguments.names(written, "require", "requirements")))
-    for one in found:
-        if one.attack in NEED_MORE:
-            raise _not_shown(one, f"needs {NEED_MORE[one.attack]}. Nothing was done. {_DROP}")
-    return found
+    requirements = tuple(map(_read, arguments.names(written, "require", "requirements")))
+    for requirement in requirements:
+        needs = ATTACKS[requirement.attack].needs
+        if needs is not None:
+            raise _not_shown(requirement, f"needs {needs}. Nothing was done. {_DROP}")
+    return requirements
 
 
 def attacks_wanted(
@@ -103,16 +110,19 @@ def attacks_wanted(
 
 def check_fitting(requirements: Iterable[Requirement], schema: Schema) -> None:
     """Refuse, before a search, what needs columns that a table with classes does not have."""
-    held = {one.name for one in (*schema.by_role(Role.QUASI), *schema.by_role(Role.SENSITIVE))}
+    held = {
+        held_column.name
+        for held_column in (*schema.by_role(Role.QUASI), *schema.by_role(Role.SENSITIVE))
+    }
     if schema.unit.column in held:
         held.add(PERSON)
-    for one in requirements:
-        ways = NEED_NAMES.get(one.attack)
-        if ways is not None and not any(held.issuperset(names) for names in ways):
-            wanted = "; or ".join(", ".join(names) for names in ways)
+    for requirement in requirements:
+        name_sets = ATTACKS[requirement.attack].column_names
+        if name_sets and not any(held.issuperset(names) for names in name_sets):
+            names_text = "; or ".join(", ".join(names) for names in name_sets)
             raise _not_shown(
-                one,
-                f"needs released columns with the names {wanted}. Nothing was done. {_DROP}",
+                requirement,
+                f"needs released columns with the names {names_text}. Nothing was done. {_DROP}",
             )
 
 
@@ -121,31 +131,31 @@ def check_paid(requirements: Iterable[Requirement], columns: Sequence[Column] | 
 
     Without columns nothing is released that could be read as rows.
     """
-    for one in requirements:
-        reason = _impossible(one.attack, columns)
+    for requirement in requirements:
+        reason = _impossible(requirement.attack, columns)
         if reason is not None:
-            raise _not_shown(one, f"{reason} Nothing was charged.")
+            raise _not_shown(requirement, f"{reason} Nothing was charged.")
 
 
 def _impossible(attack: str, columns: Sequence[Column] | None) -> str | None:
     """Why an attack cannot run on rows that are nobody's, and what to write instead."""
-    if attack not in ON_NOBODYS:
+    if attack not in SYNTHETIC_ATTACKS:
         return (
             "takes released rows for people's, and these are nobody's. Drop it, or require "
-            f"something of {', '.join(ON_NOBODYS)}."
+            f"something of {', '.join(SYNTHETIC_ATTACKS)}."
         )
     if columns is None:
         return (
             "looks at rows, and this publication has no counts of single combinations of values "
             "that could be read as rows. Drop it, or publish a histogram or marginals."
         )
-    names = ", ".join(quoted(one.name) for one in columns)
+    names = ", ".join(quoted(column.name) for column in columns)
     lacking = [
         _CALLED[role]
-        for role in NEED_ROLES.get(attack, ())
-        if not any(one.role is role for one in columns)
+        for role in ATTACKS[attack].roles
+        if not any(column.role is role for column in columns)
     ]
-    if attack in NEED_TWO and len(columns) == 1:
+    if len(columns) < ATTACKS[attack].least_columns:
         lacking.append("a second column")
     if not lacking:
         return None
@@ -194,8 +204,49 @@ def _unreadable(text: str) -> ParameterError:
 
 def check(requirements: Iterable[Requirement], findings: Findings, *, mend: str) -> None:
     """Refuse a release that does not meet them all; `mend` says what to change."""
-    failed = [one for one in (r.failure(findings) for r in requirements) if one is not None]
+    failed = [
+        failure for failure in (r.failure(findings) for r in requirements) if failure is not None
+    ]
     if failed:
         raise PolicyError(
             "requirement_failed", f"Not released: {' '.join(failed)} Nothing was written. {mend}"
         )
+
+
+_PUBLISHED = (
+    "Findings of attacks travel with this release. They were computed from the original rows, and "
+    "nothing that is guaranteed here covers what they tell of people. They say how many were "
+    "tried, from which the exact number of rows of the original, and of suppressed ones, may be "
+    "told."
+)
+
+
+@dataclass(frozen=True)
+class TriedAttacks:
+    """The findings, where any attack was tried, what was required of them, and if all may know."""
+
+    findings: Findings | None = None
+    required: tuple[str, ...] = ()
+    published: bool = False
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What the holder keeps, by its name; nobody is named in it."""
+        if self.findings is None:
+            return {}
+        record = {"required": list(self.required), **self.findings.json(examples=False)}
+        return {"attacks": record}
+
+    @property
+    def travels(self) -> dict[str, Any]:
+        """The same for everybody: nothing, unless the holder publishes it."""
+        return self.kept if self.published else {}
+
+    @property
+    def notes(self) -> list[str]:
+        """What a receiver must know of findings that are published."""
+        return [_PUBLISHED] if self.travels else []
+
+
+NOT_TRIED = TriedAttacks()
+"""Of a release that no attack was tried on."""

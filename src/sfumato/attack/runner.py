@@ -10,19 +10,12 @@ from typing import TYPE_CHECKING, Any
 from sfumato import arguments
 from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.anonymize.measure import is_anatomy, part_of, table_of
-from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable, cannot_run
-from sfumato.attack.catalogue import (
-    ALL,
-    ATTACKS,
-    ON_ANSWERS,
-    WITH_LISTS,
-    WITH_MOMENTS,
-    run,
-    run_all,
-)
+from sfumato.attack.case import Case, HeldRelease, HeldTable, cannot_run
 from sfumato.attack.classes import forget_labels
 from sfumato.attack.finding import Findings
-from sfumato.attack.published_release import price, published_tables
+from sfumato.attack.options import AttackOptions
+from sfumato.attack.published_counts import price, published_tables
+from sfumato.attack.registry import ALL, ANSWER_ATTACKS, ATTACKS, run, run_all
 from sfumato.data.engines.duckdb import DuckDB
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Column, Kind, Role
@@ -68,15 +61,15 @@ def attack(
     That rows are nobody's is said by its side-car, or by `synthetic`.
     """
     arguments.text(name, "name")
-    if name in ON_ANSWERS and original is None:
+    if name in ANSWER_ATTACKS and original is None:
         original = release  # nothing was released yet: the table itself is asked
     declared = _declared(schema, release if original is None else original)
     asked = options or AttackOptions()
-    if name in WITH_LISTS and known is not None:
+    if name in ATTACKS and ATTACKS[name].list_adds_columns and known is not None:
         declared = _with_list(declared, known)
     tables = {"known": known, "original": original, "other": other, "control": control}
     tables["other_original"] = other_original
-    if name in WITH_MOMENTS:
+    if name in ATTACKS and ATTACKS[name].reads_times:
         try:
             moments = _with_moments(declared, asked)
             return _attacked(name, release, moments, tables, synthetic, asked, progress)
@@ -101,27 +94,29 @@ def _attacked(
             raise cannot_run(name, reason)
         return Findings((), dict.fromkeys(ATTACKS, reason))
     with ExitStack() as opened:
-        other = tables["other"]
+        second_release = tables["other"]
         case = Case(
             schema,
             _opened(opened, release, schema, tables["original"], synthetic),
             _maybe(opened, tables["known"], schema),
             _maybe(opened, tables["original"], schema),
-            None if other is None else opened.enter_context(held_release(other, schema)),
+            None
+            if second_release is None
+            else opened.enter_context(held_release(second_release, schema)),
             _maybe(opened, tables["control"], schema),
             options,
             throw_away,
             _maybe(opened, tables["other_original"], schema),
         )
-        found = run_all(case, progress) if name == ALL else run(name, case)
+        findings = run_all(case, progress) if name == ALL else run(name, case)
     unread = unread_sidecar(release)
-    if isinstance(found, Findings):
-        return Findings(tuple(_remarked(one, unread) for one in found), found.not_run)
-    return _remarked(found, unread)
+    if isinstance(findings, Findings):
+        return Findings(tuple(_remarked(finding, unread) for finding in findings), findings.not_run)
+    return _remarked(findings, unread)
 
 
-def _remarked(found: Finding, more: Sequence[str]) -> Finding:
-    return replace(found, remarks=[*found.remarks, *more]) if more else found
+def _remarked(finding: Finding, remarks: Sequence[str]) -> Finding:
+    return replace(finding, remarks=[*finding.remarks, *remarks]) if remarks else finding
 
 
 @contextmanager
@@ -151,9 +146,9 @@ def _with_list(schema: Schema, known: Source) -> Schema:
     """The same with the columns of a list that the release need not have."""
     names = {column.name for column in schema.columns}
     with read(known) as table:
-        more = [column for column in table.schema.columns if column.name not in names]
+        added = [column for column in table.schema.columns if column.name not in names]
     return Schema(
-        schema.table, (*schema.columns, *more), schema.unit, schema.layout, form=schema.form
+        schema.table, (*schema.columns, *added), schema.unit, schema.layout, form=schema.form
     )
 
 
@@ -189,17 +184,17 @@ def held_people(source: Source, schema: Schema) -> Iterator[HeldTable]:
     engine = open_source(source, layout=schema.layout, declared=names)
     try:
         held = engine.columns(engine.table)
-        there = tuple(column for column in schema.columns if column.name in held)
-        if not there:
+        present = tuple(column for column in schema.columns if column.name in held)
+        if not present:
             raise SchemaError(
                 "nothing_in_common",
                 "The table has none of the columns that the schema declares; the first of them is "
                 f"{names[0]!r}. Name its columns as the schema does.",
             )
         if isinstance(engine, DuckDB):
-            engine.retype({column.name: column for column in there})
-        check_columns(engine, Schema(schema.table, there, layout=schema.layout))
-        yield HeldTable(engine, engine.table, there)
+            engine.retype({column.name: column for column in present})
+        check_columns(engine, Schema(schema.table, present, layout=schema.layout))
+        yield HeldTable(engine, engine.table, present)
     finally:
         engine.close()
 
@@ -209,14 +204,16 @@ def held_release(
     source: Source, schema: Schema, *, synthetic: bool = False
 ) -> Iterator[HeldRelease]:
     """A release as attacks and counts have it: one table, or two of an anatomy."""
-    told = _told(source)
+    provenance = _told(source)
     if synthetic or _rows_are(source) == "nobody's":
         with _labels(_only_table(source), schema, starred=False) as table:
-            yield HeldRelease(table, told=told, rows_are="nobody's", promised=_promised(source))
+            yield HeldRelease(
+                table, told=provenance, rows_are="nobody's", promised=_promised(source)
+            )
         return
     if not is_anatomy(source):
         with _labels(table_of(source), schema, _may_be_starred(source, schema)) as table:
-            yield HeldRelease(table, told=told)
+            yield HeldRelease(table, told=provenance)
         return
     group = Column(GROUP, Kind.INTEGER)
     quasi = (*schema.by_role(Role.QUASI), *schema.by_role(Role.OTHER), group)
@@ -225,7 +222,7 @@ def held_release(
         _labels(part_of(source, "quasi"), Schema(schema.table, quasi), starred=False) as rows,
         _labels(part_of(source, "sensitive"), Schema(schema.table, values), starred=False) as cells,
     ):
-        yield HeldRelease(rows, cells, told)
+        yield HeldRelease(rows, cells, provenance)
 
 
 @contextmanager
@@ -247,14 +244,14 @@ def _labels(source: Source, schema: Schema, starred: bool) -> Iterator[HeldTable
 
 
 def _there(schema: Schema, held: Mapping[str, Kind]) -> tuple[Column, ...]:
-    there = tuple(column for column in schema.columns if column.name in held)
-    if not there:
+    present = tuple(column for column in schema.columns if column.name in held)
+    if not present:
         raise SchemaError(
             "nothing_in_common",
             "The release has none of the columns that the schema declares; the first of them is "
             f"{schema.columns[0].name!r}. Name the schema of its original.",
         )
-    return there
+    return present
 
 
 def _may_be_starred(source: Source, schema: Schema) -> bool:
@@ -299,7 +296,7 @@ def _only_table(source: Source) -> Source:
     path = Path(str(source)) if isinstance(source, str | Path) else None
     if path is None or not path.is_dir() or not _sidecar(source):
         return source
-    tables = [one for one in _sidecar(source)["tables"] if one.get("file")]
+    tables = [table for table in _sidecar(source)["tables"] if table.get("file")]
     if len(tables) == 1:
         return path if tables[0].get("parts") else path / Path(tables[0]["file"]).name
     raise ParameterError(
@@ -311,6 +308,8 @@ def _only_table(source: Source) -> Source:
 
 def _told(source: Source) -> Mapping[str, Any]:
     """What the side-car says of how a release was made."""
-    told = _sidecar(source)
-    parts = (told.get(part, {}).get("parameters") or {} for part in ("provenance", "guarantee"))
-    return {name: value for one in parts for name, value in one.items()}
+    sidecar = _sidecar(source)
+    sections = (
+        sidecar.get(section, {}).get("parameters") or {} for section in ("provenance", "guarantee")
+    )
+    return {name: value for parameters in sections for name, value in parameters.items()}

@@ -22,11 +22,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attack.case import cannot_run
-from sfumato.attack.draws import below, mixed, subset
+from sfumato.attack.case import PERSON, cannot_run, column_of, needed_column
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.attack.records import records
-from sfumato.attack.roles import PERSON, column_of, minutes, needed_column, texts
+from sfumato.attack.records import minutes, records, texts
+from sfumato.attack.sampling import below, mixed, subset
 from sfumato.data.counting.grouping import ragged
 from sfumato.errors import option
 
@@ -46,14 +45,14 @@ _BLOCK = 1 << 22
 
 def run(case: Case) -> Finding:
     """Score everybody by what is known of each victim."""
-    person, item = (needed_column(case, NAME, what) for what in (PERSON, "item"))
-    rating, time = (column_of(case, NAME, what) for what in ("rating", "time"))
-    names = [person, item, *(one for one in (rating, time) if one is not None)]
+    person, item = (needed_column(case, NAME, role) for role in (PERSON, "item"))
+    rating, time = (column_of(case, NAME, role) for role in ("rating", "time"))
+    names = [person, item, *(column for column in (rating, time) if column is not None)]
     table = case.original or case.release.table
     if any(name not in table.names for name in names):
         raise cannot_run(NAME, "the original lacks a column of these. Name columns alike.")
     traits, both = records(NAME, texts(names), [case.release.table, table])
-    released, known = (Ratings.of(traits, one, rating, time) for one in both)
+    released, known = (Ratings.of(traits, rows, rating, time) for rows in both)
     people, knows = traits[0].size, case.options.knows or _KNOWS
     known = known.some(knows, case.options.guesses)
     if not len(known.people):
@@ -61,7 +60,9 @@ def run(case: Case) -> Finding:
     victims = known.people[::knows]
     claimed, right = _claims(released, known, knows, people)
     hits, tried = claimed & right, len(victims)
-    told = f"{percent(hits.sum() / max(claimed.sum(), 1))} of {int(claimed.sum()):,} claims right"
+    claims_text = (
+        f"{percent(hits.sum() / max(claimed.sum(), 1))} of {int(claimed.sum()):,} claims right"
+    )
     shown = traits[0].values.take(pa.array(victims[hits][:MOST_EXAMPLES])).to_pylist()
     return Finding(
         attack=NAME,
@@ -71,8 +72,10 @@ def run(case: Case) -> Finding:
         success=Rate.share(float(hits.sum()), tried),
         baseline=Rate.share(tried / max(len(np.unique(released.people)), 1), tried),
         victims=int(hits.sum()),
-        examples=[{person: plain(one)} for one in shown],
-        remarks=[f"{told}; without claims the best is right in {percent(float(right.mean()))}."],
+        examples=[{person: plain(column)} for column in shown],
+        remarks=[
+            f"{claims_text}; without claims the best is right in {percent(float(right.mean()))}."
+        ],
         rows=len(released.people),
         reference="Narayanan and Shmatikov 2008",
     )
@@ -108,16 +111,16 @@ class Ratings:
         """So many ratings of each of some people, at random and not quite as they are."""
         order = np.lexsort((mixed(len(self.people), 1), self.people))
         starts = np.flatnonzero(np.diff(self.people[order], prepend=-1))
-        many = np.diff(starts, append=len(order))
-        enough = starts[many >= knows]
+        rating_counts = np.diff(starts, append=len(order))
+        enough = starts[rating_counts >= knows]
         chosen = enough[subset(len(enough), most, 2)]
-        places = order[ragged(chosen, np.full(len(chosen), knows))]
-        off = [below(2 * width + 1, len(places), 3 + width) - width for width in (1, 14)]
+        chosen_rows = order[ragged(chosen, np.full(len(chosen), knows))]
+        off = [below(2 * width + 1, len(chosen_rows), 3 + width) - width for width in (1, 14)]
         return Ratings(
-            self.people[places],
-            self.items[places],
-            self.ratings[places] + off[0] * bool(self.ratings.any()),
-            self.days[places] + off[1] * bool(self.days.any()),
+            self.people[chosen_rows],
+            self.items[chosen_rows],
+            self.ratings[chosen_rows] + off[0] * bool(self.ratings.any()),
+            self.days[chosen_rows] + off[1] * bool(self.days.any()),
         )
 
 
@@ -136,41 +139,41 @@ def _claims(
     order = np.argsort(released.items, kind="stable")
     items = released.items[order]
     first = np.searchsorted(items, known.items, side="left")
-    many = np.searchsorted(items, known.items, side="right") - first
-    weights = 1 / np.log(np.maximum(many, 2))
+    rater_counts = np.searchsorted(items, known.items, side="right") - first
+    weights = 1 / np.log(np.maximum(rater_counts, 2))
     candidates = max(len(np.unique(released.people)), 1)
     victims = len(known.people) // knows
     claimed, right = np.zeros(victims, dtype=bool), np.zeros(victims, dtype=bool)
-    work = np.cumsum(many.reshape(victims, knows).sum(axis=1) + people)
+    work = np.cumsum(rater_counts.reshape(victims, knows).sum(axis=1) + people)
     start = 0
     while start < victims:
-        done = work[start - 1] if start else 0
-        end = max(int(np.searchsorted(work, done + _BLOCK, side="right")), start + 1)
-        part = np.arange(start * knows, end * knows)
-        rows = order[ragged(first[part], many[part])]
-        owners = np.repeat(part, many[part])
+        finished = work[start - 1] if start else 0
+        end = max(int(np.searchsorted(work, finished + _BLOCK, side="right")), start + 1)
+        block = np.arange(start * knows, end * knows)
+        rows = order[ragged(first[block], rater_counts[block])]
+        owners = np.repeat(block, rater_counts[block])
         score = np.exp(-np.abs(released.ratings[rows] - known.ratings[owners]) / _RATING_SCALE)
         score += np.exp(-np.abs(released.days[rows] - known.days[owners]) / _DAYS_SCALE)
         cells = (owners // knows - start) * people + released.people[rows]
         flat = np.bincount(cells, score * weights[owners], (end - start) * people)
         board = flat.astype(np.float64, copy=False).reshape(end - start, people)
-        place, best, second = _best(board)
+        best_person, best, second = _best(board)
         # People who are in the original alone are no candidates: their scores are 0.
         mean = board.sum(axis=1) / candidates
         squares = np.einsum("ij,ij->i", board, board) / candidates
         spread = np.sqrt(np.maximum(squares - mean**2, 0))
         claimed[start:end] = best - second > _ECCENTRIC * spread
-        truth = known.people[part[::knows]]
-        right[start:end] = (place == truth) & (best > second)
+        truth = known.people[block[::knows]]
+        right[start:end] = (best_person == truth) & (best > second)
         start = end
     return claimed, right
 
 
 def _best(board: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Who is best in each line, with what score, and the score of the second."""
-    lines, place = np.arange(len(board)), board.argmax(axis=1)
-    best = board[lines, place]
-    board[lines, place] = -1.0
+    lines, best_person = np.arange(len(board)), board.argmax(axis=1)
+    best = board[lines, best_person]
+    board[lines, best_person] = -1.0
     second = board.max(axis=1).clip(min=0.0)
-    board[lines, place] = best
-    return place, best, second
+    board[lines, best_person] = best
+    return best_person, best, second

@@ -68,21 +68,21 @@ def alike(column: Column, values: ClassValues, near: float) -> Hit:
         marks += [(codes[:, level : level + 1], 0.0) for level in range(1, taxonomy.height)]
     if column.kind in _ORDERED:
         marks.append((_places(values), near))
-    return lambda found: _within(found, marks)
+    return lambda values_found: _within(values_found, marks)
 
 
 def _places(values: ClassValues) -> FloatArray:
     """Where values lie in the range, and in the middle of their people's places in order."""
-    days = [one.toordinal() if hasattr(one, "toordinal") else one for one in values.names]
-    line = np.array([np.nan if one is None else float(one) for one in days])
+    days = [value.toordinal() if hasattr(value, "toordinal") else value for value in values.names]
+    line = np.array([np.nan if day is None else float(day) for day in days])
     known = np.flatnonzero(~np.isnan(line))
     order = known[np.argsort(line[known], kind="stable")]
     people = values.totals[order]
-    places = np.full((len(line), 2), np.nan)  # what is missing has no place
+    positions = np.full((len(line), 2), np.nan)  # what is missing has no place
     span = line[order[-1]] - line[order[0]] if len(order) else 0.0
-    places[order, 0] = (line[order] - line[order[:1]]) / (span or 1.0)
-    places[order, 1] = (np.cumsum(people) - people / 2) / max(people.sum(), 1)
-    return places
+    positions[order, 0] = (line[order] - line[order[:1]]) / (span or 1.0)
+    positions[order, 1] = (np.cumsum(people) - people / 2) / max(people.sum(), 1)
+    return positions
 
 
 def _within(values: ClassValues, marks: list[tuple[FloatArray, float]]) -> BoolArray:
@@ -95,5 +95,5 @@ def _within(values: ClassValues, marks: list[tuple[FloatArray, float]]) -> BoolA
         np.minimum.at(low, values.owners, mine)
         np.maximum.at(high, values.owners, mine)
         hit |= (high - low <= width).all(axis=1)  # a missing number is near nothing
-    found: BoolArray = hit[values.owners]
-    return found
+    cell_hits: BoolArray = hit[values.owners]
+    return cell_hits

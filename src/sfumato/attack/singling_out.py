@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.attack.case import cannot_run, needed
-from sfumato.attack.draws import below, mixed, subset
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.records import records
+from sfumato.attack.sampling import below, mixed, subset
 from sfumato.data.counting.grouping import keys
 from sfumato.data.schema.column import Role
 
@@ -49,13 +49,14 @@ def run(case: Case) -> Finding:
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
     columns = [
-        one
-        for one in case.schema.columns
-        if one.role is not Role.IDENTIFIER and all(one.name in table.names for table in tables)
+        column
+        for column in case.schema.columns
+        if column.role is not Role.IDENTIFIER
+        and all(column.name in table.names for table in tables)
     ]
     if not columns:
         raise cannot_run(NAME, "the tables have no column in common. Name columns alike.")
-    traits, (released, *others) = records(NAME, columns, tables)
+    traits, (released, *people_tables) = records(NAME, columns, tables)
     together = min(case.options.together, len(columns))
     asked = case.options.guesses
     guesses = _alone(traits, released, asked) if together == 1 else None
@@ -64,16 +65,19 @@ def run(case: Case) -> Finding:
     if not len(guesses):
         raise cannot_run(NAME, "no description fits one released row alone. Take more columns.")
     by_chance = _at_random(traits, together, asked)
-    people = others[0].codes
-    told = [f"Made of {together} of {len(columns)} columns: {len(guesses):,} descriptions."]
+    people = people_tables[0].codes
+    remarks = [f"Made of {together} of {len(columns)} columns: {len(guesses):,} descriptions."]
     control = None
-    if len(others) > 1:
-        size = min(len(one) for one in others)
+    if len(people_tables) > 1:
+        size = min(len(table) for table in people_tables)
         people, strangers = (
-            one.codes[:, subset(len(one), size, place)] for place, one in enumerate(others)
+            table.codes[:, subset(len(table), size, number)]
+            for number, table in enumerate(people_tables)
         )
         control = Rate.share(float((fits(traits, strangers, guesses) == 1).sum()), len(guesses))
-        told.append(f"Looked for among {size:,} different rows of the original and of others each.")
+        remarks.append(
+            f"Looked for among {size:,} different rows of the original and of others each."
+        )
     hits = fits(traits, people, guesses) == 1
     chance = fits(traits, people, by_chance) == 1
     return Finding(
@@ -84,8 +88,8 @@ def run(case: Case) -> Finding:
         baseline=Rate.share(float(chance.sum()), len(by_chance)),
         control=control,
         victims=int(hits.sum()),
-        remarks=told,
-        rows=sum(table.rows for table in (released, *others)),
+        remarks=remarks,
+        rows=sum(table.rows for table in (released, *people_tables)),
         reference="Giomi et al. 2023",
     )
 
@@ -101,45 +105,47 @@ class Descriptions:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def some(self, places: BoolArray | IntArray | slice) -> Descriptions:
+    def some(self, chosen: BoolArray | IntArray | slice) -> Descriptions:
         """Some of them."""
-        return Descriptions(self.traits[places], self.comparisons[places], self.codes[places])
+        return Descriptions(self.traits[chosen], self.comparisons[chosen], self.codes[chosen])
 
 
-def joined(parts: Sequence[Descriptions]) -> Descriptions:
+def joined(groups: Sequence[Descriptions]) -> Descriptions:
     """All of several, those that are the same once, in the order of their first."""
     every = [
-        np.concatenate([getattr(one, name) for one in parts])
+        np.concatenate([getattr(group, name) for group in groups])
         for name in ("traits", "comparisons", "codes")
     ]
     columns = [*np.hstack(every).T + 1]
-    key, _ = keys(columns, [int(one.max(initial=0)) + 1 for one in columns])
+    key, _ = keys(columns, [int(column.max(initial=0)) + 1 for column in columns])
     _, first = np.unique(key, return_index=True)
     return Descriptions(*every).some(np.sort(first))
 
 
 def fits(traits: Sequence[Trait], people: IntArray, asked: Descriptions) -> IntArray:
     """How many people each description fits: sets of people as bits, which are intersected."""
-    found = np.zeros(len(asked), dtype=np.int64)
+    fit_counts = np.zeros(len(asked), dtype=np.int64)
     bytes_each = max(people.shape[1] // 8, 1) * asked.codes.shape[1]
     size = max(_MOST_BYTES // bytes_each, 1)
     for start in range(0, len(asked), size):
-        part = slice(start, start + size)
-        found[part] = _fits(traits, people, asked.some(part))
-    return found
+        block = slice(start, start + size)
+        fit_counts[block] = _fits(traits, people, asked.some(block))
+    return fit_counts
 
 
 def _fits(traits: Sequence[Trait], people: IntArray, asked: Descriptions) -> IntArray:
     wide = max(trait.size for trait in traits) + 2  # a number beside the ends is a code too
     key = (asked.traits * 4 + asked.comparisons) * wide + asked.codes + 1
-    known, places = np.unique(key, return_inverse=True)
-    what, codes = np.divmod(known, wide)
-    conditions = np.stack([what // 4, what % 4, codes - 1], axis=1).tolist()
-    bits = np.stack([np.packbits(_holds(traits, people, *one)) for one in conditions])
-    places = places.reshape(asked.codes.shape)
-    both = bits[places[:, 0]]
-    for place in range(1, places.shape[1]):
-        both &= bits[places[:, place]]
+    known, condition_index = np.unique(key, return_inverse=True)
+    trait_and_comparison, codes = np.divmod(known, wide)
+    conditions = np.stack(
+        [trait_and_comparison // 4, trait_and_comparison % 4, codes - 1], axis=1
+    ).tolist()
+    bits = np.stack([np.packbits(_holds(traits, people, *condition)) for condition in conditions])
+    condition_index = condition_index.reshape(asked.codes.shape)
+    both = bits[condition_index[:, 0]]
+    for number in range(1, condition_index.shape[1]):
+        both &= bits[condition_index[:, number]]
     counts: IntArray = np.bitwise_count(both).sum(axis=1, dtype=np.int64)
     return counts
 
@@ -162,7 +168,7 @@ def _described(
     traits: Sequence[Trait], released: CodedRows, together: int, asked: int
 ) -> Descriptions:
     """Descriptions of released rows that fit no other one, until there are as many as asked for."""
-    found, idle = Descriptions(*np.zeros((3, 0, together), dtype=np.int64)), 0
+    descriptions, idle = Descriptions(*np.zeros((3, 0, together), dtype=np.int64)), 0
     middles = np.array([_middle(trait, codes) for trait, codes in _pairs(traits, released)])
     ordered = np.array([trait.numbers is not None for trait in traits])
     missing = np.array([trait.missing for trait in traits])
@@ -172,28 +178,36 @@ def _described(
         codes = released.codes[chosen, rows[:, None]]
         sides = np.where(codes > middles[chosen], _FROM, _UP_TO)
         plain = ~ordered[chosen] | (codes == missing[chosen])
-        made = Descriptions(chosen, np.where(plain, _EQUAL, sides), codes)
-        before = len(found)
-        found = joined([found, made.some(fits(traits, released.codes, made) == 1)])
-        idle = idle + 1 if len(found) == before else 0
-        if len(found) >= asked or idle == _MOST_IDLE:
+        candidates = Descriptions(chosen, np.where(plain, _EQUAL, sides), codes)
+        before = len(descriptions)
+        descriptions = joined(
+            [descriptions, candidates.some(fits(traits, released.codes, candidates) == 1)]
+        )
+        idle = idle + 1 if len(descriptions) == before else 0
+        if len(descriptions) >= asked or idle == _MOST_IDLE:
             break
-    return found.some(slice(asked))
+    return descriptions.some(slice(asked))
 
 
 def _alone(traits: Sequence[Trait], released: CodedRows, asked: int) -> Descriptions:
     """Values that one released row has, and the ends of numbers where one row has them."""
-    parts = []
-    for place, (trait, codes) in enumerate(_pairs(traits, released)):
+    conditions = []
+    for axis, (trait, codes) in enumerate(_pairs(traits, released)):
         single = np.flatnonzero(np.bincount(codes, minlength=trait.size) == 1)
-        parts.append([(place, _EQUAL, code) for code in single.tolist()])
+        conditions.append([(axis, _EQUAL, code) for code in single.tolist()])
         known = codes[codes != trait.missing]
         if trait.numbers is not None and len(known):
-            parts.append([(place, _UP_TO, int(known.min())), (place, _FROM, int(known.max()))])
-    every = np.array([one for part in parts for one in part], dtype=np.int64).reshape(-1, 3)
-    made = Descriptions(*(every[:, [place]] for place in range(3)))
-    made = made.some(fits(traits, released.codes, made) == 1) if len(made) else made
-    return made.some(subset(len(made), asked, 0))
+            conditions.append([(axis, _UP_TO, int(known.min())), (axis, _FROM, int(known.max()))])
+    every = np.array(
+        [condition for group in conditions for condition in group], dtype=np.int64
+    ).reshape(-1, 3)
+    descriptions = Descriptions(*(every[:, [number]] for number in range(3)))
+    descriptions = (
+        descriptions.some(fits(traits, released.codes, descriptions) == 1)
+        if len(descriptions)
+        else descriptions
+    )
+    return descriptions.some(subset(len(descriptions), asked, 0))
 
 
 def _at_random(traits: Sequence[Trait], together: int, asked: int) -> Descriptions:
@@ -202,9 +216,9 @@ def _at_random(traits: Sequence[Trait], together: int, asked: int) -> Descriptio
     sizes = np.array([trait.size for trait in traits])
     missing = np.array([trait.missing for trait in traits])
     ordered = np.array([trait.numbers is not None for trait in traits])
-    words = mixed(asked * together, 3_000_000).reshape(asked, together)
-    codes = (words >> np.uint64(16)).astype(np.int64) % sizes[chosen]
-    sixth = ((words & np.uint64(0xFFFF)) % np.uint64(6)).astype(np.int64)
+    random_words = mixed(asked * together, 3_000_000).reshape(asked, together)
+    codes = (random_words >> np.uint64(16)).astype(np.int64) % sizes[chosen]
+    sixth = ((random_words & np.uint64(0xFFFF)) % np.uint64(6)).astype(np.int64)
     plain = ~ordered[chosen] | (codes == missing[chosen])
     comparisons = np.where(plain, sixth % 2, np.array([0, 1, 2, 3, 2, 3])[sixth])
     codes = np.where(~plain & (sixth == 4), codes - 1, codes)
@@ -214,8 +228,8 @@ def _at_random(traits: Sequence[Trait], together: int, asked: int) -> Descriptio
 
 def _columns(columns: int, together: int, size: int, number: int) -> IntArray:
     """So many sets of columns at random, each in the order of the table."""
-    words = mixed(size * columns, number + 1_000_000).reshape(size, columns)
-    return np.sort(np.argsort(words, axis=1)[:, :together], axis=1)
+    random_words = mixed(size * columns, number + 1_000_000).reshape(size, columns)
+    return np.sort(np.argsort(random_words, axis=1)[:, :together], axis=1)
 
 
 def _middle(trait: Trait, codes: IntArray) -> float:

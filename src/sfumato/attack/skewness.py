@@ -33,7 +33,7 @@ def run(case: Case) -> Finding:
 
     def hit(column: Column, values: ClassValues) -> Hit:
         common = public_shares(case, column, values)
-        return lambda found: gains(found, common) >= gain
+        return lambda dealt_values: gains(dealt_values, common) >= gain
 
     return believed(
         case,
@@ -62,5 +62,5 @@ def public_shares(case: Case, column: Column, values: ClassValues) -> FloatArray
 def gains(values: ClassValues, common: FloatArray) -> FloatArray:
     """By which factor the belief in each value of each class grows."""
     inside = values.counts / values.sizes[values.owners]
-    found: FloatArray = inside / common[values.values]
-    return found
+    growth: FloatArray = inside / common[values.values]
+    return growth

@@ -33,11 +33,11 @@ def run(case: Case) -> Finding:
 
 
 def _script(victim: Victim) -> list[GameQuestion]:
-    here, there = exp.paren(victim.half.copy()), exp.not_(exp.paren(victim.half.copy()))
-    one = exp.paren(victim.described.copy())
+    tracker, complement = exp.paren(victim.half.copy()), exp.not_(exp.paren(victim.half.copy()))
+    described = exp.paren(victim.described.copy())
     return [
-        GameQuestion(exp.or_(one.copy(), here.copy()), Fraction(1)),
-        GameQuestion(exp.or_(one.copy(), there.copy()), Fraction(1)),
-        GameQuestion(here, Fraction(-1)),
-        GameQuestion(there, Fraction(-1)),
+        GameQuestion(exp.or_(described.copy(), tracker.copy()), Fraction(1)),
+        GameQuestion(exp.or_(described.copy(), complement.copy()), Fraction(1)),
+        GameQuestion(tracker, Fraction(-1)),
+        GameQuestion(complement, Fraction(-1)),
     ]

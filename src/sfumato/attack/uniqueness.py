@@ -12,27 +12,55 @@ estimators, as far as nobody is alone in the population who is not alone in the 
 The remarks tell the risk of a prosecutor, who knows that the victim is in the release, of a
 journalist, who does not, and of a marketer, who links everyone, and what each estimator says.
 *Reference*: Dankar, El Emam, Neisa and Roffey 2012; see `estimators`.
+
+From a sample to its population: how many people are alone in a population that nobody has seen.
+
+All take how many classes of the sample have i rows (f_i), the rows of the sample (n) and the people
+of the population (N), and estimate S, the number of people alone in the population.
+
+*Zayatz*: class sizes of the population are distributed as those of the sample; a sample of n finds
+one row of a class of i with the hypergeometric chance h(i), so a class of one row is alone with
+chance f_1 h(1) / sum f_i h(i), and S = N / n times as many as there are such classes.
+*Pitman*: the classes are those of a Pitman process (theta, alpha), fitted by maximum likelihood; of
+N people as many are alone as the process has on average, N times the product over the other N - 1
+people of the chance not to join, S = N Gamma(theta + 1) Gamma(theta + alpha + N - 1)
+/ (Gamma(theta + alpha) Gamma(theta + N)); for N far above theta it is the paper's N^alpha.
+*SNB*: class sizes less one are negative binomial; its two parameters and the number of classes are
+fitted so that a sample of n of N has as many classes, and as many of one row, as this one has.
+*Dankar's rule*: up to a tenth sampled Pitman, above it the smaller of SNB and Zayatz.
+
+Each finds the truth of people who follow its law, from a sample that is not too small; others
+follow none, and a small sample does not tell which (docs/benchmarks.md has figures). Decision 0302.
+
+*Reference*: Zayatz 1991; Hoshino 2001; Chen and Keller-McNulty 1998; Dankar, El Emam, Neisa and
+Roffey, Estimating the re-identification risk of clinical data sets, 2012.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import exp, isfinite, lgamma, log, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes_of
-from sfumato.attack.estimators import ClassSizes, dankar, deviation, paired, pitman, snb, zayatz
 from sfumato.attack.finding import Finding, Rate, percent
-from sfumato.attack.named_list import alike_in, crowds
-from sfumato.attack.persons import counted_people, how_many, person_in, persons, rate
+from sfumato.attack.matching import alike_in, crowds
+from sfumato.attack.people import counted_people, how_many, person_in, persons, rate
 from sfumato.errors import option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.attack.case import Case
 
+
 NAME = "uniqueness"
+
+
 _SMALL = 0.05
 """Below this share of the population the law of class sizes is guessed rather than seen."""
 
@@ -46,12 +74,12 @@ def run(case: Case) -> Finding:
             f"number with {option('population_size', metavar='N')}.",
         )
     quasi = needed_quasi(case, NAME, *([] if case.known is None else [case.known]))
-    names, lists = [one.name for one in quasi], [] if case.known is None else [case.known]
+    names, lists = [column.name for column in quasi], [] if case.known is None else [case.known]
     unit = person_in(case, case.release.table, *lists)
     people = None if case.known is None else case.known.counted([*names, *unit])
     rows = case.release.table.counted([*names, *unit])
     classes = rows.people(names, unit[0]) if unit else rows
-    found = boxes_of(classes, quasi, [] if people is None else [people])
+    released = boxes_of(classes, quasi, [] if people is None else [people])
     listed = 0 if people is None else how_many(people, unit)
     asked, least = case.options.population_size, how_many(rows, unit)
     if asked is not None and asked < least:
@@ -61,22 +89,26 @@ def run(case: Case) -> Finding:
             f"{asked:,}. Give the number of all people whom the release is drawn from.",
         )
     size = max(asked or listed, least)
-    sample = ClassSizes.of(found.sizes, max(size, found.rows))
-    told = _estimates(sample)
-    alone_here = int((found.sizes == 1).sum())
-    told.append(f"A prosecutor is right in {percent(len(found) / max(found.rows, 1))} of cases.")
+    sample = ClassSizes.of(released.sizes, max(size, released.rows))
+    remarks = _estimates(sample)
+    alone_here = int((released.sizes == 1).sum())
+    remarks.append(
+        f"A prosecutor is right in {percent(len(released) / max(released.rows, 1))} of cases."
+    )
     if people is None:
         success = _estimated(sample)
         expected = round(success.value * success.tried)
-        told.append(f"Expected are {expected:,} released people who are alone; who, is not known.")
+        remarks.append(
+            f"Expected are {expected:,} released people who are alone; who, is not known."
+        )
     else:
-        crowd = crowds(found, people, persons(people, unit) if unit else None)
-        crowd = np.maximum(crowd, found.sizes)  # who is released is one of them
+        crowd = crowds(released, people, persons(people, unit) if unit else None)
+        crowd = np.maximum(crowd, released.sizes)  # who is released is one of them
         alone = (crowd == 1)[alike_in(rows, names)]
         success = rate(rows, unit, alone.astype(np.float64), rows.counts.astype(np.float64))
-        told.append(_linked(found.sizes, crowd))
-    told.append(f"{alone_here:,} of {found.rows:,} are alone in the release.")
-    told += counted_people(unit, "one is alone who is in any class")
+        remarks.append(_linked(released.sizes, crowd))
+    remarks.append(f"{alone_here:,} of {released.rows:,} are alone in the release.")
+    remarks += counted_people(unit, "one is alone who is in any class")
     return Finding(
         attack=NAME,
         attacker=f"has a list of the population of {size:,} people",
@@ -84,7 +116,7 @@ def run(case: Case) -> Finding:
         success=success,
         baseline=Rate.share(success.tried / size, success.tried),
         victims=0 if people is None else round(success.value * success.tried),
-        remarks=told,
+        remarks=remarks,
         rows=rows.total + (0 if people is None else people.total),
         reference="Dankar et al. 2012",
     )
@@ -94,32 +126,230 @@ def _estimated(sample: ClassSizes) -> Rate:
     """The share of released people who are alone: as that of all people, who are drawn alike."""
     people, rows = sample.population, round(sample.rows)
     every = [
-        Rate.estimate(found / people, deviation(sample, one) / people, rows)
-        for one in (zayatz, pitman, snb)
-        if (found := one(sample)) is not None
+        Rate.estimate(alone / people, deviation(sample, estimator) / people, rows)
+        for estimator in (zayatz, pitman, snb)
+        if (alone := estimator(sample)) is not None
     ]
     most = sample.having(1) / sample.rows
-    low = min(min(one.low for one in every), 1 - paired(sample), most)
-    high = min(max(one.high for one in every), most)
+    low = min(min(rate.low for rate in every), 1 - paired(sample), most)
+    high = min(max(rate.high for rate in every), most)
     return Rate(min(max(dankar(sample)[1] / people, low), high), low, high, rows)
 
 
 def _estimates(sample: ClassSizes) -> list[str]:
     chosen, _ = dankar(sample)
     figures = {"Zayatz": zayatz(sample), "Pitman": pitman(sample), "SNB": snb(sample)}
-    told = ", ".join(
-        f"{name} {'does not fit' if one is None else percent(one / sample.population)}"
-        for name, one in figures.items()
+    figures_text = ", ".join(
+        f"{name} {'does not fit' if figure is None else percent(figure / sample.population)}"
+        for name, figure in figures.items()
     )
-    found = [f"Estimated share of people alone in the population: {told}; taken is {chosen}."]
+    remarks = [
+        f"Estimated share of people alone in the population: {figures_text}; taken is {chosen}."
+    ]
     if sample.fraction < _SMALL:
-        found.append(
+        remarks.append(
             f"A release of {percent(sample.fraction)} of the population tells little of the rest: "
             "estimates from so few can be several times too high or half too low."
         )
-    return found
+    return remarks
 
 
 def _linked(sizes: IntArray, crowd: FloatArray) -> str:
     highest, mean = float(1 / crowd.min()), float((sizes / crowd).sum() / sizes.sum())
     return f"A journalist is right in up to {percent(highest)}, a marketer in {percent(mean)}."
+
+
+_SMALL_FRACTION = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSizes:
+    """How many classes of a sample have each size, and the people of the population."""
+
+    sizes: FloatArray
+    classes: FloatArray
+    population: int
+
+    @classmethod
+    def of(cls, rows: IntArray, population: int) -> ClassSizes:
+        """The sizes of classes, each with how many classes have it."""
+        sizes, classes = np.unique(rows, return_counts=True)
+        return cls(sizes.astype(np.float64), classes.astype(np.float64), population)
+
+    @property
+    def rows(self) -> float:
+        """The rows of the sample."""
+        return float((self.sizes * self.classes).sum())
+
+    @property
+    def fraction(self) -> float:
+        """The share of the population that was sampled."""
+        return self.rows / self.population
+
+    def having(self, size: int) -> float:
+        """How many classes have a size."""
+        return float(self.classes[self.sizes == size].sum())
+
+
+def zayatz(sample: ClassSizes) -> float:
+    """The estimate of Zayatz."""
+    alone = sample.having(1)
+    if not alone:
+        return 0.0
+    chances = _drawn_once(sample)
+    expected_singles = float((sample.classes * chances).sum())
+    if not expected_singles:
+        return 0.0
+    chance = alone * float(chances[sample.sizes == 1][0]) / expected_singles
+    return sample.population / sample.rows * alone * chance
+
+
+def _drawn_once(sample: ClassSizes) -> FloatArray:
+    """The chance that a sample finds exactly one of i people, of those who are drawn from N."""
+    people, drawn = sample.population, sample.rows
+    log_all = _log_choose(people, drawn)
+    possible = sample.sizes - 1 <= people - drawn
+    logs = [
+        log(i) + _log_choose(people - i, drawn - 1) - log_all if fits else -np.inf
+        for i, fits in zip(sample.sizes.tolist(), possible.tolist(), strict=True)
+    ]
+    chances: FloatArray = np.exp(np.array(logs))
+    return chances
+
+
+def _log_choose(n: float, k: float) -> float:
+    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+
+
+def pitman(sample: ClassSizes) -> float | None:
+    """The estimate by a Pitman process; None where no such process fits."""
+    fitted = _fit_pitman(sample)
+    if fitted is None:
+        return None
+    (theta, alpha), people = fitted, sample.population
+    logs = lgamma(theta + 1) - lgamma(theta + alpha)
+    logs += lgamma(theta + alpha + people - 1) - lgamma(theta + people)
+    return people * exp(min(logs, 0.0))
+
+
+def _fit_pitman(sample: ClassSizes) -> tuple[float, float] | None:
+    """Climb the likelihood: for each alpha the best theta is found, the best alpha among them."""
+    rows, classes = int(sample.rows), int(sample.classes.sum())
+    if sample.having(1) == 0 or classes in (1, rows):
+        return None
+
+    def grown(theta: float, alpha: float) -> float:
+        """The sum of 1 / (theta + alpha i) over the classes behind the first."""
+        return float(_digamma(theta / alpha + classes) - _digamma(theta / alpha + 1)) / alpha
+
+    def slope_theta(theta: float, alpha: float) -> float:
+        return grown(theta, alpha) - float(_digamma(theta + rows) - _digamma(theta + 1))
+
+    def slope_alpha(theta: float, alpha: float) -> float:
+        class_term = (classes - 1 - theta * grown(theta, alpha)) / alpha
+        inside = _digamma(sample.sizes - alpha) - _digamma(1 - alpha)
+        return class_term - float((sample.classes * inside).sum())
+
+    def best_theta(alpha: float) -> float:
+        return _root(lambda theta: slope_theta(theta, alpha), 1e-6, 1e9)
+
+    alpha = _root(
+        lambda shape: slope_alpha(best_theta(shape), shape), 1e-6, 1 - 1e-6, logarithmic=False
+    )
+    theta = best_theta(alpha)
+    return (theta, alpha) if isfinite(theta) else None
+
+
+def _digamma(x: float | FloatArray) -> FloatArray:
+    """The derivative of the logarithm of the gamma function, of numbers above 0."""
+    total, at = np.zeros(np.shape(x)), np.asarray(x, dtype=np.float64)
+    for _ in range(8):
+        total, at = total - 1 / at, at + 1
+    series = 1 / 12 - (1 / 120 - (1 / 252 - (1 / 240 - 1 / (132 * at**2)) / at**2) / at**2) / at**2
+    return total + np.log(at) - 1 / (2 * at) - series / at**2
+
+
+def snb(sample: ClassSizes) -> float | None:
+    """The estimate by a shifted negative binomial law; None where none fits."""
+    people, fraction = float(sample.population), sample.fraction
+    classes, alone = float(sample.classes.sum()), sample.having(1)
+    if not alone or fraction >= 1:
+        return alone if fraction >= 1 else None
+    unsampled = 1 - fraction
+
+    def law(r: float) -> tuple[float, float]:
+        """For a shape r: the p that gives as many classes as were seen, and how many there are."""
+
+        def seen(p: float) -> float:
+            total = people / (1 + r * (1 - p) / p)
+            return float(total * (1 - unsampled * (p / (1 - (1 - p) * unsampled)) ** r) - classes)
+
+        p = _root(lambda chance: -seen(chance), 1e-9, 1 - 1e-9, logarithmic=False)
+        return p, people / (1 + r * (1 - p) / p)
+
+    def surplus(r: float) -> float:
+        p, total = law(r)
+        base = 1 - (1 - p) * unsampled
+        thin = (p / base) ** r * (1 + unsampled * r * (1 - p) / base)
+        return float(total * fraction * thin - alone)
+
+    ends = surplus(1e-4), surplus(1e4)
+    if ends[0] * ends[1] > 0:
+        return None
+    sign = 1.0 if ends[0] > 0 else -1.0
+    r = _root(lambda shape: sign * surplus(shape), 1e-4, 1e4)
+    p, total = law(r)
+    return min(float(total * p**r), people)
+
+
+def dankar(sample: ClassSizes) -> tuple[str, float]:
+    """The estimate that Dankar's rule takes, with its name."""
+    first = zayatz(sample)
+    if sample.fraction <= _SMALL_FRACTION:
+        pitman_estimate = pitman(sample)
+        return ("Zayatz", first) if pitman_estimate is None else ("Pitman", pitman_estimate)
+    snb_estimate = snb(sample)
+    return (
+        ("SNB", snb_estimate)
+        if snb_estimate is not None and snb_estimate < first
+        else ("Zayatz", first)
+    )
+
+
+def deviation(sample: ClassSizes, estimate: Callable[[ClassSizes], float | None]) -> float:
+    """The standard deviation of an estimate, where the number of classes of a size is Poisson.
+
+    The sum over sizes of f_i times the squared effect of one class more, by the delta method, or of
+    one class less where the population has no people for more. What does not fit moves nothing.
+    """
+    estimated, total = estimate(sample) or 0.0, 0.0
+    for size_index in np.argsort(sample.sizes)[:8].tolist():  # larger ones hardly move it
+        step = max(sqrt(float(sample.classes[size_index])), 1.0)
+        moved = sample.classes.copy()
+        room = sample.rows + step * float(sample.sizes[size_index]) <= sample.population
+        moved[size_index] += step if room else -step
+        moved_estimate = estimate(ClassSizes(sample.sizes, moved, sample.population))
+        effect = 0.0 if moved_estimate is None else (moved_estimate - estimated) / step
+        total += float(sample.classes[size_index]) * effect**2
+    return sqrt(total)
+
+
+def paired(sample: ClassSizes) -> float:
+    """The share of people who may have a twin though no two of a class were drawn.
+
+    Of q N people in pairs q n^2 / 2N pairs are drawn whole; larger classes are seen sooner. With
+    so many expected none is seen in 2.5 of 100 cases where they are -log 0.025.
+    """
+    if sample.having(1) < sample.rows:
+        return 0.0
+    return min(-log(0.025) * 2 * sample.population / sample.rows**2, 1.0) * (sample.fraction < 1)
+
+
+def _root(
+    falling: Callable[[float], float], low: float, high: float, *, logarithmic: bool = True
+) -> float:
+    """Where a falling function is zero; the end where it is nearest if it is nowhere."""
+    for _ in range(48):
+        middle = sqrt(low * high) if logarithmic else (low + high) / 2
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return sqrt(low * high) if logarithmic else (low + high) / 2

@@ -43,7 +43,7 @@ def compare(
         sfumato compare safe.csv synthetic.csv --original people.csv --schema people.toml \\
             --known voters.csv --report compare.html
     """
-    from sfumato.attack.comparison.runner import compare_releases
+    from sfumato.attack.comparison.compare import compare_releases
     from sfumato.filesystem import check_target
     from sfumato.release.files_in_use import source_files
 

@@ -41,8 +41,8 @@ def evaluate(
         sfumato evaluate synthetic.csv --original people.csv --schema people.toml \\
             --target disease --report evaluation.html
     """
+    from sfumato.attack.evaluation.evaluate import compare_tables
     from sfumato.attack.evaluation.page import said
-    from sfumato.attack.evaluation.runner import compare_tables
     from sfumato.report.terminal import print_for_owner
 
     check_page(report, synthetic, original, schema, overwrite=overwrite)

@@ -47,7 +47,7 @@ def write_candidates(
 ) -> None:
     """Write what was decided, compare it, and tell."""
     from sfumato.anonymize.alternatives import write_ladder
-    from sfumato.attack.comparison.runner import compare_releases
+    from sfumato.attack.comparison.compare import compare_releases
     from sfumato.release.open_table import source_of
 
     ending = ".parquet" if str(table.source).endswith(".parquet") else ".csv"

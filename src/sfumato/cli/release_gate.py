@@ -65,7 +65,7 @@ class TableGate:
 
     def tried(self, decided: Anonymized) -> Anonymized:
         """The same with what attacks find in it; refused where that is more than is allowed."""
-        from sfumato.attack.own_release import attacked
+        from sfumato.attack.release_check import attacked
 
         if not self.attacks:
             return decided

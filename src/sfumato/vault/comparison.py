@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.attack.case import HeldTable
+from sfumato.attack.comparison.compare import ComparedOriginal, compare_held
 from sfumato.attack.comparison.page import comparison_blocks, page
-from sfumato.attack.comparison.runner import ComparedOriginal, compare_held
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import plain

@@ -12,9 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from sfumato.attack.attack_results import TriedAttacks
-from sfumato.attack.paid_release import attacked_counts, attacked_rows, read_as_rows
-from sfumato.attack.requirements import check, check_paid, read_requirements
+from sfumato.attack.release_check import attacked_counts, attacked_rows, read_as_rows
+from sfumato.attack.requirements import TriedAttacks, check, check_paid, read_requirements
 from sfumato.data.schema.column import Role
 from sfumato.errors import PolicyError, option
 from sfumato.methods.publish.form_kinds import FormPublication

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.attack.catalogue import ON_CLASSES
+from sfumato.attack.registry import CLASS_ATTACKS
 from sfumato.cli.main import run
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_what_is_required_holds_on_every_engine(
     capsys.readouterr()
     kept = json.loads(Path("safe.csv.holder.json").read_text())["attacks"]
     found = {one["attack"]: one["success"] for one in kept["findings"]}
-    assert found.keys() == {*ON_CLASSES}
+    assert found.keys() == {*CLASS_ATTACKS}
     assert found["link"] <= 0.2
     assert found["homogeneity"] == 0
     assert kept["required"] == ["link<=0.2", "homogeneity<=0"]

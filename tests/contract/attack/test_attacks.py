@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.attack.case import AttackOptions, Case, HeldRelease, HeldTable
-from sfumato.attack.catalogue import run_all
+from sfumato.attack.case import Case, HeldRelease, HeldTable
+from sfumato.attack.options import AttackOptions
+from sfumato.attack.registry import run_all
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import load
 from sfumato.demo import town

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.attack.evaluation import cells
-from sfumato.attack.evaluation.coding import coding_of
-from sfumato.attack.evaluation.compare import Form, compare
+from sfumato.attack.evaluation import coded_counts
+from sfumato.attack.evaluation.coded_counts import coding_of
+from sfumato.attack.evaluation.evaluate import Form, compare
 from sfumato.data.engines.sources import open_duckdb
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def test_every_engine_compares_alike(
     assert found.json() == expected.json()
     assert found.copies.exact == 45
     assert any(one.outside for one in found.columns)
-    monkeypatch.setattr(cells, "MOST_HELD", 10)
+    monkeypatch.setattr(coded_counts, "MOST_HELD", 10)
     asked = compare(open_engine(people(0)), open_duckdb(people(45)), COLUMNS[:4], form)
     assert asked.sets[3].mean.tvd == pytest.approx(expected_of(4))
 
@@ -73,6 +73,6 @@ def test_a_sample_is_a_share_of_the_rows_on_every_engine(
 ) -> None:
     engine = open_engine(people(0))
     codings = [coding_of(one, engine) for one in COLUMNS]
-    with cells.coded(engine, engine.table, codings) as table:
+    with coded_counts.coded(engine, engine.table, codings) as table:
         some = table.counted(range(len(codings)), one_in=3)
     assert 10 <= some.counts.sum() <= 55  # a third of 90; three standard deviations are 13

@@ -20,8 +20,8 @@ from tests.end.gate.gated import (
 )
 
 import sfumato as sf
-from sfumato.attack.catalogue import ON_ROWS
-from sfumato.attack.paid_release import read_as_rows
+from sfumato.attack.registry import ROW_ATTACKS
+from sfumato.attack.release_check import read_as_rows
 from sfumato.cli.main import run
 from sfumato.errors import PolicyError
 from sfumato.methods.publish.catalogue import KINDS_OF_ROWS
@@ -47,8 +47,8 @@ def test_what_is_strong_is_released_and_says_how_it_was_chosen(
     pages = ("--report", "all.html", "--owner-report", "own.html")
     assert run([*door, *asked, *pages, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert names(told["attacks"]) == [*ON_ROWS]
-    assert names(kept()) == [*ON_ROWS]
+    assert names(told["attacks"]) == [*ROW_ATTACKS]
+    assert names(kept()) == [*ROW_ATTACKS]
     beside = json.loads(Path("safe.csv.json").read_text())
     assert beside["guarantee"]["statement"].endswith(CHOSEN)
     assert beside["error"] is not None
@@ -122,7 +122,7 @@ def test_findings_of_a_private_release_travel_only_where_that_is_asked_for(
     asked = ("--epsilon", "1", "--vault", str(vault), "--publish-findings", "--report", "all.html")
     assert run([*HISTOGRAM, *asked]) == 0
     told = json.loads(Path("safe.csv.json").read_text())["guarantee"]
-    assert names(told["parameters"]["attacks"]) == [*ON_ROWS]
+    assert names(told["parameters"]["attacks"]) == [*ROW_ATTACKS]
     assert any("nothing that is guaranteed here" in one for one in told["parameters"]["notes"])
     assert not told["statement"].endswith(CHOSEN)  # nothing was required
     page = Path("all.html").read_text()

@@ -19,7 +19,7 @@ from tests.end.gate.gated import (
 )
 
 import sfumato as sf
-from sfumato.attack.catalogue import ON_CLASSES
+from sfumato.attack.registry import CLASS_ATTACKS
 from sfumato.cli.main import run
 from sfumato.errors import ParameterError, PolicyError
 from sfumato.release.page_parts import FINDINGS_TRAVEL
@@ -34,7 +34,7 @@ def test_a_table_is_attacked_before_it_leaves(capsys: pytest.CaptureFixture[str]
     assert FOUND in told_last
     assert "Keep safe.csv.holder.json and own.html: they tell of the original.\n" in told_last
     told = kept()
-    assert names(told) == [*ON_CLASSES]
+    assert names(told) == [*CLASS_ATTACKS]
     link, homogeneity, _ = told["findings"]
     assert 0 < link["success"] <= 1 / 4
     assert homogeneity["success"] == 0.5  # the north
@@ -117,7 +117,7 @@ def test_findings_travel_only_where_that_is_asked_for(capsys: pytest.CaptureFixt
     assert last.startswith("Keep safe.csv.holder.json: it tells of the original. What attacks")
     assert "travels with the release" in last
     told = json.loads(Path("safe.csv.json").read_text())["guarantee"]["parameters"]
-    assert names(told["attacks"]) == [*ON_CLASSES]
+    assert names(told["attacks"]) == [*CLASS_ATTACKS]
     assert any("computed from the original rows" in one for one in told["notes"])
     page = Path("all.html").read_text()
     assert FOUND in page
@@ -151,7 +151,7 @@ def test_whatever_form_a_release_has_it_is_attacked(
 
 
 def test_of_a_large_table_some_people_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.attack.own_release.SAMPLE", 50)
+    monkeypatch.setattr("sfumato.attack.release_check.SAMPLE", 50)
     with sf.read("people.csv", "people.toml") as people:
         found = people.anonymize(k=4, attacks=True).findings
     link, homogeneity, skewness = found.findings
@@ -164,7 +164,7 @@ def test_of_a_large_table_some_people_are_tried(monkeypatch: pytest.MonkeyPatch)
 def test_a_table_whose_combinations_do_not_fit_is_counted_where_it_lies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sfumato.attack.own_release._counted", lambda _decided: None)
+    monkeypatch.setattr("sfumato.attack.release_check._counted", lambda _decided: None)
     with sf.read("people.csv", "people.toml") as people:
         found = people.anonymize(k=4, attacks=True, require=["link<0.26"]).findings
     assert found["homogeneity"].success.value == 0.5

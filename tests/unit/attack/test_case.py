@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sfumato.attack.catalogue import ATTACKS, ON_ANSWERS
-from sfumato.attack.comparison.runner import compare
+from sfumato.attack.comparison.compare import compare
 from sfumato.attack.finding import Findings
+from sfumato.attack.registry import ANSWER_ATTACKS, ATTACKS
 from sfumato.attack.runner import attack
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.schema import Schema
@@ -63,7 +63,7 @@ def test_other_empty_tables_are_named(found: Attacked, flag: str, words: str) ->
 
 
 def test_questions_need_people(found: Attacked) -> None:
-    for name in ON_ANSWERS:
+    for name in ANSWER_ATTACKS:
         with pytest.raises(ParameterError, match="no rows"):
             found(name, HEADER, SCHEMA, epsilon=1)
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.attack.finding import Finding, Findings, Rate, percent
-from sfumato.attack.intervals import clopper_pearson
+from sfumato.attack.finding import Finding, Findings, Rate, clopper_pearson, percent
 
 
 @pytest.mark.parametrize(

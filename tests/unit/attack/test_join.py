@@ -13,7 +13,7 @@ import pytest
 import sfumato as sf
 from sfumato.attack.classes import boxes_together
 from sfumato.attack.finding import Findings
-from sfumato.attack.join_bounds import count_bounds
+from sfumato.attack.join import count_bounds
 from sfumato.data.counting.axes import Listed
 from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.counting.grouping import group

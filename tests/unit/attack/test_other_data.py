@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.attack.options import attack_options
-from sfumato.attack.roles import minutes
+from sfumato.attack.records import minutes
 from sfumato.attack.runner import attack
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.row_forms import Items

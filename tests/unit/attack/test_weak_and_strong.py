@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pytest
 
-from sfumato.attack.catalogue import ATTACKS
+from sfumato.attack.registry import ATTACKS
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.hierarchy.tree import Tree

@@ -17,8 +17,8 @@ from math import exp, tanh
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato import arguments
-from sfumato.attack.catalogue import OF_BELIEF, OF_USE, WITH_OTHERS
 from sfumato.attack.finding import percent
+from sfumato.attack.registry import ATTACKS
 from sfumato.data.schema.names import count
 from sfumato.errors import ParameterError
 from sfumato.filesystem import check_target, whole
@@ -50,7 +50,7 @@ class Exposure(NamedTuple):
         against, success = finding.control or finding.baseline, finding.success
         pairs = ((success.low, against.high), (success.high, against.low))
         ends = ((mine - theirs) / max(1 - theirs, 1e-12) for mine, theirs in pairs)
-        low, high = (min(max(one, 0.0), 1.0) for one in ends)
+        low, high = (min(max(end, 0.0), 1.0) for end in ends)
         risk = finding.risk if low else 0.0  # what reaches the guess cannot be told from chance
         return cls(risk, min(low, risk), max(high, risk), finding.attack)
 
@@ -84,27 +84,33 @@ class Candidate:
     @property
     def exposure(self) -> Exposure | None:
         """The attack that surely gets most, else what is promised; None where neither is known."""
-        found = [
-            Exposure.of(one)
-            for one in self.findings.findings
-            if one.attack not in OF_BELIEF | OF_USE
-            and (one.control is not None or one.attack not in WITH_OTHERS)
+        exposures = [
+            Exposure.of(finding)
+            for finding in self.findings.findings
+            if ATTACKS[finding.attack].measures_leak
+            and (finding.control is not None or not ATTACKS[finding.attack].needs_control)
         ]
-        if not found and self.epsilon is not None:
+        if not exposures and self.epsilon is not None:
             return Exposure.promised(self.epsilon, self.delta or 0.0)
-        return max(found, key=lambda one: (one.low, one.risk, -one.high), default=None)
+        return max(
+            exposures,
+            key=lambda exposure: (exposure.low, exposure.risk, -exposure.high),
+            default=None,
+        )
 
     @property
     def joined(self) -> Finding | None:
         """What a join with the list of people is worth, where there was one."""
-        return next((one for one in self.findings if one.attack in OF_USE), None)
+        return next((finding for finding in self.findings if finding.attack == "join"), None)
 
-    def beats(self, other: Candidate) -> bool:
+    def beats(self, candidate: Candidate) -> bool:
         """Whether it is as good in both, better in one, and promises no larger epsilon."""
-        mine, theirs = self._places(), other._places()
+        mine, theirs = self._places(), candidate._places()
         if mine is None or theirs is None:
             return False
-        if other.epsilon is not None and (self.epsilon is None or self.epsilon > other.epsilon):
+        if candidate.epsilon is not None and (
+            self.epsilon is None or self.epsilon > candidate.epsilon
+        ):
             return False
         return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
 
@@ -132,7 +138,7 @@ class Candidate:
                 "risk": exposure.risk,
                 "interval": [exposure.low, exposure.high],
             },
-            "risk": {one.attack: one.json(examples=False) for one in self.findings},
+            "risk": {finding.attack: finding.json(examples=False) for finding in self.findings},
             "not_run": dict(self.findings.not_run),
             "utility": {**({} if utility is None else utility.json()), **self.figures},
             "remarks": list(self.remarks),
@@ -159,9 +165,9 @@ class Comparison(Shown):
         return len(self.candidates)
 
     def __getitem__(self, name: str) -> Candidate:
-        for one in self.candidates:
-            if name in (one.name, one.path):
-                return one
+        for candidate in self.candidates:
+            if name in (candidate.name, candidate.path):
+                return candidate
         raise KeyError(name)
 
     @property
@@ -170,16 +176,21 @@ class Comparison(Shown):
 
         Whichever promises an epsilon stays, so a later one need not keep more of the counts.
         """
-        placed = [one for one in self.candidates if one.exposure and one.utility]
-        best = [one for one in placed if not any(other.beats(one) for other in placed)]
-        return tuple(sorted(best, key=lambda one: (one.exposure.risk, -one.utility.kept)))  # type: ignore[union-attr]
+        placed = [
+            candidate for candidate in self.candidates if candidate.exposure and candidate.utility
+        ]
+        best = [entry for entry in placed if not any(rival.beats(entry) for rival in placed)]
+        return tuple(sorted(best, key=lambda entry: (entry.exposure.risk, -entry.utility.kept)))  # type: ignore[union-attr]
 
     def json(self) -> dict[str, Any]:
         """All of it, ready to be written."""
-        best = {one.name for one in self.frontier}
+        best = {entry.name for entry in self.frontier}
         return {
-            "candidates": [{**one.json(), "frontier": one.name in best} for one in self.candidates],
-            "frontier": [one.name for one in self.frontier],
+            "candidates": [
+                {**candidate.json(), "frontier": candidate.name in best}
+                for candidate in self.candidates
+            ],
+            "frontier": [entry.name for entry in self.frontier],
             "original": {"rows": self.rows, "columns": list(self.columns)},
             "remarks": list(self.remarks),
             "for": FOR_THE_OWNER,
@@ -210,16 +221,16 @@ class Comparison(Shown):
     def _card(self) -> Card:
         rows = [
             (
-                one.name,
-                one.k,
-                one.epsilon,
-                "–" if one.exposure is None else percent(one.exposure.risk),
-                "–" if one.exposure is None else one.exposure.attack,
-                "–" if one.utility is None else percent(one.utility.kept),
+                candidate.name,
+                candidate.k,
+                candidate.epsilon,
+                "–" if candidate.exposure is None else percent(candidate.exposure.risk),
+                "–" if candidate.exposure is None else candidate.exposure.attack,
+                "–" if candidate.utility is None else percent(candidate.utility.kept),
             )
-            for one in self.candidates
+            for candidate in self.candidates
         ]
         titles = ("Candidate", "k", "epsilon", "Found out beyond a guess", "By", "Counts kept")
-        best = ", ".join(one.name for one in self.frontier) or "none"
+        best = ", ".join(entry.name for entry in self.frontier) or "none"
         line = f"{count(len(self.candidates), 'candidate')}, no other beats {best}"
         return Card(line, {}, CardTable(titles, rows), [f"{FOR_THE_OWNER}.", *self.remarks])

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.attack.evaluation.subsets import subsets
+from sfumato.attack.sampling import subsets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.arrays import FloatArray
-    from sfumato.attack.comparison.bins import ColumnBins
-    from sfumato.attack.comparison.spread import Countable
+    from sfumato.attack.comparison.binned_counts import ColumnBins, Countable
 
 
 MOST_PAIRS = 300
@@ -63,39 +62,39 @@ class Yardstick:
     def __init__(self, original: Countable, columns: Sequence[ColumnBins]) -> None:
         """Count the original once for all releases."""
         self._columns = columns
-        places = subsets(len(columns), 2, MOST_PAIRS)
-        self._pairs = [(columns[one], columns[other]) for one, other in places]
-        self._ones = [original.single(one) for one in columns]
+        pairs = subsets(len(columns), 2, MOST_PAIRS)
+        self._pairs = [(columns[first], columns[second]) for first, second in pairs]
+        self._ones = [original.single(column) for column in columns]
         self._twos = [original.pair(*pair) for pair in self._pairs]
 
     def measure(self, release: Countable) -> Utility:
         """Ask a release for the same counts."""
-        ones = [
+        single_errors = [
             _apart(real, release.single(bins))
             for real, bins in zip(self._ones, self._columns, strict=True)
         ]
         twos, ranges = [], []
         for number, (real, pair) in enumerate(zip(self._twos, self._pairs, strict=True)):
-            found = release.pair(*pair)
-            twos.append(_apart(real, found))
-            ranges += [_off(real - found, _BOXES * number + box) for box in range(_BOXES)]
-        errors = np.array([*ones, *twos])
+            counted = release.pair(*pair)
+            twos.append(_apart(real, counted))
+            ranges += [_off(real - counted, _BOXES * number + box) for box in range(_BOXES)]
+        errors = np.array([*single_errors, *twos])
         mean = float(errors.mean())
         off = 1.96 * float(errors.std(ddof=1)) / len(errors) ** 0.5 if len(errors) > 1 else 0.0
         return Utility(
             kept=1 - mean,
             low=max(1 - mean - off, 0.0),
             high=min(1 - mean + off, 1.0),
-            one_way=float(np.mean(ones)),
+            one_way=float(np.mean(single_errors)),
             two_way=float(np.mean(twos)) if twos else None,
             ranges=float(np.mean(ranges)) if ranges else None,
             tables=len(errors),
         )
 
 
-def _apart(real: FloatArray, found: FloatArray) -> float:
+def _apart(real: FloatArray, released: FloatArray) -> float:
     """Total variation: the share of rows in another place."""
-    return float(min(np.abs(real - found).sum() / 2, 1.0))
+    return float(min(np.abs(real - released).sum() / 2, 1.0))
 
 
 def _off(differences: FloatArray, number: int) -> float:
@@ -103,5 +102,5 @@ def _off(differences: FloatArray, number: int) -> float:
     ends = np.sort(((number + 1) * _STEPS % 1).reshape(2, 2), axis=1)
     # The last bins are of strange values, which no box has.
     sizes = np.maximum(np.array(differences.shape) - 1, 1)
-    (low, high), (left, right) = (ends * sizes[:, None]).astype(np.int64).tolist()
-    return float(abs(differences[low : high + 1, left : right + 1].sum()))
+    (low, high), (start, right) = (ends * sizes[:, None]).astype(np.int64).tolist()
+    return float(abs(differences[low : high + 1, start : right + 1].sum()))

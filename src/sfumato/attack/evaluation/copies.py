@@ -60,34 +60,42 @@ def copies(
     """Look for the rows of one table in another, by some columns."""
     engine, table = synthetic
     prefix = free_prefix(names)
-    here, there, rows = (f"{prefix}{what}" for what in ("here", "there", "rows"))
-    many = exp.cast(exp.Count(this=exp.Star()), "BIGINT")
+    drawn_name, real_name, rows = (f"{prefix}{suffix}" for suffix in ("here", "there", "rows"))
+    row_count = exp.cast(exp.Count(this=exp.Star()), "BIGINT")
     distinct = (
-        exp.select(*map(column, names), many.as_(here))
+        exp.select(*map(column, names), row_count.as_(drawn_name))
         .from_(table.copy())
         .group_by(*map(column, names))
     )
     lent = engine.run(distinct.limit(MOST_LENT))
     engine, table = original
     with engine.lend(lent) as ours:
-        none = exp.cast(exp.convert(0), "BIGINT")
-        one = exp.cast(exp.convert(1), "BIGINT")
+        zero = exp.cast(exp.convert(0), "BIGINT")
+        unit = exp.cast(exp.convert(1), "BIGINT")
         both = exp.union(
-            exp.select(*map(column, names), none.as_(here), one.as_(there)).from_(table.copy()),
-            exp.select(*map(column, names), column(here), none.copy().as_(there)).from_(ours),
+            exp.select(*map(column, names), zero.as_(drawn_name), unit.as_(real_name)).from_(
+                table.copy()
+            ),
+            exp.select(*map(column, names), column(drawn_name), zero.copy().as_(real_name)).from_(
+                ours
+            ),
             distinct=False,
         )
-        sums = [exp.cast(exp.Sum(this=column(name)), "BIGINT").as_(name) for name in (here, there)]
+        sums = [
+            exp.cast(exp.Sum(this=column(name)), "BIGINT").as_(name)
+            for name in (drawn_name, real_name)
+        ]
         combined = exp.select(*sums).from_(both.subquery("sf_both")).group_by(*map(column, names))
-        total = exp.cast(exp.Sum(this=column(here)), "BIGINT").as_(here)
+        total = exp.cast(exp.Sum(this=column(drawn_name)), "BIGINT").as_(drawn_name)
         query = (
-            exp.select(column(there), total, many.copy().as_(rows))
+            exp.select(column(real_name), total, row_count.copy().as_(rows))
             .from_(combined.subquery("sf_combined"))
-            .group_by(column(there))
+            .group_by(column(real_name))
         )
-        found = engine.run(query)
+        kinds_counted = engine.run(query)
     often, drawn, kinds = (
-        found.column(name).to_numpy().astype(np.int64) for name in (there, here, rows)
+        kinds_counted.column(name).to_numpy().astype(np.int64)
+        for name in (real_name, drawn_name, rows)
     )
     return tallied(often, drawn, kinds)
 

@@ -46,48 +46,48 @@ class Stranger:
     malformed: Mapping[str, int] = field(default_factory=dict)
 
 
-def open_stranger(source: Source, schema: Schema, wanted: Sequence[Column]) -> Stranger:
+def open_stranger(source: Source, schema: Schema, compared: Sequence[Column]) -> Stranger:
     """Open a table as the columns that are wanted, as far as it has them."""
     engine = _opened(source, schema)
     try:
         held = engine.columns(engine.table)
-        there = [column for column in wanted if column.name in held]
-        if not there:
+        present = [column for column in compared if column.name in held]
+        if not present:
             raise SchemaError(
                 "nothing_in_common",
                 f"The synthetic table has {_listed([*held])}, and none of those that are to be "
-                f"compared: {_listed([one.name for one in wanted])}. Call its columns as the "
-                "schema does.",
+                f"compared: {_listed([wanted.name for wanted in compared])}. Call its columns as "
+                "the schema does.",
             )
-        remarks = _form(schema, wanted, list(held))
-        before = _known(engine, there)
-        kept, strange = _retyped(engine, there)
+        remarks = _form(schema, compared, list(held))
+        before = _known(engine, present)
+        readable, strange = _retyped(engine, present)
         remarks += [
             f"{column.name} holds {held[column.name]} where {column.kind} is declared, and is left "
             "out."
             for column in strange
         ]
-        if not kept:
+        if not readable:
             raise SchemaError(
                 "nothing_in_common",
                 "No column of the synthetic table can be read as what the schema declares: "
-                f"{quoted(there[0].name)} holds {held[there[0].name]}, not {there[0].kind}. "
+                f"{quoted(present[0].name)} holds {held[present[0].name]}, not {present[0].kind}. "
                 "Write it with the kinds of the original.",
             )
-        after = _known(engine, kept)
+        after = _known(engine, readable)
     except BaseException:
         engine.close()
         raise
-    malformed = {name: before[name] - many for name, many in after.items()}
-    return Stranger(engine, tuple(kept), tuple(remarks), malformed)
+    malformed = {name: before[name] - count for name, count in after.items()}
+    return Stranger(engine, tuple(readable), tuple(remarks), malformed)
 
 
 def _opened(source: Source, schema: Schema) -> Engine:
     """By its own side-car's layout, the original's, or as most files are."""
     names = [column.name for column in schema.columns]
     path = Path(source) if isinstance(source, str | Path) and "://" not in str(source) else None
-    told = None if path is None else layout_in_sidecar(path)
-    layouts = list(dict.fromkeys((told or schema.layout, USUAL)))
+    own_layout = None if path is None else layout_in_sidecar(path)
+    layouts = list(dict.fromkeys((own_layout or schema.layout, USUAL)))
     for layout in layouts[:-1]:
         with suppress(SourceError):
             engine = open_source(source, layout=layout, declared=names, strict=False)
@@ -97,34 +97,34 @@ def _opened(source: Source, schema: Schema) -> Engine:
     return open_source(source, layout=layouts[-1], declared=names, strict=False)
 
 
-def _form(schema: Schema, wanted: Sequence[Column], held: Sequence[str]) -> list[str]:
+def _form(schema: Schema, compared: Sequence[Column], held: Sequence[str]) -> list[str]:
     """What differs in the columns themselves."""
     names = [column.name for column in schema.columns]
-    lacking = [column.name for column in wanted if column.name not in held]
-    more = [name for name in held if name not in names]
-    told = []
+    lacking = [column.name for column in compared if column.name not in held]
+    undeclared = [name for name in held if name not in names]
+    remarks = []
     if lacking:
-        told.append(f"It lacks {_listed(lacking)}, which cannot be compared.")
-    if more:
-        told.append(f"It has {_listed(more)}, which the schema does not declare.")
+        remarks.append(f"It lacks {_listed(lacking)}, which cannot be compared.")
+    if undeclared:
+        remarks.append(f"It has {_listed(undeclared)}, which the schema does not declare.")
     if [name for name in held if name in names] != [name for name in names if name in held]:
-        told.append("Its columns stand in another order than the schema's.")
-    return told
+        remarks.append("Its columns stand in another order than the schema's.")
+    return remarks
 
 
 def _listed(names: Sequence[str]) -> str:
-    what = "the column" if len(names) == 1 else f"{len(names):,} columns:"
-    return f"{what} {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"
+    prefix = "the column" if len(names) == 1 else f"{len(names):,} columns:"
+    return f"{prefix} {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"
 
 
 def _known(engine: Engine, columns: Sequence[Column]) -> dict[str, int]:
     """How many cells of each column are not missing."""
     counts = [
-        exp.Count(this=cell_of(column.name)).as_(f"sf_{place}")
-        for place, column in enumerate(columns)
+        exp.Count(this=cell_of(column.name)).as_(f"sf_{number}")
+        for number, column in enumerate(columns)
     ]
-    found = engine.run(exp.select(*counts).from_(engine.table.copy()))
-    numbers = (int(cells[0].as_py()) for cells in found.columns)
+    counted = engine.run(exp.select(*counts).from_(engine.table.copy()))
+    numbers = (int(cells[0].as_py()) for cells in counted.columns)
     return {column.name: number for column, number in zip(columns, numbers, strict=True)}
 
 
@@ -132,16 +132,16 @@ def _retyped(engine: Engine, columns: Sequence[Column]) -> tuple[list[Column], l
     """Read columns as their declared kinds where that can be; those that were, and the others."""
     held = engine.columns(engine.table)
     strange = [column for column in columns if not _readable(held[column.name], column, engine)]
-    kept = [column for column in columns if column not in strange]
+    readable = [column for column in columns if column not in strange]
     if isinstance(engine, DuckDB):
         readings = {
             column.name: _reading(engine, column) if held[column.name] is Kind.TEXT else column
-            for column in kept
+            for column in readable
         }
         engine.retype(readings, strict=False)
         # Whole numbers that were written with a fraction were read as reals.
-        engine.retype({column.name: column for column in kept}, strict=False)
-    return kept, strange
+        engine.retype({column.name: column for column in readable}, strict=False)
+    return readable, strange
 
 
 def _readable(held: Kind, column: Column, engine: Engine) -> bool:

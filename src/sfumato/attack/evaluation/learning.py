@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.attack.evaluation.cells import CodedCounts, CodedTable
-    from sfumato.attack.evaluation.coding import Coding
+    from sfumato.attack.evaluation.coded_counts import CodedCounts, CodedTable, Coding
 
     Codes = NDArray[np.integer]
 
@@ -102,33 +101,35 @@ def learn(original: CodedTable, synthetic: CodedTable, target: int) -> Learned:
     """Train on either table, test on rows of the original that were held out."""
     coding = original.codings[target]
     real = _rows(original.sample(_MOST_TRAINED + _MOST_TESTED), _MOST_TRAINED + _MOST_TESTED)
-    made = _rows(synthetic.sample(_MOST_TRAINED), _MOST_TRAINED)
-    real, made = (one[one[:, target] != coding.missing] for one in (real, made))
+    synthetic_rows = _rows(synthetic.sample(_MOST_TRAINED), _MOST_TRAINED)
+    real, synthetic_rows = (
+        table_rows[table_rows[:, target] != coding.missing] for table_rows in (real, synthetic_rows)
+    )
     classes, question = _classes(real[:, target], coding)
     tested = min(int(len(real) * _TESTED_SHARE), _MOST_TESTED)
     answers = classes[real[:, target]]
-    if not tested or not len(made) or len(np.unique(answers)) < 2:
+    if not tested or not len(synthetic_rows) or len(np.unique(answers)) < 2:
         raise ParameterError(
             "target_constant",
             f"Nothing can be learned about column {quoted(coding.name)}: one of the tables has too "
             "few rows in which it is known, or only one value of it. Name another "
             f"{option('target')}.",
         )
-    features = [place for place in range(len(original.codings)) if place != target]
+    features = [number for number in range(len(original.codings)) if number != target]
     if not features:
         raise ParameterError(
             "target_alone",
             f"Column {quoted(coding.name)} is the only one that is compared, so nothing could tell "
             f"it. Declare other columns, or leave {option('target')} out.",
         )
-    codings = [original.codings[place] for place in features]
+    codings = [original.codings[feature] for feature in features]
     test, train = real[:tested], real[tested:]
     asked, right = test[:, features], answers[:tested]
     scores = {}
     for name, model in _models(codings).items():
         shares = [
             _right(model, (rows[:, features], classes[rows[:, target]]), (asked, right))
-            for rows in (train, made[: len(train)])
+            for rows in (train, synthetic_rows[: len(train)])
         ]
         scores[name] = (shares[0], shares[1])
     commonest = np.bincount(answers[tested:]).argmax()
@@ -143,13 +144,15 @@ def told_apart(original: CodedTable, synthetic: CodedTable) -> float:
     """
     from sklearn.metrics import roc_auc_score
 
-    sides = [_rows(one.sample(_MOST_TOLD // 2), _MOST_TOLD // 2) for one in (original, synthetic)]
-    each = min(map(len, sides))
-    if each < 4:
+    sides = [
+        _rows(table.sample(_MOST_TOLD // 2), _MOST_TOLD // 2) for table in (original, synthetic)
+    ]
+    per_side = min(map(len, sides))
+    if per_side < 4:
         return 0.5
-    rows = np.stack([one[:each] for one in sides], axis=1).reshape(2 * each, -1)
-    labels = np.tile([0, 1], each)
-    half = each // 2 * 2
+    rows = np.stack([side[:per_side] for side in sides], axis=1).reshape(2 * per_side, -1)
+    labels = np.tile([0, 1], per_side)
+    half = per_side // 2 * 2
     model = _boosting(original.codings)
     with _quietly():
         model.fit(rows[:half], labels[:half])
@@ -163,9 +166,9 @@ def _rows(counted: CodedCounts, most: int) -> Codes:
     step = max(1, int(total * _GOLDEN))
     while gcd(step, max(total, 1)) != 1:
         step += 1
-    places = np.arange(min(total, most), dtype=np.int64) * step % max(total, 1)
-    which = np.searchsorted(np.cumsum(counted.counts), places, side="right")
-    return np.column_stack([codes[which] for codes in counted.codes]).astype(np.int64)
+    positions = np.arange(min(total, most), dtype=np.int64) * step % max(total, 1)
+    combinations = np.searchsorted(np.cumsum(counted.counts), positions, side="right")
+    return np.column_stack([codes[combinations] for codes in counted.codes]).astype(np.int64)
 
 
 def _classes(codes: Codes, coding: Coding) -> tuple[Codes, str]:
@@ -175,9 +178,9 @@ def _classes(codes: Codes, coding: Coding) -> tuple[Codes, str]:
         middle = int(np.searchsorted(np.cumsum(counts), counts.sum() / 2))
         above = (np.arange(coding.size) > middle).astype(np.int64)
         return above, f"whether {coding.name} is above {coding.label(middle)}"
-    kept = np.argsort(-counts, kind="stable")[: _MOST_CLASSES - 1]
-    classes = np.full(coding.size, len(kept))
-    classes[kept] = np.arange(len(kept))
+    common = np.argsort(-counts, kind="stable")[: _MOST_CLASSES - 1]
+    classes = np.full(coding.size, len(common))
+    classes[common] = np.arange(len(common))
     return classes, coding.name
 
 
@@ -186,7 +189,7 @@ def _models(codings: Sequence[Coding]) -> dict[str, Any]:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder
 
-    known = [np.arange(one.size) for one in codings]
+    known = [np.arange(coding.size) for coding in codings]
     logistic = make_pipeline(OneHotEncoder(categories=known), LogisticRegression(max_iter=200))
     return {"logistic regression": logistic, "gradient boosting": _boosting(codings)}
 
@@ -194,7 +197,7 @@ def _models(codings: Sequence[Coding]) -> dict[str, Any]:
 def _boosting(codings: Sequence[Coding]) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    categories = [not one.ordered and one.size <= _MOST_CATEGORIES for one in codings]
+    categories = [not coding.ordered and coding.size <= _MOST_CATEGORIES for coding in codings]
     return HistGradientBoostingClassifier(
         max_iter=_ROUNDS, early_stopping=False, categorical_features=categories
     )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray
     from sfumato.attack.evaluation.learning import Learned
-    from sfumato.attack.evaluation.ranges import Range
+    from sfumato.attack.evaluation.measures import Range
     from sfumato.attack.evaluation.result import ComparedColumn, ComparedPair, Evaluation
     from sfumato.report.blocks import Block
     from sfumato.report.picture import Picture

@@ -1,4 +1,7 @@
-"""What an evaluation has found: figures for programs, a card for notebooks, a page for people."""
+"""What an evaluation has found: figures for programs, a card for notebooks, a page for people.
+
+What an evaluation has found of paths, where rows are points of them.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from sfumato.attack.evaluation.coding import Coding
+    from sfumato.arrays import FloatArray
+    from sfumato.attack.evaluation.coded_counts import Coding
     from sfumato.attack.evaluation.copies import Copies
-    from sfumato.attack.evaluation.distances import Distance
     from sfumato.attack.evaluation.learning import Learned
-    from sfumato.attack.evaluation.paths import ComparedPaths
-    from sfumato.attack.evaluation.ranges import Range
+    from sfumato.attack.evaluation.measures import Distance, Range
+
 
 FOR_THE_OWNER = "for the owner: computed from the original"
 
@@ -115,22 +118,22 @@ class Evaluation(Shown):
     @property
     def propensity(self) -> float | None:
         """The mean over pairs of columns; 1 is as good as rows drawn from the original."""
-        return _mean([one.propensity for one in self.pairs])
+        return _mean([pair.propensity for pair in self.pairs])
 
     @property
     def association_error(self) -> float | None:
         """How far Cramér's V of a pair is off on average."""
-        return _mean([abs(one.association[0] - one.association[1]) for one in self.pairs])
+        return _mean([abs(pair.association[0] - pair.association[1]) for pair in self.pairs])
 
     @property
     def worst_pairs(self) -> list[ComparedPair]:
         """The pairs, that which is furthest from what is expected first."""
-        return sorted(self.pairs, key=lambda one: one.distance.floor - one.distance.tvd)
+        return sorted(self.pairs, key=lambda pair: pair.distance.floor - pair.distance.tvd)
 
     def tvd(self, columns: int) -> float | None:
         """The mean total variation over sets of so many columns."""
-        found = self.sets.get(columns)
-        return None if found is None else found.mean.tvd
+        sets = self.sets.get(columns)
+        return None if sets is None else sets.mean.tvd
 
     def json(self) -> dict[str, Any]:
         """All of it, ready to be written."""
@@ -148,25 +151,25 @@ class Evaluation(Shown):
             },
             "combinations": {
                 str(size): {
-                    "fabricated": found.mean.fabricated,
-                    "lost": found.mean.lost,
-                    "expected": found.mean.unseen,
-                    "sets": found.looked_at,
-                    "sets_in_all": found.of,
+                    "fabricated": columns.mean.fabricated,
+                    "lost": columns.mean.lost,
+                    "expected": columns.mean.unseen,
+                    "sets": columns.looked_at,
+                    "sets_in_all": columns.of,
                 }
-                for size, found in self.sets.items()
+                for size, columns in self.sets.items()
             },
             "associations": {
                 "mean_difference": self.association_error,
-                "pairs": [_pair(one) for one in self.pairs],
+                "pairs": [_pair(pair) for pair in self.pairs],
             },
             "ranges": {
                 "questions": len(self.ranges),
-                "error": _mean([one.error for one in self.ranges]),
-                "largest": max((one.error for one in self.ranges), default=None),
+                "error": _mean([query.error for query in self.ranges]),
+                "largest": max((query.error for query in self.ranges), default=None),
             },
             "told_apart": self.told_apart,
-            "columns": [one.json() for one in self.columns],
+            "columns": [column.json() for column in self.columns],
             "remarks": list(self.remarks),
             **({} if self.paths is None else {"paths": self.paths.json()}),
         }
@@ -183,11 +186,13 @@ class Evaluation(Shown):
     def _card(self) -> Card:
         facts: dict[str, Any] = {}
         if self.paths is not None:
-            facts |= {f"paths, {name}": f"{one:.3f}" for name, one in self.paths.figures.items()}
+            facts |= {
+                f"paths, {name}": f"{figure:.3f}" for name, figure in self.paths.figures.items()
+            }
         facts |= {
-            f"total variation of {size}": f"{found.mean.tvd:.4f}, of a fresh sample "
-            f"{found.mean.floor:.4f}"
-            for size, found in self.sets.items()
+            f"total variation of {size}": f"{columns.mean.tvd:.4f}, of a fresh sample "
+            f"{columns.mean.floor:.4f}"
+            for size, columns in self.sets.items()
         }
         facts["propensity"] = self.propensity
         facts["copies"] = f"{self.copies.exact:,}, expected {self.copies.expected:,.0f}"
@@ -199,8 +204,13 @@ class Evaluation(Shown):
                 f"{learned.synthetic:.1%} right, from the original {learned.real:.1%}"
             )
         rows = [
-            (one.name, one.distance.tvd, one.distance.floor, one.outside + one.malformed)
-            for one in self.columns
+            (
+                column.name,
+                column.distance.tvd,
+                column.distance.floor,
+                column.outside + column.malformed,
+            )
+            for column in self.columns
         ]
         titles = ("Column", "Total variation", "Of a fresh sample", "Not declared")
         line = (
@@ -214,15 +224,31 @@ def _mean(numbers: list[float]) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None
 
 
-def _pair(one: ComparedPair) -> dict[str, Any]:
-    original, synthetic = one.association
-    told: dict[str, Any] = {
-        "columns": list(one.columns),
-        "tvd": one.distance.tvd,
-        "propensity": one.propensity,
+def _pair(pair: ComparedPair) -> dict[str, Any]:
+    original, synthetic = pair.association
+    summary: dict[str, Any] = {
+        "columns": list(pair.columns),
+        "tvd": pair.distance.tvd,
+        "propensity": pair.propensity,
         "original": original,
         "synthetic": synthetic,
     }
-    if one.correlation is not None:
-        told["correlation"] = dict(zip(("original", "synthetic"), one.correlation, strict=True))
-    return told
+    if pair.correlation is not None:
+        summary["correlation"] = dict(zip(("original", "synthetic"), pair.correlation, strict=True))
+    return summary
+
+
+@dataclass(frozen=True)
+class ComparedPaths:
+    """Paths of either table: how far answers differ, and where their points lie."""
+
+    many: tuple[int, int]
+    """How many there are in the original and in the synthetic table."""
+    figures: Mapping[str, float]
+    """By name; 0 is best but for patterns, where 1 is."""
+    maps: tuple[FloatArray, FloatArray]
+    """The share of points in each cell of the declared box, from south to north, west to east."""
+
+    def json(self) -> dict[str, Any]:
+        """The figures, ready to be written."""
+        return {"original": self.many[0], "synthetic": self.many[1], **self.figures}

@@ -52,10 +52,10 @@ def seen_column(profile: ColumnProfile, column: Column) -> Column:
 def _domain(profile: ColumnProfile, kind: Kind) -> Domain | None:
     if kind is Kind.BOOLEAN:
         return None
-    whole = len(profile.top) == profile.distinct
+    lists_all = len(profile.top) == profile.distinct
     codes = kind is Kind.INTEGER and _are_codes(profile)
     try:
-        if whole and (kind is Kind.TEXT or codes):
+        if lists_all and (kind is Kind.TEXT or codes):
             listed = sorted(value for value, _ in profile.top)
             return Values(tuple(listed))  # type: ignore[arg-type]  # no floats here
         return _bounds(profile, kind)
@@ -127,5 +127,5 @@ def could_number_people(column: Column) -> bool:
 def with_people(schema: Schema, seen: Schema) -> Schema:
     """A guessed schema that says so of the columns that could say whose a row is."""
     known = {column.name: names_people(column) for column in seen.columns}
-    columns = (replace(one, nullable=not known[one.name]) for one in schema.columns)
+    columns = (replace(column, nullable=not known[column.name]) for column in schema.columns)
     return replace(schema, columns=tuple(columns))

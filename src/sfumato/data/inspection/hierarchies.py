@@ -46,9 +46,9 @@ def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy:
         texts = [str(value) for value, _ in profile.top]
         if texts and all(_DIGIT.search(text) for text in texts):
             return Mask()
-    found = _frequency_tree(profile, kind) or _flat(profile, kind)
+    proposed = _frequency_tree(profile, kind) or _flat(profile, kind)
     lettered = kind is Kind.TEXT and profile.longest in _LETTERS
-    return found or (Mask() if lettered else Removal())
+    return proposed or (Mask() if lettered else Removal())
 
 
 def _frequency_tree(profile: ColumnProfile, kind: Kind) -> Tree | None:

@@ -91,7 +91,7 @@ def measure_texts(engine: Engine, table: exp.Table, names: Sequence[str]) -> dic
         padded = exp.case().when(exp.and_(zero, length > 1), exp.convert(1)).else_(exp.convert(0))
         facts += [exp.Min(this=length), exp.Max(this=length.copy()), exp.Max(this=padded)]
     row = _one_row(engine, facts, table)
-    triples = (row[place : place + 3] for place in range(0, len(row), 3))
+    triples = (row[number : number + 3] for number in range(0, len(row), 3))
     return {
         name: TextFacts(shortest, longest, padded == 1)
         for name, (shortest, longest, padded) in zip(names, triples, strict=True)
@@ -116,15 +116,15 @@ def profile_columns(
         facts.append(exp.Count(this=cell))
         if kind in _ORDERED:
             facts += [exp.Min(this=cell.copy()), exp.Max(this=cell.copy())]
-    rows, *rest = _one_row(engine, facts, table)
-    found: list[ColumnProfile] = []
-    for done, (name, kind) in enumerate(kinds.items(), start=1):
-        present, rest = rest[0], rest[1:]
-        ends, rest = (rest[:2], rest[2:]) if kind in _ORDERED else ([None, None], rest)
+    rows, *figures = _one_row(engine, facts, table)
+    profiles: list[ColumnProfile] = []
+    for number, (name, kind) in enumerate(kinds.items(), start=1):
+        present, figures = figures[0], figures[1:]
+        ends, figures = (figures[:2], figures[2:]) if kind in _ORDERED else ([None, None], figures)
         distinct, top = _top(engine, table, name)
         text = texts.get(name, TextFacts(None, None, False))
         written = recognised.get(name, Recognised())
-        found.append(
+        profiles.append(
             ColumnProfile(
                 name=name,
                 kind=source_kinds[name],
@@ -143,8 +143,8 @@ def profile_columns(
             )
         )
         if progress is not None:
-            progress(done, len(kinds))
-    return found
+            progress(number, len(kinds))
+    return profiles
 
 
 def _top(engine: Engine, table: exp.Table, name: str) -> tuple[int, tuple[tuple[Any, int], ...]]:
@@ -174,7 +174,7 @@ def _one_row(engine: Engine, facts: Sequence[exp.Expr], table: exp.Table) -> lis
     """Aggregates of the whole table; engines plan thousands of them at once very slowly."""
     row: list[Any] = []
     for start in range(0, len(facts), _AT_ONCE):
-        part = facts[start : start + _AT_ONCE]
-        named = [exp.alias_(fact, f"sf_fact_{place}") for place, fact in enumerate(part)]
+        block = facts[start : start + _AT_ONCE]
+        named = [exp.alias_(fact, f"sf_fact_{number}") for number, fact in enumerate(block)]
         row += engine.run(exp.select(*named).from_(table.copy())).to_pylist()[0].values()
     return row

@@ -66,8 +66,8 @@ def reidentification(
     if population is None:
         return Reidentification(prosecutor, prosecutor, prosecutor)
     sizes = partial(_sizes_in, population)
-    found = sizes(table) if person is None else smallest_groups(table, names, person, sizes)[0]
-    journalist = attacker(rows, found)
+    candidates = sizes(table) if person is None else smallest_groups(table, names, person, sizes)[0]
+    journalist = attacker(rows, candidates)
     return Reidentification(prosecutor, journalist, journalist)
 
 
@@ -89,22 +89,24 @@ def _sizes_in(population: Frequencies, table: Frequencies) -> IntArray:
     known = np.ones(len(table), dtype=bool)
     translated = []
     for column, codes in zip(table.columns, table.codes, strict=True):
-        own, other = table.axis(column), population.axis(column)
+        own, population_axis = table.axis(column), population.axis(column)
         values = own.decode(np.arange(own.size))
-        code_of = pc.index_in(values, value_set=other.decode(np.arange(other.size)))
+        code_of = pc.index_in(
+            values, value_set=population_axis.decode(np.arange(population_axis.size))
+        )
         translated.append(code_of.fill_null(-1).to_numpy()[codes])
         known &= translated[-1] >= 0
-    places = [population.columns.index(column) for column in table.columns]
+    axes = [population.columns.index(column) for column in table.columns]
     key, _ = keys(
         [
-            np.concatenate([population.codes[place], codes[known]])
-            for place, codes in zip(places, translated, strict=True)
+            np.concatenate([population.codes[axis], codes[known]])
+            for axis, codes in zip(axes, translated, strict=True)
         ],
-        [population.sizes[place] for place in places],
+        [population.sizes[axis] for axis in axes],
     )
     candidates, sought = key[: len(population)], key[len(population) :]
     order = np.argsort(candidates)
-    found = order[np.searchsorted(candidates, sought, sorter=order).clip(max=len(order) - 1)]
-    matched = np.where(candidates[found] == sought, population.counts[found], 0)
+    positions = order[np.searchsorted(candidates, sought, sorter=order).clip(max=len(order) - 1)]
+    matched = np.where(candidates[positions] == sought, population.counts[positions], 0)
     sizes[known] = np.maximum(sizes[known], matched)
     return sizes

@@ -44,13 +44,13 @@ class Hint:
         """Whether a word of a column's name says this."""
         if token in self.words:
             return True
-        return any(token.startswith(word) for word in self.words if len(word) >= _LONG)
+        return any(token.startswith(prefix) for prefix in self.words if len(prefix) >= _LONG)
 
 
 def hint(name: str) -> Hint | None:
     """What a column's name says, if anything."""
     tokens = _tokens(name)
-    return next((found for found in _hints() if any(map(found.fits, tokens))), None)
+    return next((candidate for candidate in _hints() if any(map(candidate.fits, tokens))), None)
 
 
 def holds_no_quantity(name: str) -> bool:
@@ -88,8 +88,8 @@ def _document() -> dict[str, Any]:
 
 def _tokens(name: str) -> list[str]:
     """Cut a name into words, joined neighbours included: dateOfBirth, zip_code, E-Mail."""
-    words = _words(name)
-    return [*words, *(one + two for one, two in pairwise(words))]
+    name_words = _words(name)
+    return [*name_words, *(first + second for first, second in pairwise(name_words))]
 
 
 def _words(name: str) -> list[str]:
@@ -191,8 +191,8 @@ def _role_by_counts(profile: ColumnProfile, kind: Kind, figures: str) -> tuple[R
     if kind is Kind.DATE:
         return Role.QUASI, f"dates narrow down who a person is; {figures}"
     if kind is not Kind.REAL and profile.distinct <= _FEW:
-        each = profile.present // profile.distinct
-        return Role.QUASI, f"parts people into groups of {each:,} on average; {figures}"
+        mean_rows = profile.present // profile.distinct
+        return Role.QUASI, f"parts people into groups of {mean_rows:,} on average; {figures}"
     return Role.OTHER, f"nothing speaks for another role; {figures}"
 
 

@@ -61,8 +61,8 @@ def shapes_of(engine: Engine, table: exp.Table, name: str) -> tuple[list[tuple[s
         .where(cell.copy().is_(exp.Null()).not_())
         .group_by(cell.copy())
     )
-    words = map(exp.Literal.string, ("^([^0-9]*)0([.,])", "\\1Z\\2", "g"))
-    zero = exp.Anonymous(this="REGEXP_REPLACE", expressions=[exp.column("sf_value"), *words])
+    arguments = map(exp.Literal.string, ("^([^0-9]*)0([.,])", "\\1Z\\2", "g"))
+    zero = exp.Anonymous(this="REGEXP_REPLACE", expressions=[exp.column("sf_value"), *arguments])
     # Letter by letter: a second pattern would be the whole cost where all cells differ.
     digits = map(exp.Literal.string, ("012345678", "999999999"))
     shape = exp.Anonymous(this="TRANSLATE", expressions=[zero, *digits])
@@ -78,9 +78,9 @@ def shapes_of(engine: Engine, table: exp.Table, name: str) -> tuple[list[tuple[s
         .order_by(exp.Ordered(this=exp.column("sf_rows"), desc=True), exp.column("sf_shape"))
         .limit(MOST_SHAPES)
     )
-    found = engine.run(query)
-    pairs = zip(found["sf_shape"].to_pylist(), found["sf_rows"].to_pylist(), strict=True)
-    return list(pairs), found["sf_all"][0].as_py() if found.num_rows else 0
+    answer = engine.run(query)
+    pairs = zip(answer["sf_shape"].to_pylist(), answer["sf_rows"].to_pylist(), strict=True)
+    return list(pairs), answer["sf_all"][0].as_py() if answer.num_rows else 0
 
 
 def recognise(
@@ -98,84 +98,91 @@ def recognise(
     if present == 0:
         return Recognised()
     dates = _date_readings(shapes)
-    if sum(one.rows for one in dates) >= ENOUGH * present:
+    if sum(reading.rows for reading in dates) >= ENOUGH * present:
         return _recognise_dates(name, dates, present, fitting)
     if not numbers:
         return Recognised()
-    found = _number_readings(shapes)
-    best = max((one.rows for one in found), default=0)
+    readings = _number_readings(shapes)
+    best = max((candidate.rows for candidate in readings), default=0)
     if best < ENOUGH * present or best == 0:
         return Recognised()
-    ways = _different([one for one in found if one.rows == best])
-    columns = [Column(name, one.kind, spelling=one.spelling) for one in ways]
+    best_readings = _different([candidate for candidate in readings if candidate.rows == best])
+    columns = [Column(name, reading.kind, spelling=reading.spelling) for reading in best_readings]
     return _decided(columns, present, [fitting(column) for column in columns])
 
 
-def as_text(found: Recognised) -> Recognised:
+def as_text(recognised: Recognised) -> Recognised:
     """The same of a source that holds text by its own word, which is kept: it is only said."""
-    column = found.column
+    column = recognised.column
     if column is None or column.kind in (Kind.INTEGER, Kind.TEXT):
-        return Recognised(None, found.warnings)
-    said = (
+        return Recognised(None, recognised.warnings)
+    warning = (
         f"taken as the text that its source holds, though every cell is one of {words_of(column)}. "
         f"To have it read so, write {lines_of(column)}."
     )
-    return Recognised(None, (said,))
+    return Recognised(None, (warning,))
 
 
 def recognise_reals(name: str, shapes: Shapes, present: int) -> Recognised:
     """How many decimals a column of plain reals has, where all cells have as many."""
-    said = _said_of_points(name, shapes, present)
-    readings = (one for one in _number_readings(shapes) if one.spelling is None)
-    places = _common({*next((one.decimals for one in readings if one.rows == present), ())})
-    if said or places is None:
-        return Recognised(None, said)
-    return Recognised(Column(name, Kind.REAL, spelling=NumberSpelling(places=places)))
+    warnings = _said_of_points(name, shapes, present)
+    readings = (reading for reading in _number_readings(shapes) if reading.spelling is None)
+    decimals = _common(
+        {*next((reading.decimals for reading in readings if reading.rows == present), ())}
+    )
+    if warnings or decimals is None:
+        return Recognised(None, warnings)
+    return Recognised(Column(name, Kind.REAL, spelling=NumberSpelling(places=decimals)))
 
 
 def _said_of_points(name: str, shapes: Shapes, present: int) -> tuple[str, ...]:
     """What to say of a column of reals all of which could have a point between thousands."""
-    found = _number_readings(shapes)
-    best = max((one.rows for one in found), default=0)
-    ways = _different([one for one in found if one.rows == best])
-    if best < present or len(ways) < 2:
+    readings = _number_readings(shapes)
+    best = max((reading.rows for reading in readings), default=0)
+    best_readings = _different([reading for reading in readings if reading.rows == best])
+    if best < present or len(best_readings) < 2:
         return ()
-    other = Column(name, ways[1].kind, spelling=ways[1].spelling)
-    said = (
+    alternative = Column(name, best_readings[1].kind, spelling=best_readings[1].spelling)
+    warning = (
         "every cell could also be a whole number with a point between thousands, but 1.591 is read "
-        f"as a number between one and two. If they are thousands, write {lines_of(other)}."
+        f"as a number between one and two. If they are thousands, write {lines_of(alternative)}."
     )
-    return (said,)
+    return (warning,)
 
 
 def date_rows(shapes: Shapes) -> int:
     """How many cells have the shape of a date, in whatever ways."""
-    return sum(one.rows for one in _date_readings(shapes))
+    return sum(reading.rows for reading in _date_readings(shapes))
 
 
 def number_rows(shapes: Shapes) -> int:
     """How many cells have the shape of a number that is written in the most frequent way."""
-    return max((one.rows for one in _number_readings(shapes)), default=0)
+    return max((reading.rows for reading in _number_readings(shapes)), default=0)
 
 
 def _decided(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Recognised:
     """Take the one column that reads all cells, or say why none is taken."""
-    whole = [column for column, cells in zip(columns, fit, strict=True) if cells == present]
-    if len(whole) == 1:
-        return Recognised(whole[0])
-    if whole:
-        ways = " or ".join(f"{words_of(one)} ({lines_of(one)})" for one in whole)
-        return Recognised(
-            None, (f"taken as text, because its cells can be read in two ways: {ways}. Write one.",)
+    fitting_columns = [
+        column for column, cells in zip(columns, fit, strict=True) if cells == present
+    ]
+    if len(fitting_columns) == 1:
+        return Recognised(fitting_columns[0])
+    if fitting_columns:
+        readings_text = " or ".join(
+            f"{words_of(column)} ({lines_of(column)})" for column in fitting_columns
         )
+        warning = (
+            f"taken as text, because its cells can be read in two ways: {readings_text}. Write one."
+        )
+        return Recognised(None, (warning,))
     cells, column = max(zip(fit, columns, strict=True), key=lambda pair: pair[0])
     if cells < ENOUGH * present:
         return Recognised()
-    said = (
+    warning = (
         f"taken as text, though {cells:,} of {present:,} cells are {words_of(column)}; "
         f"the other {present - cells:,} must be left empty before you write {lines_of(column)}."
     )
-    return Recognised(None, (said,))
+    return Recognised(None, (warning,))
 
 
 def words_of(column: Column) -> str:
@@ -232,19 +239,19 @@ class _DateReading:
 
 def _date_readings(shapes: Shapes) -> list[_DateReading]:
     """The ways in which dates are written in a column, the most frequent first."""
-    found: dict[tuple[bool, str, bool], _DateReading] = {}
+    by_format: dict[tuple[bool, str, bool], _DateReading] = {}
     for shape, rows in shapes:
         match = _DATE.fullmatch(shape)
         if match is None:
             continue
         separator, two_digits = match["sep"] or match["mark"], match["last"] == "99"
         key = (match["year"] is not None, separator, two_digits)
-        reading = found.setdefault(key, _DateReading(*key))
+        reading = by_format.setdefault(key, _DateReading(*key))
         reading.rows += rows
         reading.unpadded |= "9" in (match["one"], match["two"], match["first"], match["second"])
         if match["time"]:
             reading.times[_time_format(match)] += rows
-    return sorted(found.values(), key=lambda one: -one.rows)
+    return sorted(by_format.values(), key=lambda date_reading: -date_reading.rows)
 
 
 def _time_format(match: re.Match[str]) -> str:
@@ -269,14 +276,14 @@ def _recognise_dates(
     decided = _decided(columns, present, fit)
     if not dates[0].two_digits or (decided.column is None and decided.warnings == ()):
         return decided
-    ways = [column for column, cells in zip(columns, fit, strict=True) if cells == max(fit)]
-    lines = " or ".join(map(lines_of, ways))
-    said = (
+    best_columns = [column for column, cells in zip(columns, fit, strict=True) if cells == max(fit)]
+    lines = " or ".join(map(lines_of, best_columns))
+    warning = (
         f"taken as text, though {max(fit):,} of {present:,} cells look like dates with years of "
         f"two digits. Say which century they mean and write {lines}, where the pivot is the last "
         "year that is 20xx."
     )
-    return Recognised(None, (said,))
+    return Recognised(None, (warning,))
 
 
 _NUMBER = re.compile(
@@ -313,14 +320,16 @@ def _number_readings(shapes: Shapes) -> list[_NumberReading]:
     between = [sign for sign in (".", ",", "'", "\u2019", *SPACES) if sign in signs]
     cores = [match["core"] if match and _same(match, unit) else None for match, _ in matches]
     rows = [rows for _, rows in matches]
-    found = [
+    readings = [
         _number_reading(cores, rows, unit, point, thousands)
         for point, thousands in product(points, [None, *between])
         if point != thousands
     ]
     # A column of whole numbers with a point between thousands has no decimal sign at all.
-    found += [_number_reading(cores, rows, unit, None, thousands) for thousands in between]
-    return sorted(found, key=lambda one: 0 if one.spelling is None else len(one.spelling.keys))
+    readings += [_number_reading(cores, rows, unit, None, thousands) for thousands in between]
+    return sorted(
+        readings, key=lambda reading: 0 if reading.spelling is None else len(reading.spelling.keys)
+    )
 
 
 def _number_reading(
@@ -333,12 +342,18 @@ def _number_reading(
     between = "" if thousands is None else f"|9{{1,3}}(?:{re.escape(thousands)}999)+"
     decimals = "" if point is None else f"(?:{re.escape(point)}(?P<decimals>9+))?"
     core = re.compile(f"(?:[9Z]|9+{between}){decimals}")
-    places: list[int | None] = []
+    decimal_counts: list[int | None] = []
     for text in cores:
         match = None if text is None else core.fullmatch(text)
-        places.append(None if match is None else len(match.groupdict().get("decimals") or ""))
-    held = {place for place in places if place is not None}
-    fit = sum(one for one, place in zip(rows, places, strict=True) if place is not None)
+        decimal_counts.append(
+            None if match is None else len(match.groupdict().get("decimals") or "")
+        )
+    held = {decimal_count for decimal_count in decimal_counts if decimal_count is not None}
+    fit = sum(
+        row
+        for row, decimal_count in zip(rows, decimal_counts, strict=True)
+        if decimal_count is not None
+    )
     kind = Kind.REAL if held - {0} else Kind.INTEGER
     sign = None if unit == ("", "") else f"{unit[0]}#{unit[1]}"
     percent = sign is not None and "%" in sign
@@ -351,7 +366,7 @@ def _number_reading(
     spelling = None
     if any(keys.values()):
         spelling = NumberSpelling(**keys, places=_common(held))
-    return _NumberReading(kind, spelling, fit, tuple(places))
+    return _NumberReading(kind, spelling, fit, tuple(decimal_counts))
 
 
 def _common(decimals: Collection[int | None]) -> int | None:
@@ -371,8 +386,8 @@ def _is_unit(before: str, behind: str) -> bool:
     signs = [sign for text in (before, behind) if (sign := text.strip(SPACES))]
     if not signs:
         return before == behind == ""
-    (sign, *more) = signs
-    return not more and (sign == "%" or sign in _CURRENCIES or _is_currency(sign))
+    (sign, *other_signs) = signs
+    return not other_signs and (sign == "%" or sign in _CURRENCIES or _is_currency(sign))
 
 
 def _is_currency(sign: str) -> bool:
@@ -381,7 +396,7 @@ def _is_currency(sign: str) -> bool:
 
 def _different(readings: Iterable[_NumberReading]) -> list[_NumberReading]:
     """One way of reading, the one that declares least, for each that reads the cells otherwise."""
-    found: dict[tuple[int | None, ...], _NumberReading] = {}
-    for one in readings:
-        found.setdefault(one.decimals, one)
-    return list(found.values())
+    by_decimals: dict[tuple[int | None, ...], _NumberReading] = {}
+    for reading in readings:
+        by_decimals.setdefault(reading.decimals, reading)
+    return list(by_decimals.values())

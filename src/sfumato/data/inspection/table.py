@@ -34,8 +34,8 @@ MOST_SETS = 20_000
 """At most so many sets of columns are examined; with more columns the sets get smaller."""
 
 
-def _told(one: SetRisk) -> str:
-    return f"{' + '.join(one.columns)}: unique for {100 * one.unique_share:.0f} %"
+def _told(risk: SetRisk) -> str:
+    return f"{' + '.join(risk.columns)}: unique for {100 * risk.unique_share:.0f} %"
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,17 +53,23 @@ class Inspection(Shown):
     person: str | None = None
 
     def _card(self) -> Card:
-        highest = sorted(self.sets, key=lambda one: (-one.unique_share, len(one.columns)))
+        highest = sorted(
+            self.sets, key=lambda risk_of_set: (-risk_of_set.unique_share, len(risk_of_set.columns))
+        )
         worst = f"; {_told(highest[0])} of the {self.counted}" if highest else ""
         risk = self.reidentification
         attackers = {"prosecutor": risk.prosecutor, "journalist": risk.journalist}
         facts = {
-            f"Risk, {name}": f"{100 * one.highest:.1f} % at most, {100 * one.average:.1f} % mean"
-            for name, one in attackers.items()
+            f"Risk, {name}": f"{100 * attacker.highest:.1f} % at most, "
+            f"{100 * attacker.average:.1f} % mean"
+            for name, attacker in attackers.items()
         }
-        rows = [(" + ".join(one.columns), f"{100 * one.unique_share:.1f} %") for one in highest]
+        rows = [
+            (" + ".join(risk_of_set.columns), f"{100 * risk_of_set.unique_share:.1f} %")
+            for risk_of_set in highest
+        ]
         table = CardTable(("Columns", "Unique"), rows[:_SHOWN], max(0, len(rows) - _SHOWN))
-        roles = [f"{one.column.name} is {one.column.role}" for one in self.guesses]
+        roles = [f"{guesse.column.name} is {guesse.column.role}" for guesse in self.guesses]
         notes = [f"{'; '.join(roles)}.", *([self.left_out] if self.left_out else [])]
         columns = plural(len(self.guesses), "column")
         line = f"{plural(self.rows, 'row')}, {columns}{worst}"
@@ -77,12 +83,12 @@ class Inspection(Shown):
     @property
     def full(self) -> SetRisk:
         """The risk by all quasi-identifiers together."""
-        return max(self.sets, key=lambda one: len(one.columns))
+        return max(self.sets, key=lambda risk: len(risk.columns))
 
     @property
     def left_out(self) -> str | None:
         """What was not examined because there are too many sets, in words; None if nothing was."""
-        width = max((len(one.columns) for one in self.sets), default=0)
+        width = max((len(columns.columns) for columns in self.sets), default=0)
         if self.largest >= min(LARGEST, width - 1):
             return None
         return (

@@ -21,87 +21,92 @@ if TYPE_CHECKING:
 _MOST_BARS, _MOST_NAMES = 12, 12
 
 
-def print_inspection(found: Inspection, *, written: Path | None = None) -> None:
+def print_inspection(inspection: Inspection, *, written: Path | None = None) -> None:
     """Print an inspection: roles, the headline, the most telling sets, three attackers."""
-    parts: list[RenderableType] = [
-        f"{found.rows:,} rows, {len(found.guesses)} columns\n",
-        _roles(found),
-        *_warnings(found),
+    blocks: list[RenderableType] = [
+        f"{inspection.rows:,} rows, {len(inspection.guesses)} columns\n",
+        _roles(inspection),
+        *_warnings(inspection),
     ]
-    if found.sets:
-        parts += ["", _headline(found), "", _sets(found), "", _attackers(found)]
+    if inspection.sets:
+        blocks += ["", _headline(inspection), "", _sets(inspection), "", _attackers(inspection)]
     else:
-        parts += ["\nNo column is a quasi-identifier, so there is nothing to tell people apart by."]
+        blocks += [
+            "\nNo column is a quasi-identifier, so there is nothing to tell people apart by."
+        ]
     if written is not None:
-        parts.append(
+        blocks.append(
             f"\nWrote the schema to {written}. Check the roles. For questions and publications, "
             "uncomment there what everybody may know."
         )
-    Console(highlight=False, soft_wrap=False).print(Group(*parts))
+    Console(highlight=False, soft_wrap=False).print(Group(*blocks))
 
 
-def _roles(found: Inspection) -> Table:
+def _roles(inspection: Inspection) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("Column", "Kind", "Role", "Reason"):
         table.add_column(title, overflow="fold")
-    for guess in found.guesses:
+    for guess in inspection.guesses:
         column = guess.column
         table.add_row(printable(column.name), column.kind, column.role, printable(guess.reason))
     return table
 
 
-def _warnings(found: Inspection) -> list[RenderableType]:
-    said = [(guess.column.name, one) for guess in found.guesses for one in guess.warnings]
-    if not said:
+def _warnings(inspection: Inspection) -> list[RenderableType]:
+    warnings = [
+        (guess.column.name, warning) for guess in inspection.guesses for warning in guess.warnings
+    ]
+    if not warnings:
         return []
-    return ["", *(Text.assemble(printable(name), ": ", printable(one)) for name, one in said)]
+    return ["", *(Text.assemble(printable(name), ": ", printable(text)) for name, text in warnings)]
 
 
-def _headline(found: Inspection) -> str:
+def _headline(inspection: Inspection) -> str:
     """The sentence a person remembers, about the smallest set that is nearly as telling as any."""
-    most = max(one.unique_share for one in found.sets)
+    most = max(columns.unique_share for columns in inspection.sets)
     telling = min(
-        (one for one in found.sets if one.unique_share >= 0.9 * most),
-        key=lambda one: (len(one.columns), -one.unique_share),
+        (columns for columns in inspection.sets if columns.unique_share >= 0.9 * most),
+        key=lambda risk: (len(risk.columns), -risk.unique_share),
     )
     return (
-        f"{_name(telling)}: unique for {100 * telling.unique_share:.0f} % of the {found.counted}."
+        f"{_name(telling)}: unique for {100 * telling.unique_share:.0f} % of the "
+        f"{inspection.counted}."
     )
 
 
-def _sets(found: Inspection) -> RenderableType:
+def _sets(inspection: Inspection) -> RenderableType:
     """The most telling sets of each size, small to large."""
     chosen: dict[tuple[str, ...], SetRisk] = {}
-    sizes = sorted({len(one.columns) for one in found.sets})
+    sizes = sorted({len(columns.columns) for columns in inspection.sets})
     for size in sizes:
-        same = [one for one in found.sets if len(one.columns) == size]
-        for one in same[: max(1, _MOST_BARS // len(sizes))]:
-            chosen[one.columns] = one
-    rows = [(f"{_name(one)}", one.unique_share) for one in chosen.values()]
-    title = f"Most telling sets of columns (of {len(found.sets):,} examined)"
+        of_size = [columns for columns in inspection.sets if len(columns.columns) == size]
+        for risk_of_set in of_size[: max(1, _MOST_BARS // len(sizes))]:
+            chosen[risk_of_set.columns] = risk_of_set
+    rows = [(f"{_name(risk_of_set)}", risk_of_set.unique_share) for risk_of_set in chosen.values()]
+    title = f"Most telling sets of columns (of {len(inspection.sets):,} examined)"
     shown = bar_table(rows, what=title, value="unique", percent=True)
-    return Group(shown, f"\n{left_out}") if (left_out := found.left_out) else shown
+    return Group(shown, f"\n{left_out}") if (left_out := inspection.left_out) else shown
 
 
-def _attackers(found: Inspection) -> Table:
+def _attackers(inspection: Inspection) -> Table:
     from sfumato.data.inspection.uniqueness import SMALL
 
-    risk = found.reidentification
+    risk = inspection.reidentification
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("An attacker who knows all quasi-identifiers")
-    for title in ("highest risk", "average risk", f"{found.counted} in groups below {SMALL}"):
+    for title in ("highest risk", "average risk", f"{inspection.counted} in groups below {SMALL}"):
         table.add_column(title, justify="right")
-    for name, what, attacker in (
+    for name, knowledge, attacker in (
         ("prosecutor", "knows the target is in the table", risk.prosecutor),
         ("journalist", "picks any target of the population", risk.journalist),
         ("marketer", "links all rows at once", risk.marketer),
     ):
         figures = (attacker.highest, attacker.average, attacker.at_risk)
-        table.add_row(f"{name}: {what}", *(f"{100 * figure:.1f} %" for figure in figures))
+        table.add_row(f"{name}: {knowledge}", *(f"{100 * figure:.1f} %" for figure in figures))
     return table
 
 
-def _name(one: SetRisk) -> str:
-    if len(one.columns) > _MOST_NAMES:
-        return f"all {len(one.columns):,} quasi-identifiers"
-    return " + ".join(one.columns)
+def _name(risk: SetRisk) -> str:
+    if len(risk.columns) > _MOST_NAMES:
+        return f"all {len(risk.columns):,} quasi-identifiers"
+    return " + ".join(risk.columns)

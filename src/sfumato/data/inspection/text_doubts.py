@@ -62,8 +62,8 @@ def text_instead(engine: Engine, table: exp.Table, column: Column) -> Recognised
         why = "some cells have more digits than a number can hold without changing them"
     else:
         return None
-    said = f"taken as text, because {why}. If they are numbers, write {lines_of(column)}."
-    return Recognised(Column(name, Kind.TEXT), (said,))
+    warning = f"taken as text, because {why}. If they are numbers, write {lines_of(column)}."
+    return Recognised(Column(name, Kind.TEXT), (warning,))
 
 
 def said_of_merged(engine: Engine, table: exp.Table, column: Column) -> tuple[str, ...]:
@@ -76,11 +76,11 @@ def said_of_merged(engine: Engine, table: exp.Table, column: Column) -> tuple[st
     merged = len(texts) - len({_number(text, column) for text in texts})
     if not merged:
         return ()
-    said = (
+    warning = (
         f"{count(merged, 'text becomes', 'texts become')} the same number as another, as 1.10 and "
         '1.1 do. If they are versions or codes, write kind = "text".'
     )
-    return (said,)
+    return (warning,)
 
 
 def as_days(engine: Engine, table: exp.Table, name: str) -> Recognised:
@@ -92,11 +92,11 @@ def as_days(engine: Engine, table: exp.Table, name: str) -> Recognised:
     if not texts or days < len(texts) or not all(day.spelling.read(t, day.kind) for t in texts):
         return Recognised()
     number = Column(name, Kind.INTEGER)
-    said = (
+    warning = (
         f"taken as text, because its cells can be read in two ways: {words_of(day)} "
         f"({lines_of(day)}) or {words_of(number)} ({lines_of(number)}). Write one."
     )
-    return Recognised(Column(name, Kind.TEXT), (said,))
+    return Recognised(Column(name, Kind.TEXT), (warning,))
 
 
 def said_of_look(
@@ -117,15 +117,16 @@ def said_of_look(
         # Plain numbers that were not taken are codes, as 012 345 is.
         looks = {"numbers": odd + number_rows(bare) if odd or bare != [*shapes] else 0}
         looks["numbers with a unit"] = _with_unit(bare)
-    what = max(looks, key=lambda one: looks[one])
-    if not 0 < present * ENOUGH <= looks[what]:
+    likeness = max(looks, key=lambda candidate: looks[candidate])
+    if not 0 < present * ENOUGH <= looks[likeness]:
         return ()
-    said = (
-        f"taken as text, though {min(looks[what], present):,} of {present:,} cells look like "
-        f"{what}, in a way that nothing here reads. Have them written as {good} in the source, all "
+    warning = (
+        f"taken as text, though {min(looks[likeness], present):,} of {present:,} cells look like "
+        f"{likeness}, in a way that nothing here reads. Have them written as {good} in the source, "
+        "all "
         "in one way and without spaces around, to have them read."
     )
-    return (said,)
+    return (warning,)
 
 
 _NAMES = (

@@ -47,14 +47,14 @@ class SetRisk:
     unique_rows: int
     small_rows: int
 
-    def __add__(self, other: SetRisk) -> SetRisk:
+    def __add__(self, disjoint: SetRisk) -> SetRisk:
         """The risk of the same columns over rows that share no group with these."""
         return SetRisk(
             self.columns,
-            self.rows + other.rows,
-            self.groups + other.groups,
-            self.unique_rows + other.unique_rows,
-            self.small_rows + other.small_rows,
+            self.rows + disjoint.rows,
+            self.groups + disjoint.groups,
+            self.unique_rows + disjoint.unique_rows,
+            self.small_rows + disjoint.small_rows,
         )
 
     @property
@@ -129,18 +129,18 @@ def uniqueness(
     names = tuple(name for name in frequencies.columns if name != person)
     width = len(names)
     expected = sum(comb(width, size) for size in range(1, min(largest, width) + 1))
-    found = {names: _risk(names, frequencies, person)}
+    risks = {names: _risk(names, frequencies, person)}
     rolled = _roll_up(frequencies, min(largest, width), person, within)
-    for done, risk in enumerate(rolled, start=1):
-        found[risk.columns] = risk
+    for number, risk in enumerate(rolled, start=1):
+        risks[risk.columns] = risk
         if progress is not None:
-            progress(done, expected)
-    return most_telling_first(found.values())
+            progress(number, expected)
+    return most_telling_first(risks.values())
 
 
-def most_telling_first(found: Iterable[SetRisk]) -> list[SetRisk]:
+def most_telling_first(risks: Iterable[SetRisk]) -> list[SetRisk]:
     """Sets of columns, those that tell most people apart first."""
-    return sorted(found, key=lambda r: (-r.unique_rows, -r.small_rows, len(r.columns)))
+    return sorted(risks, key=lambda r: (-r.unique_rows, -r.small_rows, len(r.columns)))
 
 
 def _risk(columns: tuple[str, ...], table: Frequencies, person: str | None) -> SetRisk:
@@ -158,7 +158,7 @@ def _roll_up(
     names = [name for name in frequencies.columns if name != person]
     wide: list[tuple[str, ...]] = []
     for size in range(largest, 0, -1):
-        kept: dict[frozenset[str], Frequencies] = {}
+        rolled: dict[frozenset[str], Frequencies] = {}
         for columns in combinations(names, size):
             if within is not None and within not in columns:
                 continue
@@ -168,16 +168,16 @@ def _roll_up(
                 yield _risk(columns, parent, person)
                 continue
             sizes = [parent.axis(column).size for column in columns]
-            if prod(sizes) + sum(map(len, kept.values())) <= _KEPT_GROUPS:
+            if prod(sizes) + sum(map(len, rolled.values())) <= _KEPT_GROUPS:
                 table = parent.marginal(columns)
-                kept[frozenset(columns)] = table
+                rolled[frozenset(columns)] = table
                 yield set_risk(columns, table.counts)
             elif parent is frequencies:
                 wide.append(columns)
             else:
                 codes = [parent.codes[parent.columns.index(column)] for column in columns]
                 yield set_risk(columns, sums(codes, sizes, parent.counts))
-        above = kept
+        above = rolled
     yield from _among_crowds(frequencies, wide)
 
 
@@ -202,8 +202,8 @@ def _among_crowds(frequencies: Frequencies, sets: Sequence[tuple[str, ...]]) -> 
             company = groups.rows_in_company()
             room = _KEPT_ROWS - sum(map(len, crowds.values()))
             if len(company) <= min(room, len(counts) // 2):
-                places = company if crowd is None else crowd[company]
-                crowds[frozenset(columns)] = places.astype(np.int32)
+                positions = company if crowd is None else crowd[company]
+                crowds[frozenset(columns)] = positions.astype(np.int32)
 
 
 def _joined(
@@ -213,11 +213,11 @@ def _joined(
     groups: IntArray,
 ) -> SetRisk:
     """The risk of groups of a crowd, and of all others, who are each a group of their own."""
-    all_alone, crowd_alone, found = (set_risk(columns, one) for one in (every, crowd, groups))
+    all_alone, crowd_alone, grouped = (set_risk(columns, sizes) for sizes in (every, crowd, groups))
     return SetRisk(
         columns,
         all_alone.rows,
-        all_alone.groups - crowd_alone.groups + found.groups,
-        all_alone.unique_rows - crowd_alone.unique_rows + found.unique_rows,
-        all_alone.small_rows - crowd_alone.small_rows + found.small_rows,
+        all_alone.groups - crowd_alone.groups + grouped.groups,
+        all_alone.unique_rows - crowd_alone.unique_rows + grouped.unique_rows,
+        all_alone.small_rows - crowd_alone.small_rows + grouped.small_rows,
     )

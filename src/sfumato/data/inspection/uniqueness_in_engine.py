@@ -58,40 +58,42 @@ class UnheldTable:
 
     def uniqueness(self, progress: Callable[[float, float], None] | None) -> list[SetRisk]:
         """Measure every set, most telling first."""
-        found: list[SetRisk] = []
+        risks: list[SetRisk] = []
         expected = len(self._sets(self.quasi))
 
-        def tell(done: float) -> None:
+        def report_progress(sets_done: float) -> None:
             if progress is not None:
-                progress(len(found) + done, expected)
+                progress(len(risks) + sets_done, expected)
 
         if self.person is not None:
-            return most_telling_first(self._measured_each(self._sets(self.quasi), tell))
+            return most_telling_first(self._measured_each(self._sets(self.quasi), report_progress))
         columns = self.quasi
         while columns:
-            parts, key = self._plan(columns)
+            part_count, key = self._plan(columns)
             sets = self._sets(columns, key)
             try:
-                found += self._added_up(columns, key, parts, sets, tell)
+                risks += self._added_up(columns, key, part_count, sets, report_progress)
             except TooManyCombinationsError:
-                found += self._measured_each(sets, tell)
+                risks += self._measured_each(sets, report_progress)
             columns = tuple(name for name in columns if key not in (None, name))
-        return most_telling_first(found)
+        return most_telling_first(risks)
 
     def reidentification(self) -> Reidentification:
         """The risk by all quasi-identifiers, of whoever knows that the target is there."""
-        found = self._classes or [self._sizes(self.quasi)]
-        rows = [one.rows if self.person is None else one.classes for one in found]
-        prosecutor = attacker(np.concatenate(rows), np.concatenate([one.sizes for one in found]))
+        size_counts = self._classes or [self._sizes(self.quasi)]
+        rows = [sizes.rows if self.person is None else sizes.classes for sizes in size_counts]
+        prosecutor = attacker(
+            np.concatenate(rows), np.concatenate([sizes.sizes for sizes in size_counts])
+        )
         return Reidentification(prosecutor, prosecutor, prosecutor)
 
     def _sets(self, columns: Columns, key: str | None = None) -> list[Columns]:
         """The sets of some columns that are asked for, all or those with a key."""
         sizes = range(1, min(self.largest, len(columns)) + 1)
-        sets = [one for size in sizes for one in combinations(columns, size)]
+        sets = [columns_of_set for size in sizes for columns_of_set in combinations(columns, size)]
         if columns == self.quasi and self.largest < len(columns):
             sets.append(columns)
-        return [one for one in sets if key is None or key in one]
+        return [columns for columns in sets if key is None or key in columns]
 
     def _plan(self, columns: Columns) -> tuple[int, str | None]:
         """In how many parts to count combinations, and by which column if not at once.
@@ -101,76 +103,83 @@ class UnheldTable:
         """
         step = max(1, self.rows // _SAMPLED)
         sample = self._part(columns, columns, step, 0)
-        parts = ceil(len(sample) * step / (_FILLED * most_combinations(len(columns))))
+        part_count = ceil(len(sample) * step / (_FILLED * most_combinations(len(columns))))
         widest = max(sample.axes, key=lambda axis: axis.size)
-        return max(1, parts), widest.column if parts > 1 else None
+        return max(1, part_count), widest.column if part_count > 1 else None
 
     def _part(
-        self, columns: Columns, by: Columns, parts: int, place: int, most: int | None = None
+        self,
+        columns: Columns,
+        by: Columns,
+        part_count: int,
+        part_index: int,
+        most: int | None = None,
     ) -> Frequencies:
         """Combinations of the rows that a hash of some columns puts into one of some parts."""
         cells = [exp.column(name, quoted=True) for name in by]
         hashed = self.engine.traits.hashed("sf_part", cells)
-        mine = exp.Mod(this=hashed, expression=exp.convert(parts)).eq(place)
-        return count(self.engine, self.table, columns, where=mine if parts > 1 else None, most=most)
+        mine = exp.Mod(this=hashed, expression=exp.convert(part_count)).eq(part_index)
+        return count(
+            self.engine, self.table, columns, where=mine if part_count > 1 else None, most=most
+        )
 
-    def _parts(self, columns: Columns, key: str | None, parts: int) -> Iterator[Frequencies]:
+    def _parts(self, columns: Columns, key: str | None, part_count: int) -> Iterator[Frequencies]:
         """Combinations of some columns part by part, those that do not fit halved."""
         most, by = most_combinations(len(columns)), columns if key is None else (key,)
-        waiting = [(parts, place) for place in reversed(range(parts))]
+        waiting = [(part_count, number) for number in reversed(range(part_count))]
         while waiting:
-            of, place = waiting.pop()
+            of, part_index = waiting.pop()
             try:
-                yield self._part(columns, by, of, place, most)
+                yield self._part(columns, by, of, part_index, most)
             except TooManyCombinationsError:
-                if key is None or of >= parts << _MOST_HALVINGS:
+                if key is None or of >= part_count << _MOST_HALVINGS:
                     raise
-                waiting += [(2 * of, place + of), (2 * of, place)]
+                waiting += [(2 * of, part_index + of), (2 * of, part_index)]
 
     def _added_up(
         self,
         columns: Columns,
         key: str | None,
-        parts: int,
+        part_count: int,
         sets: Sequence[Columns],
-        tell: Callable[[float], None],
+        report_progress: Callable[[float], None],
     ) -> list[SetRisk]:
         """Measure sets part by part."""
-        found = {one: SetRisk(one, 0, 0, 0, 0) for one in sets}
+        risks = {columns: SetRisk(columns, 0, 0, 0, 0) for columns in sets}
         classes, rows = [], 0
-        for part in self._parts(columns, key, parts):
-            for one in uniqueness(part, largest=self.largest, within=key):
-                if one.columns in found:
-                    found[one.columns] += one
-            classes.append(SizeCounts.of(part.counts))
-            rows += part.total
-            tell(len(sets) * rows / self.rows)
+        for frequencies in self._parts(columns, key, part_count):
+            for risk in uniqueness(frequencies, largest=self.largest, within=key):
+                if risk.columns in risks:
+                    risks[risk.columns] += risk
+            classes.append(SizeCounts.of(frequencies.counts))
+            rows += frequencies.total
+            report_progress(len(sets) * rows / self.rows)
         if columns == self.quasi:
             self._classes = classes
-        return list(found.values())
+        return list(risks.values())
 
     def _measured_each(
-        self, sets: Sequence[Columns], tell: Callable[[float], None]
+        self, sets: Sequence[Columns], report_progress: Callable[[float], None]
     ) -> list[SetRisk]:
         """Measure sets in the engine, one after the other."""
-        found = []
-        for one in sets:
-            found.append(self._measured(one))
-            tell(len(found))
-        return found
+        risks = []
+        for columns in sets:
+            risks.append(self._measured(columns))
+            report_progress(len(risks))
+        return risks
 
     def _measured(self, columns: Columns) -> SetRisk:
         """Measure a set in the engine."""
         of = self._sizes(columns)
         by_rows = self.person is None
-        many = of.rows if by_rows else of.classes
+        members = of.rows if by_rows else of.classes
         groups = len(of) if by_rows else count_combinations(self.engine, self.table, columns)
         return SetRisk(
             columns,
-            int(many.sum()),
+            int(members.sum()),
             groups,
-            int(many[of.sizes == 1].sum()),
-            int(many[of.sizes < SMALL].sum()),
+            int(members[of.sizes == 1].sum()),
+            int(members[of.sizes < SMALL].sum()),
         )
 
     def _sizes(self, columns: Columns) -> SizeCounts:

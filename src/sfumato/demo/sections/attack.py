@@ -12,8 +12,8 @@ import numpy as np
 
 from sfumato.anonymize.criteria.request import CriteriaRequest
 from sfumato.anonymize.pipeline import anonymize
-from sfumato.attack.case import AttackOptions
 from sfumato.attack.finding import Finding, percent
+from sfumato.attack.options import AttackOptions
 from sfumato.attack.page import attacks_picture
 from sfumato.attack.runner import attack
 from sfumato.demo.sections.anonymize import K

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.attack.evaluation.evaluate import compare_tables
 from sfumato.attack.evaluation.page import association_maps, column_picture, said
-from sfumato.attack.evaluation.runner import compare_tables
 from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, KeyFigures, Listing, Note, PageTable, Paragraph
 from sfumato.report.heat_maps import draw_tiles

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.attack.evaluation.distances import cramers_v
+from sfumato.attack.evaluation.measures import cramers_v
 from sfumato.data.counting.axes import Grid
 from sfumato.data.schema.column import Kind
 from sfumato.methods.synth.encode.codes import codes_in

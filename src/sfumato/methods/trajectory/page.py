@@ -9,7 +9,7 @@ from sfumato.report.heat_maps import draw_tiles
 from sfumato.report.value_text import share, show
 
 if TYPE_CHECKING:
-    from sfumato.attack.evaluation.paths import ComparedPaths
+    from sfumato.attack.evaluation.result import ComparedPaths
     from sfumato.report.blocks import Block
 
 _MEANING = {

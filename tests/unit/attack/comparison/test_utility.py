@@ -9,8 +9,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.attack.case import HeldRelease
-from sfumato.attack.comparison.bins import bins_of
-from sfumato.attack.comparison.spread import CountedRows
+from sfumato.attack.comparison.binned_counts import CountedRows, bins_of
 from sfumato.attack.comparison.utility import Utility, Yardstick
 from sfumato.attack.runner import held_people, held_release
 

@@ -1,4 +1,4 @@
-"""Distances of tables of counts, against their definitions written out."""
+"""Distances of tables of counts against their definitions, and range queries."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from math import comb
 
 import numpy as np
 import pytest
+from sqlglot import exp
 
-from sfumato.attack.evaluation.cells import Cells
-from sfumato.attack.evaluation.distances import (
+from sfumato.attack.evaluation.coded_counts import Cells, Coding
+from sfumato.attack.evaluation.measures import (
     ChanceFloor,
+    ask,
     correlation,
     cramers_v,
     distance,
@@ -70,3 +72,29 @@ def test_correlations_have_a_sign() -> None:
     assert correlation(np.diag([5, 5, 5])) == pytest.approx(1)
     assert correlation(np.diag([5, 5, 5])[::-1]) == pytest.approx(-1)
     assert correlation(np.array([[5, 6]])) is None
+
+
+LABELS = tuple(map(str, range(10)))
+
+
+COLUMN = Coding("x", exp.Null(), LABELS, ordered=True, declared=True, nullable=True)
+
+
+CELLS = Cells((np.arange(12),), np.arange(12), np.arange(12)[::-1].copy())
+
+
+@pytest.mark.parametrize("number", range(25))
+def test_a_range_holds_both_of_its_ends_and_nothing_missing(number: int) -> None:
+    found = ask(number, CELLS, [COLUMN])
+    assert found is not None
+    ends = [int(one) for one in found.words.removeprefix("x ").split(" … ")]
+    inside = range(ends[0], ends[-1] + 1)
+    assert found.original == pytest.approx(sum(inside) / 66)
+    assert found.synthetic == pytest.approx(sum(11 - one for one in inside) / 66)
+
+
+def test_questions_differ_and_a_column_without_values_has_none() -> None:
+    asked = {one.words for number in range(25) if (one := ask(number, CELLS, [COLUMN]))}
+    assert len(asked) > 15
+    empty = Coding("x", exp.Null(), (), ordered=True, declared=True, nullable=True)
+    assert ask(0, CELLS, [empty]) is None

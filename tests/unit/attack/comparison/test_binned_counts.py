@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.attack.comparison.bins import MOST_BINS, bins_of
+from sfumato.attack.comparison.binned_counts import MOST_BINS, bins_of
 from sfumato.data.counting.frequencies import count_held
 
 if TYPE_CHECKING:
-    from sfumato.attack.comparison.bins import ColumnBins
+    from sfumato.attack.comparison.binned_counts import ColumnBins
 
 AGE = sf.Column("x", sf.Kind.INTEGER, sf.Role.QUASI, sf.Bounds(0, 9), sf.Widths((5,)))
 TOWN = sf.Column("x", sf.Kind.TEXT, sf.Role.QUASI, sf.Values(("a", "b", "c", "d")), sf.Removal())

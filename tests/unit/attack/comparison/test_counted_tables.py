@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sfumato as sf
-from sfumato.attack.comparison.bins import bins_of
-from sfumato.attack.comparison.published import published_counts
+from sfumato.attack.comparison.binned_counts import bins_of, published_counts
 from sfumato.attack.runner import held_people
 
 AGE = sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, sf.Bounds(0, 63))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.attack.estimators import ClassSizes, dankar, deviation, pitman, snb, zayatz
+from sfumato.attack.uniqueness import ClassSizes, dankar, deviation, pitman, snb, zayatz
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +106,7 @@ def test_pitman_is_fitted_where_the_likelihood_is_largest() -> None:
     """By the formula of the likelihood, on a grid around the fit."""
     from math import lgamma, log
 
-    from sfumato.attack.estimators import _fit_pitman
+    from sfumato.attack.uniqueness import _fit_pitman
 
     sizes = np.array([1] * 60 + [2] * 20 + [3] * 8 + [9, 17, 30])
     fitted = _fit_pitman(ClassSizes.of(sizes, 10_000))

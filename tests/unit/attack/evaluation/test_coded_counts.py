@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sfumato.attack.evaluation.cells import coded
-from sfumato.attack.evaluation.coding import BINS, COMMONEST, Coding, coding_of
+from sfumato.attack.evaluation.coded_counts import BINS, COMMONEST, Coding, coded, coding_of
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds, Values

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.attack.evaluation import cells
+from sfumato.attack.evaluation import coded_counts
 from sfumato.errors import ParameterError
 
 SCHEMA = sf.Schema(
@@ -52,7 +52,7 @@ def test_large_tables_are_asked_set_by_set_and_say_the_same(
 ) -> None:
     with sf.read(people(1), SCHEMA) as original:
         held = sf.evaluate(people(2), original).json()
-        monkeypatch.setattr(cells, "MOST_HELD", 10)
+        monkeypatch.setattr(coded_counts, "MOST_HELD", 10)
         asked = sf.evaluate(people(2), original).json()
     for told in (held, asked):
         told.pop("told_apart")  # it sees a sample then

@@ -162,7 +162,7 @@ def test_all_attacks_run_membership_on_counts(
     folder = saved(tmp_path / "one", {"c0": counts(rows["original"], ["c0"], draws)})
     every: Any = attack("all", folder, SCHEMA, **rows)
     assert [one.attack for one in every] == ["membership"]
-    assert "told by membership" in every.not_run["link"]
+    assert "run membership" in every.not_run["link"]
     alone: Any = attack("all", folder, SCHEMA, original=rows["original"])
     assert '"control"' in alone.not_run["membership"]
 

@@ -14,6 +14,11 @@ as that, and the larger, the easier the tables are told apart.
 
 *Reference*: Good 1953; Snoke, Raab, Nowok, Dibben and Slavkovic 2018, equation 1; Bergsma 2013.
 Decision 0265.
+
+Questions as people ask them of a table: how many rows lie in a box of up to three columns?
+
+A box takes a stretch of the values of each of its columns, in their order. Its ends are those of an
+additive sequence, which is as even as chance and the same each time.
 """
 
 from __future__ import annotations
@@ -25,10 +30,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from sfumato.arrays import FloatArray
-    from sfumato.attack.evaluation.cells import Cells
+    from sfumato.attack.evaluation.coded_counts import Cells, Coding
 
     Counts = NDArray[np.int64]
 
@@ -48,7 +55,7 @@ class ChanceFloor:
     def of(self, counts: Counts) -> float:
         """That of a table of counts."""
         needed = np.unique(counts[np.isnan(self._known[counts])])
-        self._known[needed] = [self._deviation(one) for one in needed.tolist()]
+        self._known[needed] = [self._deviation(count) for count in needed.tolist()]
         return float(self._known[counts].sum()) / (2 * self.drawn)
 
     def _deviation(self, count: int) -> float:
@@ -69,22 +76,22 @@ class Distance(NamedTuple):
     unseen: float
 
 
-def distance(found: Cells, floor: ChanceFloor) -> Distance:
+def distance(counted: Cells, floor: ChanceFloor) -> Distance:
     """Compare the cells of some columns."""
-    real, synthetic = found.original, found.synthetic
-    shares, others = real / floor.rows, synthetic / floor.drawn
+    real, synthetic = counted.original, counted.synthetic
+    shares, synthetic_shares = real / floor.rows, synthetic / floor.drawn
     return Distance(
-        tvd=float(np.abs(shares - others).sum()) / 2,
+        tvd=float(np.abs(shares - synthetic_shares).sum()) / 2,
         floor=floor.of(real),
-        fabricated=float(others[real == 0].sum()),
+        fabricated=float(synthetic_shares[real == 0].sum()),
         lost=float(shares[synthetic == 0].sum()),
         unseen=float((real == 1).sum()) / floor.rows,
     )
 
 
-def propensity(found: Cells) -> float:
+def propensity(counted: Cells) -> float:
     """The error of telling the tables apart by these cells, in multiples of the expected one."""
-    real, synthetic = found.original, found.synthetic
+    real, synthetic = counted.original, counted.synthetic
     both, total = real + synthetic, int(real.sum() + synthetic.sum())
     share = int(synthetic.sum()) / total
     squared = float(((synthetic - share * both) ** 2 / both).sum()) / total
@@ -123,8 +130,45 @@ def correlation(table: Counts) -> float | None:
     return float(up @ table @ across) / spread**0.5 if spread > 0 else None
 
 
-def square(found: Cells, counts: Counts, sizes: tuple[int, int]) -> Counts:
+def square(counted: Cells, counts: Counts, sizes: tuple[int, int]) -> Counts:
     """The cells of two columns as a table."""
     table = np.zeros(sizes, dtype=np.int64)
-    table[found.codes] = counts
+    table[counted.codes] = counts
     return table
+
+
+_STEPS = np.array([2, 3, 5, 7, 11, 13]) ** 0.5 % 1
+"""The fractions of square roots of primes: their multiples fill the cube of six ends evenly."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A box, in words, and the share of rows that each table has there."""
+
+    words: str
+    original: float
+    synthetic: float
+
+    @property
+    def error(self) -> float:
+        """How far the answers are apart, as a share of all rows."""
+        return abs(self.original - self.synthetic)
+
+
+def ask(number: int, counted: Cells, codings: Sequence[Coding]) -> Range | None:
+    """The question of this number about some columns; None where one of them has no value."""
+    if not all(coding.labels for coding in codings):
+        return None
+    box_ends = ((number + 1) * _STEPS % 1).reshape(-1, 2)[: len(codings)]
+    inside = np.ones(len(counted.original), dtype=bool)
+    texts = []
+    for coding, codes, ends in zip(codings, counted.codes, np.sort(box_ends, axis=1), strict=True):
+        low, high = (ends * len(coding.labels)).astype(np.int64).tolist()
+        inside &= (codes >= low) & (codes <= high)
+        first, last = coding.labels[low], coding.labels[high]
+        texts.append(f"{coding.name} {first}" if low == high else f"{coding.name} {first} … {last}")
+    shares = [
+        float(counts[inside].sum() / counts.sum())
+        for counts in (counted.original, counted.synthetic)
+    ]
+    return Range(", ".join(texts), *shares)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.attack.case import HeldTable
-from sfumato.attack.draws import shuffled
 from sfumato.attack.finding import Rate
+from sfumato.attack.sampling import shuffled
 from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.schema.column import Role
 
@@ -36,7 +36,7 @@ def person_in(case: Case, *tables: HeldTable) -> list[str]:
     column = case.schema.unit.column
     if column is None or case.schema.column(column).role is Role.QUASI:
         return []
-    return [column] if all(column in one.names for one in tables) else []
+    return [column] if all(column in table.names for table in tables) else []
 
 
 def counted_people(column: Sequence[str], means: str) -> list[str]:
@@ -54,8 +54,8 @@ def one_row_each(table: HeldTable, names: Sequence[str], column: Sequence[str]) 
     chosen = Frequencies(
         every.axes, tuple(codes[first] for codes in every.codes), np.ones(len(first), np.int64)
     )
-    kept = {(*names, ""): chosen.marginal(names)}
-    return HeldTable(table.engine, table.table, table.columns, kept)
+    cached = {(*names, ""): chosen.marginal(names)}
+    return HeldTable(table.engine, table.table, table.columns, cached)
 
 
 def persons(table: Frequencies, column: Sequence[str]) -> IntArray:
@@ -63,8 +63,8 @@ def persons(table: Frequencies, column: Sequence[str]) -> IntArray:
     if not column:
         return np.arange(len(table))
     codes = table.codes[table.columns.index(column[0])]
-    found: IntArray = np.unique(codes, return_inverse=True)[1]
-    return found
+    numbers: IntArray = np.unique(codes, return_inverse=True)[1]
+    return numbers
 
 
 def how_many(table: Frequencies, column: Sequence[str]) -> int:
@@ -76,11 +76,13 @@ def any_row(person: IntArray, chance: FloatArray, rows: FloatArray) -> FloatArra
     """The chance of each person that a guess about any of so many rows of theirs is right."""
     with np.errstate(divide="ignore"):
         missed = np.log1p(-np.clip(chance, 0.0, 1.0))
-    some = rows > 0
-    found: FloatArray = 1 - np.exp(
-        np.bincount(person[some], missed[some] * rows[some], int(person.max(initial=-1)) + 1)
+    has_rows = rows > 0
+    chances: FloatArray = 1 - np.exp(
+        np.bincount(
+            person[has_rows], missed[has_rows] * rows[has_rows], int(person.max(initial=-1)) + 1
+        )
     )
-    return found
+    return chances
 
 
 def rate(table: Frequencies, column: Sequence[str], chance: FloatArray, rows: FloatArray) -> Rate:

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.anonymize.measure import is_anatomy, measure
-from sfumato.attack.case import AttackOptions, Case, HeldRelease
-from sfumato.attack.catalogue import ATTACKS, ON_ANSWERS, ON_COUNTS, run_all
-from sfumato.attack.comparison.bins import bins_of
-from sfumato.attack.comparison.published import published_counts
+from sfumato.attack.case import Case, HeldRelease
+from sfumato.attack.comparison.binned_counts import CountedRows, bins_of, published_counts
 from sfumato.attack.comparison.result import Candidate, Comparison
-from sfumato.attack.comparison.spread import CountedRows
 from sfumato.attack.comparison.utility import Yardstick
 from sfumato.attack.finding import Findings
 from sfumato.attack.join import NAME as JOIN
 from sfumato.attack.minimality import NAME as MINIMALITY
 from sfumato.attack.minimality import asked_of
-from sfumato.attack.published_release import PUBLISHED, price, published_tables
+from sfumato.attack.options import AttackOptions
+from sfumato.attack.published_counts import PUBLISHED, price, published_tables
+from sfumato.attack.registry import ANSWER_ATTACKS, ATTACKS, run_all
 from sfumato.attack.runner import held_people, held_release, throw_away, unread_sidecar
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import quoted, suggestion
@@ -39,19 +38,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from sfumato.attack.case import HeldTable
-    from sfumato.attack.comparison.bins import ColumnBins
-    from sfumato.attack.comparison.spread import Countable
-    from sfumato.attack.published import PublishedTable
+    from sfumato.attack.comparison.binned_counts import ColumnBins, Countable
+    from sfumato.attack.published_counts import PublishedTable
     from sfumato.data.engines.sources import Source
 
     Progress = Callable[[float, float], None]
     Candidates = Sequence[Source | Table | Release] | Mapping[str, Source | Table | Release]
 
-COMPARED = tuple(one for one in ATTACKS if one not in {*ON_ANSWERS, "composition", JOIN})
+
+COMPARED = tuple(one for one in ATTACKS if one not in {*ANSWER_ATTACKS, "composition", JOIN})
 """The attacks on one release; others are on answers, or on two tables at once."""
+
+
 _PRIVATE = "differential privacy"
+
+
 _NO_L = "no side-car says that l-diversity was asked for."
+
+
 _NO_ROWS = "the release has counts and no rows that could be looked up."
+
+
 _MEASURED = ("loss", "precision", "discernability", "suppressed")
 """Costs that are told of rows with labels, beside what is told of all."""
 
@@ -101,12 +108,12 @@ def compare_releases(
     schema = load(declared) if isinstance(declared, Path) else declared
     with ExitStack() as opened:
         people = opened.enter_context(held_people(original, schema))
-        listed, others = (
-            None if one is None else opened.enter_context(held_people(one, schema))
-            for one in (known, control)
+        listed, strangers = (
+            None if source is None else opened.enter_context(held_people(source, schema))
+            for source in (known, control)
         )
         joined = None if known is None else opened.enter_context(held_release(known, schema))
-        asked = ComparedOriginal(schema, people, listed, others, original, joined)
+        asked = ComparedOriginal(schema, people, listed, strangers, original, joined)
         return compare_held(candidates, asked, progress, synthetic)
 
 
@@ -128,24 +135,28 @@ def compare_held(
     with ExitStack() as opened:
         scratch = opened.enter_context(Scratch(temporary_folder(), "sfumato-"))
         entries = [
-            opened.enter_context(_entered(name, one, schema, scratch, synthetic=name in made_up))
-            for name, one in named
+            opened.enter_context(
+                _entered(name, candidate, schema, scratch, synthetic=name in made_up)
+            )
+            for name, candidate in named
         ]
         columns, remarks = _bins(schema, people, entries)
         yardstick = Yardstick(CountedRows(HeldRelease(people)), columns)
-        found = []
-        for place, entry in enumerate(entries):
-            told = None if progress is None else partial(_part, progress, place, len(entries))
-            found.append(original.candidate(entry, yardstick, told))
+        compared = []
+        for number, entry in enumerate(entries):
+            report_progress = (
+                None if progress is None else partial(_part, progress, number, len(entries))
+            )
+            compared.append(original.candidate(entry, yardstick, report_progress))
         rows = people.counted([columns[0].column.name]).total
-        sources = [original.source, *(one.source for one in entries)]
-        files = [file for one in sources if one is not None for file in source_files(one)]
-    names = tuple(one.column.name for one in columns)
-    return Comparison(tuple(found), rows, names, tuple(remarks), tuple(files))
+        sources = [original.source, *(entry.source for entry in entries)]
+        files = [file for source in sources if source is not None for file in source_files(source)]
+    names = tuple(column.column.name for column in columns)
+    return Comparison(tuple(compared), rows, names, tuple(remarks), tuple(files))
 
 
-def _part(progress: Progress, place: int, of: int, done: float, total: float) -> None:
-    progress(place + done / total, of)
+def _part(progress: Progress, entry_number: int, of: int, steps_done: float, total: float) -> None:
+    progress(entry_number + steps_done / total, of)
 
 
 def _declared(original: Source | Table, schema: str | Path | Schema | None) -> Schema:
@@ -169,9 +180,14 @@ def _declared(original: Source | Table, schema: str | Path | Schema | None) -> S
 def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
     """Each candidate under a name of its own: as given, or as its file is called."""
     if isinstance(candidates, Mapping):
-        pairs = [(arguments.text(name, "A name"), one) for name, one in candidates.items()]
+        pairs = [
+            (arguments.text(name, "A name"), candidate) for name, candidate in candidates.items()
+        ]
     elif isinstance(candidates, list | tuple):
-        pairs = [(_called(one, place), one) for place, one in enumerate(candidates, start=1)]
+        pairs = [
+            (_called(candidate, number), candidate)
+            for number, candidate in enumerate(candidates, start=1)
+        ]
     else:
         raise ParameterError(
             "type_wrong",
@@ -182,40 +198,40 @@ def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
         raise ParameterError("candidates_none", "Nothing is compared. Name at least one release.")
     names: list[str] = []
     for name, _ in pairs:
-        taken = sum(one.partition(" (")[0] == name for one in names)
-        names.append(f"{name} ({taken + 1})" if name in names else name)
-    found = []
-    for name, (_, one) in zip(names, pairs, strict=True):
-        held = one if isinstance(one, Release) else source_of(one)
+        namesakes = sum(source.partition(" (")[0] == name for source in names)
+        names.append(f"{name} ({namesakes + 1})" if name in names else name)
+    sources = []
+    for name, (_, source) in zip(names, pairs, strict=True):
+        held = source if isinstance(source, Release) else source_of(source)
         if held is None:
             raise ParameterError(
                 "type_wrong", f"{name} must be a release, a table or a path, not None."
             )
-        found.append((name, held))
-    return found
+        sources.append((name, held))
+    return sources
 
 
 def _made_up(named: Sequence[tuple[str, Source | Release]], synthetic: Sequence[str]) -> set[str]:
     """The candidates whose rows are nobody's as their owner says, by name or by path."""
-    found = set()
+    synthetic_names = set()
     for asked in synthetic:
-        mine = [name for name, one in named if asked in (name, str(one))]
+        mine = [name for name, candidate in named if asked in (name, str(candidate))]
         if not mine:
             raise ParameterError(
                 "attack_option",
                 f"{option('synthetic', True)} names {quoted(asked)}, which is none of the "
                 "candidates; " + suggestion(asked, [name for name, _ in named]),
             )
-        found |= {*mine}
-    return found
+        synthetic_names |= {*mine}
+    return synthetic_names
 
 
-def _called(one: object, place: int) -> str:
-    source = one.source if isinstance(one, Table) else one
+def _called(candidate: object, position: int) -> str:
+    source = candidate.source if isinstance(candidate, Table) else candidate
     if isinstance(source, str | Path):
         text = str(source)
         return text.rpartition("#")[2] if "://" in text else Path(text).stem or text
-    return f"candidate {place}"
+    return f"candidate {position}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,23 +268,23 @@ class _Entry:
 
 @contextmanager
 def _entered(
-    name: str, one: Source | Release, schema: Schema, scratch: Path, *, synthetic: bool
+    name: str, candidate: Source | Release, schema: Schema, scratch: Path, *, synthetic: bool
 ) -> Iterator[_Entry]:
-    if isinstance(one, Release):
+    if isinstance(candidate, Release):
         folder = scratch / str(len(list(scratch.iterdir())))
         folder.mkdir()
-        *_, beside = one.save(folder / "release.parquet")
-        source: Source = beside.parent if len(one.tables) > 1 else folder / "release.parquet"
+        *_, beside = candidate.save(folder / "release.parquet")
+        source: Source = beside.parent if len(candidate.tables) > 1 else folder / "release.parquet"
     else:
-        source = one
-    told = _sidecar(source)
-    if told is not None and str(told["provenance"]["method"]).startswith(PUBLISHED):
+        source = candidate
+    sidecar = _sidecar(source)
+    if sidecar is not None and str(sidecar["provenance"]["method"]).startswith(PUBLISHED):
         release = Release.load(Path(str(source)))
         tables = published_tables(release, schema)
-        yield _Entry(name, source, told, published_counts(release, schema), None, tables)
+        yield _Entry(name, source, sidecar, published_counts(release, schema), None, tables)
         return
     with held_release(source, schema, synthetic=synthetic) as held:
-        yield _Entry(name, source, told, CountedRows(held), held)
+        yield _Entry(name, source, sidecar, CountedRows(held), held)
 
 
 def _sidecar(source: Source) -> dict[str, Any] | None:
@@ -282,23 +298,25 @@ def _bins(
 ) -> tuple[list[ColumnBins], list[str]]:
     """The columns that are counted, each cut the same way for all; and those that cannot be."""
     apart = schema.unit.column
-    wanted = [
-        one for one in people.columns if one.role is not Role.IDENTIFIER and one.name != apart
+    compared = [
+        column
+        for column in people.columns
+        if column.role is not Role.IDENTIFIER and column.name != apart
     ]
-    found, remarks = [], []
-    for column in wanted:
+    bins, remarks = [], []
+    for column in compared:
         labels = [label for entry in entries for label in entry.counts.labels(column.name)]
         try:
-            found.append(bins_of(column, labels, people.counted([column.name])))
+            bins.append(bins_of(column, labels, people.counted([column.name])))
         except SchemaError as error:
             remarks.append(f"{column.name} is not counted: {in_fields(error)}")
-    if not found:
+    if not bins:
         raise SchemaError(
             "nothing_in_common",
             "No column of the original can be counted in the candidates. "
             + (remarks[0] if remarks else "All of them are identifiers; declare other roles."),
         )
-    return found, remarks
+    return bins, remarks
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,31 +373,32 @@ class ComparedOriginal:
         )
         names = [*COMPARED, *([] if self.joined is None else [JOIN])]
         if entry.rows is None:
-            found = run_all(case, progress, names=sorted(ON_COUNTS))
-            silent = dict.fromkeys([one for one in names if one not in ON_COUNTS], _NO_ROWS)
-            return Findings(found.findings, {**silent, **found.not_run})
-        if any(asked_of(entry.rows.told, one.name) for one in case.sensitive):
+            on_counts = [name for name in names if ATTACKS[name].on_counts]
+            findings = run_all(case, progress, names=on_counts)
+            silent = dict.fromkeys([name for name in names if name not in on_counts], _NO_ROWS)
+            return Findings(findings.findings, {**silent, **findings.not_run})
+        if any(asked_of(entry.rows.told, column.name) for column in case.sensitive):
             return run_all(case, progress, names=names)
-        found = run_all(case, progress, names=[one for one in names if one != MINIMALITY])
-        return Findings(found.findings, {MINIMALITY: _NO_L, **found.not_run})
+        findings = run_all(case, progress, names=[name for name in names if name != MINIMALITY])
+        return Findings(findings.findings, {MINIMALITY: _NO_L, **findings.not_run})
 
     def _reached(self, entry: _Entry) -> dict[str, Any]:
         """What classes of rows reach; rows that are nobody's have none."""
         if entry.rows is None or entry.is_private or self.source is None:
             return {}
         try:
-            found = measure(entry.source, self.schema, original=self.source)
+            measured = measure(entry.source, self.schema, original=self.source)
         except CallerError as error:
             return {"remarks": (f"k, l and t are not known: {in_fields(error)}",)}
-        of_values = found.sensitive.values()
-        figures = {name: found.cost.get(name) for name in _MEASURED}
+        of_values = measured.sensitive.values()
+        figures = {name: measured.cost.get(name) for name in _MEASURED}
         return {
-            "k": found.k,
-            "l": min((one["distinct"] for one in of_values), default=None),
-            "t": max((one["t_equal"] for one in of_values), default=None),
+            "k": measured.k,
+            "l": min((of_value["distinct"] for of_value in of_values), default=None),
+            "t": max((of_value["t_equal"] for of_value in of_values), default=None),
             "figures": {
-                "rows": found.rows,
-                **{name: float(one) for name, one in figures.items() if one is not None},
+                "rows": measured.rows,
+                **{name: float(figure) for name, figure in figures.items() if figure is not None},
             },
         }
 

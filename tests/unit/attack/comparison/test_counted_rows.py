@@ -11,15 +11,14 @@ import pytest
 
 import sfumato as sf
 from sfumato.attack.case import HeldRelease, HeldTable
-from sfumato.attack.comparison.bins import bins_of
-from sfumato.attack.comparison.spread import CountedRows, CountedTables
+from sfumato.attack.comparison.binned_counts import CountedRows, CountedTables, bins_of
 from sfumato.attack.runner import held_people, held_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sfumato.attack.comparison.bins import ColumnBins
+    from sfumato.attack.comparison.binned_counts import ColumnBins
 
 SCHEMA = sf.Schema(
     "people",

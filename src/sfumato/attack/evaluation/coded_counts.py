@@ -1,0 +1,410 @@
+"""The few codes as which a column is compared: its declared values or points, or bins of them.
+
+Both tables are coded by the same rule inside their engines, so that what is counted there is small.
+Behind the codes of values stand two more: one of what is missing, one of all else, which is outside
+the declared domain or, where none is declared, was not among what the original has most often.
+
+Two tables counted over the same codes: how many rows of each lie in every cell of some columns.
+
+The rows of a table of moderate size, or of few combinations, are counted once in all columns, and
+every set of columns is added up from that here; a larger one is asked set by set. Either way the
+engine counts, and no row comes here by itself.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from decimal import Decimal
+from functools import cached_property
+from itertools import pairwise
+from math import ceil, prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from sqlglot import exp
+
+from sfumato.data.counting.frequencies import count
+from sfumato.data.engines.base import column as cell_of
+from sfumato.data.schema.column import Kind
+from sfumato.data.schema.domain import Bounds, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.data.counting.frequencies import Frequencies
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.domain import Scalar
+
+    Counts = NDArray[np.int64]
+    Codes = NDArray[np.integer]
+
+
+MOST_POINTS = 128
+"""So many points of a declared grid are compared one by one; more are put into bins."""
+
+
+BINS = 50
+
+
+MOST_VALUES = 1_000
+"""So many declared values are compared one by one; of more, as of open text, the commonest."""
+
+
+COMMONEST = 100
+
+
+_OUTSIDE = -1
+
+
+_OTHER = "(any other)"
+
+
+_LARGEST = 1.7e308
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How a column is coded: the SQL of the key of a value, and what the codes stand for."""
+
+    name: str
+    key: exp.Expr
+    labels: tuple[str, ...]
+    ordered: bool
+    declared: bool
+    nullable: bool
+    places: Mapping[str, int] | None = None
+    """The code of each key where keys are texts; else a key is the code."""
+    told: str = ""
+    """What a reader must know of it, such as that numbers were put into bins."""
+    starts: tuple[float, ...] = ()
+    """Where the stretch of each code begins, and where the last ends, on a scale of numbers."""
+    dates: bool = False
+    """Whether that scale is one of days since the beginning of 1970."""
+
+    @property
+    def missing(self) -> int:
+        """The code of a missing value."""
+        return len(self.labels)
+
+    @property
+    def outside(self) -> int:
+        """The code of a value that has no other."""
+        return len(self.labels) + 1
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return len(self.labels) + 2
+
+    def label(self, code: int) -> str:
+        """What a code stands for, for people."""
+        if code < len(self.labels):
+            return self.labels[code]
+        if code == self.missing:
+            return "missing"
+        return "a value that is not declared" if self.declared else "any other value"
+
+    def codes(self, keys: Sequence[object]) -> NDArray[np.int16]:
+        """The codes of keys as an engine has returned them."""
+        code_of, outside = self.places, self.outside
+        codes = (
+            self.missing
+            if key is None
+            else code_of.get(str(key), outside)
+            if code_of is not None
+            else (int(key) if key != _OUTSIDE else outside)  # type: ignore[call-overload]
+            for key in keys
+        )
+        return np.fromiter(codes, dtype=np.int16, count=len(keys))
+
+
+def coding_of(column: Column, engine: Engine) -> Coding:
+    """How a column is compared: by what is declared of it, else by what the original has."""
+    domain = column.public_domain
+    if column.kind is Kind.BOOLEAN:
+        value = cell_of(column.name)
+        key = exp.case().when(value, _whole(1)).when(exp.not_(value.copy()), _whole(0))
+        return _coding(column, key, ("false", "true"), declared=True)
+    if isinstance(domain, Bounds):
+        return _bounded(column, _Stretch.of(domain), declared=True)
+    if isinstance(domain, Values) and domain.size <= MOST_VALUES:
+        return _listed(column, domain.values, declared=True)
+    if column.kind is not Kind.TEXT and not isinstance(domain, Values):
+        return _seen(column, engine)
+    return _commonest(column, engine)
+
+
+def _coding(
+    column: Column,
+    key: exp.Expr,
+    labels: Sequence[str],
+    *,
+    declared: bool,
+    ordered: bool = False,
+    code_of: Mapping[str, int] | None = None,
+    note: str = "",
+) -> Coding:
+    nullable = column.nullable
+    return Coding(
+        column.name, key, tuple(labels), ordered, declared, nullable, places=code_of, told=note
+    )
+
+
+def _listed(column: Column, values: Sequence[Scalar], *, declared: bool, note: str = "") -> Coding:
+    """Each value has a code of its own."""
+    value, labels = cell_of(column.name), [str(value) for value in values]
+    if column.kind is Kind.TEXT:
+        known = value.copy().isin(*(exp.convert(label) for label in labels))
+        key: exp.Expr = exp.case().when(value.copy().is_(exp.Null()), exp.Null())
+        key = key.when(known, value.copy()).else_(exp.convert(_OTHER))  # type: ignore[attr-defined]
+        code_of = {label: number for number, label in enumerate(labels)}
+        return _coding(column, key, labels, declared=declared, code_of=code_of, note=note)
+    key = exp.case().when(value.copy().is_(exp.Null()), exp.Null())
+    for code, item in enumerate(values):
+        key = key.when(value.copy().eq(_literal(item)), _whole(code))
+    key = key.else_(_whole(_OUTSIDE))
+    return _coding(column, key, labels, declared=declared, ordered=True, note=note)
+
+
+class _Stretch(NamedTuple):
+    """Where values lie: from `low` on, by steps or, where there is none, anywhere within."""
+
+    low: int | Decimal | date
+    span: float
+    step: int | Decimal | None
+    points: int
+
+    @classmethod
+    def of(cls, bounds: Bounds) -> _Stretch:
+        """That of declared bounds."""
+        return cls(bounds.low, float(bounds.span), bounds.grid_step, bounds.size or 0)
+
+
+def _bounded(column: Column, stretch: _Stretch, *, declared: bool) -> Coding:
+    """Points of a grid one by one, or equal bins of them, or of a continuum."""
+    low, span, step, points = stretch
+    if step is not None:
+        # Bins begin half a step below their first point, so that no rounding moves a point.
+        points_per_bin = 1 if points <= MOST_POINTS else ceil(points / BINS)
+        width, start, count = (
+            points_per_bin * float(step),
+            -float(step) / 2,
+            ceil(points / points_per_bin),
+        )
+        ends = [
+            (first, min(first + points_per_bin, points) - 1)
+            for first in range(0, points, points_per_bin)
+        ]
+        labels = [_points(stretch, *end) for end in ends]
+    else:
+        points_per_bin, count = 0, BINS if span else 1
+        width, start = span / count or 1.0, 0.0
+        edges = [float(low) + number * width for number in range(count + 1)]  # type: ignore[arg-type]
+        labels = [f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges)]
+    bounds = "its bounds" if declared else "what the original has, as no bounds are declared"
+    note = "" if points_per_bin == 1 else f"compared in {count} equal bins of {bounds}"
+    distance = _distance(column, low)
+    key = exp.case().when(cell_of(column.name).is_(exp.Null()), exp.Null())
+    beyond = exp.or_(distance < _real(0.0), distance.copy() > _real(span))
+    bin_index = exp.Floor(this=exp.Paren(this=distance.copy() - _real(start)) / _real(width))
+    last = exp.Least(this=bin_index, expressions=[_real(float(count - 1))], ignore_nulls=True)
+    key = key.when(beyond, _whole(_OUTSIDE)).else_(exp.cast(last, "BIGINT"))
+    coding = _coding(column, key, labels, declared=declared, ordered=True, note=note)
+    zero = float((low - date(1970, 1, 1)).days if isinstance(low, date) else low)
+    starts = tuple(zero + start + width * number for number in range(count + 1))
+    return replace(coding, starts=starts, dates=isinstance(low, date))
+
+
+def _seen(column: Column, engine: Engine) -> Coding:
+    """Numbers and dates without bounds: bins between the ends that the original has."""
+    cell = cell_of(column.name)
+    ends = [end(this=cell.copy()).as_(name) for name, end in (("low", exp.Min), ("high", exp.Max))]
+    query = exp.select(*ends).from_(engine.table.copy())
+    if column.kind is Kind.REAL:  # neither infinity nor NaN is an end of a bin
+        query = query.where(cell.copy() <= _real(_LARGEST), cell.copy() >= _real(-_LARGEST))
+    (extremes,) = engine.run(query).to_pylist()
+    low, high = extremes["low"], extremes["high"]
+    if low is None:
+        return _listed(column, (), declared=False)
+    if column.kind is Kind.REAL:
+        return _bounded(column, _Stretch(Decimal(repr(low)), high - low, None, 0), declared=False)
+    span = (high - low).days if isinstance(low, date) else high - low
+    return _bounded(column, _Stretch(low, float(span), 1, span + 1), declared=False)
+
+
+def _commonest(column: Column, engine: Engine) -> Coding:
+    """Open text: the values that the original has most often, and one code for all else."""
+    cell, rows = cell_of(column.name), exp.Count(this=exp.Star())
+    query = (
+        exp.select(cell.as_("value"), rows.as_("many"))
+        .from_(engine.table.copy())
+        .where(cell.copy().is_(exp.Null()).not_())
+        .group_by(cell.copy())
+        .order_by(exp.column("many").desc(), exp.column("value"))
+        .limit(COMMONEST)
+    )
+    values = engine.run(query).column("value").to_pylist()
+    note = f"compared by the {COMMONEST} values that the original has most often"
+    note = note if len(values) == COMMONEST else ""
+    return _listed(column, sorted(values), declared=False, note=note)
+
+
+def _distance(column: Column, low: int | Decimal | date) -> exp.Expr:
+    """How far a value is from the lower bound, in days for dates."""
+    cell = cell_of(column.name)
+    if isinstance(low, date):
+        days = exp.DateDiff(this=cell, expression=_literal(low), unit=exp.var("DAY"))
+        return exp.cast(days, "DOUBLE")
+    return exp.Paren(this=exp.cast(cell, "DOUBLE") - _real(float(low)))
+
+
+def _points(stretch: _Stretch, first: int, last: int) -> str:
+    """The points of a bin in words."""
+    low, step = stretch.low, stretch.step
+    assert step is not None
+    if isinstance(low, date):
+        ends = [str(low + timedelta(days=int(step) * point)) for point in (first, last)]
+    else:
+        ends = [f"{low + step * point:,}" for point in (first, last)]
+    return ends[0] if first == last else f"{ends[0]} to {ends[1]}"
+
+
+def _literal(value: Scalar) -> exp.Expr:
+    if isinstance(value, date):
+        return exp.cast(exp.convert(value.isoformat()), "DATE")
+    return _real(float(value)) if isinstance(value, Decimal) else exp.convert(value)
+
+
+def _real(value: float) -> exp.Expr:
+    return exp.cast(exp.convert(repr(value)), "DOUBLE")
+
+
+def _whole(value: int) -> exp.Expr:
+    return exp.cast(exp.convert(value), "BIGINT")
+
+
+MOST_HELD = 2_000_000
+"""Tables of no more rows, or of no more combinations, are held as counts of all columns."""
+
+
+_DENSE = 2
+"""So many cells for each row are still quicker to add up in place than by sorting."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of some columns that either table has, and the rows of both in each."""
+
+    codes: tuple[Codes, ...]
+    original: Counts
+    synthetic: Counts
+
+
+@dataclass(frozen=True)
+class CodedCounts:
+    """Combinations of codes of all columns, and how often each occurs."""
+
+    codes: tuple[Codes, ...]
+    counts: Counts
+    single: bool
+    """Whether every combination is one row."""
+
+    def of(self, columns: Sequence[int]) -> CodedCounts:
+        """Some of the columns; combinations may come more than once."""
+        return replace(self, codes=tuple(self.codes[column] for column in columns))
+
+    def added(self, keys: Codes, size: int) -> Counts:
+        """The rows of each key; sums of floats are exact below 2^53 of them."""
+        weights = None if self.single else self.counts
+        return np.bincount(keys, weights=weights, minlength=size).astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True)
+class CodedTable:
+    """One of the two tables: an engine with a view of its keys, and how they are coded."""
+
+    engine: Engine
+    view: exp.Table
+    codings: tuple[Coding, ...]
+    rows: int
+
+    @cached_property
+    def held(self) -> CodedCounts | None:
+        """All columns counted at once; None where that would be too much to hold."""
+        cells = prod(coding.size for coding in self.codings)
+        if min(self.rows, cells) > MOST_HELD:
+            return None
+        return self.counted(range(len(self.codings)))
+
+    def of(self, columns: Sequence[int]) -> CodedCounts:
+        """Combinations of some columns."""
+        return self.held.of(columns) if self.held is not None else self.counted(columns)
+
+    def counted(self, columns: Sequence[int], *, one_in: int = 1) -> CodedCounts:
+        """Combinations of some columns, counted in the engine; of one in so many of them."""
+        chosen = [self.codings[column] for column in columns]
+        where = None
+        if one_in > 1:
+            values = [exp.column(coding.name, quoted=True) for coding in chosen]
+            hashed = exp.Mod(
+                this=exp.Paren(this=self.engine.traits.hashed("sample", values)),
+                expression=exp.convert(one_in),
+            )
+            where = hashed.eq(0)
+        counted = count(self.engine, self.view, [coding.name for coding in chosen], where=where)
+        single = bool(counted.counts.max(initial=1) == 1)
+        return CodedCounts(_coded(counted, chosen), counted.counts, single)
+
+    def sample(self, most: int) -> CodedCounts:
+        """Combinations of all columns, of as many rows or somewhat more than asked for."""
+        if self.held is not None:
+            return self.held
+        return self.counted(range(len(self.codings)), one_in=max(1, self.rows // most))
+
+
+def _coded(counted: Frequencies, codings: Sequence[Coding]) -> tuple[Codes, ...]:
+    """The codes of counted keys."""
+    return tuple(
+        coding.codes(axis.decode(np.arange(axis.size)).to_pylist())[codes]
+        for coding, axis, codes in zip(codings, counted.axes, counted.codes, strict=True)
+    )
+
+
+@contextmanager
+def coded(engine: Engine, table: exp.Table, codings: Sequence[Coding]) -> Iterator[CodedTable]:
+    """Let a table be counted by the keys of its columns."""
+    named = [exp.alias_(coding.key.copy(), coding.name, quoted=True) for coding in codings]
+    rows = engine.run(exp.select(exp.Count(this=exp.Star()).as_("n")).from_(table.copy()))
+    with engine.view(exp.select(*named).from_(table.copy())) as view:
+        yield CodedTable(engine, view, tuple(codings), int(rows.column(0)[0].as_py()))
+
+
+def cells(original: CodedTable, synthetic: CodedTable, columns: Sequence[int]) -> Cells:
+    """The cells of up to three columns, each with the rows that both tables have there."""
+    sizes = [original.codings[column].size for column in columns]
+    sides = [table.of(columns) for table in (original, synthetic)]
+    keyed = [_keys(side.codes, sizes) for side in sides]
+    radix, rows = prod(sizes), sum(map(len, keyed))
+    present = None
+    if radix > _DENSE * rows:
+        present, places_of = np.unique(np.concatenate(keyed), return_inverse=True)
+        keyed = np.split(places_of, [len(keyed[0])])
+        radix = len(present)
+    real, synthetic_rows = (side.added(key, radix) for side, key in zip(sides, keyed, strict=True))
+    occupied = np.flatnonzero(real + synthetic_rows)
+    flat = occupied if present is None else present[occupied]
+    return Cells(tuple(np.unravel_index(flat, sizes)), real[occupied], synthetic_rows[occupied])
+
+
+def _keys(codes: Sequence[Codes], sizes: Sequence[int]) -> Codes:
+    """One number for each combination; of three columns it is far from 64 bits."""
+    key = codes[0].astype(np.int64)
+    for column, size in zip(codes[1:], sizes[1:], strict=True):
+        key *= size
+        key += column
+    return key

@@ -1,0 +1,348 @@
+"""Anyone's synthetic table beside its original: the owner's look, which nothing is charged for.
+
+Compare a synthetic table with its original, column by column, in pairs and in threes.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing, nullcontext
+from dataclasses import dataclass, replace
+from math import comb
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato import arguments
+from sfumato.attack.evaluation import learning
+from sfumato.attack.evaluation.coded_counts import cells, coded, coding_of
+from sfumato.attack.evaluation.copies import copies
+from sfumato.attack.evaluation.foreign_table import open_stranger
+from sfumato.attack.evaluation.learning import require_installed
+from sfumato.attack.evaluation.measures import (
+    ChanceFloor,
+    Distance,
+    Range,
+    ask,
+    correlation,
+    cramers_v,
+    distance,
+    propensity,
+    square,
+)
+from sfumato.attack.evaluation.result import (
+    ComparedColumn,
+    ComparedPair,
+    ComparedPaths,
+    Evaluation,
+    Sets,
+)
+from sfumato.attack.sampling import subsets
+from sfumato.data.schema.column import Role
+from sfumato.data.schema.names import count as many
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.data.schema.row_forms import Points
+from sfumato.errors import ParameterError, SchemaError, option
+from sfumato.release.files_in_use import source_files
+from sfumato.release.open_table import Table, read, source_of
+from sfumato.release.release import Release
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from sfumato.attack.evaluation.coded_counts import Cells, CodedTable, Coding
+    from sfumato.attack.evaluation.foreign_table import Stranger
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.engines.sources import Source
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.schema import Schema
+
+    Progress = Callable[[float, float], None]
+
+
+def evaluate(
+    synthetic: Source | Table | Release,
+    original: Source | Table,
+    schema: str | Path | Schema | None = None,
+    *,
+    target: str | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Compare a synthetic table, whoever made it, with its original.
+
+    Where the original is an open table, its schema is known. With a `target` models are trained to
+    guess that column, on either table, and tested on rows of the original. All of it is computed
+    from the original without a budget: it is for the owner.
+    """
+    return compare_tables(synthetic, original, schema, target=target, progress=progress)
+
+
+def compare_tables(
+    synthetic: Source | Table | Release,
+    original: Source | Table,
+    schema: str | Path | Schema | None,
+    *,
+    target: str | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """The same for a command, which is told of flags."""
+    if arguments.maybe_text(target, "target") is not None:
+        require_installed()
+    if isinstance(original, Table) and schema is not None:
+        raise ParameterError(
+            "schema_twice",
+            f"An open table has its schema; a second one is not taken. Leave {option('schema')} "
+            "out.",
+        )
+    opened = (
+        nullcontext(original) if isinstance(original, Table) else closing(read(original, schema))
+    )
+    with opened as people:
+        compared = _wanted(people.schema, target)
+        source = synthetic.table if isinstance(synthetic, Release) else source_of(synthetic)
+        assert source is not None
+        stranger = open_stranger(source, people.schema, compared)
+        with closing(stranger.engine):
+            if target is not None and target not in [column.name for column in stranger.columns]:
+                raise ParameterError(
+                    "target_missing",
+                    f"The synthetic table has no column {quoted(target)} that can be compared, so "
+                    f"nothing can be learned about it. Name another {option('target')}.",
+                )
+            files = (*people.files, *source_files(source))
+            remarks = (*_left_out(people.schema, compared), *stranger.remarks)
+            form = Form(remarks, stranger.malformed, files)
+            evaluation = compare(
+                people.engine,
+                stranger.engine,
+                stranger.columns,
+                form,
+                target=target,
+                progress=progress,
+            )
+            return replace(evaluation, paths=_paths(people, stranger))
+
+
+def _paths(people: Table, stranger: Stranger) -> ComparedPaths | None:
+    """What is found of paths, where rows are points and the synthetic table has all of a point."""
+    form = people.schema.form
+    if not isinstance(form, Points):
+        return None
+    held = stranger.engine.columns(stranger.engine.table)
+    compared = {column.name for column in stranger.columns}
+    if form.path not in held or not compared.issuperset((form.time, form.x, form.y)):
+        return None
+    from sfumato.methods.trajectory.evaluate import compared_paths
+
+    comparison = compared_paths(people.engine, stranger.engine, people.schema, form)
+    if comparison is None:
+        return None
+    figures, path_counts, (original, synthetic) = comparison
+    return ComparedPaths(path_counts, figures.to_json(), (original, synthetic))
+
+
+def _wanted(schema: Schema, target: str | None) -> list[Column]:
+    """What is compared: all but what only tells people apart, which is made up anew."""
+    apart = schema.unit.column
+    compared = [
+        column
+        for column in schema.columns
+        if column.role is not Role.IDENTIFIER and column.name != apart
+    ]
+    names = [column.name for column in compared]
+    if not compared:
+        raise SchemaError(
+            "nothing_in_common",
+            "Every column of the original is an identifier, and identifiers are made up anew in a "
+            "synthetic table, so nothing can be compared. Declare other roles.",
+        )
+    if target is not None and target not in names:
+        raise ParameterError(
+            "target_missing",
+            f"There is no column {quoted(target)} to learn among those that are compared; "
+            + suggestion(target, names),
+        )
+    return compared
+
+
+def _left_out(schema: Schema, compared: Sequence[Column]) -> list[str]:
+    names = [column.name for column in schema.columns if column not in compared]
+    return [f"Not compared, because they only tell people apart: {', '.join(names)}."] * bool(names)
+
+
+_MOST = {2: 2_000, 3: 400}
+"""So many sets of two and of three columns are looked at."""
+
+
+_MOST_ASKED = {2: 2_000, 3: 50}
+"""And so many where each has to be counted in the engine by itself."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is known of the form of a synthetic table before its values are compared."""
+
+    remarks: tuple[str, ...]
+    malformed: Mapping[str, int]
+    files: tuple[Path, ...] = ()
+
+
+def compare(
+    original: Engine,
+    synthetic: Engine,
+    columns: Sequence[Column],
+    form: Form,
+    *,
+    target: str | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure how near a synthetic table is to its original, and what it gives away."""
+    codings = [coding_of(column, original) for column in columns]
+    with ExitStack() as views:
+        real, coded_synthetic = (
+            views.enter_context(coded(engine, engine.table, codings))
+            for engine in (original, synthetic)
+        )
+        for side, description in ((real, "original"), (coded_synthetic, "synthetic table")):
+            if not side.rows:
+                raise ParameterError(
+                    "nothing_to_evaluate",
+                    f"The {description} has no rows, so nothing can be compared. Name another.",
+                )
+        return _Comparison(real, coded_synthetic, progress).evaluation(form, target, columns)
+
+
+class _Comparison:
+    """Two coded tables under comparison."""
+
+    def __init__(self, real: CodedTable, synthetic: CodedTable, progress: Progress | None) -> None:
+        self._real, self._made, self._progress = real, synthetic, progress
+        self._codings = real.codings
+        self._floor = ChanceFloor(real.rows, synthetic.rows)
+        held = real.held is not None and synthetic.held is not None
+        self._chosen = {
+            size: subsets(len(self._codings), size, most)
+            for size, most in (_MOST if held else _MOST_ASKED).items()
+        }
+        self._done = 0
+
+    def evaluation(self, form: Form, target: str | None, columns: Sequence[Column]) -> Evaluation:
+        """All that is measured."""
+        singles = [
+            self._column(number, form.malformed.get(coding.name, 0))
+            for number, coding in enumerate(self._codings)
+        ]
+        pairs = [self._pair(chosen) for chosen in self._chosen[2]]
+        threes, ranges = self._threes()
+        by_size = {
+            1: [single.distance for single in singles],
+            2: [pair.distance for pair in pairs],
+            3: threes,
+        }
+        names = [column.name for column in columns]
+        real, synthetic = self._real, self._made
+        copied = copies(
+            (real.engine, real.engine.table), (synthetic.engine, synthetic.engine.table), names
+        )
+        return Evaluation(
+            (real.rows, synthetic.rows),
+            tuple(singles),
+            {
+                size: _sets(distances, len(names), size)
+                for size, distances in by_size.items()
+                if distances
+            },
+            tuple(pairs),
+            tuple(ranges),
+            copied,
+            learning.told_apart(real, synthetic) if learning.installed() else None,
+            None if target is None else learning.learn(real, synthetic, names.index(target)),
+            (*form.remarks, *_told(singles)),
+            form.files,
+        )
+
+    def _cells(self, chosen: Sequence[int]) -> Cells:
+        self._done += 1
+        if self._progress is not None:
+            total = len(self._codings) + sum(map(len, self._chosen.values()))
+            self._progress(self._done, total)
+        return cells(self._real, self._made, chosen)
+
+    def _column(self, index: int, malformed: int) -> ComparedColumn:
+        coding, counted = self._codings[index], self._cells([index])
+        sides = [
+            np.bincount(counted.codes[0], weights=counts, minlength=coding.size).astype(int)
+            for counts in (counted.original, counted.synthetic)
+        ]
+        original, synthetic = (tuple(side.tolist()) for side in sides)
+        apart = distance(counted, self._floor)
+        return ComparedColumn(coding, original, synthetic, apart, malformed)
+
+    def _pair(self, chosen: tuple[int, ...]) -> ComparedPair:
+        counted = self._cells(chosen)
+        codings = [self._codings[index] for index in chosen]
+        sizes = (codings[0].size, codings[1].size)
+        sides = [square(counted, counts, sizes) for counts in (counted.original, counted.synthetic)]
+        correlations = None
+        if all(coding.ordered for coding in codings):
+            known = [side[: codings[0].missing, : codings[1].missing] for side in sides]
+            correlations = (correlation(known[0]), correlation(known[1]))
+        shares = counted.original / self._real.rows, counted.synthetic / self._made.rows
+        furthest = int(np.abs(shares[0] - shares[1]).argmax())
+        invented = np.where(counted.original == 0, counted.synthetic, 0)
+        largest = int(invented.argmax())
+        return ComparedPair(
+            (codings[0].name, codings[1].name),
+            distance(counted, self._floor),
+            propensity(counted),
+            (cramers_v(sides[0]), cramers_v(sides[1])),
+            correlations,
+            _cell(counted, furthest, codings, shares),
+            _cell(counted, largest, codings, shares) if invented[largest] else None,
+        )
+
+    def _threes(self) -> tuple[list[Distance], list[Range]]:
+        """Sets of three columns, and a question about each; of fewer columns, about all."""
+        distances: list[Distance] = []
+        asked: list[Range | None] = []
+        threes = self._chosen[3]
+        for number, chosen in enumerate(threes or [tuple(range(len(self._codings)))]):
+            looked_at = self._cells(chosen)
+            if threes:
+                distances.append(distance(looked_at, self._floor))
+            asked.append(ask(number, looked_at, [self._codings[index] for index in chosen]))
+        return distances, [query for query in asked if query is not None]
+
+
+def _sets(distances: Sequence[Distance], columns: int, size: int) -> Sets:
+    mean = Distance(*(float(np.mean(figures)) for figures in zip(*distances, strict=True)))
+    return Sets(len(distances), comb(columns, size), mean)
+
+
+def _cell(
+    counted: Cells, cell: int, codings: Sequence[Coding], shares: tuple[np.ndarray, np.ndarray]
+) -> Range:
+    """A cell in words, and the shares of rows in it."""
+    text = " and ".join(
+        f"{coding.name} {coding.label(int(codes[cell]))}"
+        for coding, codes in zip(codings, counted.codes, strict=True)
+    )
+    return Range(text, float(shares[0][cell]), float(shares[1][cell]))
+
+
+def _told(columns: Sequence[ComparedColumn]) -> list[str]:
+    """What is wrong with the values of columns, for people."""
+    remarks = []
+    for column in columns:
+        if column.malformed:
+            remarks.append(f"{column.name}: {many(column.malformed, 'cell')} not of its kind.")
+        if column.outside:
+            remarks.append(
+                f"{column.name}: {many(column.outside, 'row')} with a value not declared."
+            )
+        if column.gaps > 0:
+            remarks.append(
+                f"{column.name}: {many(column.gaps, 'row')} without a value, "
+                "which may not be missing."
+            )
+    return remarks

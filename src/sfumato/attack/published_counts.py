@@ -1,0 +1,184 @@
+"""What a release under a budget tells attackers: its tables of counts, and its promise.
+
+Published counts as an attacker reads them: how well a person's own cells fit them.
+
+In every table a person of the data is one in one cell. Who draws n people from the world expects
+n p in the cell, with p as reference people have it; who knows the counts sees by how much they pass
+that. The sum over tables of (count - n p) / v is, to first order, the logarithm of how much
+likelier the counts are with the person than without: v is what the cell is off by chance, by the
+draw of the people, by that of the m reference people, and by noise of a known deviation:
+v = n p (1 + n / m) + sd^2. The person counts among the reference people, so that nobody's p is 0.
+
+*Reference*: Homer et al. 2008 for shares of single traits; Sankararaman, Obozinski, Jordan and
+Halperin 2009 for the likelihood ratio. Decision 0304.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.attack.records import plain_values
+from sfumato.data.counting.axes import Grid, declared
+from sfumato.data.counting.grouping import keys
+from sfumato.data.schema.domain import Bounds
+from sfumato.data.schema.names import untaken
+from sfumato.privacy.accounting.losses import Zcdp, zcdp_to_approx
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.attack.records import Trait
+    from sfumato.data.schema.column import Column
+    from sfumato.data.schema.schema import Schema
+    from sfumato.release.release import Release
+
+
+PUBLISHED = "publish "
+"""How the method of a publication begins; answers to questions are of some of the rows."""
+
+
+_MISSING = "missing"
+
+
+_USUAL_DELTA = Fraction(1, 10**6)
+"""A rho promises an epsilon for every delta; it is told for this one unless one is given."""
+
+
+def published_tables(release: Release, schema: Schema) -> list[PublishedTable]:
+    """The tables of a publication that count all people by single values of declared columns."""
+    if not release.provenance.method.startswith(PUBLISHED):
+        return []
+    published = []
+    for name, table in release.tables.items():
+        figure = figure_of(table, [column.name for column in schema.columns])
+        if figure is None or (name == _MISSING and name not in table.column_names):
+            continue  # ranges and sketches; or people beside ranges who have no value
+        columns = tuple(column for column in schema.columns if column.name in table.column_names)
+        counts = table[figure].cast(pa.float64()).fill_null(0.0)
+        stddev = _stddev(release.error or {}, name)
+        published.append(PublishedTable(columns, table, np.asarray(counts, np.float64), stddev))
+    return published
+
+
+def figure_of(table: pa.Table, columns: Sequence[str]) -> str | None:
+    """The column with counts of single combinations; None where a table has ranges or none."""
+    present = [column for column in columns if column in table.column_names]
+    figure = untaken("count", present)
+    return figure if present and figure in table.column_names else None
+
+
+def _stddev(error: Mapping[str, Any], name: str) -> float:
+    """The deviation of a table's counts; 0 where none is told."""
+    errors = ((error.get("tables") or {}).get(name), error.get("cell"), error.get("cells"))
+    return next(
+        (float(error_entry["sd"]) for error_entry in errors if error_entry and "sd" in error_entry),
+        0.0,
+    )
+
+
+def price(parameters: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The epsilon and delta of a promise; of a rho, those that it means."""
+    delta = Fraction(str(parameters.get("delta") or 0))
+    if parameters.get("epsilon") is not None:
+        return float(Fraction(str(parameters["epsilon"]))), float(delta)
+    if parameters.get("rho") is None:
+        return None
+    loss = zcdp_to_approx(Zcdp(rho=Fraction(str(parameters["rho"]))), delta=delta or _USUAL_DELTA)
+    return float(loss.epsilon), float(loss.delta)
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedTable:
+    """Counts of single combinations of some columns, off by noise of a known deviation."""
+
+    columns: tuple[Column, ...]
+    cells: pa.Table
+    counts: FloatArray
+    stddev: float = 0.0
+
+
+def likelihoods(
+    attack: str,
+    tables: Sequence[PublishedTable],
+    traits: Mapping[str, Trait],
+    reference: Mapping[str, IntArray],
+    people: Mapping[str, IntArray],
+) -> FloatArray:
+    """How much likelier published counts are with each of these people than without.
+
+    Reference people and these are given by their codes of each trait.
+    """
+    size = len(next(iter(people.values())))
+    scores = np.zeros(size)
+    for table in tables:
+        released, reference_cells, mine = _cells(attack, table, traits, reference, people)
+        cells = (
+            int(
+                max(
+                    cell_numbers.max(initial=0)
+                    for cell_numbers in (released, reference_cells, mine)
+                )
+            )
+            + 1
+        )
+        counts = np.bincount(released, table.counts, cells)
+        total, beside = max(float(table.counts.sum()), 1.0), max(len(reference_cells), 1)
+        expected = total * (np.bincount(reference_cells, minlength=cells) + 1) / (beside + 1)
+        variance = expected * (1 + total / beside) + table.stddev**2
+        scores += ((counts - expected) / variance)[mine]
+    return scores
+
+
+def _cells(
+    attack: str,
+    table: PublishedTable,
+    traits: Mapping[str, Trait],
+    reference: Mapping[str, IntArray],
+    people: Mapping[str, IntArray],
+) -> tuple[IntArray, IntArray, IntArray]:
+    """The cells of a table, and those that reference people and these are in, numbered."""
+    columns, sizes = [], []
+    for column in table.columns:
+        trait, name = traits[column.name], column.name
+        values = plain_values(attack, column, table.cells[name].combine_chunks())
+        released, own = _codes(column, trait, values)
+        every = np.concatenate([released, own[reference[name]], own[people[name]]])
+        columns.append(every)
+        sizes.append(int(every.max(initial=0)) + 1)
+    key, _ = keys(columns, sizes)
+    numbered = np.unique(key, return_inverse=True)[1]
+    ends = np.cumsum([table.cells.num_rows, len(next(iter(reference.values())))])
+    released, reference_cells, mine = np.split(numbered, ends)
+    return released, reference_cells, mine
+
+
+def _codes(column: Column, trait: Trait, values: pa.Array) -> tuple[IntArray, IntArray]:
+    """A column's codes of published values, and those of each code of a trait."""
+    known = trait.values if trait.numbers is None else pa.array(trait.numbers, from_pandas=True)
+    if isinstance(column.public_domain, Bounds):
+        axis = declared(column)
+        assert isinstance(axis, Grid)
+        released, own = (
+            _points(axis, array.to_numpy(zero_copy_only=False).astype(np.float64))
+            for array in (values, known)
+        )
+        return released, own
+    value_codes = pc.index_in(values, value_set=known).fill_null(len(known))  # nobody has these
+    return value_codes.to_numpy().astype(np.int64), np.arange(len(known))
+
+
+def _points(axis: Grid, numbers: FloatArray) -> IntArray:
+    """The points of a declared grid where numbers are counted; missing ones are behind all."""
+    low, step = axis.bounds.low, axis.bounds.grid_step
+    assert step is not None
+    first = low.toordinal() - date(1970, 1, 1).toordinal() if isinstance(low, date) else low
+    points = np.clip(np.floor((numbers - float(first)) / float(step) + 0.5), 0, axis.points - 1)
+    return np.where(np.isnan(numbers), axis.points, np.nan_to_num(points)).astype(np.int64)

@@ -1,0 +1,292 @@
+"""Attacks on a release before it leaves, while the original is at hand.
+
+Rows alike in their quasi-identifiers are released alike by most algorithms: the table is counted
+once where it lies, and both it and its release are read off the counts. Else the release is counted
+in the engine, too. Of a large table a sample of people is looked up. Who else fits a class is then
+not known, and success can only be told too high. What is asked for besides is tried on all people.
+
+Decision 0292.
+
+Attacks on what was published or made up under a budget, before it leaves: its owner's.
+
+Made-up rows are attacked as rows. A table of counts is read as the rows that it counts: as many of
+each combination as its figure says, to the nearest whole number. Either way they are nobody's.
+
+Decision 0293.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from sfumato.anonymize.buckets import COUNT, GROUP
+from sfumato.anonymize.problem import counted_whole
+from sfumato.anonymize.released_classes import recoded
+from sfumato.attack.case import Case, HeldRelease, HeldTable
+from sfumato.attack.finding import Findings
+from sfumato.attack.options import AttackOptions
+from sfumato.attack.published_counts import figure_of
+from sfumato.attack.registry import CLASS_ATTACKS, ROW_ATTACKS, run_all
+from sfumato.attack.requirements import TriedAttacks, check
+from sfumato.attack.sampling import below
+from sfumato.data.counting.axes import Listed
+from sfumato.data.counting.frequencies import Frequencies, count_held
+from sfumato.data.counting.memory_limit import TooManyCombinationsError
+from sfumato.data.engines.base import column
+from sfumato.data.engines.sources import open_source
+from sfumato.data.schema.column import Column, Kind, Role
+from sfumato.errors import option
+from sfumato.release.recoding import ByCuts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sfumato.anonymize.result import Anonymized
+    from sfumato.attack.requirements import Requirement
+    from sfumato.data.engines.base import Engine
+    from sfumato.data.schema.schema import Schema
+    from sfumato.release.recoding import ByColumn, ByRow
+
+
+SAMPLE = 10_000
+"""Of a table with more rows, so many are tried."""
+
+
+_MEND = (
+    f"Ask for a larger {option('k')}, or for {option('l')} or {option('t')}; leave out columns; or "
+    "require less. sfumato attack tells of a release that was written who is hit."
+)
+
+
+def attacked(
+    decided: Anonymized, requirements: Sequence[Requirement] = (), *, publish: bool = False
+) -> Anonymized:
+    """The same with what attacks found; refused where that is not what was required."""
+    tried = dict.fromkeys([*CLASS_ATTACKS, *(requirement.attack for requirement in requirements)])
+    findings = _found(decided, list(tried))
+    check(requirements, findings, mend=_MEND)
+    return replace(
+        decided,
+        attacks=TriedAttacks(
+            findings, tuple(requirement.text for requirement in requirements), publish
+        ),
+    )
+
+
+def _found(decided: Anonymized, names: Sequence[str]) -> Findings:
+    """What attacks find: the usual ones with some people, others that are asked for with all."""
+    engine, schema, rows = decided.table.engine, decided.table.schema, decided.figures["rows"]
+    provenance = {**decided.parameters, **decided.guarantee.parameters}
+    usual = [name for name in names if name in CLASS_ATTACKS]
+    with ExitStack() as lent:
+        counted = _counted(decided)
+        table = _released(lent, decided, counted)
+        buckets = None if decided.values is None else _buckets(lent, decided)
+        all_people = HeldTable(engine, engine.table, tuple(_looked_at(schema)), whole=counted)
+        case = Case(
+            schema,
+            HeldRelease(table, buckets, provenance),
+            original=all_people,
+            options=AttackOptions(dealt=SAMPLE),
+        )
+        other_findings = run_all(case, names=[name for name in names if name not in usual])
+        if rows > SAMPLE:
+            case = replace(case, original=None, known=_people(lent, decided, counted))
+        usual_findings = sampled(run_all(case, names=usual), rows)
+    return Findings(
+        (*usual_findings.findings, *other_findings.findings),
+        {**usual_findings.not_run, **other_findings.not_run},
+    )
+
+
+def sampled(findings: Findings, rows: int) -> Findings:
+    """The same, those of which were tried on some people only saying so."""
+    remark = f"Tried on people drawn at random, about {SAMPLE:,} of {rows:,}."
+    return Findings(
+        tuple(
+            replace(finding, remarks=[*finding.remarks, remark])
+            if finding.success.tried < min(rows, 2 * SAMPLE) and rows > SAMPLE
+            else finding
+            for finding in findings.findings
+        ),
+        findings.not_run,
+    )
+
+
+def _looked_at(schema: Schema) -> list[Column]:
+    """The columns that attacks look at."""
+    return [*schema.by_role(Role.QUASI), *schema.by_role(Role.SENSITIVE)]
+
+
+def _counted(decided: Anonymized) -> Frequencies | None:
+    """The original by all that attacks look at; None where that does not fit in memory."""
+    names = [column.name for column in _looked_at(decided.table.schema)]
+    try:
+        return counted_whole(decided.table, names)
+    except TooManyCombinationsError:
+        return None
+
+
+def _people(lent: ExitStack, decided: Anonymized, counted: Frequencies | None) -> HeldTable:
+    """Some people to be looked up, by what they can be found by alone."""
+    engine, quasi = decided.table.engine, decided.table.schema.by_role(Role.QUASI)
+    names = [column.name for column in quasi]
+    if counted is not None:
+        sample = drawn(counted, SAMPLE).marginal(names)
+        return HeldTable(engine, engine.table, quasi, whole=sample)
+    number = engine.traits.hashed("people who are tried", [column(name) for name in names])
+    every = ceil(decided.figures["rows"] / SAMPLE)
+    chosen = exp.Mod(this=exp.paren(number), expression=exp.convert(every)).eq(0)
+    query = exp.select(*map(column, names)).from_(engine.table.copy()).where(chosen)
+    return HeldTable(engine, lent.enter_context(engine.view(query)), quasi)
+
+
+def drawn(counted: Frequencies, most: int) -> Frequencies:
+    """Rows of a table at random, one after the other; all where they are no more than that."""
+    if counted.total <= most:
+        return counted
+    row_positions = below(counted.total, most, 0)
+    met, counts = np.unique(
+        np.searchsorted(np.cumsum(counted.counts), row_positions, side="right"), return_counts=True
+    )
+    return Frequencies(counted.axes, tuple(codes[met] for codes in counted.codes), counts)
+
+
+def _released(lent: ExitStack, decided: Anonymized, counted: Frequencies | None) -> HeldTable:
+    """The released rows, without suppressed ones: from what was counted, else in the engine."""
+    engine, recoding, held = decided.table.engine, decided.spelled_recoding(), decided.columns
+    group = [Column(GROUP, Kind.INTEGER)] if decided.values is not None else []
+    columns = [
+        held_column
+        for held_column in (*_looked_at(decided.table.schema), *group)
+        if held_column.name in held
+    ]
+    if counted is not None and not isinstance(recoding, ByCuts) and recoding.by_value:
+        counts = _recounted(counted, recoding).marginal([column.name for column in columns])
+        return HeldTable(engine, engine.table, tuple(columns), whole=counts)
+    rows = lent.enter_context(recoding.released(engine, engine.table))
+    rows.set("order", None)
+    return HeldTable(engine, lent.enter_context(engine.view(rows)), tuple(columns))
+
+
+def _recounted(counted: Frequencies, recoding: ByColumn | ByRow) -> Frequencies:
+    """What was counted, as it is released: labels in the place of values."""
+    released_rows, worn = recoded(counted, recoding)
+    labels = {name: Listed(name, label.dictionary, declared=False) for name, label in worn.items()}
+    other_axes = [number for number, name in enumerate(counted.columns) if name not in labels]
+    return Frequencies(
+        (*labels.values(), *(counted.axes[axis] for axis in other_axes)),
+        (
+            *(label.indices.to_numpy() for label in worn.values()),
+            *(counted.codes[axis][released_rows] for axis in other_axes),
+        ),
+        counted.counts[released_rows],
+    )
+
+
+def _buckets(lent: ExitStack, decided: Anonymized) -> HeldTable:
+    """The sensitive values by group, where they are a table of their own."""
+    assert decided.values is not None
+    engine = open_source(decided.values)
+    lent.callback(engine.close)
+    sensitive = decided.table.schema.by_role(Role.SENSITIVE)
+    names = engine.columns(engine.table)
+    columns: Iterable[Column] = (
+        *sensitive, Column(GROUP, Kind.INTEGER), Column(COUNT, Kind.INTEGER)
+    )  # fmt: skip
+    present = tuple(column for column in columns if column.name in names)
+    return HeldTable(engine, engine.table, present)
+
+
+_ROWS = "sf_rows"
+
+
+_NO_COUNTS = (
+    "no table of the release counts single combinations of its columns, which could be read as "
+    "rows of people."
+)
+
+
+def attacked_rows(
+    rows: pa.Table,
+    schema: Schema,
+    original: tuple[Engine, exp.Table],
+    requirements: Sequence[Requirement] = (),
+) -> Findings:
+    """What attacks find in made-up rows."""
+    return _attacked(rows, None, schema, original, _tried(ROW_ATTACKS, requirements))
+
+
+def attacked_counts(
+    tables: Mapping[str, pa.Table],
+    columns: Sequence[str],
+    schema: Schema,
+    original: tuple[Engine, exp.Table],
+    requirements: Sequence[Requirement] = (),
+) -> Findings:
+    """What attacks find in tables of counts: in that of the most columns."""
+    names = _tried(ROW_ATTACKS, requirements)
+    read = read_as_rows(tables, columns)
+    if read is None:
+        return Findings((), dict.fromkeys(names, _NO_COUNTS))
+    table, figure = read
+    row_counts = pc.round(table.column(figure)).cast(pa.int64())
+    cells = table.select(
+        [column_name for column_name in table.column_names if column_name in columns]
+    )
+    rows = cells.append_column(_ROWS, row_counts).filter(pc.greater(row_counts, 0))
+    return _attacked(rows, _ROWS, schema, original, names)
+
+
+def read_as_rows(
+    tables: Mapping[str, pa.Table], columns: Sequence[str]
+) -> tuple[pa.Table, str] | None:
+    """The table of counts that is read as rows, and which column counts; None if there is none.
+
+    Of a publication it is known before it is charged: its tables are, without a row.
+    """
+    counted = [(pair, figure_of(pair, columns)) for pair in tables.values()]
+    read = [(pair, figure) for pair, figure in counted if figure is not None]
+    return max(read, key=lambda pair: pair[0].num_columns, default=None)
+
+
+def _tried(usual: Sequence[str], requirements: Sequence[Requirement]) -> list[str]:
+    return list(dict.fromkeys([*usual, *(requirement.attack for requirement in requirements)]))
+
+
+def _attacked(
+    rows: pa.Table,
+    weight: str | None,
+    schema: Schema,
+    original: tuple[Engine, exp.Table],
+    names: Sequence[str],
+) -> Findings:
+    engine, table = original
+    # Nobody is looked up by a name: rows of people are told by what the release has of them.
+    columns = tuple(
+        column
+        for column in schema.columns
+        if column.role is not Role.IDENTIFIER and column.name in rows.column_names
+    )
+    with closing(open_source(rows)) as released:
+        counted = None
+        if weight is not None:
+            listed = [column.name for column in columns]
+            counted = count_held(released, released.table, listed, weight=weight)
+        held = HeldTable(released, released.table, columns, whole=counted)
+        return run_all(
+            Case(
+                schema,
+                HeldRelease(held, rows_are="nobody's"),
+                original=HeldTable(engine, table, columns),
+            ),
+            names=names,
+        )
