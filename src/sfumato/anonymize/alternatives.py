@@ -89,6 +89,7 @@ def advise(
     """
     start_seconds = time.monotonic()
     most = min(_LONGEST, start_seconds - watch.started + _HEAD_START)
+    # Advice may take as long as the search did, and 1.5 s more, so that short searches get some.
     until = start_seconds + (most if watch.seconds_left is None else min(most, watch.seconds_left))
     advice: list[Advice] = []
     best: dict[str, float] = {}

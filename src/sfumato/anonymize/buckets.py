@@ -64,6 +64,7 @@ def deal(
     """Release each row of a combination under the values given; rows left out are suppressed."""
     codes = [combination, *(column.codes for column in released_columns)]
     sizes = [len(table), *(len(column.values) for column in released_columns)]
+    # Rows of one combination that are released alike become one share with a count.
     groups = group(codes, sizes, np.ones(len(combination), dtype=np.int64))
     first = groups.representatives
     columns = [pa.array(axis_codes[combination[first]]) for axis_codes in table.codes]
@@ -145,6 +146,7 @@ def _groups(values: IntArray, least: int, name: str, entropy: Entropy) -> IntArr
     A value has no more rows than there are groups, so none meets itself.
     """
     counts = np.bincount(values)
+    # Eligibility (Xiao and Tao 2006): no value has more than 1/l of the rows.
     count = len(values) // least
     if counts.max() > count:
         raise CriterionError(
@@ -154,7 +156,9 @@ def _groups(values: IntArray, least: int, name: str, entropy: Entropy) -> IntArr
             "less.",
         )
     order = permutation(len(values), entropy)
+    # A random order first, then stable by value: rows of a value are in random order.
     order = order[np.argsort(values[order], kind="stable")]
+    # Group numbers are shuffled, so that they do not tell the value that was dealt first.
     names = permutation(count, entropy)
     groups = np.empty(len(values), dtype=np.int64)
     dealt = count * least
@@ -162,6 +166,7 @@ def _groups(values: IntArray, least: int, name: str, entropy: Entropy) -> IntArr
     for position in range(dealt, len(values)):
         mine = values[order[position]]
         used = groups[order[:position]][values[order[:position]] == mine]
+        # Fewer than l rows are left over; each joins a group that lacks its value.
         free = np.setdiff1d(np.arange(count), used)
         groups[order[position]] = free[uniform_integers(len(free), 1, entropy)[0]]
     return groups
@@ -271,6 +276,7 @@ def _points(problem: Problem, points: DataPoints, table: Frequencies) -> IntArra
 
 def _dealt(point: IntArray, shares: Shares, entropy: Entropy) -> IntArray:
     """The group of each row: the shares of its point dealt out at random; -1 where none is left."""
+    # Which rows of a point go to which of its groups is random, and uniformly so.
     order = permutation(len(point), entropy)
     order = order[np.argsort(point[order], kind="stable")]
     by_point = np.argsort(shares.point, kind="stable")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
     Exact = NDArray[np.int64] | NDArray[np.object_]
 
+# The first integer that int64 cannot hold.
 LARGEST = 1 << 63
 
 
@@ -135,6 +136,7 @@ class Classes:
 
 def from_matrix(counts: Counts, original: Original) -> SensitiveCounts:
     """Cells from a dense table, class by value; every class must have a row."""
+    # np.nonzero lists cells class by class, which is the order that SensitiveCounts promises.
     owners, values = np.nonzero(counts)
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     return SensitiveCounts(starts, values, counts[owners, values], original)

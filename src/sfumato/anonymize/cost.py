@@ -205,6 +205,7 @@ class AverageClassSize(Cost):
 
     def value(self, release: PricedRelease) -> float:
         """The cost of a release."""
+        # All suppressed rows are taken as one more class.
         classes = len(release.sizes) + (release.suppressed > 0)
         return release.problem.rows / classes / release.problem.k
 
@@ -258,6 +259,7 @@ def _most_above(node: Node) -> int:
 
     Each of its passing classes holds one that passes here, or is made of rows that fail here.
     """
+    # Rows that fail can form at most failing / smallest classes that pass, above this node.
     passing = len(node.classes) - int(np.count_nonzero(node.lacking))
     return min(len(node.classes), passing + node.failing // node.problem.smallest + 1)
 
@@ -272,6 +274,7 @@ def _most_of(problem: Problem, original: SizeCounts) -> int:
 
 def _most_below(node: Node) -> int:
     """How many classes a finer node can release at most."""
+    # A class of n rows splits into at most n / smallest classes that pass.
     sizes = node.classes.sizes[~node.lacking]
     return int((sizes // node.problem.smallest).sum())
 
@@ -305,6 +308,9 @@ class Discernability(Cost):
         floor: Bounds = np.maximum(upward, failing * float(problem.rows))
         sized = all(isinstance(criterion, KAnonymity) for criterion in problem.necessary)
         if sized and problem.people is None:
+            # A failing class has at most k - 1 rows, so each of its rows paid at most k - 1 so far
+            # and
+            # pays N instead: the sum of squares plus N - (k - 1) for each failing row.
             floor = upward + failing * float(problem.rows - problem.k + 1)
         # Above 2^53 a float may lie above the integer it stands for.
         return floor if problem.rows**2 < 1 << 53 else floor * (1 - 1e-15)
@@ -371,6 +377,7 @@ class Loss(Separable):
 
     def column(self, problem: Problem, column: Quasi, total: Total) -> Total:
         """The loss of one column."""
+        # T - N of N n - N: no loss where each row covers one leaf, 1 where each covers all n.
         rows, leaves = problem.rows, column.breadth
         return (total - rows) / (rows * leaves - rows) if leaves > 1 else 0.0
 
@@ -455,6 +462,7 @@ class EntropyLoss(Separable):
 
     def price(self, column: Quasi, labels: Labels) -> FloatArray:  # noqa: ARG002
         """The logarithm of the rows under a label."""
+        # A label that no row of the original wears prices nothing; log2(0) must not appear.
         return np.log2(np.maximum(labels.rows, 1))
 
     def untouched(self, column: Quasi, finest: float) -> float:
@@ -471,6 +479,7 @@ class EntropyLoss(Separable):
             self.weight(column) * (total - self.profile(column).untouched)
             for column, total in zip(problem.quasi, totals, strict=True)
         ]
+        # Rounding can put the difference of two sums just below 0.
         lost: Total = np.maximum(sum(bits), 0.0)
         return lost
 

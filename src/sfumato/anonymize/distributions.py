@@ -71,6 +71,8 @@ def _evenly(covers: Covers, rows: FloatArray, leaves: int) -> FloatArray:
     rows_per_leaf = rows / covers.leaves
     weights = np.repeat(rows_per_leaf, np.diff(covers.starts, append=len(covers.first)))
     steps = np.zeros(leaves + 1)
+    # A difference array: each run adds its weight at its first leaf and takes it back after its
+    # last.
     np.add.at(steps, covers.first, weights)
     np.add.at(steps, covers.last + 1, -weights)
     return np.cumsum(steps[:-1]).clip(min=0.0)

@@ -123,6 +123,7 @@ def _release(
     """The baskets in an order of chance, so that their numbers tell nothing."""
     k, m, algorithm, by = (request[name] for name in ("k", "m", "algorithm", "by"))
     baskets = recoded.baskets
+    # Basket numbers of the original must not leave, nor their order: both could be linked.
     numbers = 1 + permutation(baskets.count, SystemEntropy())
     owners = numbers[baskets.owners]
     filled = np.bincount(owners, minlength=baskets.count + 1) > 0

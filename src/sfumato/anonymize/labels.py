@@ -121,6 +121,7 @@ def ranges(column: Quasi, low: Positions, high: Positions) -> Written:
     leaves = column.taxonomy.leaves
     between = np.array([ordered(leaf) for leaf in leaves])
     texts = column.taxonomy.labels[0]
+    # A missing value or NaN lies behind all numbers: no range can end there, so the root covers it.
     open_ended = (low < high) & ~between[high]
     low, high = np.where(open_ended, 0, low), np.where(open_ended, len(leaves) - 1, high)
 
@@ -151,6 +152,7 @@ def sets(column: Quasi, owners: Positions, leaves: Positions, count: int) -> Wri
     """The set of the values of each class: `owners` and `leaves` name the leaves it has."""
     taxonomy = column.taxonomy
     width = len(taxonomy.leaves)
+    # Each leaf once per class, class by class, leaves ascending.
     pairs = np.unique(owners * width + leaves)
     starts = np.searchsorted(pairs // width, np.arange(count))
     ends = np.append(starts[1:], len(pairs))
@@ -183,6 +185,7 @@ def natural(
 
 def common_level(taxonomy: Taxonomy, low: Positions, high: Positions) -> Positions:
     """The lowest level at which two leaves wear one label."""
+    # Labels of a level stay together above it, so levels that differ can simply be counted.
     level = np.zeros(len(low), dtype=np.int64)
     for height in range(taxonomy.height):
         level += taxonomy.codes[low, height] != taxonomy.codes[high, height]
@@ -199,6 +202,7 @@ def positions(taxonomy: Taxonomy) -> FloatArray:
     line = np.array([_number(leaf) for leaf in taxonomy.leaves])
     finite = np.isfinite(line)
     first, last = line[finite].min(initial=np.inf), line[finite].max(initial=-np.inf)
+    # Infinities and missing values get a place, so that a cut can part them from the numbers.
     span = last - first if first < last else 1.0
     placed: FloatArray = np.nan_to_num(
         line, nan=last + 2 * span, posinf=last + span, neginf=first - span

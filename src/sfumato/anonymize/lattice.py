@@ -74,6 +74,7 @@ def count_below(marked: BoolArray) -> NDArray[np.int32]:
 
     Axes are short, so adding whole slices to the next is much faster than a running sum.
     """
+    # Inclusion over all axes, one axis at a time (a prefix sum in every dimension).
     counts = marked.astype(np.int32)
     for axis in range(counts.ndim):
         slices = np.moveaxis(counts, axis, 0)
@@ -125,6 +126,7 @@ class Node:
             if view.original is not None
         }
         first = self.tables[0]
+        # A person with several rows in a class counts once among its people.
         sizes, crowds = self._added(first.counts), None
         if self.problem.people is not None:
             crowds = self._added((first.counts > 0).astype(np.int64))
@@ -244,6 +246,7 @@ def failing_rows(problem: Problem) -> IntArray:
 
     A set of columns tells all that its subsets tell; these stand in where it has too many cells.
     """
+    # A class of one row passes where nothing larger is asked: nothing can be ruled out.
     failing = np.zeros(problem.shape, dtype=np.int64)
     if problem.smallest == 1:
         return failing
@@ -312,6 +315,7 @@ def _rows_in_small_classes(cube: Cube, steps: list[_Steps], smallest: int) -> In
     """Rows in classes that are too small, for each combination of levels."""
     for axis, step in enumerate(steps):
         cube = step.roll_up(cube, axis)
+    # Classes that are large enough have no failing rows; the sum of the others is the bound.
     cube[cube >= smallest] = 0
     for axis, step in enumerate(steps):
         cube = np.add.reduceat(cube, step.starts, axis=axis)
@@ -368,6 +372,7 @@ def finest_fitting(
             break
         position = max(rising, key=lambda position: labels[position][levels[position]])
         path.append(_shifted(levels, position, 1))
+    # Coarser levels never have more combinations, so `fits` is monotone along the path.
     low, high = 0, len(path) - 1
     if not fits(path[high]):
         return None
@@ -392,6 +397,7 @@ class UnseenNodes:
         self._nodes = np.zeros(problem.shape, dtype=bool)
         self._lower = np.zeros(problem.shape)
         if problem.floor is not None:
+            # Below the floor nodes cannot be grouped: only bounds by column sets are known of them.
             failing = failing_rows(problem)
             self._nodes = failing <= problem.allowed_rows
             self._nodes[above(problem.floor.levels)] = False

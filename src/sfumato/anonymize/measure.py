@@ -218,6 +218,7 @@ class _Released:
             raise SourceError("table_empty", "The table has no rows: there is nothing to measure.")
         indices = [released.columns.index(column.name) for column in quasi]
         codes = [released.codes[index][self.kept] for index in indices]
+        # A class is a combination of labels as they are written, whatever wrote them.
         key, _ = keys(codes, [released.axes[index].size for index in indices])
         _, first, self.owners = np.unique(key, return_index=True, return_inverse=True)
         counts = released.counts[self.kept]
@@ -342,6 +343,8 @@ class _Released:
             for covers, labels, mine in zip(self.covers, self.labels, leaves, strict=True):
                 fits &= covers.holding(int(labels[index]))[mine]
             people[index] = population.counts[fits].sum()
+        # A class that nobody of the population fits has presence above 1: no such release is a
+        # sample.
         shares = self.crowds / np.maximum(people, 1)
         # A population that the table was drawn from has at least the people of the table.
         likely = self.crowds / np.maximum(people, self.crowds)
@@ -376,6 +379,7 @@ def _diversity(cells: SensitiveCounts, crowds: Counts, column: Column) -> dict[s
     """Every kind of diversity and closeness that the worst class reaches."""
     counts, sizes = cells.counts, cells.sizes
     shares = counts / sizes[cells.owners]
+    # The l of entropy diversity that the worst class reaches is e to the power of its entropy.
     entropy = -np.add.reduceat(shares * np.log(shares), cells.starts)
     ranked = descending(cells)
     expected = cells.original.totals[cells.values] / cells.original.rows

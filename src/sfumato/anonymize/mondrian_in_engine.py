@@ -209,6 +209,7 @@ class _Search:
                 state.cut()
         for depth, cuts in enumerate(state.tree):
             nodes = [self._global(box, numbers) for numbers in (cuts.node, cuts.lower, cuts.upper)]
+            # Nodes of the subproblem are numbered anew behind all known ones; its root is the box.
             self._note(
                 box.depth + depth, [nodes[0], cuts.column.astype(np.int64), cuts.cut, *nodes[1:]]
             )
@@ -241,6 +242,7 @@ class _Search:
             self._finish(np.array([box.node]), np.array([columns[0].counts.sum()]), members)
             return []
         position, cut = int(chosen[0]), int(cuts[0])
+        # Both children get the next free numbers; deeper boxes are looked at later.
         low, high = self._nodes, self._nodes + 1
         self._nodes += 2
         self._note(box.depth, [np.array([value]) for value in (box.node, position, cut, low, high)])

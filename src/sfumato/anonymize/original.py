@@ -142,6 +142,8 @@ class Quasi:
 
         labels = self.taxonomy.codes[self.leaves, level]
         first = np.full(len(self.taxonomy.labels[level]), len(self.taxonomy.leaves), dtype=np.int32)
+        # The first leaf that occurs stands for its label: the engine held that value for all of
+        # them.
         np.minimum.at(first, labels, self.leaves)
         return replace(self.released(level), codes=pa.array(first[labels]))
 
@@ -224,6 +226,7 @@ class RowOwners:
 
     def most_rows(self, people: int) -> int:
         """How many rows so many people can have at most."""
+        # The people with most rows: no choice of so many people suppresses more.
         return int(np.sort(self.rows)[::-1][:people].sum())
 
 

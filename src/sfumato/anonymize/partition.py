@@ -276,6 +276,7 @@ def _distinguish_equal_labels(
     alike = np.bincount(combination)[combination] > 1
     if not alike.any():
         return tuple(written)
+    # Only groups that read the same get sets, so that others keep their shorter labels.
     ambiguous = np.flatnonzero(alike)
     number = np.cumsum(alike) - 1
     for position, (column, (group, leaves)) in enumerate(zip(problem.quasi, members, strict=True)):
@@ -308,6 +309,7 @@ class LabelledGroups(ABC):
     @cached_property
     def sizes(self) -> Counts:
         """The sizes of the released classes."""
+        # Groups that read the same cannot be told apart by a receiver: they are one class.
         combination, count = _combinations(self.labels)
         return np.bincount(combination, self.group_sizes, count).astype(np.int64)
 
@@ -443,6 +445,7 @@ class Intervals(Partition):
         """The outcome of a search that cut the columns; `owners` has the class of each point."""
         written = tuple(_labels(*pair) for pair in zip(problem.quasi, interval, strict=True))
         numbers = np.where(fails, -1, np.cumsum(~fails) - 1)
+        # Classes that fail have no number: their points are in no share, and so suppressed.
         released = np.flatnonzero(numbers[owners] >= 0)
         shares = Shares(points, released, points.counts[released], numbers[owners[released]])
         member = np.zeros(len(fails), dtype=np.int64)
@@ -499,6 +502,7 @@ def _labels(column: Quasi, interval: IntArray) -> Written:
     if numeric(column.taxonomy):
         return ranges(column, low, high)
     above = ancestors(column, low, high)
+    # An ancestor that covers rows of another interval would make two intervals overlap.
     wider = np.flatnonzero(above.covers.rows != np.add.reduceat(column.rows[leaves], starts))
     if not len(wider):
         return above

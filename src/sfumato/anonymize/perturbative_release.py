@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     Draw = Callable[[Fraction, int], IntArray]
 
 _NEAR = Fraction(1, 1_000_000)
+# Beyond 12 standard deviations a Gaussian has less than 1e-31 of its mass.
 _FINE, _FAR = 1000, 12
 """Moments are summed over steps of at least a thousandth of the deviation, 12 deviations far."""
 
@@ -154,6 +155,7 @@ def _reflected(points: IntArray, last: int) -> IntArray:
     """Points of a line folded into 0 .. last, as between two mirrors."""
     if last == 0:
         return np.zeros_like(points)
+    # Reflection at both ends has period 2 * last.
     around = np.mod(points, 2 * last)
     folded: IntArray = np.minimum(around, 2 * last - around)
     return folded
@@ -227,6 +229,7 @@ def _anatomy(
     counted = counted_whole(table, [*quasi, asked.of])
     anatomy = anatomize(counted, asked.of, l=asked.l, unchanged=other_columns)
     sizes = counted.marginal(quasi).counts
+    # Group numbers begin at 1, so the first count, of group 0, is dropped.
     members = np.bincount(
         anatomy.sensitive[GROUP].to_numpy(), anatomy.sensitive["count"].to_numpy()
     )[1:]
@@ -355,6 +358,7 @@ def _perturb(
     roles = (Role.QUASI, Role.SENSITIVE, Role.OTHER)
     unchanged = [c.name for c in table.schema.columns if c.role in roles and c not in columns]
     quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
+    # Quasi-identifiers are not changed; they are counted only for the risk and the class sizes.
     known = counted_whole(table, quasi)
     _refuse_labels(table, known, quasi)
     sizes = known.counts

@@ -166,6 +166,7 @@ def anonymize(
     }
     parameters = {name: value for name, value in used.items() if name in member.takes}
     decided = replace(_generalized(table, counted, problem, outcome, parameters), **origin)
+    # Counts in memory tell the classes; otherwise the engine counts them when they are needed.
     if problem.floor is None and suppressed == "drop":
         decided = replace(decided, classes=_classes(decided, counted))
     return _advised(decided, problem, outcome, weights, watch, options) if advice else decided
@@ -207,6 +208,7 @@ def _search(
     watch: SearchProgress,
 ) -> Outcome:
     """What an algorithm decides; cutting a table that does not fit happens where it lies."""
+    # Mondrian needs finer values than those of the floor: it cuts in the engine instead.
     if algorithm == MONDRIAN and problem.floor is not None:
         with _naming_others(algorithm, table, problem.criteria):
             return cut_in_engine(table, problem, counted, watch, weights)

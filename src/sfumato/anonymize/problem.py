@@ -104,6 +104,7 @@ class Problem:
             views.insert(0, View.of_rows(columns, frequencies, population, person))
         people = None if person is None else RowOwners.of(frequencies, person)
         rows = frequencies.total
+        # The limit is an exact fraction; rounding down keeps the share at most what was asked.
         allowed = int(limit * (rows if people is None else people.count))
         return cls(columns, tuple(views), tuple(criteria), rows, allowed, people, floor)
 
@@ -153,6 +154,8 @@ class Problem:
     @cached_property
     def monotone(self) -> bool:
         """Whether every node above an admissible one is admissible."""
+        # Absorbing criteria keep passing as classes grow. Others do only where no rows join a class
+        # late (nothing is suppressed) and no person stands in two classes.
         return not self.further or (
             self.allowed == 0
             and self.people is None
@@ -282,6 +285,7 @@ def pose(
     counted = list(dict.fromkeys([*columns, *([] if person is None else [person])]))
     sources = [table] if population is None else [table, population]
     names = [counted, quasi][: len(sources)]
+    # First try to hold every combination; only where that is too much, coarser levels.
     rolled = None
     try:
         shared_by_table = [shared, ()]

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _ROWS, _BLANK = "sf_class_rows", "sf_class_blank"
 _OF_VALUES = ("low", "high")
+# Hashes are not negative, so missing values equal each other and nothing else.
 _MISSING = -1
 
 
@@ -99,6 +100,7 @@ def numbers_of_values(engine: Engine, kinds: Mapping[str, Kind]) -> list[exp.Exp
 
     Zeros of either sign are equal, missing values too.
     """
+    # A fresh salt: nobody can prepare values whose hashes collide and so look shared.
     salt = token_hex(16)
     numbers: list[exp.Expr] = []
     for name, kind in kinds.items():

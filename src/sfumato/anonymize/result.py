@@ -96,6 +96,7 @@ class DecidedTables(TablesOnDemand):
         if table is None:
             self._warn_of_size(self.sizes()[name])
             table = self._decided.rows()
+            # A large table lives only as long as somebody holds it.
             self._table = ref(table)
             self._small = table if table.num_rows <= _STAYS else None
         return table
@@ -487,6 +488,7 @@ class Anonymized:
         name, starred = schema.table, self.released - figures["released"]
         if not self.labelled:
             return Promised(name, self.released, starred)
+        # Rows do not tell how many people they are of, so k cannot be checked there.
         quasi = tuple(c.name for c in schema.by_role(Role.QUASI) if c.name in self.columns)
         k = None if figures["people"] is not None else figures["k"]
         return Promised(name, self.released, starred, quasi, figures["classes"], k)
@@ -498,6 +500,7 @@ class Anonymized:
         names = [exp.column(name, quoted=True) for name in self.columns]
         with ExitStack() as lent:
             rows = lent.enter_context(self.spelled_recoding().released(engine, engine.table))
+            # The order of the recoding is dropped: rows and starred rows are sorted together below.
             rows.set("order", None)
             rows = exp.select(*names).from_(rows.subquery("sf_recoded"))
             if starred and self.figures["suppressed"]:

@@ -277,6 +277,7 @@ def _low_end(value: exp.Expr, width: int) -> exp.Expr:
     """The least number of the interval that a whole number is in."""
     step = exp.convert(width)
     number = exp.cast(value, "BIGINT")
+    # Engines disagree on the sign of a remainder: adding the width once makes it positive.
     offset = exp.Mod(
         this=exp.Paren(this=exp.Mod(this=number, expression=step) + step), expression=step
     )
@@ -331,6 +332,7 @@ def _lengthened(column: Column, keys: list[str | None], level: int) -> list[str 
     if not isinstance(column.hierarchy, Mask):
         return keys
     present = [key for key in keys if key is not None]
+    # The height of a mask's hierarchy is the length of its longest text, which keys have cut off.
     filled, hidden = max(present, key=len), "0" * level
     longer = filled + hidden if column.hierarchy.side is Side.RIGHT else hidden + filled
     return [*keys, longer]
@@ -353,4 +355,5 @@ def _behind(table: Table, column: Column, key: Key, keys: pa.Array) -> tuple[Int
     keyed = table.engine.run(query)
     behind = dict(zip(keyed[_HELD].to_pylist(), keyed[_VALUES].to_pylist(), strict=True))
     counts = np.array([behind[key] for key in keys.to_pylist()], dtype=np.int64)
+    # Engines have LN; the cost of entropy is stated in bits.
     return counts, sum(keyed[_NATS].to_pylist()) / log(2)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.release.open_table import Table
 
 _ROWS = "count_all"
+# Counts of batches are summed in groups, so that memory holds few of them.
 _WAITING = 64
 """So many counts are united at a time."""
 
@@ -94,6 +95,8 @@ class Promised:
 
     def _check(self, counts: pa.Table) -> None:
         sizes: list[int] = counts[_ROWS].to_pylist()
+        # Counted on the very rows that leave: where these agree, no class is below k, whatever
+        # happened to the source meanwhile.
         agreed = sum(sizes) == self.rows
         if agreed and self.classes is not None:
             sizes = list(self._without_starred(counts, sizes))
@@ -103,6 +106,7 @@ class Promised:
 
     def _without_starred(self, counts: pa.Table, sizes: list[int]) -> Iterator[int]:
         """The sizes of classes; the rows that say nothing count for none of them."""
+        # A released class may be blank too; only as many blank rows as were starred are set aside.
         starred = self.starred
         if not starred:
             yield from sizes

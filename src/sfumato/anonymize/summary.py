@@ -166,6 +166,7 @@ def in_words(column: Column, labels: Mapping[str | None, int]) -> str:
         texts.setdefault(reading.sort, []).append(label)
     if not sorts:
         return unchanged_words(column)
+    # Sorts are ordered by rows, then by name, so that equal releases read the same.
     weights = {sort: sum(sizes.values()) for sort, sizes in sorts.items()}
     total = sum(weights.values())
     sentences = {

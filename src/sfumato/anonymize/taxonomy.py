@@ -140,6 +140,7 @@ def _stretch(text: str) -> tuple[date, date, bool] | None:
         first, months = 3 * int(match["quarter"]) - 2, 3
     elif match["decade"]:
         months = 120
+    # Months counted from year 0: the month after the stretch, whose first day less one is its end.
     after = year * 12 + first - 1 + months
     last = date(after // 12, after % 12 + 1, 1) - timedelta(days=1)
     return date(year, first, 1), last, True
@@ -288,6 +289,7 @@ class _Reader:
         self._line = sorted(pairs, key=lambda pair: pair[0])  # type: ignore[arg-type,return-value]
         self._values = [leaf for leaf, _ in self._line]
         indices = [index for _, index in self._line]
+        # Where leaves stand in the order of their numbers, a range is one run of them.
         self._in_a_row = indices == list(range(indices[0], indices[-1] + 1)) if indices else False
 
     def read(self, label: Leaf) -> tuple[list[tuple[int, int]], tuple[int, int]]:
@@ -343,6 +345,7 @@ def _known(taxonomy: Taxonomy) -> dict[str | None, tuple[int, int]]:
     Where nobody said what there can be, the root covers nobody knows what: it has no run then.
     """
     runs: dict[str | None, tuple[int, int]] = {}
+    # Lower levels overwrite higher ones: a label that stands at several levels covers least.
     if taxonomy.leaves:
         runs[ROOT] = (0, len(taxonomy.leaves) - 1)
     for level in range(taxonomy.height - 1, -1, -1):

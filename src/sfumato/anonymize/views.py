@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 
     Levels = tuple[int, ...]
 
+# A key and a row number share one int64, whose sign bit stays free.
 _KEY_BITS = 63
 _DENSE_FACTOR = 4  # a table of this many slots per row is still cheaper to fill than rows to sort
 
+# Neighbouring columns are looked up together up to so many label combinations (uint16),
+# and only in views of at most so many rows: joined codes are kept for each level.
 _JOINED_LABELS = 1 << 16
 _JOINED_ROWS = 1 << 21
 
@@ -84,6 +87,8 @@ class View:
         sources = [table] if population is None else [table, population]
         leaves = [np.concatenate([column.locate(source) for source in sources]) for column in quasi]
         counts = np.concatenate([source.counts for source in sources])
+        # Rows of the table come first, then those of the population: each side counts 0 of the
+        # other.
         people = None
         if population is not None:
             people = np.where(np.arange(len(counts)) < len(table), 0, counts)
@@ -128,6 +133,7 @@ class View:
         persons: NDArray[np.integer] | None = None,
     ) -> View:
         """Merge equal combinations and look all their labels up once."""
+        # Axes may name combinations that no row has; keeping them would make empty classes.
         occurs = counts > 0 if people is None else counts + people > 0
         digits: list[NDArray[np.integer]] = [column[occurs] for column in leaves]
         sizes = [len(column.taxonomy.leaves) for column in quasi]
@@ -160,6 +166,7 @@ class View:
 
     def group(self, table: GroupedView, levels: Levels) -> GroupedView:
         """Group a table of this view at a node that is nowhere finer."""
+        # Three ways to group, from cheapest: keys that are sorted, keys that are dense, any keys.
         key, radix = self._keys(table, levels)
         if (key[1:] >= key[:-1]).all():
             # Tables are in order of their labels, which making the last column coarser keeps.
@@ -186,6 +193,7 @@ class View:
                 table.starts, self.values[table.rows], table.counts, self.original
             )
         starts = np.searchsorted(table.cells, table.starts)
+        # Each row of the table is one person here, so the length of a cell counts people.
         people = np.diff(table.cells, append=len(table.rows))
         return SensitiveCounts(starts, self.values[table.rows[table.cells]], people, self.original)
 
@@ -265,6 +273,7 @@ def _group_dense(key: IntArray, radix: int, table: GroupedView) -> Grouped:
         group_keys = np.flatnonzero(counts + people)
         people = people[group_keys].astype(np.int64)
     chosen = np.empty(radix, dtype=np.int64)
+    # Any row represents its group, so the last one written may win.
     chosen[key] = np.arange(len(key))
     return chosen[group_keys], counts[group_keys].astype(np.int64), people, group_keys
 

@@ -24,6 +24,7 @@ _FORMAT = 2
 
 def to_bytes(release: Release) -> bytes:
     """Write a release down, tables and all."""
+    # Arrow streams keep types that JSON has not: dates, 64-bit integers, missing values.
     packed = {name: _packed(table) for name, table in release.tables.items()}
     described = {
         "format": _FORMAT,

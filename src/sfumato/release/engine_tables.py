@@ -126,6 +126,8 @@ class DraftedTable:
         self._scratch = scratch.path
         waiting = self._scratch / _WAITS / _WAITS
         waiting.parent.mkdir()
+        # The journal knows files only: this one stands for the table, and moves when it has its
+        # name.
         waiting.touch(mode=0o600)
         mark = mark_of(waiting)
         assert mark is not None

@@ -61,6 +61,7 @@ def of_file(path: Path, *, secret: bytes) -> str:
 
 def _sums(engine: Engine, table: exp.Table, values: Sequence[exp.Expr]) -> list[int]:
     """The number of rows and the sums of their hashes."""
+    # Sums of hashes do not depend on the order of rows, nor on how they are stored.
     row = folded(partial(digest, ""), values)
     hashed = exp.select(exp.alias_(row, "sf_hash")).from_(table.copy())
     digits = [
@@ -90,6 +91,7 @@ def _plain(name: str, kind: Kind) -> exp.Expr:
     if kind is not Kind.REAL:
         return value
     real = exp.cast(value, "DOUBLE")
+    # Engines print floats differently; millionths are integers, which all print alike.
     millionths = exp.Floor(this=real * exp.convert(1_000_000) + exp.Literal.number("0.5"))
     written = exp.cast(exp.cast(millionths, "BIGINT"), "TEXT")
     small = exp.LT(this=exp.Abs(this=real.copy()), expression=exp.convert(_LARGE))
@@ -157,6 +159,8 @@ def write_secret(path: Path, secret: bytes) -> None:
                 stream.write(secret)
                 stream.flush()
                 os.fsync(stream.fileno())
+            # A link fails where another process was quicker; its secret is then the one that is
+            # read.
             with suppress(FileExistsError):
                 os.link(name, path)
         finally:

@@ -127,8 +127,36 @@ class Table(Shown):
     ) -> TableMeasures:
         """Measure k, every l and t, and all costs of it, alone or against its original.
 
-        Against a population too, and by a `workload` of questions in SQL, or a file of them, which
-        tells how far off their answers are.
+        Parameters
+        ----------
+        original : path, table or frame, optional
+            The table that it was made from; entropy and shares are then compared with it.
+        population : path, table or frame, optional
+            The public table that an attacker would link it with.
+        workload : sequence of str, or path, optional
+            Aggregate questions in SQL, or a file of them: how far off are their answers?
+
+        Returns
+        -------
+        TableMeasures
+
+        Raises
+        ------
+        SchemaError
+            Where the schema has no quasi-identifier.
+        ParameterError
+            Where a workload is given without the original.
+
+        Example
+        -------
+        >>> import sfumato as sf
+        >>> age = sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, hierarchy=sf.Widths((10,)))
+        >>> illness = sf.Column("illness", sf.Kind.TEXT, sf.Role.SENSITIVE)
+        >>> schema = sf.Schema("people", (age, illness))
+        >>> rows = {"age": [23, 24, 41, 42], "illness": ["flu", "cold", "flu", "gout"]}
+        >>> people = sf.read(rows, schema)
+        >>> people.measure().k
+        1
         """
         from sfumato.anonymize.measure import measure, read_questions
 
@@ -147,7 +175,33 @@ class Table(Shown):
     def worlds(self, sql: str, *, labels: Literal["public", "tight"] = "public") -> AnswerBounds:
         """Answer a question over all tables that this release may stand for.
 
-        With tight `labels`, both ends of a range are known to occur.
+        Parameters
+        ----------
+        sql : str
+            One COUNT, SUM, AVG, MIN or MAX with an optional WHERE.
+        labels : {"public", "tight"}
+            Where "tight", both ends of every range are known to occur in some row.
+
+        Returns
+        -------
+        AnswerBounds
+            The lowest and highest answer, and an estimate between them.
+
+        Raises
+        ------
+        QueryError
+            Where the question cannot be read, or nothing bounds its answer.
+
+        Example
+        -------
+        >>> import sfumato as sf
+        >>> age = sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, hierarchy=sf.Widths((10,)))
+        >>> illness = sf.Column("illness", sf.Kind.TEXT, sf.Role.SENSITIVE)
+        >>> schema = sf.Schema("people", (age, illness))
+        >>> rows = {"age": [23, 24, 41, 42], "illness": ["flu", "cold", "flu", "gout"]}
+        >>> people = sf.read(rows, schema)
+        >>> people.worlds("SELECT COUNT(*) FROM people WHERE age < 40").lower
+        2.0
         """
         from sfumato.anonymize.measure import bound
 
@@ -242,13 +296,82 @@ class Table(Shown):
     ) -> Release:
         """Release it in a syntactic form that satisfies criteria, given as objects or by number.
 
-        `k=5` is sf.KAnonymity(5), or sf.KMap(5) where a `population` is given to hide in. `l`, `t`,
-        `beta` and `delta_disclosure` are asked of every `sensitive` column, by default of all that
-        are declared so; `presence` is two shares of the population. `suppress` is the share of rows
-        that may be left out, such as 0.02 or "2%". With `advice` the holder learns what else would
-        lose less, with `attacks` what these still get; what breaks a rule of `require`, such as
-        "link<0.05", is refused. `by` is who made it. `.table` and `.save` make the same rows.
-        Of a table of items, who knows `m` of a basket finds `k` that fit; see the guide of sets.
+        Parameters
+        ----------
+        *criteria : Criterion
+            Criteria as objects, such as ``sf.KAnonymity(5)``. The numbers below add to them.
+        k : int, optional
+            k-anonymity, or k-map where a `population` is given.
+        m : int, optional
+            Of a table of items: whoever knows m items of a basket finds k baskets that fit.
+        l, diversity, c : optional
+            l-diversity of every sensitive column; its kind is "distinct" (usual), "entropy",
+            "folk" or "recursive", which needs `c`.
+        t, distance : optional
+            t-closeness of every sensitive column, by the "equal" (usual), "ordered" or
+            "hierarchy" distance.
+        delta_disclosure, beta : optional
+            delta-disclosure privacy and beta-likeness of every sensitive column.
+        presence : optional
+            delta-presence: two shares of the `population`, such as "0,0.5".
+        sensitive : str or sequence of str
+            The columns that criteria of sensitive values look at; usually all declared sensitive.
+        population : path, table or frame, optional
+            The public table of people among whom others hide.
+        algorithm : str
+            The search or rearrangement: "optimal", "mondrian", "anatomy" and others.
+        cost : str, optional
+            What the search minimises; usually the algorithm's own, mostly "loss".
+        suppress : number
+            The largest share of rows, or people, that may be left out, such as 0.02 or "2%".
+        suppressed : {"drop", "star"}
+            Whether suppressed rows are left out or released blank.
+        refine : bool
+            Search suppressed rows again.
+        weights : mapping of str to float, optional
+            How much each quasi-identifier matters to the cost; 1 where none is given.
+        limit_seconds : number, optional
+            After this time the search ends with the best release so far.
+        progress : callable, optional
+            Called with the work done and the work in all.
+        advice : bool
+            Tell the holder which other options would lose less.
+        by : str, optional
+            Who made the release, for its provenance.
+        attacks : bool, optional
+            Attack the release and tell the holder the findings.
+        require : str or sequence of str
+            Rules such as "link<0.05"; a release that breaks one is refused.
+        publish_findings : bool
+            Let the findings of the attacks travel with the release.
+
+        Returns
+        -------
+        Release
+            Its rows are made where the data lies, when they are asked for.
+
+        Raises
+        ------
+        CriterionError
+            Where no release satisfies the criteria.
+        ParameterError
+            Where an option is unknown, out of range, or means nothing to the algorithm.
+        SchemaError
+            Where a quasi-identifier has no hierarchy.
+
+        Example
+        -------
+        >>> import sfumato as sf
+        >>> age = sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, hierarchy=sf.Widths((10,)))
+        >>> illness = sf.Column("illness", sf.Kind.TEXT, sf.Role.SENSITIVE)
+        >>> schema = sf.Schema("people", (age, illness))
+        >>> rows = {"age": [23, 24, 41, 42], "illness": ["flu", "cold", "flu", "gout"]}
+        >>> people = sf.read(rows, schema)
+        >>> release = people.anonymize(k=2)
+        >>> release.guarantee.statement
+        'Every class of released rows satisfies 2-anonymity.'
+        >>> release.table.to_pylist()[0]
+        {'age': '20-29', 'illness': 'cold'}
         """
         from sfumato.anonymize.criteria.request import CriteriaRequest
         from sfumato.anonymize.pipeline import decide
@@ -313,16 +436,37 @@ def read(
 ) -> Table:
     """Open a table: a file, a database URL, or a table in memory.
 
-    In memory it may be of pandas, polars (lazy ones too), Arrow or DuckDB, a list of records, or
-    columns by name.
+    Parameters
+    ----------
+    source : path, URL, frame, list of records, or dict of columns
+        In memory it may be a table of pandas, polars (lazy ones too), Arrow or DuckDB.
+    schema : path or Schema, optional
+        What the columns are. Without one they are measured, and their kinds and roles guessed. For
+        a release it is the schema of its original: labels are then read as labels.
+    strict : bool
+        Refuse a cell that is not of its declared kind, and name it. Otherwise it is read as NULL:
+        a table that answers others must be read so, because a refusal would tell them of one row.
+    short_texts : bool
+        Where a file is copied to be read, copy texts only as far as private methods read them.
+    progress : callable, optional
+        Called with the work done and the work in all.
 
-    Without a schema the columns are measured and their kinds and roles guessed. Of a release of
-    ours, which its side-car tells, the schema is that of its original: labels are read as labels.
+    Returns
+    -------
+    Table
 
-    A cell that is not of its declared kind is refused by its place or, where that is not `strict`,
-    read as NULL: so a table that answers others is to be read, lest one cell tell them of its row.
-    With `short_texts`, where a file is copied to be read, texts are copied as far as private
-    methods read them.
+    Raises
+    ------
+    SchemaError
+        Where the table does not hold what the schema says.
+    SourceError
+        Where the source cannot be read, or is a release that was changed.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> sf.read({"age": [23, 24], "illness": ["flu", "cold"]}).schema.table
+    'people'
     """
     arguments.flag(strict, "strict")
     if not (schema is None or isinstance(schema, Schema)):
@@ -388,6 +532,7 @@ def check_columns(engine: Engine, schema: Schema, *, strict: bool = True) -> Non
 
     Unless that is `strict`, nothing depends on any row.
     """
+    # Only names and kinds are compared here, so a refusal tells nothing of any row.
     held = engine.columns(engine.table)
     for column in schema.columns:
         if column.name not in held:

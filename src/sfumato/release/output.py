@@ -188,6 +188,7 @@ def check_outputs(
     targets = [holder_file(path), *(page for page in pages if page is not None)]
     if several:
         if overwrite:
+            # Replacing a folder removes all in it, so nothing in use may lie inside.
             check_apart(path, (*kept, *vault_files_around(path)), with_all_in_it=True)
         _check_folder(path, overwrite=overwrite)
         _check_outside(path, targets)

@@ -152,6 +152,8 @@ class ByRow:
                 )
                 for position in range(width)
             ]
+            # Dealing needs a total order of the rows of a combination; whole combinations need
+            # none.
             if not self.undivided:
                 coded = self._placed(coded, engine)
                 first, last = (exp.column(end, table="sf_share") for end in (_FIRST, _LAST))
@@ -201,6 +203,7 @@ class ByRow:
         new = np.ones(len(rows), dtype=bool)
         if len(rows):
             new[1:] = np.any([np.diff(column[order]) != 0 for column in codes], axis=0)
+        # Shares of one combination are laid end to end: share i takes the places first to last.
         ends = np.cumsum(rows)
         starts = ends - rows
         base = np.maximum.accumulate(np.where(new, starts, 0))
@@ -240,6 +243,7 @@ class ByCuts:
             for cuts in self.depths:
                 joined = exp.alias_(lent.enter_context(engine.lend(cuts)), "sf_cut", table=True)
                 node = exp.column(_NODE, table=_ROW)
+                # The cut of a node names one column; CASE picks that column's code.
                 code = exp.case()
                 for position in range(len(names)):
                     mine = exp.column("column", table="sf_cut", quoted=True).eq(position)
@@ -326,6 +330,7 @@ def _coded(
             join_type="left",
             copy=False,
         )
+        # NULL never joins on equality, so its code and label are written into the query.
         code, label = column_map.missing
         absent = value.is_(exp.Null())
         known = exp.column(_CODE, table=name)

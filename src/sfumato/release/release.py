@@ -224,9 +224,33 @@ class Provenance:
 class Release(Shown):
     """One or more tables with their guarantee, provenance, expected error and receipt.
 
-    `holder` has what only the holder of the original may see, as JSON. Where there is such a thing,
-    the error and the fingerprint of a syntactic release are about the original too, and do not
-    travel either.
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        The released tables by name.
+    guarantee : Guarantee
+        What is promised, as a sentence and as parameters.
+    provenance : Provenance
+        The method, its parameters, and a keyed fingerprint of the original.
+    error : mapping, optional
+        The expected error of noisy figures, or the costs of a syntactic release.
+    receipt : str, optional
+        The receipt of the budget that was charged.
+    holder : mapping, optional
+        What only the holder of the original may see, as JSON. Where it is given, the error and the
+        fingerprint of a syntactic release are about the original too, and do not travel either.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> age = sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, hierarchy=sf.Widths((10,)))
+    >>> illness = sf.Column("illness", sf.Kind.TEXT, sf.Role.SENSITIVE)
+    >>> schema = sf.Schema("people", (age, illness))
+    >>> rows = {"age": [23, 24, 41, 42], "illness": ["flu", "cold", "flu", "gout"]}
+    >>> people = sf.read(rows, schema)
+    >>> release = people.anonymize(k=2)
+    >>> release.table.num_rows
+    4
     """
 
     tables: Mapping[str, pa.Table]
@@ -322,7 +346,30 @@ class Release(Shown):
     def to_pandas(self, *, table: str | None = None) -> pd.DataFrame:
         """The released table for pandas, each noisy figure followed by its error (`n`, `n_sd`).
 
-        Of several tables `table` names the one.
+        Parameters
+        ----------
+        table : str, optional
+            The name of the table, where there are several; the first where none is named.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        ParameterError
+            Where there is no table of that name.
+
+        Example
+        -------
+        >>> import sfumato as sf
+        >>> age = sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, hierarchy=sf.Widths((10,)))
+        >>> illness = sf.Column("illness", sf.Kind.TEXT, sf.Role.SENSITIVE)
+        >>> schema = sf.Schema("people", (age, illness))
+        >>> rows = {"age": [23, 24, 41, 42], "illness": ["flu", "cold", "flu", "gout"]}
+        >>> people = sf.read(rows, schema)
+        >>> people.anonymize(k=2).to_pandas().shape
+        (4, 2)
         """
         return with_bars(self, self._chosen(table)).to_pandas()
 
@@ -355,15 +402,45 @@ class Release(Shown):
     def save(
         self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
     ) -> list[Path]:
-        """Write each table and, beside it, what it is; return the paths that travel.
+        """Write each table, and a side-car that says what it is; all or nothing.
 
         One table goes into the file, several go into a folder: for `x.csv` into `x`, a CSV each;
-        where the path has no ending, a Parquet file each. The side-car is the last of the paths;
-        what stays with the holder is beside, in a file for its owner alone. A `report` appears
-        together with them.
+        where the path has no ending, a Parquet file each. What stays with the holder is beside, in
+        a file for its owner alone. Where an engine has the rows, it writes `OUT/`, a folder of
+        Parquet files, and `table:NAME`, a table where the data lies, by itself.
 
-        Where an engine has the rows, it writes `OUT/`, a folder of Parquet files, and `table:NAME`,
-        a table where the data lies, by itself.
+        Parameters
+        ----------
+        path : str or Path
+            A file, a folder, or `table:NAME`.
+        overwrite : bool
+            Replace what is there.
+        report : str or Path, optional
+            A page for people, which appears together with the release.
+
+        Returns
+        -------
+        list of Path
+            The paths that travel, the side-car last.
+
+        Raises
+        ------
+        OutputError
+            Where something is in the way, or cannot be written.
+
+        Example
+        -------
+        >>> import tempfile, pathlib
+        >>> import sfumato as sf
+        >>> age = sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, hierarchy=sf.Widths((10,)))
+        >>> illness = sf.Column("illness", sf.Kind.TEXT, sf.Role.SENSITIVE)
+        >>> schema = sf.Schema("people", (age, illness))
+        >>> rows = {"age": [23, 24, 41, 42], "illness": ["flu", "cold", "flu", "gout"]}
+        >>> people = sf.read(rows, schema)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     paths = people.anonymize(k=2).save(pathlib.Path(folder) / "out.csv")
+        >>> [path.name for path in paths]
+        ['out.csv', 'out.csv.json']
         """
         return self._saved(path, overwrite=overwrite, report=report)
 
@@ -457,8 +534,35 @@ class Release(Shown):
     def load(cls, path: str | Path) -> Release:
         """Read a saved release; a table that was changed since is refused.
 
-        One that is a table of an engine is named by its address, and read from where it lies. What
-        stays with the holder is read where it is beside the release.
+        Parameters
+        ----------
+        path : str or Path
+            The file or folder, or the address of a table in an engine. What stays with the holder
+            is read where it is beside the release.
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        SourceError
+            Where there is no release, or its files are not those that were written.
+
+        Example
+        -------
+        >>> import tempfile, pathlib
+        >>> import sfumato as sf
+        >>> age = sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI, hierarchy=sf.Widths((10,)))
+        >>> illness = sf.Column("illness", sf.Kind.TEXT, sf.Role.SENSITIVE)
+        >>> schema = sf.Schema("people", (age, illness))
+        >>> rows = {"age": [23, 24, 41, 42], "illness": ["flu", "cold", "flu", "gout"]}
+        >>> people = sf.read(rows, schema)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     paths = people.anonymize(k=2).save(pathlib.Path(folder) / "out.csv")
+        ...     loaded = sf.Release.load(paths[0])
+        >>> loaded.guarantee.parameters["k"]
+        2
         """
         rows: pa.Table | None = None
         if isinstance(path, str) and "://" in path:
@@ -504,6 +608,7 @@ def _with_kept(release: Release, path: Path, checksums: set[str]) -> Release:
     """The release with what its holder keeps, where that is at hand; another's is left alone."""
     try:
         holder_facts = json.loads(path.read_text(encoding="utf-8"))
+        # Another release may lie under this name since: its secrets are not those of this one.
         if set(holder_facts.pop("tables").values()) != checksums:
             return release
         provenance = replace(release.provenance, fingerprint=holder_facts.pop("fingerprint"))

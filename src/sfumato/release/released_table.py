@@ -89,6 +89,7 @@ def require_worlds(source: Source, names: Collection[str]) -> None:
             "This release is made with noise, so no bound on the original holds for certain. Use "
             "the error that its side-car states.",
         )
+    # Suppressed or generalized cells bound their original; moved and shuffled ones do not.
     release = described(source)
     blurred = sorted(release.blurred & {*names}) if release else []
     shuffled = sorted(release.shuffled & {*names}) if release and len(names) > 1 else []

@@ -142,6 +142,7 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     if sidecar is None:
         return None
     try:
+        # Reading the shape first makes an edited side-car fail here, before any file is trusted.
         marks = _marks(sidecar)
         if any(entry.get("table") for entry in sidecar["tables"]):
             raise _elsewhere(path, sidecar)

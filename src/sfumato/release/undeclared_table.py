@@ -55,6 +55,7 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
     engine = open_released(source) if ours else open_source(source)
     try:
         held = engine.columns(engine.table)
+        # What cannot be read must be said before anything is guessed from it.
         check_cells(engine, held)
         texts = [name for name, kind in held.items() if kind is Kind.TEXT]
         facts = measure_texts(engine, engine.table, texts)

@@ -159,11 +159,14 @@ class ReleaseWriter:
 
     def appear(self) -> None:
         """Have all appear, in the order in which it was written, but a new folder last."""
+        # A new folder appears by one rename, with all in it: it must be the last step.
         self._staged.sort(key=lambda staged: staged.path.is_dir())
         for staged in self._staged:
             staged.sync()
         journals = self._journals()
         with ExitStack() as locked:
+            # Locks are taken in one order everywhere, so that two writers cannot wait for each
+            # other.
             for folder in sorted(self._scratches):
                 locked.enter_context(_locked(folder))
             if self._folder is not None and is_folder(self.path):
@@ -181,6 +184,7 @@ class ReleaseWriter:
             except BaseException:
                 _undo_all(journals)
                 raise
+            # From here on the release stands: an interruption must not undo it.
             released.append(self.path)
             for scratch in journals:  # it stands, and is never judged again
                 with suppress(OSError):

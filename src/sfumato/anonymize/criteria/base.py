@@ -30,8 +30,10 @@ def sign(terms: Sequence[tuple[int, int]], constant: Fraction = Fraction(0)) -> 
     and otherwise irrational, so that it never equals another rational constant, and enough digits
     decide.
     """
+    # Only where every prime cancels is the sum exactly 0, so the loop below ends.
     if _cancels(terms):
         return (constant < 0) - (constant > 0)
+    # 50 digits decide all but near ties; each further round doubles them.
     digits = 50
     while True:
         with localcontext(prec=digits):

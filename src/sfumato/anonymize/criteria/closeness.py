@@ -24,8 +24,24 @@ if TYPE_CHECKING:
 Distance = Literal["equal", "ordered", "hierarchy"]
 
 
+class Closeness(Criterion):
+    """A kind of closeness of one sensitive column to the original table."""
+
+    of: str
+
+    leaves_open = (
+        "A group may still tell a little about a value: shares may differ from those of the whole "
+        "table by what was allowed, and what holds for everyone in the table is not hidden."
+    )
+
+    @property
+    def column(self) -> str:
+        """The column whose shares are compared."""
+        return self.of
+
+
 @dataclass(frozen=True)
-class TCloseness(Criterion):
+class TCloseness(Closeness):
     """The earth mover's distance between a class and the original table is at most t.
 
     *Guarantee*: EMD(p, q) <= t, where q is the distribution in the original table before
@@ -38,16 +54,31 @@ class TCloseness(Criterion):
     *Edges*: only values that occur count as ranks; NULL is a value, the last in the order; one
     value alone has distance 0.
     *Reference*: Li, Li and Venkatasubramanian 2007, section 5.
+
+    Parameters
+    ----------
+    t : int, float, str, Decimal or Fraction
+        The largest distance, from 0 to 1.
+    of : str
+        The sensitive column.
+    distance : {"equal", "ordered", "hierarchy"}
+        How far apart two values are.
+
+    Raises
+    ------
+    ParameterError
+        Where t is not in its range, or the distance is not known.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> str(sf.TCloseness("0.4", "illness"))
+    '0.4-closeness of illness (equal distance)'
     """
 
     t: Number
     of: str
     distance: Distance = field(default="equal", kw_only=True)
-
-    leaves_open = (
-        "A group may still tell a little about a value: shares may differ from those of the whole "
-        "table by what was allowed, and what holds for everyone in the table is not hidden."
-    )
 
     def __post_init__(self) -> None:
         asked = share(self.t, "t")
@@ -64,11 +95,6 @@ class TCloseness(Criterion):
                 f"Distance {arguments.shown(self.distance)} is not known; take one of "
                 f"{', '.join(get_args(Distance))}.",
             )
-
-    @property
-    def column(self) -> str:
-        """The column that must be close."""
-        return self.of
 
     def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether it is close to the original."""
@@ -124,6 +150,7 @@ def farthest(cells: SensitiveCounts, distance: Distance) -> Fraction:
 def _equal(cells: SensitiveCounts) -> tuple[Exact, int]:
     """Half of sum |p - q|: what the values above their share are above it."""
     rows, totals = cells.original.rows, cells.original.totals
+    # n_class * n_total * (p - q) of each value, as an integer.
     above = cells.counts * rows - cells.sizes[cells.owners] * totals[cells.values]
     return cells.sums(np.maximum(above, 0)), 1
 
@@ -136,6 +163,7 @@ def _ordered(cells: SensitiveCounts) -> tuple[Exact, int]:
     """
     rows, count = cells.original.rows, len(cells.original.totals)
     largest = rows * rows * (count + 1)
+    # n_total * Q: cumulated counts of the original, by rank.
     reached = np.cumsum(cells.original.totals)
     area = exact(np.concatenate([[0], reached]), largest).cumsum()
     sizes = cells.sizes[cells.owners]
@@ -166,6 +194,7 @@ def _hierarchical(cells: SensitiveCounts) -> tuple[Exact, int]:
             + add_line(original.name, 'hierarchy = { file = "..." }')
             + ", or take the equal or ordered distance.",
         )
+    # Li et al. 2007, equation for EMD along a hierarchy, from the leaves up.
     height, rows = original.taxonomy.height, original.rows
     largest = rows * rows * (height + 1) * 2
     work = exact(np.zeros(len(cells.starts), dtype=np.int64), largest)
@@ -197,7 +226,7 @@ _UNDECIDED = 1e-9
 
 
 @dataclass(frozen=True)
-class DeltaDisclosure(Criterion):
+class DeltaDisclosure(Closeness):
     """|ln(p / q)| < delta for every value, p its share in the class and q in the original.
 
     *Guarantee*: natural logarithm, strict; q is the original table's before suppression.
@@ -206,15 +235,28 @@ class DeltaDisclosure(Criterion):
     *Edges*: a value that the class lacks has ln 0 and fails it, so every class needs every value;
     NULL counts as a value.
     *Reference*: Brickell and Shmatikov 2008, definition 5.
+
+    Parameters
+    ----------
+    delta : int, float, str, Decimal or Fraction
+        The bound on the logarithm, above 0.
+    of : str
+        The sensitive column.
+
+    Raises
+    ------
+    ParameterError
+        Where a number is not in its range.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> str(sf.DeltaDisclosure(2, "illness"))
+    '2-disclosure privacy of illness'
     """
 
     delta: Number
     of: str
-
-    leaves_open = (
-        "A group may still tell a little about a value: shares may differ from those of the whole "
-        "table by what was allowed, and what holds for everyone in the table is not hidden."
-    )
 
     def promise(self, counted: str) -> str:
         """No value is much likelier or unlikelier than among all."""
@@ -228,11 +270,6 @@ class DeltaDisclosure(Criterion):
     def __post_init__(self) -> None:
         positive(self.delta, "delta_disclosure")
 
-    @property
-    def column(self) -> str:
-        """The column whose shares are compared."""
-        return self.of
-
     def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether all its shares are near the original's."""
         cells = classes.of(self.of)
@@ -245,6 +282,7 @@ class DeltaDisclosure(Criterion):
         for cell in np.flatnonzero(np.abs(gain - float(delta)) <= _UNDECIDED):
             larger, smaller = sorted((int(observed[cell]), int(expected[cell])), reverse=True)
             near[cell] = sign([(1, larger), (-1, smaller)], delta) < 0
+        # A value that the class lacks has ln 0, which is below every -delta.
         complete = cells.lengths == len(totals)
         return np.asarray(complete & np.logical_and.reduceat(near, cells.starts), dtype=bool)
 
@@ -253,7 +291,7 @@ class DeltaDisclosure(Criterion):
 
 
 @dataclass(frozen=True)
-class BetaLikeness(Criterion):
+class BetaLikeness(Closeness):
     """(p - q) / q <= beta for every sensitive value, p its share in the class, q in the original.
 
     *Guarantee*: seeing the class raises no value's odds above (1 + beta) q; q is the original
@@ -262,15 +300,28 @@ class BetaLikeness(Criterion):
     *Error*: none; compared in integers against beta as an exact rational, and equality passes.
     *Edges*: values that become rarer or vanish are allowed; NULL counts as a value.
     *Reference*: Cao and Karras 2012, definition 2 (basic beta-likeness).
+
+    Parameters
+    ----------
+    beta : int, float, str, Decimal or Fraction
+        By how many times of itself a share may grow, above 0.
+    of : str
+        The sensitive column.
+
+    Raises
+    ------
+    ParameterError
+        Where a number is not in its range.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> str(sf.BetaLikeness(1, "illness"))
+    '1-likeness of illness'
     """
 
     beta: Number
     of: str
-
-    leaves_open = (
-        "A group may still tell a little about a value: shares may differ from those of the whole "
-        "table by what was allowed, and what holds for everyone in the table is not hidden."
-    )
 
     def promise(self, counted: str) -> str:
         """No value is much likelier than among all."""
@@ -283,11 +334,6 @@ class BetaLikeness(Criterion):
 
     def __post_init__(self) -> None:
         positive(self.beta, "beta")
-
-    @property
-    def column(self) -> str:
-        """The column whose shares are compared."""
-        return self.of
 
     def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether no value gained too much."""

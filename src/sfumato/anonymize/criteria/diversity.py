@@ -54,6 +54,24 @@ class DistinctDiversity(Diversity):
     *Error*: none; values are counted exactly.
     *Edges*: NULL counts as a value of its own.
     *Reference*: Machanavajjhala et al. 2006, section 4.
+
+    Parameters
+    ----------
+    l : int
+        How many values must be possible, at least 1.
+    of : str
+        The sensitive column.
+
+    Raises
+    ------
+    ParameterError
+        Where a number is not in its range.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> str(sf.DistinctDiversity(2, "illness"))
+    'distinct 2-diversity of illness'
     """
 
     absorbing = True
@@ -87,6 +105,24 @@ class EntropyDiversity(Diversity):
     counts (2, 2, 2) are 3-diverse.
     *Edges*: NULL counts as a value; l = 1 always holds.
     *Reference*: Machanavajjhala et al. 2006, definition 4.1.
+
+    Parameters
+    ----------
+    l : int
+        How many values must be possible, at least 1.
+    of : str
+        The sensitive column.
+
+    Raises
+    ------
+    ParameterError
+        Where a number is not in its range.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> str(sf.EntropyDiversity(2, "illness"))
+    'entropy 2-diversity of illness'
     """
 
     @property
@@ -106,9 +142,11 @@ class EntropyDiversity(Diversity):
         """Say of each class whether its entropy suffices."""
         cells = classes.of(self.of)
         sizes, counts = cells.sizes.astype(np.float64), cells.counts.astype(np.float64)
+        # n times the entropy of a class: n ln n - sum f ln f, without dividing.
         spent = np.add.reduceat(counts * np.log(counts), cells.starts)
         surplus = sizes * (np.log(sizes) - np.log(self.l)) - spent
         passes: BoolArray = surplus >= 0
+        # float64 cannot tell these from equality, where (2, 2, 2) must pass as 3-diverse.
         for index in np.flatnonzero(np.abs(surplus) <= _UNDECIDED * sizes):
             passes[index] = self._decide(cells, int(index))
         return passes
@@ -136,6 +174,24 @@ class FolkDiversity(Diversity):
     *Error*: none; compared in integers, and equality passes.
     *Edges*: NULL counts as a value; a strict recursive (1/l, 1) condition is not the same.
     *Reference*: Machanavajjhala et al. 2006; Xiao and Tao 2006, definition 2.
+
+    Parameters
+    ----------
+    l : int
+        How many values must be possible, at least 1.
+    of : str
+        The sensitive column.
+
+    Raises
+    ------
+    ParameterError
+        Where a number is not in its range.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> str(sf.FolkDiversity(2, "illness"))
+    'folk 2-diversity of illness'
     """
 
     def promise(self, counted: str) -> str:
@@ -175,6 +231,26 @@ class RecursiveDiversity(Diversity):
     *Error*: none; c is an exact rational and the inequality strict.
     *Edges*: fewer than l values fail, as the sum is empty; NULL counts as a value.
     *Reference*: Machanavajjhala et al. 2006, definition 4.2.
+
+    Parameters
+    ----------
+    l : int
+        How many values must be possible, at least 1.
+    of : str
+        The sensitive column.
+    c : int, float, str, Decimal or Fraction
+        How many times the other values the commonest one may be, above 0.
+
+    Raises
+    ------
+    ParameterError
+        Where a number is not in its range.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> str(sf.RecursiveDiversity(2, "illness", c=3))
+    'recursive (3, 2)-diversity of illness'
     """
 
     c: Number = field(kw_only=True)
@@ -206,6 +282,7 @@ class RecursiveDiversity(Diversity):
         cells = classes.of(self.of)
         ranked = descending(cells)
         rank = np.arange(len(ranked)) - cells.starts[cells.owners]
+        # r_l + ... + r_m: the counts from the l-th commonest on.
         tail = np.add.reduceat(np.where(rank >= self.l - 1, ranked, 0), cells.starts)
         top, ratio = ranked[cells.starts], self._ratio
         largest = max(ratio.numerator, ratio.denominator) * cells.original.rows
@@ -221,6 +298,7 @@ class RecursiveDiversity(Diversity):
 def descending(cells: SensitiveCounts) -> IntArray:
     """The counts of each class, commonest first, sorted as one integer per cell."""
     ceiling = int(cells.counts.max()) + 1
+    # One sort of one integer per cell: first by class, then by falling count.
     packed = np.sort((cells.owners + 1) * ceiling - cells.counts)
     ranked: IntArray = (cells.owners + 1) * ceiling - packed
     return ranked

@@ -28,6 +28,22 @@ class KAnonymity(Criterion):
     *Edges*: NULL is a value like any other; suppressed rows are no class; k = 1 always holds. Where
     the unit is a person, the different people of a class are counted.
     *Reference*: Samarati 2001; Sweeney 2002.
+
+    Parameters
+    ----------
+    k : int
+        The least number of rows, or of people, that look alike, at least 1.
+
+    Raises
+    ------
+    ParameterError
+        Where a number is not in its range.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> str(sf.KAnonymity(5))
+    '5-anonymity'
     """
 
     k: int
@@ -74,6 +90,22 @@ class KMap(Criterion):
     *Edges*: a class that the population lacks fails; the population is fixed and public, and
     each of its rows is a person.
     *Reference*: Sweeney 2002, section 5; El Emam and Dankar 2008.
+
+    Parameters
+    ----------
+    k : int
+        The least number of people of the population that fit, at least 1.
+
+    Raises
+    ------
+    ParameterError
+        Where a number is not in its range.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> str(sf.KMap(5))
+    '5-map'
     """
 
     k: int
@@ -120,6 +152,24 @@ class DeltaPresence(Criterion):
     class passes. A class that the population lacks fails. Where the unit is a person, the people of
     a class are counted; each row of the population is a person.
     *Reference*: Nergiz, Atzori and Clifton 2007, definition 1.
+
+    Parameters
+    ----------
+    minimum : int, float, str, Decimal or Fraction
+        The least share of a class's population that is in the table, from 0 to 1.
+    maximum : int, float, str, Decimal or Fraction
+        The greatest such share, from the minimum to 1.
+
+    Raises
+    ------
+    ParameterError
+        Where a number is not in its range.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> str(sf.DeltaPresence(0, "0.5"))
+    '(0, 0.5)-presence'
     """
 
     minimum: Number
@@ -158,12 +208,14 @@ class DeltaPresence(Criterion):
     def holds(self, classes: Classes) -> BoolArray:
         """Say of each class whether presence in it is neither too likely nor too unlikely."""
         low, high = share(self.minimum, "presence"), share(self.maximum, "presence")
+        # Whoever is in no released class is known to be absent: presence 0 is below the minimum.
         if low > 0 and classes.unmatched:
             return np.zeros(len(classes), dtype=bool)
         matches = classes.matches()
         most = int(max(matches.max(initial=0), classes.counted.max(initial=0)))
         largest = most * max(low.denominator, high.denominator)
         rows, people = exact(classes.counted, largest), exact(matches, largest)
+        # Compared as cross products, so that no share is rounded.
         enough = rows * low.denominator >= people * low.numerator
         few_enough = rows * high.denominator <= people * high.numerator
         return np.asarray(enough & few_enough, dtype=bool)

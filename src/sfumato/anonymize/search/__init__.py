@@ -87,6 +87,7 @@ def run(
     member = SEARCHES[algorithm]
     chosen = named(cost or member.cost, weights)
     _require_people(problem, algorithm, member)
+    # Below the floor of the table nothing can be grouped, which these searches would need.
     if problem.floor is not None and not member.rolls_up:
         raise all_needed(algorithm, len(problem.floor.sizes) * len(problem.quasi))
     watch = SearchProgress(progress, limit_seconds)

@@ -74,6 +74,7 @@ def _nearest(
         for digit in digits:
             differs = digit.codes[start : start + step, None] != digit.codes[None, :]
             block += differs if digit.weight == 1 else differs * np.int32(digit.weight)
+        # A point is nearest to itself: its own equal rows come first.
         block[np.arange(len(block)), np.arange(start, start + len(block))] = -1
         near = np.argpartition(block, nearest_count - 1, axis=1)[:, :nearest_count]
         distance = np.take_along_axis(block, near, axis=1)
@@ -107,6 +108,7 @@ def _grow(nearest: IntArray, point: list[int], k: int) -> tuple[list[int], list[
         parent[root] = target
         joined = tree[target]
         top = roots[joined]
+        # Union by size keeps the relabelling of rows below n log n.
         if len(members[small]) > len(members[joined]):
             small, joined = joined, small
         for row in members[small]:

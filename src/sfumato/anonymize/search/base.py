@@ -77,6 +77,7 @@ class SearchProgress:
 
         Where Ctrl-C is ignored it stays so, and other threads than the main one never hear it.
         """
+        # Only the main thread may set handlers, and an ignored Ctrl-C must stay ignored.
         before = signal.getsignal(signal.SIGINT)
         if threading.current_thread() is not threading.main_thread() or not callable(before):
             yield
@@ -185,6 +186,7 @@ class Examiner:
 
     def _finer(self, levels: Levels) -> tuple[GroupedView, ...]:
         """The smallest tables kept of a node that is nowhere coarser."""
+        # A node can be grouped from any table that is nowhere coarser; the smallest is quickest.
         usable = (self._levels <= np.array(levels, dtype=np.int16)[:, None]).all(axis=0)
         sizes = np.where(usable, self._sizes, _DROPPED)
         index = int(sizes.argmin())

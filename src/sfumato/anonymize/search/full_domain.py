@@ -71,6 +71,7 @@ def samarati(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizat
     lattice = check_size(problem.shape, SAMARATI)
     ladder = _Heights(problem, cost, watch)
     low, high = sum(problem.bottom), sum(problem.top)
+    # Samarati 2001: heights are searched by halving, since passing carries upwards.
     if problem.monotone:
         while low < high:
             middle = (low + high) // 2

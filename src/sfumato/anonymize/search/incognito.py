@@ -90,6 +90,9 @@ def _grow(
         for columns in combinations(range(len(shape)), width):
             candidates = np.zeros([shape[column] for column in columns], dtype=bool)
             candidates[above(tuple(bottom[column] for column in columns))] = True
+            # Subset property (LeFevre et al. 2005): a node that fails on a subset of the columns
+            # fails
+            # on all of them, so only nodes whose every projection passes are candidates.
             for removed in range(width):
                 projection = smaller[columns[:removed] + columns[removed + 1 :]]
                 candidates &= np.expand_dims(projection, removed)
@@ -125,6 +128,8 @@ def _climb(
         for column, level in zip(columns, levels, strict=True):
             full_levels[column] = level
         if passes(examiner.examine(tuple(full_levels))):
+            # Generalization property: whatever is above a passing node passes and need not be
+            # looked at.
             passing[above(levels)] = True
             minimal.append(levels)
     return minimal

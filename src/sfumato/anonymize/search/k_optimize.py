@@ -83,6 +83,7 @@ def _enumerate(table: _Table, watch: SearchProgress) -> tuple[Splits | None, flo
     waiting = [_Node(frozenset(), tuple(range(len(table.splits))), 0.0)]
     while waiting:
         node = waiting.pop()
+        # No descendant can beat the best one: prune the whole subtree (Bayardo and Agrawal 2005).
         if node.bound >= least:
             continue
         owners, classes = table.group(node.chosen)
@@ -109,6 +110,7 @@ def _promising(
 ) -> tuple[list[int], dict[int, float]]:
     """The splits whose addition may lead below the least cost, with a lower bound for each."""
     tail = list(node.tail)
+    # Dropping a split raises the bounds of the others, so pruning is repeated until none falls.
     while True:
         price = table.prices({*node.chosen, *tail})
         bounds = {split: table.bound(owners, split, price) for split in tail}

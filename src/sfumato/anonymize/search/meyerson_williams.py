@@ -86,6 +86,7 @@ def _cover(distances: IntArray, sizes: range, watch: SearchProgress) -> list[set
         best, least = None, (float("inf"), 0)
         for table, diameters in tables:
             new = uncovered[table].sum(axis=1)
+            # Greedy set cover: least diameter for each newly covered row.
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = np.where(new > 0, diameters / new, np.inf)
             index = int(ratio.argmin())
@@ -123,6 +124,7 @@ def _parted(cover: list[set[int]], k: int) -> list[set[int]]:
         fresh = set(added)
         for group in list(groups):
             for row in sorted(group & fresh):
+                # A row that two sets share may leave the one that keeps k rows without it.
                 if len(group) > k:
                     group.discard(row)
                 elif len(fresh) > k:

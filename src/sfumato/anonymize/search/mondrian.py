@@ -143,6 +143,7 @@ def _starts(ordered: IntArray) -> IntArray:
 
 
 NAME = "mondrian"
+# With criteria beyond k-anonymity the balanced cut may fail while one beside it passes.
 _MOST_CANDIDATES = 8
 
 
@@ -213,6 +214,7 @@ class Boxes:
         self._plain = problem.people is None and all(
             isinstance(criterion, KAnonymity) for criterion in problem.criteria
         )
+        # Widths are relative to the whole column, so that columns of any unit compare.
         self._spans = [
             float(np.ptp(line[np.asarray([column.leaves.min(), column.leaves.max()])])) or 1.0
             for line, column in zip(self._lines, problem.quasi, strict=True)
@@ -368,6 +370,7 @@ class _Units:
             if not is_open.any():
                 break
             tested = np.flatnonzero(is_open[self.box])
+            # Each box tries its widest column first, then narrower ones until both halves pass.
             lower_rows[tested] = self._lower_rows(tested, columns)
             passed = is_open & self._pass(tested, lower_rows, len(starts))
             divided |= passed

@@ -131,6 +131,8 @@ class _Hunt:
         if self.remaining < _NEARLY_CLOSED:
             worth = finer
         elif isinstance(self.cost, Separable):
+            # A check rules out all finer nodes where it fails, or all dearer ones where it passes:
+            # what it is worth is the smaller of the two, weighed by how often each happens.
             worth = np.minimum(4 * finer, self._dearer())
         else:
             worth = np.minimum(2 * finer, count_above(self.open))
@@ -190,6 +192,7 @@ class _Hunt:
     def _close(self, key: tuple[float, int, int, int]) -> None:
         """Close nodes that cannot come before the best one even if they reach their bounds."""
         cost, suppressed, height, index = key
+        # Ties stay open: among equal costs the node with fewer suppressed rows wins.
         self.open &= self.lower <= cost
         tied = np.flatnonzero(self.open & (self.lower == cost))
         if len(tied):

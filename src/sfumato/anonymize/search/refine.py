@@ -53,6 +53,7 @@ def refine(
     compared with the original table in every round.
     *Edges*: ends where no rest passes, after 20 rounds, or out of time; the rest stays suppressed.
     """
+    # The people whom a label fits are counted per level, and rounds have several levels.
     problem = outcome.node.problem
     refuse_population(problem, "refine")
     points = DataPoints.of(problem)

@@ -74,6 +74,7 @@ class SelectableRows:
         if np.isnan(self.low[possible]).any() or np.isnan(self.high[possible]).any():
             return AnswerBounds(None, None, None)
         # Turned over, the greatest is the least: one side is enough.
+        # The lower bound takes each row at its least value, the upper bound at its greatest.
         below = self._side(self.low)
         above = self._side(-self.high)
         if aggregate == "sum":
@@ -130,6 +131,7 @@ class _Extreme:
 
     def least_mean(self) -> float:
         """What must be taken, joined by the smallest of what may be, as long as it helps."""
+        # A mean falls as long as the next value is below it: one of the prefixes is least.
         order = np.argsort(self.values, kind="stable")
         rows = np.cumsum(np.append(self.forced.sum(), self.optional[order]))
         forced = _product(self.values, self.forced).sum()

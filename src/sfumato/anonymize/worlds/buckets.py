@@ -49,6 +49,7 @@ def answer_buckets(
     names = sorted({*sides[0].names, *sides[1].names}, key=str)
     (sure, may, chance), (other_sure, other_may, other_chance) = (s.totals(names) for s in sides)
     sizes = sides[0].sizes(names)
+    # Frechet bounds: of n rows, a and b chosen ones overlap in at least a + b - n.
     least = np.maximum(0, sure + other_sure - sizes)
     most = np.minimum(may, other_may)
     met = (chance if measured else other_chance) / np.maximum(sizes, 1)

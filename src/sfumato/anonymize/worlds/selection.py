@@ -144,6 +144,7 @@ def _float(leaf: object) -> float:
     return float(leaf) if isinstance(leaf, int | Decimal) else 0.0
 
 
+# The combinations of kinds over all columns are walked one by one.
 _MOST_KINDS = 1 << 16
 
 
@@ -291,6 +292,8 @@ class RowSelection:
             known = self.kinds[place_of].known
             unknown = known.vague[known.labels] & (hits > 0)
             low[unknown], high[unknown] = np.nan, np.nan
+        # A row is certain where every combination of kinds that it can be of satisfies the
+        # condition.
         total = np.multiply.reduce([kinds.sum(axis=0) for kinds in reached])
         middle = np.divide(middle, chance, out=np.zeros(rows), where=chance > 0)
         return Selected(hits == total, hits > 0, np.minimum(chance, 1.0), low, high, middle)

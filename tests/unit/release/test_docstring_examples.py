@@ -1,0 +1,25 @@
+"""The examples in docstrings of tables, releases and criteria run and give what they say."""
+
+from __future__ import annotations
+
+import doctest
+from importlib import import_module
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("module", "at_least"),
+    [
+        ("sfumato.release.open_table", 4),
+        ("sfumato.release.release", 4),
+        ("sfumato.anonymize.criteria.identity", 3),
+        ("sfumato.anonymize.criteria.diversity", 4),
+        ("sfumato.anonymize.criteria.closeness", 3),
+    ],
+)
+def test_examples_of_a_module_run(module: str, at_least: int) -> None:
+    loaded = import_module(module)
+    examples = [one for one in doctest.DocTestFinder().find(loaded) if one.examples]
+    assert len(examples) >= at_least
+    assert doctest.testmod(loaded).failed == 0
