@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sfumato.cli.main import run
-from sfumato.vault.tokens import tokens_of
+from sfumato.vault.ledger_access import ledger_access
 
 VAULT = ("--vault", "clinic")
 BY = ("--operator", "ann", *VAULT)
@@ -78,8 +78,8 @@ def test_a_token_is_printed_once_and_alone(capsys: pytest.CaptureFixture[str]) -
     text = output.out.strip()
     assert text[12:] not in output.err
     assert "It is not shown again." in output.err
-    with tokens_of(Path("clinic")) as tokens:
-        assert tokens.holder(text).scopes == {"plan", "query"}
+    with ledger_access(Path("clinic")) as access:
+        assert access.token_registry.holder(text).scopes == {"plan", "query"}
     [listed] = told(capsys, "token", "list", *VAULT)["tokens"]
     assert (listed["id"], listed["principal"]) == (text[4:12], "eve")
     assert run(["token", "list", *VAULT]) == 0

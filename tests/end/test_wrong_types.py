@@ -12,14 +12,14 @@ from pyarrow import parquet
 import sfumato as sf
 from sfumato.methods.programs.source import text_of
 from sfumato.methods.query.builder import BuiltQuestion, Frame, Grouped
+from sfumato.operations.principals import Principals
+from sfumato.operations.tokens import Tokens
 from sfumato.vault.consent.registry import ConsentRegistry
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.jobs.jobs import Jobs
-from sfumato.vault.principal_admin import People
 from sfumato.vault.publish_family import Published
 from sfumato.vault.releases import Releases
 from sfumato.vault.synth_result import Synthesized
-from sfumato.vault.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -285,34 +285,34 @@ CALLS: dict[str, Call] = {
         {"path": "no-vault", "operator": "ann"},
     ),
     "Vault.export": (lambda w: w.vault.export, {"path": "l.jsonl", "overwrite": True}),
-    "People.add": (
+    "Principals.add": (
         lambda w: w.vault.people.add,
         {"name": "eve", "kind": "external", "operator": "ann", **GRANT, "shapes": None}
         | {"min_epsilon": None, "max_epsilon": None, "expires": "90d"},
     ),
-    "People.grant": (
+    "Principals.grant": (
         lambda w: w.vault.people.grant,
         {"name": "bob", "operator": "ann", **GRANT},
     ),
-    "People.lower": (
+    "Principals.lower": (
         lambda w: w.vault.people.lower,
         {"name": "bob", "operator": "ann", **GRANT},
     ),
-    "People.move": (
+    "Principals.move": (
         lambda w: w.vault.people.move,
         {"name": "bob", "to": "zoe", "operator": "ann", **GRANT},
     ),
-    "People.expire": (
+    "Principals.expire": (
         lambda w: w.vault.people.expire,
         {"name": "bob", "at": "90d", "operator": "ann"},
     ),
-    "People.change": (
+    "Principals.change": (
         lambda w: w.vault.people.change,
         {"name": "bob", "operator": "ann", "kind": None, "shapes": None}
         | {"min_epsilon": None, "max_epsilon": None},
     ),
-    "People.get": (lambda w: w.vault.people.get, {"name": "bob"}),
-    "People.balances": (lambda w: w.vault.people.balances, {"name": "bob"}),
+    "Principals.get": (lambda w: w.vault.people.get, {"name": "bob"}),
+    "Principals.balances": (lambda w: w.vault.people.balances, {"name": "bob"}),
     "Tokens.new": (
         lambda w: w.vault.tokens.new,
         {"principal": "bob", "operator": "ann", "scopes": None, "expires": "90d"},
@@ -323,7 +323,6 @@ CALLS: dict[str, Call] = {
         {"program": _rows, "operator": "ann", "function": None, "helper": None},
     ),
     "Programs.revoke": (lambda w: w.vault.programs.revoke, {"digest": "none", "operator": "ann"}),
-    "Tokens.holder": (lambda w: w.vault.tokens.holder, {"text": "sfu_none"}),
     "ConsentRegistry.give": (
         lambda w: w.vault.consent().give,
         {"person": 1, "purpose": "care", "time": None, "operator": "ann"},
@@ -480,7 +479,7 @@ def public_calls() -> set[str]:
         if inspect.signature(getattr(sf, name)).parameters
     }
     made = (sf.Release, Published, Synthesized, sf.SynthesisModel)
-    kept = (People, Tokens, ConsentRegistry, Jobs, Releases)
+    kept = (Principals, Tokens, ConsentRegistry, Jobs, Releases)
     for kind in (sf.Table, sf.Schema, sf.Private, sf.Vault, *kept, *made, Frame, Grouped):
         for name, method in inspect.getmembers(kind, callable):
             if name.startswith("_") or not _takes(method):
@@ -503,7 +502,7 @@ def test_every_public_method_is_thrown_at() -> None:
         "Private.dry_run",
         # The doors of commands, which make these of their own words.
         *("Private.prepare", "Private.answer", "Published.to_json", "Synthesized.to_json"),
-        *("People.admitted", "People.asker", "Vault.asker", "Jobs.find", "Jobs.done"),
+        *("Vault.asker", "Jobs.find", "Jobs.done"),
         *("Releases.read", "Releases.answer"),
         *("Private.check_all", "Private.left_after", "Private.owners_rows"),
     }

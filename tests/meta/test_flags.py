@@ -17,6 +17,7 @@ from sfumato.anonymize.search import SEARCHES
 from sfumato.cli.main import build
 from sfumato.cli.process import as_flag, in_flags
 from sfumato.errors import Option, ParameterError
+from sfumato.operations.table import NOUNS
 from sfumato.vault.families import FAMILIES
 
 SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
@@ -60,7 +61,9 @@ def flags() -> dict[str, set[str]]:
     """The flags of every command, those of the program itself under no name."""
     root: Any = typer.main.get_command(build())
     found = {"": _of(root)}
-    waiting: list[tuple[str, Any]] = [("", root)]
+    # The list of all commands has nouns of operations without their sub-commands.
+    whole = [typer.main.get_command(build(noun)) for noun in NOUNS]
+    waiting: list[tuple[str, Any]] = [("", group) for group in (root, *whole)]
     while waiting:
         first, group = waiting.pop()
         for name, command in getattr(group, "commands", {}).items():

@@ -1,7 +1,7 @@
 """All commands, chapter by chapter. A new command is a file beside this one and its name here.
 
-It is loaded when it is asked, or when all are listed. The families of private methods bring their
-own: those of `vault.families`, each in its chapter.
+It is loaded when it is asked, or when all are listed. Families of private methods
+(`vault.families`) and nouns of operations (`operations.table`) bring their own commands.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "init",
         "add",
         "ledger",
-        "principal",
-        "token",
         "program",
         "consent",
         "serve",

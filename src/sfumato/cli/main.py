@@ -14,6 +14,7 @@ from sfumato import __version__
 from sfumato.cli.commands import COMMANDS, command_named
 from sfumato.cli.families import command_of
 from sfumato.cli.help import HelpfulCommand, HelpfulGroup
+from sfumato.cli.operation_commands import group_of
 from sfumato.cli.options import typed_words
 from sfumato.cli.process import (
     INTERRUPTED,
@@ -31,6 +32,7 @@ from sfumato.cli.process import (
 )
 from sfumato.errors import LedgerError, SfumatoError
 from sfumato.filesystem import released, sweep, temporary_folder
+from sfumato.operations.table import NOUNS
 from sfumato.text import dumps, holds_password, without_passwords
 from sfumato.vault.families import FAMILIES
 
@@ -62,8 +64,14 @@ def build(asked: str | None = None) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_options)
     own = {name: chapter for chapter, names in COMMANDS.items() for name in names}
-    families = {one.command: one for one in FAMILIES.values()}
-    for name in [asked] if asked in {*own, *families} else [*own, *families]:
+    families = {family.command: family for family in FAMILIES.values()}
+    known = (*own, *NOUNS, *families)
+    for name in [asked] if asked in known else known:
+        if name in NOUNS:
+            # The list of all commands needs no sub-commands, which are slow to load.
+            group = group_of(name, whole=name == asked)
+            app.add_typer(group, name=name, rich_help_panel=NOUNS[name].chapter)
+            continue
         if name in own:
             command, chapter = command_named(name), own[name]
         else:

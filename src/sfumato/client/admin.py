@@ -21,7 +21,7 @@ from sfumato.client.error_reader import unexpected
 from sfumato.data.schema.names import quoted
 from sfumato.errors import InternalError, PolicyError, SfumatoError
 from sfumato.exact_numbers import exact
-from sfumato.vault.config import OWNER
+from sfumato.vault.principals import OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -68,10 +68,10 @@ class Office:
         with owners_only():
             return self.connection.get(f"{_ADMIN}/{path}", accept=media).body
 
-    def send(self, path: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    def send(self, path: str, told: Mapping[str, Any], method: str = "POST") -> dict[str, Any]:
         """Say how something is to be; it may be sent again."""
         with owners_only():
-            return self.connection.send("POST", f"{_ADMIN}/{path}", _given(told)).json()
+            return self.connection.send(method, f"{_ADMIN}/{path}", _given(told)).json()
 
     def once(self, path: str, told: Mapping[str, Any] | None, method: str = "POST") -> Any:
         """Change something such that it must not be changed twice."""

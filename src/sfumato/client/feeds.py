@@ -13,8 +13,8 @@ from sfumato.client.admin import reading
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.report.display import Card, CardTable, Shown
-from sfumato.vault.config import OWNER
 from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
+from sfumato.vault.principals import OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

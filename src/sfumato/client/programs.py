@@ -9,7 +9,7 @@ from sfumato.client.admin import part, reading
 from sfumato.methods.programs.language import PYTHON
 from sfumato.methods.programs.source import program_of, text_of
 from sfumato.report.display import Card, Shown
-from sfumato.vault.config import OWNER
+from sfumato.vault.principals import OWNER
 from sfumato.vault.programs import (
     Approval,
     card_of_programs,

@@ -23,7 +23,6 @@ from sfumato.release.release import Release
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.server.request_schemas import DATASET, PLAN, family_told
 from sfumato.server.responses import ANSWER
-from sfumato.vault.config import OWNER
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.family import PURPOSE
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
@@ -36,6 +35,7 @@ from sfumato.vault.jobs.job import (
     check_request,
     family_named,
 )
+from sfumato.vault.principals import OWNER
 from sfumato.vault.stored_release import MEDIA, AnyRelease, ReleaseFile
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from sfumato.client.consent import RemoteRegistry, registries, registry_of
 from sfumato.client.declarations import RemoteCatalogue
 from sfumato.client.error_reader import unexpected
 from sfumato.client.feeds import RemoteFeeds
-from sfumato.client.principals import RemotePeople, RemoteTokens
 from sfumato.client.programs import RemotePrograms
 from sfumato.client.session import RemoteSession
 from sfumato.client.stored_releases import RemoteJobs, RemoteReleases, RemoteShelf
@@ -21,7 +20,7 @@ from sfumato.client.vault_admin import add_there, export_there, limit_there, rai
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.report.display import Card, CardTable
-from sfumato.vault.config import OWNER
+from sfumato.vault.principals import OWNER
 from sfumato.vault.session import Asker
 from sfumato.vault.vault_api import AnyVault
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.schema import Schema
     from sfumato.data.schema.unit import Unit
     from sfumato.exact_numbers import Number
+    from sfumato.operations.fields import Request
     from sfumato.release.open_table import Table
     from sfumato.vault.session import AskerOf
 
@@ -138,16 +138,6 @@ class RemoteVault(AnyVault):
         export_there(self._office, path, overwrite=overwrite)
 
     @cached_property
-    def people(self) -> RemotePeople:
-        """Who may ask, with which budgets; for owners."""
-        return RemotePeople(self._office)
-
-    @cached_property
-    def tokens(self) -> RemoteTokens:
-        """The tokens by which the server knows who asks; for owners."""
-        return RemoteTokens(self._office)
-
-    @cached_property
     def programs(self) -> RemotePrograms:
         """The programs that others than the owner may run; for owners."""
         return RemotePrograms(self._office)
@@ -183,6 +173,11 @@ class RemoteVault(AnyVault):
     @property
     def _kept(self) -> RemoteShelf:
         return RemoteShelf(self._connection, self._check_holder, self.private, self._office)
+
+    def _call(self, request: type[Request], operator: str = OWNER, /, **values: Any) -> Any:
+        from sfumato.client.operation_calls import call_remotely  # questions start without it
+
+        return call_remotely(self._office, request, operator, **values)
 
     def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:
         """Who asks is the holder of the token; who pays, the server knows."""

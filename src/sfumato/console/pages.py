@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from sfumato.console import home, public_pages, sign_in, tour
 from sfumato.console.analyst import datasets, jobs, programs, questions
-from sfumato.console.owner import budgets, consent, feeds, principals, releases, tables
+from sfumato.console.owner import (
+    budgets,
+    consent,
+    feeds,
+    operation_forms,
+    principals,
+    releases,
+    tables,
+)
 
 PAGES = (
     *home.PAGES,
@@ -20,6 +28,7 @@ PAGES = (
     *consent.PAGES,
     *releases.PAGES,
     *feeds.PAGES,
+    *operation_forms.pages_of(),
     *sign_in.PAGES,
 )
 """Every page of the console, in the order in which the navigation has them."""

@@ -65,7 +65,7 @@ def find_session(vault: Vault, setting: Setting, cookies: Sequence[str]) -> Visi
     if found is None:
         return VisitSession(shown[0], is_sent=True)
     try:
-        person = vault.people.admitted(found.principal)
+        person = vault.principal_registry.admitted(found.principal)
     except SfumatoError:
         end_session(vault, shown[0])
         return VisitSession(shown[0], is_sent=True)

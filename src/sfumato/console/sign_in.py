@@ -33,7 +33,7 @@ def sign_in(visit: Visit) -> Page | Redirect:
     right = check_password(visit.vault, name, visit.values.get("password", ""), visit.guesser)
     if right:
         try:
-            visit.vault.people.admitted(name)
+            visit.vault.principal_registry.admitted(name)
         except SfumatoError:
             right = False
     if not right:

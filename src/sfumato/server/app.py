@@ -145,7 +145,7 @@ class _Gate:
             self.vault,
             caller,
             request.path_params,
-            checked(route.takes, told),
+            told if route.request is not None else checked(route.takes, told),
             _request_id(request) if route.keyed else None,
             request.headers.get("accept", "*/*"),
             self.setting.data,

@@ -52,7 +52,7 @@ def admitted(vault: Vault, route: Route, shown: Sequence[str]) -> Caller:
         raise refused()
     refresh(vault)
     try:
-        holder = vault.tokens.holder(shown[0][len(_BEARER) :].strip())
+        holder = vault.token_registry.holder(shown[0][len(_BEARER) :].strip())
     except PolicyError:
         raise refused() from None
     person = holder.person

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sfumato.server.operation_routes import operation_routes
 from sfumato.server.routes import (
     about,
-    admin,
     consent,
     datasets,
     feeds,
@@ -26,7 +26,7 @@ ROUTES = (
     *feeds.ROUTES,
     *ledger.ROUTES,
     *reports.ROUTES,
-    *admin.ROUTES,
+    *operation_routes(),
     *programs.ROUTES,
     *consent.ROUTES,
     *vault_admin.ROUTES,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from sfumato.operations.fields import Request
     from sfumato.server.authorization import Caller
     from sfumato.server.request_schemas import Input
     from sfumato.vault.vault import Vault
@@ -38,6 +39,11 @@ class Call:
     """The folder of the server from which an owner may add data sets, if any."""
     count_reports: Callable[[str, str, int], None] = lambda _peer, _round, _count: None
     """Refuses survey reports of a peer for a round where that peer has sent too many."""
+
+    @property
+    def operator(self) -> str:
+        """In whose name a change is made: the token says it, not the request."""
+        return f"{self.caller.principal} by token {self.caller.token}"
 
     def wants(self, media: str) -> bool:
         """Whether the caller names a media type among those that it takes."""
@@ -77,6 +83,8 @@ class Route:
     """Whether only the vault's owner may."""
     takes: tuple[Input, ...] = ()
     """What a body says, or, of a GET or DELETE, a query string."""
+    request: type[Request] | None = None
+    """The request that the handler reads; else the values are checked against `takes` before."""
     never_waits: bool = False
     """Whether it is answered at once, whatever else is worked on; its handler must not block."""
     keyed: bool = False

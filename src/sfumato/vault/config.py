@@ -6,7 +6,6 @@ Decisions 0098, 0198.
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -25,6 +24,8 @@ from sfumato.privacy.accounting.losses import Approx
 from sfumato.release.files_in_use import VAULT
 from sfumato.text import holds_password
 from sfumato.vault.limits import LimitsParser, VaultLimits
+from sfumato.vault.principals import OWNER as OWNER
+from sfumato.vault.principals import check_name as check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,16 +35,11 @@ if TYPE_CHECKING:
     from sfumato.data.schema.toml_document import Place
     from sfumato.data.schema.unit import Unit
 
-
-OWNER = "owner"
-"""The principal that draws on the budgets of the data sets themselves."""
-
 _FORMAT = 1
 _MOST_MEBIBYTES = 4
 _KEYS = ("format", "snapshot", "tick_milliseconds", "deadline_seconds", "max_epsilon",
          "sandbox", "sandbox_workers")  # fmt: skip
 _TABLES = ("ledger", "limits", "populations", "datasets", "principals")
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -194,17 +190,6 @@ def save(folder: Path, text: str, *, overwrite: bool = True) -> None:
     """Write a vault's configuration, for its owner's eyes only: an address may hold a password."""
     with whole(folder / VAULT, overwrite=overwrite, private=True) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-def check_name(name: str, what: str) -> None:
-    """Refuse names that could be mistaken for others or need quotes."""
-    if not _NAME.fullmatch(name):
-        raise ParameterError(
-            "vault_name",
-            f"{what} cannot be named {quoted(name)}. Use a letter, then letters, digits, '_' and "
-            "'-', at most 63 in all.",
-            parameter="name",
-        )
 
 
 def check_purposes(purposes: tuple[str, ...], unit: Unit) -> None:

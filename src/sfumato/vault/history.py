@@ -112,7 +112,7 @@ class History(Shown):
         held = [self._vault.config.datasets.get(name) for name in question.datasets]
         populations = {dataset.population for dataset in held if isinstance(dataset, PrivateSet)}
         purpose = question.asked.get("purpose") or None
-        asker = self._vault.people.asker(principal, purpose, tuple(sorted(populations)))
+        asker = self._vault.principal_registry.asker(principal, purpose, tuple(sorted(populations)))
         stored = stored_answer(self._vault.ledger, question.entry)
         return self._vault.gatekeeper.read(stored, asker, charged=question.charged)
 

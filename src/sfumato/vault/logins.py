@@ -11,7 +11,6 @@ import hashlib
 import json
 import secrets
 import time
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,18 +31,15 @@ from sqlalchemy import (
 from sfumato.release.files_in_use import CONSOLE
 from sfumato.report.display import Card, Shown
 from sfumato.text import dumps
-from sfumato.vault.accounts import open_ledger
-from sfumato.vault.config import load
-from sfumato.vault.principal_admin import People
 from sfumato.vault.side_database import BesideLedger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from sqlalchemy import ColumnElement, Connection
 
     from sfumato.vault.config import Config
+    from sfumato.vault.principal_admin import PrincipalRegistry
 
 INVITED_SECONDS = 3 * 24 * 3600
 """So long an invitation can be taken up."""
@@ -142,9 +138,9 @@ class Logins(Shown):
     """Passwords, invitations and sessions of a vault's people."""
 
     def __init__(
-        self, config: Config, people: People, clock: Callable[[], float] = time.time
+        self, config: Config, principals: PrincipalRegistry, clock: Callable[[], float] = time.time
     ) -> None:
-        self._people, self._clock = people, clock
+        self._principals, self._clock = principals, clock
         self._store = BesideLedger(config, CONSOLE, _metadata)
 
     def _card(self) -> Card:
@@ -157,7 +153,7 @@ class Logins(Shown):
 
         A later invitation ends those before.
         """
-        name, secret = self._people.admitted(principal).name, secrets.token_urlsafe(32)
+        name, secret = self._principals.admitted(principal).name, secrets.token_urlsafe(32)
         row = {
             "secret": _hash(secret),
             "principal": name,
@@ -312,16 +308,6 @@ class Logins(Shown):
     def close(self) -> None:
         """Let go of the database."""
         self._store.close()
-
-
-def invite_to(folder: Path, principal: str) -> str:
-    """Invite somebody of the vault in a folder: the path of the page where they set a password."""
-    config = load(folder)
-    with (
-        closing(open_ledger(config)) as ledger,
-        closing(Logins(config, People(ledger, lambda: config))) as logins,
-    ):
-        return invitation_path(logins.invite(principal))
 
 
 def invitation_path(secret: str) -> str:

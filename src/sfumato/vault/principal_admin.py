@@ -5,23 +5,21 @@ Decisions 0098 and 0308.
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, PolicyError, option
 from sfumato.exact_numbers import decimal_of, positive
-from sfumato.report.display import Card, CardTable, Shown
-from sfumato.vault.accounts import PRINCIPALS, account_of, balances_of, open_ledger
-from sfumato.vault.config import OWNER, check_name, load
+from sfumato.vault.accounts import PRINCIPALS, account_of, balances_of
 from sfumato.vault.grants import Grants, written
 from sfumato.vault.principals import (
+    OWNER,
     PERMITTED,
     Principal,
     PrincipalKind,
+    check_name,
     kind_named,
     moment,
     shapes_named,
@@ -29,10 +27,9 @@ from sfumato.vault.principals import (
 from sfumato.vault.session import Asker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
     from fractions import Fraction
-    from pathlib import Path
 
     from sfumato.exact_numbers import Number
     from sfumato.privacy.ledger.base import Ledger
@@ -45,10 +42,10 @@ THE_OWNER = Principal(name=OWNER, kind=PrincipalKind.OWNER, shapes=PERMITTED[Pri
 """Whoever holds the vault itself."""
 
 
-class People(Shown):
-    """Principals of a vault: added, given budgets and let go by an operator, in the ledger.
+class PrincipalRegistry:
+    """The principals of a vault in its ledger, and those that vault.toml names.
 
-    Those that vault.toml names stay as they are, as permanent staff.
+    Those of vault.toml stay as they are, as permanent staff. `operations.principals` checks types.
     """
 
     def __init__(self, ledger: Ledger, config: Callable[[], Config]) -> None:
@@ -244,9 +241,6 @@ class People(Shown):
         found = {**self._configured(), **self._recorded(self._ledger.records(PRINCIPALS))}
         return [found[name] for name in sorted(found)]
 
-    def _card(self) -> Card:
-        return card_of_people(self.list())
-
     def _amended(
         self, decide: Callable[[BookState], Amendment], name: str, operator: str
     ) -> Principal:
@@ -313,22 +307,6 @@ class People(Shown):
         return asked
 
 
-def card_of_people(listed: Sequence[Principal]) -> Card:
-    """Principals, one in each line."""
-    rows = [
-        (
-            one.name,
-            str(one.kind),
-            ", ".join(one.populations),
-            "" if one.expires is None else one.expires.isoformat(),
-        )
-        for one in listed
-    ]
-    table = CardTable(("Principal", "Kind", "Budgets for", "Expires"), rows)
-    names = ", ".join(one.name for one in listed) or "nobody but the owner"
-    return Card(names, {}, table if rows else None)
-
-
 def unknown_principal(name: str) -> PolicyError:
     """What is said of a name that is nobody's."""
     return PolicyError(
@@ -343,14 +321,6 @@ def unknown_here(name: str, names: Iterable[str]) -> ParameterError:
         "principal_unknown_here",
         f"There is no principal {quoted(name)}; {suggestion(name, names)}",
     )
-
-
-@contextmanager
-def people_of(folder: Path) -> Iterator[People]:
-    """The people of a vault in a folder, whatever has become of its data sets."""
-    config = load(folder)
-    with closing(open_ledger(config)) as ledger:
-        yield People(ledger, partial(load, folder))
 
 
 def _look(name: str) -> str:

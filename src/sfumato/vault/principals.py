@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
+OWNER = "owner"
+"""The principal that draws on the budgets of the data sets themselves."""
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
+
+
 class PrincipalKind(StrEnum):
     """What somebody is to the owner of the data."""
 
@@ -161,6 +167,17 @@ def _within(cost: Mapping[str, str], low: Fraction | None, high: Fraction | None
 
 def _told(epsilon: Fraction) -> str:
     return decimal_of(epsilon)
+
+
+def check_name(name: str, what: str) -> None:
+    """Refuse names that could be mistaken for others or need quotes."""
+    if not _NAME.fullmatch(name):
+        raise ParameterError(
+            "vault_name",
+            f"{what} cannot be named {quoted(name)}. Use a letter, then letters, digits, '_' and "
+            "'-', at most 63 in all.",
+            parameter="name",
+        )
 
 
 def kind_named(word: object) -> PrincipalKind:

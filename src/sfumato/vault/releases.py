@@ -130,7 +130,7 @@ class Releases(Shown):
         """
         stored = self.get(release)
         names = sorted(set(arguments.names(to, "to")))
-        known = [PUBLIC, *(principal.name for principal in self._vault.people.list())]
+        known = [PUBLIC, *(principal.name for principal in self._vault.principal_registry.list())]
         for name in names:
             if name not in known:
                 raise ParameterError(
@@ -188,10 +188,10 @@ class Releases(Shown):
     def _asker(self, principal: str, job: Job) -> Asker:
         held = self._vault.config.datasets.get(job.dataset)
         populations = (held.population,) if isinstance(held, PrivateSet) else ()
-        return self._vault.people.asker(principal, job.purpose, populations)
+        return self._vault.principal_registry.asker(principal, job.purpose, populations)
 
     def _person(self, principal: str | None) -> Principal:
-        return self._vault.people.admitted(asking(principal))
+        return self._vault.principal_registry.admitted(asking(principal))
 
     def _opened(self) -> Mapping[str, Sequence[str]]:
         records = self._vault.ledger.records(TOPIC)

@@ -13,10 +13,9 @@ import hmac
 import os
 import re
 import secrets
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,25 +23,29 @@ from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, PolicyError, option
 from sfumato.privacy.ledger.records import Amendment
-from sfumato.report.display import Card, CardTable, Shown
-from sfumato.vault.accounts import open_ledger
-from sfumato.vault.config import load
-from sfumato.vault.principal_admin import People
+from sfumato.report.display import Card, Shown
 from sfumato.vault.principals import moment, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.privacy.ledger.records import BookState
+    from sfumato.vault.principal_admin import PrincipalRegistry
     from sfumato.vault.principals import Principal
 
 TOPIC = "token"
 """The topic of records about tokens."""
 
-SCOPES = ("query", "plan", "submit-code", "ledger:read", "admin")
-"""What a token may be for: to ask, to plan, to send code, to see one's ledger, to administer."""
+SCOPES = {
+    "query": "ask, publish, synthesize, download releases",
+    "plan": "see data sets, and what a question would cost",
+    "submit-code": "send a program",
+    "ledger:read": "see what was spent of their own budgets",
+    "admin": "administer the vault; for owners",
+}
+"""What a token may be for, each with what it allows."""
 
 _SCOPE_OF = {
     **dict.fromkeys(("query", "publish", "synthesize", "download"), "query"),
@@ -112,11 +115,11 @@ class Token(Shown):
         return Card(f"{self.id} of {self.principal}: {', '.join(self.scopes)}{end}", {})
 
 
-class Tokens(Shown):
+class TokenRegistry:
     """The tokens of a vault: made, revoked and recognised; every change stands in the ledger."""
 
-    def __init__(self, ledger: Ledger, people: People, folder: Path) -> None:
-        self._ledger, self._people = ledger, people
+    def __init__(self, ledger: Ledger, principals: PrincipalRegistry, folder: Path) -> None:
+        self._ledger, self._principals = ledger, principals
         self._marks = folder / "tokens"
         self._marked: dict[str, float] = {}
 
@@ -132,7 +135,7 @@ class Tokens(Shown):
 
         By default it may be used for all that its principal may do, and expires with them.
         """
-        person = self._people.admitted(principal)
+        person = self._principals.admitted(principal)
         granted = _scopes(person, scopes)
         known = self._ledger.records(TOPIC)
         while True:
@@ -185,7 +188,7 @@ class Tokens(Shown):
         if end is not None and datetime.fromisoformat(end) <= decided.time:
             raise _refused()
         try:
-            person = self._people.admitted(told["principal"], decided)
+            person = self._principals.admitted(told["principal"], decided)
         except PolicyError:
             raise _refused() from None
         self._mark(name)
@@ -216,38 +219,12 @@ class Tokens(Shown):
             mark.touch(mode=0o600)
             os.utime(mark, (hour, hour))
 
-    def _card(self) -> Card:
-        return card_of_tokens(self.list())
-
-
-def card_of_tokens(listed: Sequence[Token]) -> Card:
-    """Tokens, one in each line."""
-    rows = [
-        (
-            one.id,
-            one.principal,
-            ", ".join(one.scopes),
-            "" if one.expires is None else one.expires.isoformat(),
-        )
-        for one in listed
-    ]
-    table = CardTable(("Token", "Principal", "For", "Expires"), rows)
-    names = ", ".join(f"{one.id} of {one.principal}" for one in listed) or "none"
-    return Card(names, {}, table if rows else None)
-
 
 def unknown_token(name: str, known: Iterable[str]) -> ParameterError:
     """What is said of a token that is none."""
     return ParameterError(
         "token_unknown", f"There is no token {quoted(name)}; {suggestion(name, sorted(known))}"
     )
-
-
-@contextmanager
-def tokens_of(folder: Path) -> Iterator[Tokens]:
-    """The tokens of a vault in a folder, whatever has become of its data sets."""
-    with closing(open_ledger(load(folder))) as ledger:
-        yield Tokens(ledger, People(ledger, partial(load, folder)), folder)
 
 
 def _scopes(person: Principal, asked: Iterable[str] | str | None) -> tuple[str, ...]:

@@ -24,14 +24,13 @@ from sfumato.vault.accounts import (
     verified,
 )
 from sfumato.vault.answer import AnswerIndex
-from sfumato.vault.config import Config, PrivateSet, asking, load, modified, still_held
+from sfumato.vault.config import OWNER, Config, PrivateSet, asking, load, modified, still_held
 from sfumato.vault.consent.registry import Consents
 from sfumato.vault.datastore import DataStore, catalogue, location, schema_of
 from sfumato.vault.failure_log import note_failure
 from sfumato.vault.gatekeeper import Gatekeeper
-from sfumato.vault.principal_admin import People
+from sfumato.vault.ledger_access import LedgerAccess
 from sfumato.vault.session import Session
-from sfumato.vault.tokens import Tokens
 from sfumato.vault.vault_api import AnyVault
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.schema import Schema
     from sfumato.data.schema.unit import Unit
     from sfumato.exact_numbers import Number
+    from sfumato.operations.fields import Request
     from sfumato.release.open_table import Table
     from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from sfumato.vault.session import Asker, AskerOf
 
 
-class Vault(AnyVault):
+class Vault(LedgerAccess, AnyVault):
     """An open vault. Safe for any number of threads; each process opens its own."""
 
     _session: Session
@@ -97,16 +97,6 @@ class Vault(AnyVault):
             config.sandbox_workers,
             self._rules_for,
         )
-
-    @cached_property
-    def people(self) -> People:
-        """Who may ask, with which budgets."""
-        return People(self.ledger, lambda: self.config)
-
-    @cached_property
-    def tokens(self) -> Tokens:
-        """The tokens by which a server knows who asks."""
-        return Tokens(self.ledger, self.people, self.config.folder)
 
     @property
     def kept(self) -> tuple[Path, ...]:
@@ -263,7 +253,7 @@ class Vault(AnyVault):
         """The passwords and sessions by which the console knows who visits."""
         from sfumato.vault.logins import Logins
 
-        return Logins(self.config, self.people)
+        return Logins(self.config, self.principal_registry)
 
     @cached_property
     def history(self) -> History:
@@ -288,7 +278,7 @@ class Vault(AnyVault):
         Those of an owner are all.
         """
         self._check_open()
-        person, balances = self.people.get(asking(principal)), balances_of(self.ledger)
+        person, balances = self.principal_registry.get(asking(principal)), balances_of(self.ledger)
         if person.is_owner:
             return balances
         return [
@@ -340,6 +330,12 @@ class Vault(AnyVault):
         """Accept that a ledger lost entries, as a restored backup has; this burns every budget."""
         acknowledge(arguments.path(path, "path"), operator=arguments.text(operator, "operator"))
 
+    def _call(self, request: type[Request], operator: str = OWNER, /, **values: Any) -> Any:
+        from sfumato.operations.local_calls import call_locally  # questions start without it
+
+        self._check_open()
+        return call_locally(self, request, operator, **values)
+
     def _card(self) -> Card:
         """Where it is and what is in it; what is left is read while it is open."""
         listed, sets = ", ".join(self.datasets) or "empty", self.config.datasets.items()
@@ -383,7 +379,7 @@ class Vault(AnyVault):
         populations = sorted(
             {dataset.population for dataset in sets if isinstance(dataset, PrivateSet)}
         )
-        return self.people.asker(principal, purpose, tuple(populations))
+        return self.principal_registry.asker(principal, purpose, tuple(populations))
 
     def close(self) -> None:
         """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""

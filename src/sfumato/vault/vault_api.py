@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.report.display import Shown
 from sfumato.vault.families import FAMILIES
+from sfumato.vault.principals import OWNER
 from sfumato.vault.private import Private, Questions
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from sfumato.methods.publish.kinds import Publication
     from sfumato.methods.publish.options import KindName
     from sfumato.methods.query.answer.explain import Explanation
+    from sfumato.operations.fields import Request
+    from sfumato.operations.principals import Principals
+    from sfumato.operations.tokens import Tokens
     from sfumato.vault.answer import Answer
     from sfumato.vault.options import PublishOptions, QueryCost, QueryOptions, SynthesisOptions
     from sfumato.vault.publish_family import Published
@@ -38,6 +43,24 @@ class AnyVault(Shown, ABC):
     @abstractmethod
     def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
         """A principal's accounts: each budget, what was spent, what one more question may cost."""
+
+    @abstractmethod
+    def _call(self, request: type[Request], operator: str = OWNER, /, **values: Any) -> Any:
+        """Do what a request asks, here or at the server."""
+
+    @cached_property
+    def people(self) -> Principals:
+        """The principals: who may query the vault, with which budgets."""
+        from sfumato.operations.principals import Principals  # questions start without it
+
+        return Principals(self._call)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The tokens by which a server recognizes principals."""
+        from sfumato.operations.tokens import Tokens
+
+        return Tokens(self._call)
 
     @abstractmethod
     def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:

@@ -16,7 +16,6 @@ from tests.contract.doors.conftest import LOCAL, REMOTE, Doors
 import sfumato as sf
 from sfumato.client.connection import Connection
 from sfumato.client.consent import RemoteRegistry
-from sfumato.client.principals import RemotePeople, RemoteTokens
 from sfumato.client.stored_releases import RemoteJobs, RemoteRelease, RemoteReleases
 from sfumato.client.vault import RemoteVault
 from sfumato.errors import InternalError, PolicyError, SfumatoError
@@ -25,10 +24,9 @@ from sfumato.server.serve import Listening
 from sfumato.testing.servers import served
 from sfumato.vault.consent.registry import ConsentRegistry
 from sfumato.vault.jobs.jobs import Jobs
-from sfumato.vault.principal_admin import People
 from sfumato.vault.principals import Principal
 from sfumato.vault.releases import KeptRelease, Releases
-from sfumato.vault.tokens import Token, Tokens
+from sfumato.vault.tokens import Token
 from sfumato.vault.vault import Vault, create_vault
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ VISITS = sf.Schema(
 )
 AT_HAND = {
     *("acknowledge", "addresses", "check_purpose", "config", "gatekeeper", "ledger", "refresh"),
-    *("stop_thread", "asker", "session"),
+    *("stop_thread", "asker", "session", "principal_registry", "token_registry"),
     # The console's own: passwords and open pages stay where the server is.
     *("logins", "history", "close_console"),
 }
@@ -118,8 +116,6 @@ def refused(ask: Callable[[], object]) -> tuple[type, str, str]:
 @pytest.mark.parametrize(
     ("here", "there", "apart"),
     [
-        (People, RemotePeople, {"admitted", "asker"}),
-        (Tokens, RemoteTokens, {"holder"}),
         (ConsentRegistry, RemoteRegistry, set()),
         (Jobs, RemoteJobs, {"start", "stop", "work", "close", "find", "done", "look_up"}),
         (Releases, RemoteReleases, {"answer", "read", "look_up"}),
@@ -164,7 +160,7 @@ def test_people_are_added_given_budgets_and_let_go(alike: Any, local: Any, remot
     alike(script)
     assert local.people.list() == remote.people.list()
     assert local.people.balances("ann") == remote.people.balances("ann")
-    assert repr(remote.people).startswith("<RemotePeople: Lou, Lou2, Rex")
+    assert repr(remote.people).startswith("<Principals: Lou, Lou2, Rex")
     assert "Lou" in remote.people._repr_html_()
 
 
@@ -255,7 +251,7 @@ def test_tokens_are_made_listed_and_revoked(doors: Doors, alike: Any, remote: An
         assert found.used is not None
         assert vault.tokens.revoke(text, **BY) == found.id
         with pytest.raises(PolicyError):
-            doors.vault.tokens.holder(text)
+            doors.vault.token_registry.holder(text)
         return [Token(**{**found.__dict__, "id": "some"})]
 
     alike(script)

@@ -68,7 +68,7 @@ def use(vault: Vault, home: Path) -> None:
     kind = sf.Schema.load(home / "people.toml").columns[1]
     vault.add("more", home / "more.csv", sf.Schema("more", (kind,)), epsilon=1)
     vault.people.add("ann", "permanent-staff", epsilon=3, population="people", operator="me")
-    vault.tokens.holder(vault.tokens.new("ann", operator="me"))
+    vault.token_registry.holder(vault.tokens.new("ann", operator="me"))
     answer = vault.query(COUNT, epsilon=0.1, principal="ann", request_id="r")
     asked = {"sql": COUNT, "epsilon": "0.1"}
     vault.history.keep("ann", "r", asked, answer, ["people"])

@@ -79,7 +79,7 @@ def test_its_principals_tokens_programs_and_consents_are_as_they_were(
 ) -> None:
     assert as_json([person.to_json() for person in vault.people.list()]) == told["principals"]
     assert as_json([token.to_json() for token in vault.tokens.list()]) == told["tokens"]
-    assert vault.tokens.holder(told["secret"]).principal == "eve"
+    assert vault.token_registry.holder(told["secret"]).principal == "eve"
     assert as_json([approval.to_json() for approval in vault.programs.list()]) == told["programs"]
     consents = {number: vault.consent("visits").show(number) for number in told["consent"]}
     assert as_json(consents) == told["consent"]

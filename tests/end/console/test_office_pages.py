@@ -154,7 +154,7 @@ def test_people_are_added_changed_invited_and_let_go(console: Console, owner: Vi
     assert owner.get(link[1].decode().removeprefix(console.url)).status == 200
     token = re.search(rb'id="token">(sfu_[^<]+)<', owner.send(f"{one}/token", one).body)
     assert token is not None
-    assert console.vault.tokens.holder(token[1].decode()).principal == "zoe"
+    assert console.vault.token_registry.holder(token[1].decode()).principal == "zoe"
     listed = [one.id for one in console.vault.tokens.list() if one.principal == "zoe"]
     assert owner.send(f"{one}/tokens/{listed[0]}", one).status == 303
     assert owner.send(f"{here}/alice/tokens/{listed[0]}", f"{here}/alice").status == 404

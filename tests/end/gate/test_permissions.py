@@ -57,7 +57,7 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
         ]
         found = Gate(vault, nobody, made, operations)
         yannick = Client(server.url, vault.tokens.new("yannick", **BY))
-        found.theirs = {"name": "yannick", "job": _job(yannick), "id": str(yannick.token)[4:12]}
+        found.theirs = {"name": "yannick", "job": _job(yannick), "token": str(yannick.token)[4:12]}
         found.theirs["release"] = found.theirs["job"]
         program = "def f(rows):\n    return 1\n"
         approval = found.vault.programs.approve_source(program, "f", None, **BY)

@@ -14,7 +14,7 @@ from sfumato.errors import SfumatoError
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.vault.config import Config
-from sfumato.vault.principal_admin import People
+from sfumato.vault.principal_admin import PrincipalRegistry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,10 +32,10 @@ def ledger() -> Ledger:
 
 
 @pytest.fixture
-def people(ledger: Ledger, tmp_path: Path) -> People:
+def people(ledger: Ledger, tmp_path: Path) -> PrincipalRegistry:
     budgets = {"visits": Budget.for_epsilon_delta(epsilon=2, delta="1e-6")}
     config = Config(tmp_path, "ledger.sqlite", tmp_path / "head", budgets=budgets)
-    made = People(ledger, lambda: config)
+    made = PrincipalRegistry(ledger, lambda: config)
     for name in ("alice", "bob", "carl"):
         made.add(name, "external", **BY)
     made.grant("alice", epsilon=1, **BY)
@@ -48,7 +48,7 @@ def held(ledger: Ledger, name: str) -> tuple[Fraction, Fraction]:
     return loss.epsilon, getattr(loss, "delta", Fraction(0))
 
 
-def test_a_budget_is_given_raised_and_lowered(people: People, ledger: Ledger) -> None:
+def test_a_budget_is_given_raised_and_lowered(people: PrincipalRegistry, ledger: Ledger) -> None:
     assert held(ledger, "bob") == (Fraction(1, 2), Fraction(1, 10**7))
     people.grant("alice", epsilon="1.5", **BY)
     people.grant("alice", epsilon="1.5", **BY)  # the same again is the same
@@ -66,7 +66,9 @@ def test_a_budget_is_given_raised_and_lowered(people: People, ledger: Ledger) ->
     ledger.verify()
 
 
-def test_a_budget_can_be_taken_away_and_given_back_as_spent(people: People, ledger: Ledger) -> None:
+def test_a_budget_can_be_taken_away_and_given_back_as_spent(
+    people: PrincipalRegistry, ledger: Ledger
+) -> None:
     ledger.store(charge(ledger, "3/4", "r1", account="visits/alice"), b"42")
     assert people.lower("alice", epsilon=0, **BY).populations == ()
     assert people.balances("alice") == []
@@ -74,7 +76,7 @@ def test_a_budget_can_be_taken_away_and_given_back_as_spent(people: People, ledg
     assert people.balances("alice")[0]["remaining"]["epsilon"] == 0.25
 
 
-def test_what_was_spent_stays_spent(people: People, ledger: Ledger) -> None:
+def test_what_was_spent_stays_spent(people: PrincipalRegistry, ledger: Ledger) -> None:
     ledger.store(charge(ledger, "3/4", "r1", account="visits/alice"), b"42")
     for change in (
         lambda: people.lower("alice", epsilon="0.7", **BY),
@@ -87,7 +89,7 @@ def test_what_was_spent_stays_spent(people: People, ledger: Ledger) -> None:
     ledger.verify()
 
 
-def test_R41_transfers_that_are_none(people: People, ledger: Ledger) -> None:
+def test_R41_transfers_that_are_none(people: PrincipalRegistry, ledger: Ledger) -> None:
     before = ledger.verify()
     refused = {
         "move_to_self": ("alice", "alice", {"epsilon": "0.1"}),
@@ -110,14 +112,14 @@ def test_R41_transfers_that_are_none(people: People, ledger: Ledger) -> None:
     assert ledger.verify().position.seq == before.position.seq + 2
 
 
-def test_all_can_be_moved(people: People, ledger: Ledger) -> None:
+def test_all_can_be_moved(people: PrincipalRegistry, ledger: Ledger) -> None:
     people.move("bob", "carl", epsilon="1/2", delta="1e-7", **BY)
     assert people.get("bob").populations == ()
     assert people.get("carl").populations == ("visits",)
     assert held(ledger, "carl") == (Fraction(1, 2), Fraction(1, 10**7))
 
 
-def test_moves_at_once_lose_and_make_nothing(people: People, ledger: Ledger) -> None:
+def test_moves_at_once_lose_and_make_nothing(people: PrincipalRegistry, ledger: Ledger) -> None:
     people.lower("bob", epsilon="1/2", **BY)
 
     def move(giver: str, taker: str) -> None:

@@ -16,7 +16,7 @@ from sfumato.errors import SfumatoError
 from sfumato.methods.programs import request
 from sfumato.vault.creation import create
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.principal_admin import people_of
+from sfumato.vault.ledger_access import ledger_access
 from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def test_R49_names_that_are_none(vault: sf.Vault) -> None:
     for name in NO_NAMES:
         assert code_of(vault.people.add, name, "external", **BY) == "vault_name", name
         assert code_of(vault.people.grant, name, epsilon=1, population="visits", **BY) == (
-            "principal_unknown_here"
+            "vault_name"
         )
         assert code_of(vault.query, COUNT, principal=name) == "principal_unknown"
     assert len(vault.people.list()) == 1
@@ -302,7 +302,7 @@ def test_R49_names_that_are_none(vault: sf.Vault) -> None:
 
 def test_what_cannot_be_added(vault: sf.Vault) -> None:
     add = vault.people.add
-    assert code_of(add, "a", "boss", **BY) == "principal_kind_unknown"
+    assert code_of(add, "a", "boss", **BY) == "word_unknown"
     assert code_of(add, "a", "external", shapes="publish", **BY) == "shape_unknown"
     assert code_of(add, "a", "external", epsilon=1, **BY) == "population_unknown"
     assert code_of(add, "a", "external", epsilon=1, population="x", **BY) == "population_unknown"
@@ -325,9 +325,8 @@ def test_what_cannot_be_added(vault: sf.Vault) -> None:
 
 def test_a_folder_is_enough_to_administer(vault: sf.Vault) -> None:
     (CLINIC.parent / "visits.csv").unlink()
-    with people_of(CLINIC) as people:
-        people.add("alice", "external", population="visits", epsilon=1, **BY)
-        assert "alice" in repr(people)
+    with ledger_access(CLINIC) as access:
+        access.principal_registry.add("alice", "external", population="visits", epsilon=1, **BY)
     assert vault.people.get("alice").populations == ("visits",)
 
 
@@ -368,7 +367,7 @@ def throw(vault: sf.Vault, wrong: Any) -> None:
         (tokens.new, (wrong,), BY),
         (tokens.new, ("alice",), {"scopes": wrong, **BY}),
         (tokens.revoke, (wrong,), BY),
-        (tokens.holder, (wrong,), {}),
+        (vault.token_registry.holder, (wrong,), {}),
     ]  # fmt: skip
     for door, positional, named in doors:
         assert code_of(door, *positional, **named) == "type_wrong", (door, positional, named)

@@ -13,8 +13,9 @@ from tests.fixtures.ledgers import code_of
 import sfumato as sf
 from sfumato.errors import PolicyError
 from sfumato.vault.creation import create
+from sfumato.vault.ledger_access import ledger_access
 from sfumato.vault.registration import Registration
-from sfumato.vault.tokens import Holder, tokens_of
+from sfumato.vault.tokens import Holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ def vault(files: Path) -> Iterator[sf.Vault]:
 def refusal(vault: sf.Vault, text: str) -> str:
     """The whole refusal of a token, which is one for all."""
     with pytest.raises(PolicyError) as refused:
-        vault.tokens.holder(text)
+        vault.token_registry.holder(text)
     return f"{refused.value.code} {refused.value.message} {refused.value.detail}"
 
 
@@ -46,16 +47,16 @@ def test_a_token_tells_who_asks(vault: sf.Vault) -> None:
     text = vault.tokens.new("alice", **BY)
     assert re.fullmatch(r"sfu_[a-z2-9]{8}[A-Za-z0-9_-]{43}", text)
     scopes = frozenset({"query", "plan", "submit-code", "ledger:read"})
-    assert vault.tokens.holder(text) == Holder(
+    assert vault.token_registry.holder(text) == Holder(
         "alice", scopes, text[4:12], vault.people.get("alice")
     )
     with sf.open(CLINIC) as other:
-        assert other.tokens.holder(text).principal == "alice"
+        assert other.token_registry.holder(text).principal == "alice"
     owners = vault.tokens.new("owner", **BY)
-    assert "admin" in vault.tokens.holder(owners).scopes
+    assert "admin" in vault.token_registry.holder(owners).scopes
     narrow = vault.tokens.new("alice", scopes="plan", **BY)
-    assert vault.tokens.holder(narrow).scopes == {"plan"}
-    assert vault.tokens.holder(vault.tokens.new("shop", **BY)).scopes == {
+    assert vault.token_registry.holder(narrow).scopes == {"plan"}
+    assert vault.token_registry.holder(vault.tokens.new("shop", **BY)).scopes == {
         "query",  # for the releases that are opened to it
         "plan",
         "ledger:read",
@@ -91,14 +92,14 @@ def test_R39_whatever_is_wrong_one_refusal_tells_it(vault: sf.Vault) -> None:
         )
     }
     assert len(told) == 1
-    assert tokens.holder(good).principal == "alice"
+    assert vault.token_registry.holder(good).principal == "alice"
     people.expire("alice", **BY)
     assert {refusal(vault, good)} == told
 
 
 def test_a_token_ends_by_the_later_of_clock_and_ledger(vault: sf.Vault) -> None:
     text = vault.tokens.new("alice", expires="1d", **BY)
-    vault.tokens.holder(text)
+    vault.token_registry.holder(text)
     later = datetime.now(UTC) + timedelta(days=2)
     vault.ledger._clock = lambda: later
     refusal(vault, text)
@@ -109,7 +110,7 @@ def test_a_token_ends_by_the_later_of_clock_and_ledger(vault: sf.Vault) -> None:
 
 def test_nothing_keeps_the_token_itself(vault: sf.Vault) -> None:
     text = vault.tokens.new("alice", **BY)
-    vault.tokens.holder(text)
+    vault.token_registry.holder(text)
     secret = text[12:].encode()
     kept = [one for one in (*CLINIC.rglob("*"), CLINIC.with_name("clinic.head")) if one.is_file()]
     assert len(kept) > 3
@@ -124,7 +125,7 @@ def test_they_are_listed_with_their_last_hour(vault: sf.Vault) -> None:
     assert (one.id, one.principal, one.scopes, one.used) == (text[4:12], "alice", ("query",), None)
     assert two.to_json()["expires"] is None
     entries = vault.verify()["entries"]
-    vault.tokens.holder(text)
+    vault.token_registry.holder(text)
     used = vault.tokens.list()[0].used
     assert used is not None
     assert (used.minute, used.second) == (0, 0)
@@ -135,7 +136,7 @@ def test_they_are_listed_with_their_last_hour(vault: sf.Vault) -> None:
 
 def test_a_mark_that_cannot_be_made_refuses_nobody(vault: sf.Vault) -> None:
     (CLINIC / "tokens").write_text("in the way")
-    assert vault.tokens.holder(vault.tokens.new("alice", **BY)).principal == "alice"
+    assert vault.token_registry.holder(vault.tokens.new("alice", **BY)).principal == "alice"
 
 
 def test_what_cannot_be_made_or_revoked(vault: sf.Vault) -> None:
@@ -155,10 +156,10 @@ def test_what_cannot_be_made_or_revoked(vault: sf.Vault) -> None:
 
 def test_a_whole_token_can_be_revoked_and_its_refusal_does_not_quote_it(vault: sf.Vault) -> None:
     text = vault.tokens.new("alice", **BY)
-    with tokens_of(CLINIC) as tokens:
-        tokens.revoke(text, **BY)
+    with ledger_access(CLINIC) as access:
+        access.token_registry.revoke(text, **BY)
         with pytest.raises(sf.SfumatoError) as refused:
-            tokens.revoke(text, **BY)
+            access.token_registry.revoke(text, **BY)
     assert text[12:] not in refused.value.message
     refusal(vault, text)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.server.problem_json import not_found
 from sfumato.server.request_schemas import FLAG, NAME, NAMES, TEXT, WHOLE, Input
-from sfumato.server.routes.admin import operator_of
 from sfumato.server.routing import JSON, Call, Reply, Route
 from sfumato.vault.feeds.feed import CONTINUAL, FORMATS, written
 
@@ -81,14 +80,14 @@ def added(call: Call) -> Reply:
     if continual:
         said["family"] = CONTINUAL
     feed = call.vault.feeds.add(
-        said.pop("name"), said.pop("sql", None), operator=operator_of(call), **said, **asked
+        said.pop("name"), said.pop("sql", None), operator=call.operator, **said, **asked
     )
     return Reply(_told(call, feed))
 
 
 def stopped(call: Call) -> Reply:
     """A feed that answers nothing more from now on."""
-    return Reply(_told(call, call.vault.feeds.stop(_known(call), operator=operator_of(call))))
+    return Reply(_told(call, call.vault.feeds.stop(_known(call), operator=call.operator)))
 
 
 def opened(call: Call) -> Reply:
@@ -96,7 +95,7 @@ def opened(call: Call) -> Reply:
     return Reply(
         _told(
             call,
-            call.vault.feeds.open_to(_known(call), call.values["to"], operator=operator_of(call)),
+            call.vault.feeds.open_to(_known(call), call.values["to"], operator=call.operator),
         )
     )
 

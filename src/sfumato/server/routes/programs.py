@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.server.request_schemas import NAME, SOURCE, Input
-from sfumato.server.routes.admin import operator_of
 from sfumato.server.routing import Call, Reply, Route
 
 _APPROVAL: dict[str, Any] = {
@@ -30,14 +29,14 @@ def approve(call: Call) -> Reply:
     """Approve a program by its text."""
     said = call.values
     source, function, helper = said["program"], said["function"], said.get("helper")
-    operator = operator_of(call)
+    operator = call.operator
     made = call.vault.programs.approve_source(source, function, helper, operator=operator)
     return Reply(made.to_json())
 
 
 def revoke(call: Call) -> Reply:
     """Revoke an approval."""
-    gone = call.vault.programs.revoke(call.path["digest"], operator=operator_of(call))
+    gone = call.vault.programs.revoke(call.path["digest"], operator=call.operator)
     return Reply({"revoked": gone})
 
 

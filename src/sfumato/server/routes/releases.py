@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from sfumato.server.problem_json import not_found
 from sfumato.server.request_schemas import NAME, Input
 from sfumato.server.responses import ANSWER, packed
-from sfumato.server.routes.admin import operator_of
 from sfumato.server.routing import JSON, Call, Reply, Route
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
 from sfumato.vault.stored_release import MEDIA
@@ -78,7 +77,7 @@ def downloaded(call: Call) -> Reply:
 def opened(call: Call) -> Reply:
     """A release that is open to others from now on."""
     found, to = _release(call), call.values[_TO.name]
-    call.vault.releases.open_to(found.id, to, operator=operator_of(call))
+    call.vault.releases.open_to(found.id, to, operator=call.operator)
     return Reply(_release(call).to_json())
 
 

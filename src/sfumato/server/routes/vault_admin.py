@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from sfumato.data.schema.json_form import schema_from_json
 from sfumato.errors import ParameterError, PolicyError, SfumatoError, SourceError
 from sfumato.server.request_schemas import FLAG, NAME, NAMES, NUMBER, TEXT, WHOLE, Input
-from sfumato.server.routes.admin import operator_of
 from sfumato.server.routing import Call, Reply, Route
 from sfumato.vault.registration import add_dataset
 
@@ -89,7 +88,7 @@ def _declared(told: Any) -> Schema:
 
 def limited(call: Call) -> Reply:
     """Give an account another budget."""
-    call.vault.limit(operator=operator_of(call), **call.values)
+    call.vault.limit(operator=call.operator, **call.values)
     [found] = [one for one in call.vault.accounts() if one["account"] == call.values["account"]]
     return Reply(found)
 

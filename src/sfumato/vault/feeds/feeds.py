@@ -179,7 +179,7 @@ class Feeds(Shown):
 
     def list(self, *, principal: str | None = None) -> Sequence[Feed]:
         """The feeds that a principal may read, by name; all for the owner."""
-        person = self._vault.people.admitted(asking(principal))
+        person = self._vault.principal_registry.admitted(asking(principal))
         records = self._vault.ledger.records(TOPIC)
         feeds = [Feed.from_json(records[name]) for name in sorted(records)]
         return [feed for feed in feeds if _may(feed, person)]
@@ -197,7 +197,7 @@ class Feeds(Shown):
 
     def look_up(self, name: str, *, principal: str | None = None) -> Feed | None:
         """A feed by its name, or None where there is none for this principal."""
-        person = self._vault.people.admitted(asking(principal))
+        person = self._vault.principal_registry.admitted(asking(principal))
         record = self._vault.ledger.records(TOPIC).get(arguments.text(name, "name"))
         feed = None if record is None else Feed.from_json(record)
         return feed if feed is not None and _may(feed, person) else None
@@ -221,7 +221,7 @@ class Feeds(Shown):
 
     def described(self, feed: Feed, *, principal: str | None = None) -> dict[str, Any]:
         """A feed as a principal is told of it: others than the owner not who pays and reads."""
-        person = self._vault.people.admitted(asking(principal))
+        person = self._vault.principal_registry.admitted(asking(principal))
         summary = {**feed.to_json(), "whole_cost": feed.whole_cost, **self.state(feed)}
         if not person.is_owner:
             for hidden in (
@@ -246,7 +246,7 @@ class Feeds(Shown):
     @property
     def public(self) -> Principal | None:
         """In whose name whoever shows no token reads; None where the owner let nobody."""
-        return the_public(self._vault.people.list(), self._vault.ledger.decided().time)
+        return the_public(self._vault.principal_registry.list(), self._vault.ledger.decided().time)
 
     def work(self) -> int:
         """Answer every period that is over and not answered yet; say how many those were."""
@@ -286,7 +286,7 @@ class Feeds(Shown):
         names = sorted(
             set(arguments.names(to.split(",") if isinstance(to, str) else to, "to") if to else ())
         )
-        known = [PUBLIC, *(principal.name for principal in self._vault.people.list())]
+        known = [PUBLIC, *(principal.name for principal in self._vault.principal_registry.list())]
         for name in names:
             if name not in known:
                 raise ParameterError(

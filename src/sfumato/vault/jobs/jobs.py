@@ -404,7 +404,7 @@ class Jobs(Shown):
 
     def _planned(self, job: Job, plan: str | None) -> tuple[Job, Prepared | None]:
         """A job in plain values, as it would be done today; what cannot be done is refused."""
-        person = self._vault.people.admitted(job.principal)
+        person = self._vault.principal_registry.admitted(job.principal)
         if job.family in (ANONYMIZE, COMPARE):
             if not person.is_owner:
                 raise PolicyError(
@@ -438,7 +438,7 @@ class Jobs(Shown):
         populations = sorted(
             {dataset.population for dataset in held if isinstance(dataset, PrivateSet)}
         )
-        asker = self._vault.people.asker(job.principal, job.purpose, tuple(populations))
+        asker = self._vault.principal_registry.asker(job.principal, job.purpose, tuple(populations))
         self._vault.gatekeeper.check_payable(prepared, asker, job.request_id)
 
     def _prepared(self, job: Job) -> tuple[Private, Prepared]:
@@ -467,7 +467,7 @@ class Jobs(Shown):
 
     def _whose(self, principal: str | None) -> str | None:
         """Of whom jobs are looked at: an owner's eyes are for all."""
-        person = self._vault.people.admitted(asking(principal))
+        person = self._vault.principal_registry.admitted(asking(principal))
         return None if person.is_owner else person.name
 
     def _card(self) -> Card:

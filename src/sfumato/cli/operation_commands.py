@@ -1,0 +1,117 @@
+"""The sub-commands of operations, made from their declarations: `sfumato principal add ...`."""
+
+from __future__ import annotations
+
+import shlex
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli.help import HelpfulCommand, HelpfulGroup
+from sfumato.cli.options import Json, VaultFolder, decided_by, declared, option, parameter_of
+from sfumato.operations.table import NOUNS
+from sfumato.text import dumps
+
+if TYPE_CHECKING:
+    from sfumato.operations.operation import Operation
+    from sfumato.vault.family import Field
+
+Operator = Annotated[str | None, option("WHO", "Who decided it; by default you.", "--operator")]
+_EXAMPLE_VAULT = ("--vault", "clinic")
+
+
+def group_of(noun: str, *, whole: bool) -> typer.Typer:
+    """The command of a noun; the `whole` one has a sub-command for each of its operations."""
+    group = typer.Typer(
+        cls=HelpfulGroup,
+        help=NOUNS[noun].help,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    group.callback(invoke_without_command=True)(_show_help)
+    if not whole:
+        return group
+    from sfumato.operations.table import operations_of
+
+    for operation in operations_of(noun):
+        if "command" in operation.doors:
+            group.command(operation.verb, cls=HelpfulCommand)(command_of(operation))
+    return group
+
+
+def _show_help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def command_of(operation: Operation) -> Any:
+    """A function for Typer whose parameters are the fields of the request."""
+
+    def command(*, vault: Path, as_json: bool, operator: str | None = None, **values: Any) -> None:
+        from sfumato.operations.fields import read
+        from sfumato.operations.local_calls import open_context
+
+        # What is not typed is not part of the request, so its default applies.
+        typed = {name: value for name, value in values.items() if value not in (None, False)}
+        request = read(operation.request, typed, text=True)
+        with open_context(vault, operation, decided_by(operator)) as context:
+            result = operation.run(context, request)
+        if as_json:
+            typer.echo(dumps(result.command_json()))
+        else:
+            result.show()
+
+    command.__name__ = operation.verb
+    command.__doc__ = help_text(operation)
+    command.__signature__ = Signature(list(_parameters(operation)))  # type: ignore[attr-defined]
+    return command
+
+
+def _parameters(operation: Operation) -> list[Parameter]:
+    parameters = [parameter_of(field) for field in operation.fields]
+    if operation.recorded:
+        parameters.append(declared("operator", Operator, None))
+    parameters.append(declared("vault", VaultFolder, Path()))
+    parameters.append(declared("as_json", Json, False))
+    # Typer takes arguments in the order of the parameters, those that must be given first.
+    return sorted(parameters, key=lambda parameter: parameter.default is not Parameter.empty)
+
+
+def help_text(operation: Operation) -> str:
+    """The page of a sub-command: what it does, the words of its fields, and examples."""
+    parts = [operation.help]
+    for field in operation.fields:
+        if any(field.choices.values()):
+            width = max(map(len, field.choices))
+            lines = [f"    {word:{width}}  {means}" for word, means in field.choices.items()]
+            parts.append("\n".join([f"{_topic(field)}:", *lines]))
+    lines = [f"    {line}" for line in example_lines(operation)]
+    parts.append("\n".join(["Examples:", *lines]))
+    return "\n\n".join(parts)
+
+
+def _topic(field: Field) -> str:
+    name = field.name.replace("_", " ").capitalize()
+    return name if name.endswith("s") else f"{name}s"
+
+
+def example_lines(operation: Operation) -> list[str]:
+    """The examples of an operation as lines for the shell."""
+    return [_line(operation, values) for values in operation.examples]
+
+
+def _line(operation: Operation, values: Any) -> str:
+    words = ["sfumato", *operation.name.split()]
+    for field in sorted(operation.fields, key=lambda field: not field.positional):
+        if field.name not in values:
+            continue
+        value = values[field.name]
+        written = ",".join(value) if isinstance(value, list) else str(value)
+        flag = field.flag or f"--{field.name.replace('_', '-')}"
+        if field.positional:
+            words.append(written)
+        else:
+            words += [flag] if field.type is bool else [flag, written]
+    return shlex.join([*words, *_EXAMPLE_VAULT])

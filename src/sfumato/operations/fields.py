@@ -1,0 +1,293 @@
+"""The fields of requests: their types, how a value is read from any door, and their JSON schemas.
+
+Every door reads a request with `read`: Python gives objects, HTTP gives JSON, a command and a form
+give text. So a wrong value is refused in the same way everywhere, and `ParameterError.parameter`
+names the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+from sfumato import arguments
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError, SfumatoError
+from sfumato.exact_numbers import decimal_of, exact
+from sfumato.vault.family import Field
+from sfumato.vault.principals import check_name, words_of
+
+MOST_NAMES = 10_000
+
+
+class Request(msgspec.Struct):
+    """What somebody asks: plain data, without files, engines or vaults."""
+
+
+AnyRequest = TypeVar("AnyRequest", bound=Request)
+
+
+class Words(tuple[str, ...]):
+    """Several words: in Python any iterable or a text, elsewhere also a text such as "a,b"."""
+
+    __slots__ = ()
+
+
+class When(str):
+    """A day or time in ISO form, or days from now such as "90d"; Python also gives a datetime."""
+
+    __slots__ = ()
+
+
+class PrincipalName(str):
+    """A name that a principal may have, so it is safe as a part of an address."""
+
+    __slots__ = ()
+
+
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+
+
+@dataclass(frozen=True)
+class FieldType:
+    """A type of our own: the word for it in help, its JSON schema, how it is read and sent."""
+
+    metavar: str
+    schema: Mapping[str, Any]
+    read: Callable[[Any, str], Any]
+    """Takes the value and the name of its field; refuses with a `ParameterError`."""
+
+
+_NAME: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 256}
+
+
+def _read_when(value: object, name: str) -> str:
+    return value.isoformat() if isinstance(value, datetime) else arguments.text(value, name)
+
+
+def _read_principal(value: object, name: str) -> str:
+    text = arguments.text(value, name)
+    check_name(text, "A principal")
+    return text
+
+
+FIELD_TYPES: dict[type, FieldType] = {
+    # Exact numbers stay what the caller wrote: JSON has them as numbers or as texts like "1/10".
+    Fraction: FieldType(
+        "NUMBER",
+        {"anyOf": [{"type": "number", "format": "decimal"}, {"type": "string", "maxLength": 400}]},
+        exact,
+    ),
+    Words: FieldType(
+        "A,B",
+        {"anyOf": [_NAME, {"type": "array", "items": _NAME, "maxItems": MOST_NAMES}]},
+        words_of,
+    ),
+    When: FieldType("WHEN", {"type": "string", "maxLength": 10_000}, _read_when),
+    PrincipalName: FieldType("NAME", _NAME, _read_principal),
+}
+"""The types that msgspec does not know. A noun may add one of its own beside its requests."""
+
+
+def arg(
+    help: str,  # noqa: A002  the word that every argument parser uses
+    *,
+    metavar: str | None = None,
+    positional: bool = False,
+    flag: str | None = None,
+    words: Mapping[str, str] | None = None,
+) -> Meta:
+    """Describe a field of a request.
+
+    Parameters
+    ----------
+    help
+        One line for people, shown by every door.
+    metavar
+        What stands for the value in help, where that of its type does not say enough.
+    positional
+        Whether the command and Python take it by position.
+    flag
+        The name of its option in the command, where that is another.
+    words
+        The few words that it may be, each with what it means; help and completion list them.
+    """
+    extra = {"metavar": metavar, "positional": positional, "flag": flag, "words": words or {}}
+    return Meta(description=help, extra=extra)
+
+
+@cache
+def fields(request: type[Request]) -> tuple[Field, ...]:
+    """The fields of a request as every door shows them."""
+    return tuple(_field(info) for info in msgspec.structs.fields(request))
+
+
+def _field(info: msgspec.structs.FieldInfo) -> Field:
+    kind, *metas = get_args(info.type)
+    [meta] = [meta for meta in metas if isinstance(meta, Meta) and meta.extra is not None]
+    extra: dict[str, Any] = dict(meta.extra or {})
+    plain = plain_type(kind)
+    words = extra["words"]
+    if not words and isinstance(plain, type) and issubclass(plain, StrEnum):
+        words = {str(word): "" for word in plain}
+    own = FIELD_TYPES[plain].metavar if plain in FIELD_TYPES else _METAVARS.get(plain, "NAME")
+    return Field(
+        name=info.name,
+        help=str(meta.description),
+        metavar=extra["metavar"] or ("" if plain is bool else own),
+        type=bool if plain is bool else str,
+        default=False if plain is bool else None,
+        required=info.required,
+        positional=extra["positional"],
+        flag=f"--{extra['flag']}" if extra["flag"] else None,
+        choices=words,
+    )
+
+
+_METAVARS: dict[Any, str] = {int: "N", bool: ""}
+
+
+def plain_type(kind: Any) -> Any:
+    """A type without its annotations, and without None where it is optional."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) in (Union, UnionType):
+        [kind] = [each for each in get_args(kind) if each is not NoneType]
+        return plain_type(kind)
+    return kind
+
+
+def is_optional(kind: Any) -> bool:
+    """Whether None is a value of a type."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return NoneType in get_args(kind)
+
+
+def read(request: type[AnyRequest], values: Mapping[str, Any], *, text: bool = False) -> AnyRequest:
+    """Check values by name and make a request of them.
+
+    Parameters
+    ----------
+    values
+        By the names of fields. None stands for a value that is not given, where the type allows.
+    text
+        Whether all values are texts, as in a command, a form or a query string.
+
+    Raises
+    ------
+    ParameterError
+        A field is missing, unknown or has a wrong value; `parameter` names it.
+    """
+    infos = {info.name: info for info in msgspec.structs.fields(request)}
+    for name in values:
+        if name not in infos:
+            raise _wrong(
+                name[:60],
+                "field_unknown",
+                f"{quoted(name[:60])} is not known here; {suggestion(name[:60], infos)}",
+            )
+    checked = {}
+    for name, info in infos.items():
+        if name in values and not (values[name] is None and is_optional(info.type)):
+            checked[name] = _read_value(info, values[name], text=text)
+        elif info.required:
+            raise _wrong(name, "field_missing", f"{quoted(name)} must be given.")
+    return request(**checked)
+
+
+def _read_value(info: msgspec.structs.FieldInfo, value: Any, *, text: bool) -> Any:
+    plain = plain_type(info.type)
+    if isinstance(value, Decimal) and plain not in FIELD_TYPES and value == value.to_integral():
+        value = int(value)  # JSON may write a whole number as 3.0
+    try:
+        checked = msgspec.convert(
+            value, info.type, strict=not text, dec_hook=partial(_read_own, info.name)
+        )
+    except msgspec.ValidationError as error:
+        raise _wrong(info.name, *_problem(info, value, str(error))) from None
+    except SfumatoError as error:
+        error.parameter = info.name
+        raise
+    # The types of our own are only for checking: operations see plain texts.
+    return str(checked) if isinstance(checked, str) and plain in FIELD_TYPES else checked
+
+
+def _read_own(name: str, kind: type, value: object) -> Any:
+    """Read a value of a type of our own; called by msgspec."""
+    found = FIELD_TYPES[kind].read(value, name)
+    return found if isinstance(found, kind) else kind(found)
+
+
+_KINDS: dict[Any, str] = {str: "a text", int: "a whole number", bool: "true or false"}
+
+
+def _problem(info: msgspec.structs.FieldInfo, value: object, why: str) -> tuple[str, str]:
+    """Say what is wrong with a value: a code and a sentence."""
+    plain, shown = plain_type(info.type), arguments.shown(value)
+    is_word = isinstance(plain, type) and issubclass(plain, StrEnum)
+    if isinstance(value, str) and is_word:
+        words = [str(word) for word in plain]
+        near = suggestion(value[:60], words)
+        return "word_unknown", f"{info.name} cannot be {shown}; {near}"
+    if ", got" in why:
+        allowed = _KINDS[str if is_word else plain]
+        return "type_wrong", f"{info.name} must be {allowed}, not {shown}."
+    # A length or a range, which msgspec says in words.
+    allowed = why.removeprefix("Expected ").replace("`", "").partition(" - at")[0]
+    return "field_wrong", f"{info.name} must be {allowed}, not {shown}."
+
+
+def _wrong(name: str, code: str, message: str) -> ParameterError:
+    return ParameterError(code, message, parameter=name)
+
+
+def given(request: Request) -> dict[str, Any]:
+    """The values of a request that are not the defaults, by name."""
+    return {
+        info.name: getattr(request, info.name)
+        for info in msgspec.structs.fields(request)
+        if info.required or getattr(request, info.name) != info.default
+    }
+
+
+def to_json(request: Request) -> dict[str, Any]:
+    """A request as JSON-able data: what `read` makes the same request of."""
+    return {
+        name: decimal_of(value) if isinstance(value, Fraction) else msgspec.to_builtins(value)
+        for name, value in given(request).items()
+    }
+
+
+@cache
+def schemas(request: type[Request]) -> Mapping[str, Mapping[str, Any]]:
+    """The JSON schema of each field by name, without references."""
+    return {info.name: schema_of(info.type) for info in msgspec.structs.fields(request)}
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The JSON schema of a type, without references: OpenAPI readers see it where it is used."""
+    schema = msgspec.json.schema(kind, schema_hook=lambda own: dict(FIELD_TYPES[own].schema))
+    inlined: dict[str, Any] = _inline(schema, schema.pop("$defs", {}))
+    return inlined
+
+
+def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_inline(each, definitions) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        schema = {**definitions[name], **{key: schema[key] for key in schema if key != "$ref"}}
+    return {key: _inline(each, definitions) for key, each in schema.items() if key != "title"}

@@ -1,0 +1,41 @@
+"""Operations of a vault on this machine: in its process, or in its folder for one command."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sfumato import arguments
+from sfumato.operations.fields import read
+from sfumato.operations.operation import OPERATIONS, Context
+from sfumato.vault.ledger_access import ledger_access
+from sfumato.vault.principals import OWNER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sfumato.operations.fields import Request
+    from sfumato.operations.operation import Operation
+    from sfumato.vault.ledger_access import LedgerAccess
+
+
+def call_locally(
+    vault: LedgerAccess, request: type[Request], operator: str = OWNER, /, **values: Any
+) -> Any:
+    """Do what a request asks of an open vault; whoever has its folder is its owner."""
+    context = Context(vault, operator=arguments.text(operator, "operator"))
+    return OPERATIONS[request].run(context, read(request, values))
+
+
+@contextmanager
+def open_context(folder: Path, operation: Operation, operator: str) -> Iterator[Context]:
+    """Open as much of a vault as an operation needs."""
+    if operation.whole_vault:
+        from sfumato.vault.vault import open_vault
+
+        with open_vault(folder) as vault:
+            yield Context(vault, operator=operator)
+    else:
+        with ledger_access(folder) as access:
+            yield Context(access, operator=operator)

@@ -1,0 +1,201 @@
+"""An operation: one thing that a person can ask of the system, declared once for every door.
+
+A module of `operations` holds the operations of one noun: requests, records that they return, and
+functions that do them. From these the doors make sub-commands, HTTP routes with OpenAPI, calls of
+the client and console forms; `docs/guide/operations.md` shows how to add one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, Self, get_type_hints
+
+import msgspec
+
+from sfumato.operations.fields import Request
+from sfumato.vault.principals import OWNER
+
+if TYPE_CHECKING:
+    from sfumato.vault.family import Field
+
+DOORS = ("command", "http", "console")
+"""Where an operation can be reached, besides Python. The client reaches what HTTP does."""
+
+
+@dataclass(frozen=True)
+class Permission:
+    """Who may ask for an operation through a server or a console."""
+
+    scope: str
+    """What a token must be good for, one of `vault.tokens.SCOPES`."""
+    owner: bool = False
+    """Whether only the vault's owner may."""
+    shape: str | None = None
+    """What a principal must be permitted to do, one of `vault.principals.SHAPES`."""
+
+
+OWNERS = Permission("admin", owner=True)
+"""Only owners of the vault. To others the operation does not exist."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Who asks, and of which vault. Nothing else is passed beside the request."""
+
+    vault: Any
+    """A `Vault`; a `LedgerAccess` for an operation that needs no more."""
+    principal: str = OWNER
+    operator: str = OWNER
+    """In whose name the ledger notes a change."""
+    purpose: str | None = None
+    request_id: str | None = None
+
+
+class Result(msgspec.Struct):
+    """What an operation returns: a record that every door can send, print or read back."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as JSON-able data, which HTTP sends."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        return data
+
+    @classmethod
+    def from_json(cls, data: object) -> Self:
+        """Read what `to_json` wrote."""
+        return msgspec.convert(data, cls)
+
+    def command_json(self) -> dict[str, Any]:
+        """What the command prints with --json."""
+        return self.to_json()
+
+    def show(self) -> None:
+        """Print the record for people on standard output."""
+        for name, value in self.to_json().items():
+            print(f"{name.replace('_', ' ')}: {'' if value is None else value}")  # noqa: T201
+
+
+def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> None:
+    """Print rows under their titles, or one sentence where there are none."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False).print(table if rows else empty)
+
+
+class Call(Protocol):
+    """Has an operation done, here or by a server: what the facades of Python are made from."""
+
+    def __call__(self, request: type[Request], operator: str = ..., /, **values: Any) -> Any:
+        """Do what a request of this type asks; its fields are given by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One line of the table of operations."""
+
+    name: str
+    """Noun and verb, such as 'principal add'."""
+    request: type[Request]
+    run: Callable[[Context, Any], Any]
+    allowed: Permission
+    examples: tuple[Mapping[str, Any], ...]
+    """Values of the fields that can be asked: lines of help, and the example of the body."""
+    doors: tuple[str, ...]
+    method: str
+    path: str
+    """Below /v1; a part in braces is a field of the request."""
+    status: int
+    repeatable: bool
+    """Whether doing it twice is as doing it once, so that a client may send it again."""
+    recorded: bool
+    """Whether the ledger notes it, in the name of an operator."""
+    whole_vault: bool
+    """Whether it needs the data sets and not only the ledger."""
+    page: str | None
+    """The path of a console page of its own; without one the console makes a form."""
+
+    @property
+    def noun(self) -> str:
+        """The command that it belongs to."""
+        return self.name.partition(" ")[0]
+
+    @property
+    def verb(self) -> str:
+        """Its word below the noun."""
+        return self.name.partition(" ")[2]
+
+    @property
+    def help(self) -> str:
+        """What it does."""
+        return (self.request.__doc__ or "").strip()
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """What a request says."""
+        from sfumato.operations.fields import fields
+
+        return fields(self.request)
+
+    @cached_property
+    def path_fields(self) -> tuple[str, ...]:
+        """The fields that stand in the path of the HTTP route."""
+        return tuple(field.name for field in self.fields if f"{{{field.name}}}" in self.path)
+
+    @cached_property
+    def result(self) -> type[Result]:
+        """The type of the record that it returns."""
+        returned: type[Result] = get_type_hints(self.run)["return"]
+        return returned
+
+
+OPERATIONS: dict[type[Request], Operation] = {}
+"""Every operation of the modules that are loaded; `table.all_operations` loads all."""
+
+
+def operation(
+    name: str,
+    *,
+    allowed: Permission,
+    examples: Sequence[Mapping[str, Any]],
+    doors: Sequence[str] = DOORS,
+    method: str = "POST",
+    path: str | None = None,
+    status: int = 200,
+    repeatable: bool = True,
+    recorded: bool = False,
+    whole_vault: bool = False,
+    page: str | None = None,
+) -> Callable[[Callable[[Context, Any], Any]], Callable[[Context, Any], Any]]:
+    """Declare an operation; the function below does it and names its request and result by type.
+
+    The parameters are the attributes of `Operation`. Without a path the route is
+    POST /admin/NOUN/VERB.
+    """
+
+    def declare(run: Callable[[Context, Any], Any]) -> Callable[[Context, Any], Any]:
+        request: type[Request] = get_type_hints(run)["request"]
+        OPERATIONS[request] = Operation(
+            name=name,
+            request=request,
+            run=run,
+            allowed=allowed,
+            examples=tuple(examples),
+            doors=tuple(doors),
+            method=method,
+            path=path or f"/admin/{name.replace(' ', '/')}",
+            status=status,
+            repeatable=repeatable,
+            recorded=recorded,
+            whole_vault=whole_vault,
+            page=page,
+        )
+        return run
+
+    return declare

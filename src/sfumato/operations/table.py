@@ -1,0 +1,51 @@
+"""The table of operations: a noun, the module that declares its operations, and its chapter.
+
+A new noun is a module beside this one and a line here. Only the module that a door asks for is
+loaded, because a command must start quickly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sfumato.operations.operation import Operation
+
+
+@dataclass(frozen=True)
+class Noun:
+    """What operations are about: a command with sub-commands."""
+
+    module: str
+    help: str
+    chapter: str
+    """Where the command line lists it."""
+
+
+NOUNS = {
+    "principal": Noun(
+        "sfumato.operations.principals",
+        "Manage principals: who may query the vault, with which budget, until when.",
+        "Answer questions",
+    ),
+    "token": Noun(
+        "sfumato.operations.tokens",
+        "Manage tokens, by which a server recognizes principals.",
+        "Answer questions",
+    ),
+}
+
+
+def operations_of(noun: str) -> tuple[Operation, ...]:
+    """The operations of a noun, in the order of their declarations."""
+    from sfumato.operations.operation import OPERATIONS  # the list of commands needs only NOUNS
+
+    import_module(NOUNS[noun].module)
+    return tuple(operation for operation in OPERATIONS.values() if operation.noun == noun)
+
+
+def all_operations() -> tuple[Operation, ...]:
+    """Every operation, noun by noun."""
+    return tuple(operation for noun in NOUNS for operation in operations_of(noun))
