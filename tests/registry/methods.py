@@ -306,10 +306,10 @@ def _stream(name: str, variant: str = "", **asked: Any) -> Method:
     def prepare(source: Source, cost: Mapping[str, Any]) -> Any:
         private = source.private
         facts = private._session.facts(private._asker_of, private._dataset)
-        whole_stream("planned", facts, name, cost, options)
-        return cost
+        return whole_stream("planned", facts, name, cost, options), cost
 
-    def answer(source: Source, cost: Any) -> Result:
+    def answer(source: Source, prepared: Any) -> Result:
+        _, cost = prepared
         stream = source.private.stream(name, **options, **cost)
         table = source.tables["people"]
         steps = [

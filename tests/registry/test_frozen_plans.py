@@ -1,0 +1,106 @@
+"""What every registered method would ask, cost and promise, compared with a golden file.
+
+Stored answers are found by `parameters`, and vaults hold events: a plan that changes here loses
+answers that were paid for. The golden file has one digest for each cell of method, unit, relation
+and price, and the whole plan of one cell of each method, so that a difference can be read.
+
+Write it anew, after a deliberate change, with `python -m tests.registry.test_frozen_plans`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.registry.cells import Cell, cells, open_here, protected
+from tests.registry.methods import METHODS, PRICES
+
+from sfumato.errors import SfumatoError
+from sfumato.privacy.accounting.events import to_record
+from sfumato.text import dumps
+
+GOLDEN = Path(__file__).parent / "frozen_plans.json"
+_DIGITS = 9
+"""Significant digits of floats that are compared: the last ones may depend on the machine."""
+
+
+def _rounded(value: Any) -> Any:
+    """A value as JSON reads it back, its floats rounded."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {str(name): _rounded(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(part) for part in value]
+    return value
+
+
+def plan_of(cell: Cell) -> dict[str, Any]:
+    """Everything public that the plan of a cell says, or the code by which it is refused."""
+    form = cell.method.form
+    unit = cell.declared()
+    tables = {name: form.table(name, [], {}) for name in form.rows}
+    try:
+        with protected(cell, unit, tables, open_here) as source:
+            plan = cell.method.prepare(source, PRICES[cell.price])
+    except SfumatoError as error:
+        return {"refused": type(error).__name__}
+    plan = plan[0] if isinstance(plan, tuple) else plan
+    size = getattr(plan, "answer_size", None)
+    promise = plan.guarantee
+    return {
+        "name": plan.name,
+        "datasets": list(plan.datasets),
+        "public": list(plan.public),
+        "event": to_record(plan.event),
+        "parameters": json.loads(dumps(plan.parameters)),
+        "error": _rounded(_error_of(plan)),
+        "answer_size": None if size is None else [size.groups, size.bytes, size.work],
+        "guarantee": [promise.kind, promise.statement, _rounded(dict(promise.parameters))],
+    }
+
+
+def _error_of(plan: Any) -> Any:
+    """The forecast of the error; what a stream states is of each step and has no forecast."""
+    error = getattr(plan, "error", None)
+    return None if error is None or callable(error) else dict(error)
+
+
+def _digest(plan: dict[str, Any]) -> str:
+    """Of everything, the order of keys included: side-cars are written in that order."""
+    text = json.dumps(_rounded(plan))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _cells_of(title: str) -> list[Cell]:
+    """All cells of a method; of one that is slow to plan those of one unit and relation."""
+    own = [cell for cell in cells() if cell.method.title == title]
+    first = own[0]
+    return [
+        cell
+        for cell in own
+        if not cell.method.slow or (cell.unit, cell.relation) == (first.unit, first.relation)
+    ]
+
+
+def frozen(title: str) -> dict[str, Any]:
+    """The golden record of a method: a digest of every cell, and one whole plan."""
+    plans = {cell.title: plan_of(cell) for cell in _cells_of(title)}
+    shown = next((plan for plan in plans.values() if "refused" not in plan), None)
+    return {"digests": {name: _digest(plan) for name, plan in plans.items()}, "plan": shown}
+
+
+@pytest.mark.parametrize("title", [method.title for method in METHODS])
+def test_a_plan_is_what_it_was(title: str) -> None:
+    golden = json.loads(GOLDEN.read_text())[title]
+    made = frozen(title)
+    assert _rounded(made["plan"]) == golden["plan"]
+    assert made["digests"] == golden["digests"]
+
+
+if __name__ == "__main__":
+    records = {method.title: frozen(method.title) for method in METHODS}
+    GOLDEN.write_text(json.dumps(_rounded(records), indent=1) + "\n")
