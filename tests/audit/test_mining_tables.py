@@ -24,7 +24,7 @@ from sfumato.methods.learn.naive_bayes import NaiveBayes
 from sfumato.methods.learn.random_tree import RandomTree
 from sfumato.methods.learn.splits import SplitQuestions, SplitTrees
 from sfumato.methods.learn.tree import GreedyTree, Stump
-from sfumato.methods.method import Dataset
+from sfumato.methods.method import Dataset, SaltedData
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.audit import Feature, audit
@@ -68,15 +68,15 @@ def naive_bayes(unit: Unit, **options: Any) -> NaiveBayes:
     """Of five features one is chosen and counted."""
     cost = {"epsilon": EPSILON}
     found = planned("naive-bayes", unit=unit, target=STAGE, cost=cost, most=1, bins=2, **options)
-    assert isinstance(found.learner, NaiveBayes)
-    return found.learner
+    assert isinstance(found.method, NaiveBayes)
+    return found.method
 
 
 def tree(unit: Unit, growth: str) -> Any:
     plan = planned(
         "tree", unit=unit, target=STAGE, cost={"epsilon": EPSILON}, growth=growth, bins=3
     )
-    return plan.learner
+    return plan.method
 
 
 def told(choice: Exponential, noise: Any) -> Any:
@@ -216,8 +216,8 @@ def test_bins_between_the_least_and_the_most_of_the_data_are_caught() -> None:
             plan = planned(
                 "naive-bayes", features=(replace(AGE, domain=domain),), target=STAGE, bins=4
             )
-            moved.append(counted(plan.learner, rows)[0])
-            noise = plan.learner.noise  # type: ignore[attr-defined]
+            moved.append(counted(plan.method, rows)[0])
+            noise = plan.method.noise  # type: ignore[attr-defined]
         loss = np.abs(moved[0] - moved[1]).sum() / float(noise.scale)
         assert (loss > 10) if seen else (loss <= 1)
 
@@ -243,7 +243,7 @@ def test_a_stump_is_drawn_as_the_exponential_choice_says(monkeypatch: pytest.Mon
     entropy, seen, draws = SeededEntropy(4), np.zeros(len(expected)), 600
     questions = SplitQuestions(learner.space)
     for _ in range(draws):
-        (asked,) = learner.fit(None, "", entropy)["splits"].to_pylist()
+        (asked,) = learner.release(SaltedData(None, ""), entropy)["splits"].to_pylist()  # type: ignore[arg-type]
         place = learner.space.names.index(asked["feature"])
         seen[(questions.features == place) & (questions.cuts == asked["cut"])] += 1
     # Bernstein's bound, each at 1e-7.
@@ -268,4 +268,4 @@ def test_every_count_that_is_released_has_its_noise(kind: str) -> None:
     # Of Laplace noise a square has a variance of 5: five deviations of the mean of so many.
     assert len(noise) > 400
     assert abs(square - 1) < 5 * (5 / len(noise)) ** 0.5
-    assert isinstance(plan.learner, NaiveBayes | Forest | GreedyTree)
+    assert isinstance(plan.method, NaiveBayes | Forest | GreedyTree)

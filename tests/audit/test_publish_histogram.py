@@ -13,7 +13,7 @@ from tests.fixtures.publications import release_copies
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
 from sfumato.methods.publish.histogram import Histogram, prepare, unbiased
-from sfumato.methods.publish.request import Method, Request
+from sfumato.methods.publish.request import Request
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.audit import Claim, Curve, audit
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.data.counting.axes import Axis
+    from sfumato.data.counting.frequencies import Counter
+    from sfumato.methods.method import Method
     from sfumato.privacy.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))
@@ -56,7 +58,7 @@ def test_the_histogram_keeps_its_claim(
 def test_the_truncated_histogram_keeps_its_claim(pair: Any) -> None:
     """Also of a count above the public end, which is told as about that."""
 
-    def make(axes: tuple[Axis, ...]) -> Method:
+    def make(axes: tuple[Axis, ...]) -> Method[Counter]:
         asked = Request(dataset="d", axes=axes, unit=Rows(), price=price(epsilon=1))
         return prepare(asked, noise="truncated-geometric", most=8)
 

@@ -149,7 +149,7 @@ def test_a_page_of_help_has_an_example_and_fits_the_terminal(
 def test_all_kinds_of_publications_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     page = told(capsys, "publish", "-h")
     for name, kind in KINDS.items():
-        assert re.search(rf"^  {name} +{re.escape(kind.told)}$", page, re.MULTILINE)
+        assert re.search(rf"^  {name} +{re.escape(kind.summary)}$", page, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,6 @@ ELSEWHERE = {
     # Planned from declarations alone, before the ledger is asked; some of each are above.
     "methods/query/": "all refused questions of the front's list are asked above",
     "methods/graph/": "plans see neither data nor ledger: tests/unit/vault/test_forms.py",
-    "vault/synth_forms.py": "plans see neither data nor ledger: tests/unit/vault/test_forms.py",
     "methods/stream/": (
         "plans see neither data nor ledger: tests/unit/vault/feeds/test_continual_feeds.py"
     ),

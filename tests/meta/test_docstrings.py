@@ -39,7 +39,6 @@ def test_every_mechanism_states_its_guarantee() -> None:
 def test_every_publication_states_its_guarantee() -> None:
     # These only carry what others promise: a request's method, a kind's tree, a strategy.
     carriers = {
-        *("kinds.py:Publication", "form_kinds.py:FormPublication"),
         *("decomposition.py:Decomposition", "method.py:StrategyMethod"),
         *("blocks.py:DiagonalStrategy", "measurement.py:SingleNoise"),
     }

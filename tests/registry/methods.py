@@ -27,7 +27,7 @@ from sfumato.methods.publish.counters import Counters
 from sfumato.methods.query.plan import Function
 from sfumato.methods.stream.catalogue import METHODS as STREAMS
 from sfumato.methods.stream.sensitivity import Participation
-from sfumato.methods.synth.methods import METHOD_WORDS
+from sfumato.methods.synth.methods import FORMS, METHOD_WORDS
 from sfumato.methods.trajectory.synthesize import METHODS as PATHS
 from sfumato.privacy.accounting.price import price
 from sfumato.release.files_in_use import SECRET
@@ -37,7 +37,6 @@ from sfumato.vault.config import Config
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.feeds.period_answers import StreamCells, StreamFeeds
 from sfumato.vault.memory_stream import whole_stream
-from sfumato.vault.synth_forms import TWINS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -89,7 +88,7 @@ def registered() -> set[tuple[str, str]]:
     found |= {("publish", one) for one in PUBLICATIONS}
     found |= {("learn", one) for one in MODELS}
     found |= {("synthesize", one) for one in METHOD_WORDS}
-    found |= {("synthesize", one) for one in TWINS}
+    found |= {("synthesize", one) for one in FORMS}
     found |= {("synthesize graph", one) for one in GRAPHS}
     found |= {("synthesize paths", one) for one in PATHS}
     found |= {("stream", one) for one in STREAMS}

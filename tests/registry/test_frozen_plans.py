@@ -66,7 +66,7 @@ def plan_of(cell: Cell) -> dict[str, Any]:
 def _error_of(plan: Any) -> Any:
     """The forecast of the error; what a stream states is of each step and has no forecast."""
     error = getattr(plan, "error", None)
-    return None if error is None or callable(error) else dict(error)
+    return {} if error is None or callable(error) else dict(error)
 
 
 def _digest(plan: dict[str, Any]) -> str:
@@ -76,14 +76,9 @@ def _digest(plan: dict[str, Any]) -> str:
 
 
 def _cells_of(title: str) -> list[Cell]:
-    """All cells of a method; of one that is slow to plan those of one unit and relation."""
+    """All cells of a method; of one that is slow to plan those of one relation."""
     own = [cell for cell in cells() if cell.method.title == title]
-    first = own[0]
-    return [
-        cell
-        for cell in own
-        if not cell.method.slow or (cell.unit, cell.relation) == (first.unit, first.relation)
-    ]
+    return [cell for cell in own if not cell.method.slow or cell.relation is own[0].relation]
 
 
 def frozen(title: str) -> dict[str, Any]:

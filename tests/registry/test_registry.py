@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from tests.registry.methods import METHODS, registered
 
-from sfumato.methods.publish.catalogue import KINDS, PublicationKind
+from sfumato.methods.kinds import Kind
+from sfumato.methods.publish.catalogue import KINDS
 
 if TYPE_CHECKING:
     import pytest
@@ -28,7 +29,7 @@ def test_no_method_is_run_that_is_not_registered() -> None:
 def test_a_method_that_is_registered_without_neighbours_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(KINDS, "new", PublicationKind("counts", "histogram"))
+    monkeypatch.setitem(KINDS, "new", Kind("counts", "publish.histogram"))
     assert without_neighbours() == {("publish", "new")}
 
 

@@ -103,7 +103,7 @@ def _parameters(family: Family) -> Iterator[Parameter]:
         yield declared("out", _out(family), None)
     yield from map(parameter_of, family.cost)
     yield from (parameter_of(one) for one in said if one not in first and one not in needed)
-    if family.has_options:
+    if family.kinds:
         yield declared("option", Options, None)
     explained = Annotated[bool, option(None, _EXPLAINED, *family.explain)]
     yield declared("explain", explained, False)
@@ -196,9 +196,7 @@ def _texts(family: Family, given: Mapping[str, Any]) -> dict[str, str]:
 
 def _explain(asked: Any, prepared: Any, *, as_json: bool) -> None:
     """Print what it would cost, how far off it would be, and what would be left."""
-    from sfumato.vault.session import explain
-
-    told, (after, left) = explain(prepared), asked.left_after(prepared)
+    told, (after, left) = prepared.explain(), asked.left_after(prepared)
     if as_json:
         typer.echo(dumps({**told.to_json(), "remaining_after": after}, ensure_ascii=False))
     else:

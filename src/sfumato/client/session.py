@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sfumato.client.connection import Connection
     from sfumato.client.declarations import RemoteCatalogue
     from sfumato.client.response_reader import Received
-    from sfumato.methods.method import Dataset, Prepared
+    from sfumato.methods.method import Dataset, Plan
     from sfumato.methods.programs.forecast import ProgramForecast
     from sfumato.methods.programs.request import ProgramRun
     from sfumato.privacy.accounting.events import Event
@@ -71,7 +71,7 @@ class RemoteSession:
         maximum = next((one for one in told if one is not None), EPSILON_MAXIMUM)
         return Facts(known, dataset, maximum, self._usual, known.check, asker_of)
 
-    def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
+    def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Plan:
         """Make a method of what was asked, from public facts alone."""
         prepared = prepared_of(family, values, facts)
         facts.admit(prepared.datasets)
@@ -85,7 +85,7 @@ class RemoteSession:
     def run(
         self,
         family: Family,
-        prepared: Prepared,
+        prepared: Plan,
         asker_of: AskerOf,
         *,
         request_id: str | None = None,
@@ -109,7 +109,7 @@ class RemoteSession:
         [name] = datasets
         return self.catalogue.left(name)
 
-    def left_after(self, prepared: Prepared, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+    def left_after(self, prepared: Plan, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What would be left once this was charged, for programs and for people."""
         told = self._explained(prepared, asker_of)
         try:
@@ -117,7 +117,7 @@ class RemoteSession:
         except KeyError:
             raise unexpected("a forecast that cannot be read") from None
 
-    def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
+    def confirm(self, prepared: Plan, asker_of: AskerOf) -> None:
         """Have the server say whether it means the same, and tells it to whoever asks."""
         self._explained(prepared, asker_of)
 
@@ -131,7 +131,7 @@ class RemoteSession:
         except (KeyError, TypeError, ValueError):
             raise unexpected("a forecast that cannot be read") from None
 
-    def _explained(self, prepared: Prepared, asker_of: AskerOf) -> dict[str, Any]:
+    def _explained(self, prepared: Plan, asker_of: AskerOf) -> dict[str, Any]:
         """What the server says of a plan; free."""
         family = self._planned(prepared).family
         path = f"explain/{family.command}" if family.of_dataset else "explain"
@@ -139,7 +139,7 @@ class RemoteSession:
 
     def check_all(
         self,
-        wanted: Sequence[Prepared],  # noqa: ARG002
+        wanted: Sequence[Plan],  # noqa: ARG002
         asker_of: AskerOf,  # noqa: ARG002
     ) -> Event | None:
         """Refused: what several candidates cost is for who compares them, by the rows."""
@@ -161,14 +161,14 @@ class RemoteSession:
                 raise no_budget(name)
         return min(one for one in usual.values() if one is not None)
 
-    def _planned(self, prepared: Prepared) -> _Planned:
+    def _planned(self, prepared: Plan) -> _Planned:
         found = self._told.get(id(prepared))
         if found is None:
             raise foreign_plan()
         return found
 
     def _asked(
-        self, path: str, prepared: Prepared, asker_of: AskerOf, key: str | None = None
+        self, path: str, prepared: Plan, asker_of: AskerOf, key: str | None = None
     ) -> Received:
         """Send what was asked, what for, and the plan that is expected of it."""
         purpose = asker_of(prepared.datasets).purpose

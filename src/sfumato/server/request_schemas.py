@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sfumato.methods.kinds import option_help
 from sfumato.methods.programs.outputs import MOST_OUTPUTS
 from sfumato.methods.programs.source import LONGEST
-from sfumato.methods.publish.options import KindOptions
 from sfumato.server.json_schema import EXACT, check
 from sfumato.vault.family import PURPOSE
-from sfumato.vault.options import LearningOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -75,9 +74,9 @@ _WRITTEN: dict[str, dict[str, Any]] = {
 }
 """How fields are written whose type and word for help do not tell it."""
 _WORKLOADS = {"synthesize": _SETS}
-_OPTIONS: dict[str, type] = {"learn": LearningOptions}
-"""Whose options are not those of publications."""
 _NAMES = {"asked": "sql"}
+_LISTED = "A,B"
+"""How help writes lists of columns."""
 
 
 @dataclass(frozen=True)
@@ -118,22 +117,19 @@ DATASET = Input("dataset", "The data set that is asked, by its name.", NAME, req
 
 def family_form(family: Family) -> tuple[Input, ...]:
     """What a request of a family may say; files are sent as what they hold."""
-    kinds = _OPTIONS.get(family.name, KindOptions)
-    options = kinds.__annotations__ if family.has_options else {}
+    options = option_help(family.kinds)
     # A field that is an option of some kinds too is written as they like: `method` of a graph.
     known = [
         Input(
             _NAMES.get(one.name, one.name),
             one.help,
-            _OPTION if one.name in options else _written(family, one),
+            _OPTION if one.name in options and one.metavar != _LISTED else _written(family, one),
             one.required,
         )
         for one in (*family.fields, *family.cost)
     ]
     named = {one.name for one in known}
-    others = [
-        Input(one, "An option of some kinds.", _OPTION) for one in options if one not in named
-    ]
+    others = [Input(name, told, _OPTION) for name, told in options.items() if name not in named]
     of = [DATASET] if family.of_dataset else []
     return (*of, *known, *others, Input(PURPOSE.name, PURPOSE.help, NAME), PLAN)
 
@@ -157,6 +153,6 @@ def _written(family: Family, field: Field) -> Mapping[str, Any]:
         return _WORKLOADS[family.name]
     if field.name in _WRITTEN:
         return _WRITTEN[field.name]
-    if field.metavar == "A,B":
+    if field.metavar == _LISTED:
         return NAMES
     return WHOLE if field.type is int else NAME

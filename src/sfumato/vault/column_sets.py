@@ -10,7 +10,7 @@ from sfumato import arguments
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.toml_document import read_text
 from sfumato.errors import ParameterError, option
-from sfumato.methods.publish.options import several
+from sfumato.methods.options import several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.attack.comparison.result import Comparison
-    from sfumato.methods.method import Prepared
+    from sfumato.methods.method import Plan
     from sfumato.vault.family import Family
     from sfumato.vault.jobs.job import Job
     from sfumato.vault.private import Private
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 RUNGS = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), Fraction(1))
 
 
-def rungs(private: Private, family: Family, asked: Mapping[str, Any]) -> dict[str, Prepared]:
+def rungs(private: Private, family: Family, asked: Mapping[str, Any]) -> dict[str, Plan]:
     """The same request at each price, by name, from public facts alone."""
     if asked.get("child") is not None:
         raise ParameterError(
@@ -59,7 +59,7 @@ def rungs(private: Private, family: Family, asked: Mapping[str, Any]) -> dict[st
     return requests
 
 
-def cost_of_all(private: Private, requests: Mapping[str, Prepared]) -> str:
+def cost_of_all(private: Private, requests: Mapping[str, Plan]) -> str:
     """What all rungs cost together, in words; refused if the budget does not hold it."""
     event = private.check_all(list(requests.values()))
     return "nothing: all were paid for before" if event is None else needed(event)

@@ -3,7 +3,7 @@
 A family is a module and an entry of `FAMILIES`. By that it has a method of `Private` (of `Vault`
 too, where a question itself names its data sets) and a command. Its module has
 
-    prepare(facts, offer, **values) -> Prepared     from public facts alone; what is charged and run
+    prepare(facts, offer, **values) -> Plan     from public facts alone; what is charged and run
     spelled(facts, **values) -> dict                what is asked, without files of this machine
     result(answer, prepared) -> Answer              where an answer needs means to be read
     check_targets(prepared, out, report, ...)       where it writes files
@@ -20,7 +20,7 @@ from pathlib import Path
 from sfumato.methods.learn.catalogue import KINDS as MODELS
 from sfumato.methods.programs.catalogue import HOW, LANGUAGES, RANGES
 from sfumato.methods.publish.catalogue import KINDS
-from sfumato.methods.synth.methods import METHOD_WORDS
+from sfumato.methods.synth.methods import FORMS, METHOD_WORDS
 from sfumato.vault.family import DELTA, EPSILON, RHO, Family, Field
 
 
@@ -67,7 +67,7 @@ FAMILIES = _listed(
                 "KIND",
                 required=True,
                 positional=True,
-                choices={name: kind.told for name, kind in KINDS.items()},
+                choices={name: kind.summary for name, kind in KINDS.items()},
             ),
             replace(_COLUMNS, help=_SOME, required=False),
             _WORKLOAD,
@@ -80,7 +80,7 @@ FAMILIES = _listed(
         ),
         writes="must",
         out_help="A .csv, .parquet or .xlsx, boxes also .geojson; several tables go into a folder.",
-        has_options=True,
+        kinds=KINDS,
         examples=(
             "sfumato publish histogram people --columns sex --vault clinic -o sexes.csv",
             "sfumato publish tree people --columns age --vault clinic -o ages.csv --explain",
@@ -183,7 +183,7 @@ FAMILIES = _listed(
         ),
         explain=("--plan", "--explain"),
         explores=True,
-        has_options=True,
+        kinds=FORMS,
         examples=(
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv",
             "sfumato synthesize people --epsilon 1 --vault clinic -o twin.csv --plan",
@@ -203,7 +203,7 @@ FAMILIES = _listed(
                 "KIND",
                 required=True,
                 positional=True,
-                choices={name: kind.told for name, kind in MODELS.items()},
+                choices={name: kind.summary for name, kind in MODELS.items()},
             ),
             Field("features", "The columns to learn from.", "A,B"),
             Field("target", "The column that they are to tell, where the kind has one.", "COLUMN"),
@@ -211,7 +211,7 @@ FAMILIES = _listed(
         shape="publish",
         writes="may",
         out_help="A .json file, which sfumato predict reads.",
-        has_options=True,
+        kinds=MODELS,
         examples=(
             (
                 "sfumato learn naive-bayes people --features age --target sex --epsilon 0.1 "

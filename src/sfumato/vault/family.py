@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sfumato.methods.method import Prepared
+    from sfumato.methods.kinds import Kind
+    from sfumato.methods.method import Plan
     from sfumato.vault.answer import Answer
 
 
@@ -93,8 +94,8 @@ class Family:
     """The flags by which its command only tells what would come."""
     explores: bool = False
     """Whether its command makes several candidates at several prices, for the owner to compare."""
-    has_options: bool = False
-    """Whether its kinds have options of their own, which are checked where they are known."""
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """The registry of its kinds that have options of their own, if there are any."""
     command: str = ""
     examples: tuple[str, ...] = ()
     """Lines that run, in a vault with a data set 'people'."""
@@ -108,7 +109,7 @@ class Family:
         """What a call of it takes, whichever way it comes."""
         ordered = sorted((*self.fields, *self.cost), key=lambda one: not one.positional)
         found = [one.parameter for one in ordered]
-        if self.has_options:
+        if self.kinds:
             found.append(Parameter("options", Parameter.VAR_KEYWORD))
         return Signature(found)
 
@@ -143,7 +144,7 @@ class Family:
         """The module that prepares its methods."""
         return import_module(self.module)
 
-    def read(self, answer: Answer, prepared: Prepared) -> Answer:
+    def read(self, answer: Answer, prepared: Plan) -> Answer:
         """What the gatekeeper gave to one of its methods, with the means to read it."""
         result = getattr(self.home(), "result", None)
         return answer if result is None else cast("Answer", result(answer, prepared))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from sfumato.data.engines.base import Engine
-    from sfumato.methods.method import Dataset, Prepared
+    from sfumato.methods.method import Dataset, Plan
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.privacy.ledger.chain import Account, Key
@@ -56,7 +56,7 @@ _NO_ANSWER = ("answer_lost", "request_reused")
 class _Asked:
     """One question on its way: what, by whom, what makes it the same, and how to get at data."""
 
-    prepared: Prepared
+    prepared: Plan
     asker: Asker
     body: str
     open_data: OpenData
@@ -87,7 +87,7 @@ class Gatekeeper:
 
     def answer(
         self,
-        prepared: Prepared,
+        prepared: Plan,
         asker: Asker,
         open_data: OpenData,
         *,
@@ -120,12 +120,12 @@ class Gatekeeper:
                     return self._alone(asked, flight, request_id)
             return self.read(stored, asker, charged=False)
 
-    def room(self, prepared: Prepared, asker: Asker) -> AbstractContextManager[None]:
+    def room(self, prepared: Plan, asker: Asker) -> AbstractContextManager[None]:
         """Room for an answer among heavy work; a second one, within the first, is the same."""
         seconds = allowed_seconds(self.deadline_seconds, prepared.name)
         return self.heavy.room(work_of(prepared), asker, seconds)
 
-    def check_all(self, methods: Sequence[Prepared], asker: Asker) -> Event | None:
+    def check_all(self, methods: Sequence[Plan], asker: Asker) -> Event | None:
         """What several methods cost together that are not in store; refused if it is too much.
 
         Nothing is charged: another asker may still come first.
@@ -151,7 +151,7 @@ class Gatekeeper:
                 f"{shortage(account.budget, account.spent, event)} Nothing was charged.",
             )
 
-    def check_payable(self, prepared: Prepared, asker: Asker, request_id: str) -> None:
+    def check_payable(self, prepared: Plan, asker: Asker, request_id: str) -> None:
         """Refuse what could not be paid for now, in the words of a charge; nothing is charged.
 
         Another asker may still come first.
@@ -167,7 +167,7 @@ class Gatekeeper:
             refusal = exhausted(account, event, own=account.name in payers)
             raise self._exhausted(event, asker) if asker.own else refusal
 
-    def check_stored(self, prepared: Prepared, asker: Asker) -> None:
+    def check_stored(self, prepared: Plan, asker: Asker) -> None:
         """Refuse an answer that there is no room to store, unless it is in store already."""
         try:
             self.limits.check_stored(prepared, asker, self.ledger)
@@ -247,7 +247,7 @@ class Gatekeeper:
         flight.settle()
         return self.read(stored, asker, charged=True)
 
-    def _body(self, prepared: Prepared, asker: Asker) -> str:
+    def _body(self, prepared: Plan, asker: Asker) -> str:
         """What makes two questions the same. Never anything read from data.
 
         A stored answer is found by this digest, so the keys and values of `parameters` stay as they

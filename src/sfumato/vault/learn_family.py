@@ -12,10 +12,11 @@ from sfumato.data.schema.names import quoted
 from sfumato.data.schema.row_forms import Items
 from sfumato.errors import OutputError, ParameterError, option
 from sfumato.filesystem import check_target
-from sfumato.methods.learn import kinds
-from sfumato.methods.learn.kinds import model_type
-from sfumato.methods.learn.request import Learning, LearningRequest
-from sfumato.methods.publish.options import several
+from sfumato.methods.kinds import Kind, kind_named
+from sfumato.methods.learn import request as models
+from sfumato.methods.learn.catalogue import KINDS
+from sfumato.methods.learn.request import Learning, LearningRequest, model_type
+from sfumato.methods.options import several
 from sfumato.release.files_in_use import vault_files_around
 from sfumato.vault.answer import Answer
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.schema import Schema
-    from sfumato.methods.learn.catalogue import LearningKind
     from sfumato.methods.learn.model import Model
     from sfumato.vault.session import Facts, Offer
 
@@ -43,7 +43,7 @@ def prepare(
     **options: object,
 ) -> Learning:
     """Plan a model from public facts alone."""
-    found, schema = kinds.kind_named(kind), facts.declared.schema
+    found, schema = kind_named(KINDS, kind, "model"), facts.declared.schema
     rows = next((one.rows for one in schema.constraints if isinstance(one, DeclaredRows)), None)
     goal = _target(found, kind, schema, target)
     request = LearningRequest(
@@ -55,7 +55,7 @@ def prepare(
         price=facts.price(offer),
         rows=rows,
     )
-    return kinds.prepare(kind, request, options)
+    return models.prepare(kind, request, options)
 
 
 def spelled(_facts: Facts, /, **asked: object) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def spelled(_facts: Facts, /, **asked: object) -> dict[str, Any]:
     return {**asked, "features": listed}
 
 
-def _target(kind: LearningKind, name: str, schema: Schema, target: str | None) -> Column | None:
+def _target(kind: Kind, name: str, schema: Schema, target: str | None) -> Column | None:
     if (kind.target == "none") is (target is None):
         return None if target is None else schema.column(arguments.text(target, "target"))
     if target is None:
@@ -81,7 +81,7 @@ def _target(kind: LearningKind, name: str, schema: Schema, target: str | None) -
 
 
 def _features(
-    kind: LearningKind,
+    kind: Kind,
     name: str,
     schema: Schema,
     features: Sequence[str] | str | None,
@@ -163,7 +163,7 @@ class LearnedModel(Answer):
             kind=self.learning.kind,
             kinds={one.name: str(one.kind) for one in request.features},
             target=None if request.target is None else request.target.name,
-            facts=dict(self.learning.learner.facts),
+            facts=dict(self.learning.method.facts),
             tables=self.tables,
             guarantee=self.guarantee.statement,
             error=dict(self.error or {}),

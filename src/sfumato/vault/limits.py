@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.engines.base import Engine
     from sfumato.data.schema.toml_document import Place
-    from sfumato.methods.method import AnswerSize, Prepared
+    from sfumato.methods.method import Plan
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.vault.session import Asker
 
@@ -56,9 +56,9 @@ class VaultLimits:
         limits = self._of(asker)
         return AnswerLimit(limits.groups, limits.answer_mebibytes * MEBIBYTE)
 
-    def check_answer(self, prepared: Prepared, asker: Asker) -> None:
+    def check_answer(self, prepared: Plan, asker: Asker) -> None:
         """Refuse an answer that has too many groups, or may take too many bytes."""
-        limit, size = self.of_answer(asker), size_of(prepared)
+        limit, size = self.of_answer(asker), prepared.answer_size
         if limit is None or size is None:
             return
         if size.groups > limit.groups:
@@ -76,13 +76,13 @@ class VaultLimits:
                 "figures at a time, or ask the vault's owner for a higher limit.",
             )
 
-    def check_stored(self, prepared: Prepared, asker: Asker, ledger: Ledger) -> None:
+    def check_stored(self, prepared: Plan, asker: Asker, ledger: Ledger) -> None:
         """Refuse an answer that the store of its principal, or the vault, has no room for.
 
         An answer of which no bound is known counts as the largest that the principal may have.
         Questions that run at the same time may together pass a limit by their own sizes.
         """
-        size, limits = size_of(prepared), self._of(asker)
+        size, limits = prepared.answer_size, self._of(asker)
         needed = limits.answer_mebibytes * MEBIBYTE if size is None else size.bytes
         stored = ledger.stored_bytes()
         own = stored.get(asker.principal, 0)
@@ -106,15 +106,9 @@ class VaultLimits:
         return self.of.get(asker.principal, self.usual)
 
 
-def size_of(prepared: Prepared) -> AnswerSize | None:
-    """At most how large an answer is; None for a method that cannot say so from public facts."""
-    size: AnswerSize | None = getattr(prepared, "answer_size", None)
-    return size
-
-
-def work_of(prepared: Prepared) -> int:
+def work_of(prepared: Plan) -> int:
     """The weight of a method among heavy work, in bytes; 0 where it is not known."""
-    size = size_of(prepared)
+    size = prepared.answer_size
     return 0 if size is None else size.work
 
 

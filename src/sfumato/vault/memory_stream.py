@@ -322,7 +322,7 @@ class Stream(Shown):
         entropy = StepEntropy(claim.words)
         state, output = self.whole.method.step(self._done[number - 1].state, claim.counts, entropy)
         figures = plain_told(output)
-        table, error = self.whole.table(figures["values"]), self.whole.error(figures["sd"])
+        table, error = self.whole.table(figures["values"]), self.whole.step_error(figures["sd"])
         note = "; ".join(filter(None, (figures.get("note"), claim.note)))
         step = StreamStep(number, table, error, note)
         self._done.setdefault(number, _Done(state, claim, step))

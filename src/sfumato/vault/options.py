@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from sfumato.methods.publish.options import KindOptions
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    from numpy.typing import ArrayLike
 
     from sfumato.exact_numbers import Number
 
@@ -28,16 +24,6 @@ class QueryOptions(QueryCost, total=False):
     """What may be said of a question besides its words."""
 
     request_id: str | None
-
-
-class PublishOptions(KindOptions, total=False):
-    """What may be said of a publication besides its kind and columns."""
-
-    epsilon: Number | None
-    rho: Number | None
-    delta: Number | None
-    workload: ArrayLike | str | Path | None
-    postprocess: Sequence[str] | str
 
 
 class SynthesisOptions(TypedDict, total=False):
@@ -77,22 +63,3 @@ class ProgramOptions(TypedDict, total=False):
     helper: str | None
     columns: Sequence[str] | str | None
     seconds: Number
-
-
-class LearningOptions(TypedDict, total=False):
-    """What may be said of a model besides its kind and what it costs: options of kinds."""
-
-    norm: Number
-    clusters: int
-    components: int
-    rounds: int
-    learn: str
-    size: int
-    depth: int
-    bins: int
-    trees: int
-    growth: str
-    penalty: Number
-    most: int
-    k: int
-    confidence: int

@@ -14,7 +14,6 @@ from sfumato.errors import ParameterError, SfumatoError
 from sfumato.methods.query.sql.tables import PrivateRows
 from sfumato.report.display import Card, Shown
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.session import explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,11 +26,10 @@ if TYPE_CHECKING:
 
     from sfumato.data.schema.schema import Schema
     from sfumato.exact_numbers import Number
-    from sfumato.methods.method import Dataset, Prepared
+    from sfumato.methods.method import Dataset, Plan
     from sfumato.methods.programs.forecast import ProgramForecast
     from sfumato.methods.programs.request import ProgramRun
     from sfumato.methods.publish.kinds import Publication
-    from sfumato.methods.publish.options import KindName, KindOptions
     from sfumato.methods.query.answer.explain import Explanation
     from sfumato.methods.query.answer.question import Question
     from sfumato.methods.query.sql.tables import Catalogue
@@ -42,9 +40,7 @@ if TYPE_CHECKING:
     from sfumato.vault.learn_family import LearnedModel
     from sfumato.vault.memory_stream import Stream
     from sfumato.vault.options import (
-        LearningOptions,
         ProgramOptions,
-        PublishOptions,
         QueryCost,
         SynthesisOptions,
     )
@@ -94,13 +90,13 @@ class Questions(Shown):
         """Say what a question would cost and how far its answer would be off; spends nothing."""
         return cast("Question", self._planned(FAMILIES["query"], asked, **cost)).explain()
 
-    def _planned(self, family: Family, /, *positional: object, **asked: object) -> Prepared:
+    def _planned(self, family: Family, /, *positional: object, **asked: object) -> Plan:
         """A plan that is told to whoever asks, and may be all that they want."""
         prepared = self.prepare(family, *positional, **asked)
         self._session.confirm(prepared, self._asker_of)
         return prepared
 
-    def prepare(self, family: Family, /, *positional: object, **asked: object) -> Prepared:
+    def prepare(self, family: Family, /, *positional: object, **asked: object) -> Plan:
         """Make what is asked of a family ready to be charged and run; spends nothing."""
         facts = self._session.facts(self._asker_of, self._dataset)
         return self._session.prepare(family, family.values(*positional, **asked), facts)
@@ -108,7 +104,7 @@ class Questions(Shown):
     def answer(
         self,
         family: Family,
-        prepared: Prepared,
+        prepared: Plan,
         *,
         request_id: str | None = None,
         gate: ReleaseGate | None = None,
@@ -117,11 +113,11 @@ class Questions(Shown):
         asker_of = self._asker_of
         return self._session.run(family, prepared, asker_of, request_id=request_id, gate=gate)
 
-    def left_after(self, prepared: Prepared) -> tuple[Mapping[str, float], str]:
+    def left_after(self, prepared: Plan) -> tuple[Mapping[str, float], str]:
         """What would be left once this was charged, for programs and for people."""
         return self._session.left_after(prepared, self._asker_of)
 
-    def check_all(self, methods: Sequence[Prepared]) -> Event | None:
+    def check_all(self, methods: Sequence[Plan]) -> Event | None:
         """What several of these cost the owner together, or a refusal; nothing is charged."""
         return self._session.check_all(methods, self._asker_of)
 
@@ -155,7 +151,7 @@ class Private(Questions):
 
     def publish(
         self,
-        kind: KindName | str,
+        kind: str,
         *,
         columns: Sequence[str] | str | None = None,
         epsilon: Number | None = None,
@@ -167,7 +163,7 @@ class Private(Questions):
         attacks: bool | None = None,
         require: Sequence[str] | str = (),
         publish_findings: bool = False,
-        **options: Unpack[KindOptions],
+        **options: object,
     ) -> Published:
         """Publish statistics of some columns, charged to the table's budget.
 
@@ -218,7 +214,7 @@ class Private(Questions):
 
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
         """Say how far off `synthesize`, asked the same, would be by each method; free."""
-        return cast("SynthesisForecast", explain(self._planned(FAMILIES["synthesize"], **asked)))
+        return cast("SynthesisForecast", self._planned(FAMILIES["synthesize"], **asked).explain())
 
     def learn(
         self,
@@ -230,7 +226,7 @@ class Private(Questions):
         rho: Number | None = None,
         delta: Number | None = None,
         request_id: str | None = None,
-        **options: Unpack[LearningOptions],
+        **options: object,
     ) -> LearnedModel:
         """Learn a model, charged to the table's budget; it predicts, and can be saved.
 
@@ -292,7 +288,7 @@ class Private(Questions):
         output: object,
         epsilon: Number | None,
         asked: ProgramOptions,
-    ) -> Prepared:
+    ) -> Plan:
         from sfumato.methods.programs.source import text_of  # most questions do without
 
         text, name, language = text_of(program, function)
@@ -350,10 +346,10 @@ class Private(Questions):
 
     def plan(
         self,
-        kind: KindName | str,
+        kind: str,
         *,
         columns: Sequence[str] | str | None = None,
-        **asked: Unpack[PublishOptions],
+        **asked: Any,
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
         publication = self._planned(FAMILIES["publish"], kind, columns=columns, **asked)

@@ -17,10 +17,12 @@ from sfumato.data.counting.axes import Listed, declared
 from sfumato.data.schema.names import quoted
 from sfumato.errors import OutputError, ParameterError, option
 from sfumato.filesystem import check_target
+from sfumato.methods.kinds import kind_named
+from sfumato.methods.options import several
 from sfumato.methods.publish import kinds
-from sfumato.methods.publish.form_kinds import FormPublication, FormRequest, form_of
+from sfumato.methods.publish.catalogue import KINDS
+from sfumato.methods.publish.form_kinds import FormRequest, form_of
 from sfumato.methods.publish.kinds import Publication
-from sfumato.methods.publish.options import several
 from sfumato.methods.publish.page import table_blocks
 from sfumato.methods.publish.request import Request, to_codes
 from sfumato.methods.publish.spatial.maps import nearest, smallest, to_geojson
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray
     from sfumato.data.counting.axes import Axis
     from sfumato.data.schema.column import Column
+    from sfumato.methods.method import KindPlan
     from sfumato.vault.session import Facts, Offer
 
 
@@ -53,7 +56,7 @@ MOST_SEARCHED = 1_000_000
 
 
 def check_targets(
-    publication: Publication | FormPublication,
+    publication: KindPlan,
     out: Path,
     report: Path | None,
     *,
@@ -75,7 +78,8 @@ def check_targets(
         found = check_places(out, list(tables), overwrite=overwrite, kept=in_use)
         written = [found.path, found.path.with_name(f"{found.path.name}.json"), *found.written]
     if report is not None:
-        table_blocks(publication.request.columns, tables)
+        columns = publication.request.columns if isinstance(publication, Publication) else ()
+        table_blocks(columns, tables)
         check_target(report, overwrite=overwrite, kept=(*kept, *vault_files_around(report)))
         if os.path.realpath(report) in map(os.path.realpath, written):
             raise OutputError(
@@ -108,9 +112,9 @@ def prepare(
     workload: ArrayLike | str | Path | None = None,
     postprocess: Sequence[str] | str = (),
     **options: object,
-) -> Publication | FormPublication:
+) -> KindPlan:
     """Plan a publication of some columns from public facts alone; a workload may be a file."""
-    found = kinds.kind_named(kind)
+    found = kind_named(KINDS, kind, "publication")
     if found.form != "rows":
         useless = {"columns": columns, "workload": workload, "postprocess": postprocess}
         what = f"A publication of kind {quoted(kind)}"
@@ -294,7 +298,7 @@ class Published(Answer):
 class FormPublished(Answer):
     """A publication of a graph, of paths or of sets that was paid for."""
 
-    publication: FormPublication = field(kw_only=True)
+    publication: KindPlan = field(kw_only=True)
 
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), "Expected error": dict(self.error or {})}
@@ -321,9 +325,9 @@ class FormPublished(Answer):
         return {"kind": self.publication.kind, **super().summary()}
 
 
-def result(answer: Answer, publication: Publication | FormPublication) -> Published | FormPublished:
+def result(answer: Answer, publication: KindPlan) -> Published | FormPublished:
     """The answer of the gatekeeper to a publication, with the means to read it."""
     given = {one.name: getattr(answer, one.name) for one in fields(answer)}
-    if isinstance(publication, FormPublication):
-        return FormPublished(**given, publication=publication)
-    return Published(**given, publication=publication)
+    if isinstance(publication, Publication):
+        return Published(**given, publication=publication)
+    return FormPublished(**given, publication=publication)

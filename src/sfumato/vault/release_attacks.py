@@ -16,7 +16,7 @@ from sfumato.attack.release_check import attacked_counts, attacked_rows, read_as
 from sfumato.attack.requirements import TriedAttacks, check, check_paid, read_requirements
 from sfumato.data.schema.column import Role
 from sfumato.errors import PolicyError, option
-from sfumato.methods.publish.form_kinds import FormPublication
+from sfumato.methods.method import KindPlan
 from sfumato.methods.publish.kinds import Publication
 from sfumato.methods.synth.request import SynthesisRequest
 from sfumato.vault.answer import Answer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.attack.requirements import Requirement
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.schema import Schema
-    from sfumato.methods.method import Prepared
+    from sfumato.methods.method import Plan
     from sfumato.vault.session import AskerOf, Session
 
 A = TypeVar("A", bound=Answer)
@@ -55,7 +55,7 @@ class ReleaseGate:
         """The gate by what is written of it."""
         return cls(read_requirements(require), publish)
 
-    def check(self, session: Session, asker_of: AskerOf, prepared: Prepared) -> None:
+    def check(self, session: Session, asker_of: AskerOf, prepared: Plan) -> None:
         """Refuse, before anything is charged, to attack for others, or what cannot be attacked."""
         if not asker_of(prepared.datasets).is_owner:
             raise PolicyError(
@@ -75,7 +75,7 @@ class ReleaseGate:
         schema = session.facts(asker_of, prepared.datasets[0]).declared.schema
         check_paid(self.requirements, _looked_at(prepared, schema))
 
-    def tried(self, session: Session, asker_of: AskerOf, prepared: Prepared, answer: A) -> A:
+    def tried(self, session: Session, asker_of: AskerOf, prepared: Plan, answer: A) -> A:
         """An answer with what attacks find in it; refused where that is more than is allowed."""
         purpose = asker_of(prepared.datasets).purpose
         findings = _found(session, prepared, answer, self.requirements, purpose)
@@ -91,15 +91,15 @@ class ReleaseGate:
         return replace(answer, guarantee=guarantee, holder=attacks.kept)
 
 
-def _looked_at(prepared: Prepared, schema: Schema) -> list[Column] | None:
+def _looked_at(prepared: Plan, schema: Schema) -> list[Column] | None:
     """The columns that attacks will have; None where there is nothing that they could look at."""
-    if isinstance(prepared, FormPublication):
-        return None
     if isinstance(prepared, Publication):
         read = read_as_rows(prepared.method.tables, prepared.request.columns)
         if read is None:
             return None
         names = read[0].column_names
+    elif isinstance(prepared, KindPlan):  # of a form: a graph, paths or baskets
+        return None
     else:
         assert isinstance(prepared, SynthesisRequest)
         names = [column.name for column in prepared.columns[prepared.dataset]]
@@ -112,7 +112,7 @@ def _looked_at(prepared: Prepared, schema: Schema) -> list[Column] | None:
 
 def _found(
     session: Session,
-    prepared: Prepared,
+    prepared: Plan,
     answer: Answer,
     requirements: Sequence[Requirement],
     purpose: str | None,

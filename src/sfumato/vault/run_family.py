@@ -15,6 +15,7 @@ from sfumato.data.schema.constraints import DeclaredRows
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import exact
+from sfumato.methods.options import several
 from sfumato.methods.programs.aggregate import Aggregate
 from sfumato.methods.programs.blocks import Cut
 from sfumato.methods.programs.catalogue import HOW, LANGUAGES, RANGES
@@ -24,7 +25,6 @@ from sfumato.methods.programs.range_helper import InputQuartiles
 from sfumato.methods.programs.request import ProgramRun
 from sfumato.methods.programs.sandbox.base import BlockLimits
 from sfumato.methods.programs.source import program_of, read_program
-from sfumato.methods.publish.options import several
 from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import EngineError, ParameterError, QueryError, option
 from sfumato.exact_numbers import EPSILON_MAXIMUM
 from sfumato.methods.query.sql.tables import PrivateRows
-from sfumato.privacy.accounting.price import amounts_in_words, price
+from sfumato.privacy.accounting.price import price
 from sfumato.privacy.ledger.chain import canonical, digest
-from sfumato.report.display import Card, Shown
 from sfumato.vault.accounts import left_over
 
 if TYPE_CHECKING:
@@ -29,10 +28,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from sfumato.methods.method import AnswerLimit, Dataset, Part, Prepared
+    from sfumato.methods.method import AnswerLimit, Dataset, Part, Plan
     from sfumato.methods.programs.forecast import ProgramForecast
     from sfumato.methods.programs.request import ProgramRules, ProgramRun
-    from sfumato.methods.query.answer.explain import Explanation
     from sfumato.methods.query.sql.tables import Catalogue
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.price import Price
@@ -97,12 +95,12 @@ def taken(request_id: object) -> str | None:
     )
 
 
-def plan_digest(prepared: Prepared) -> str:
+def plan_digest(prepared: Plan) -> str:
     """What two plans have in common exactly if they ask and cost the same."""
     return digest(canonical([prepared.name, prepared.parameters]).encode())
 
 
-def check_plan(prepared: Prepared, expected: str | None) -> None:
+def check_plan(prepared: Plan, expected: str | None) -> None:
     """Refuse another plan than the one that was expected, if one was."""
     if expected is not None and expected != plan_digest(prepared):
         raise ParameterError(
@@ -186,48 +184,11 @@ class Facts:
         return price(epsilon=epsilon, rho=offer.rho, delta=offer.delta or 0, maximum=self.maximum)
 
 
-@dataclass(frozen=True, repr=False)
-class Forecast(Shown):
-    """What a method would choose and how far off it would be, told before anything is spent."""
-
-    prepared: Prepared
-
-    def to_json(self) -> dict[str, Any]:
-        """The forecast as JSON-able data."""
-        return {"choices": self.prepared.parameters, "error": self._error}
-
-    def _card(self) -> Card:
-        return Card(self.text().partition("\n")[0], {}, notes=self.text().splitlines()[1:])
-
-    def text(self) -> str:
-        """The forecast for people."""
-        from sfumato.report.terminal import printable
-        from sfumato.report.value_text import labelled
-
-        choices = self.prepared.parameters
-        price = amounts_in_words(choices.get("cost", {}))
-        lines = [f"Cost: {price}. Nothing was spent."]
-        lines += [f"Expected error, {labelled(label, of)}" for label, of in self._error.items()]
-        method_choices = choices.get("method", {})
-        lines += [f"Chosen, {labelled(label, choice)}" for label, choice in method_choices.items()]
-        return "\n".join(str(printable(line)) for line in lines)
-
-    @property
-    def _error(self) -> Mapping[str, Any]:
-        return getattr(self.prepared, "error", {})
-
-
-def explain(prepared: Prepared) -> Explanation | Forecast:
-    """What a method would cost and how far off it would be; spends nothing."""
-    explain_method = getattr(prepared, "explain", None)
-    return Forecast(prepared) if explain_method is None else explain_method()
-
-
-def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
+def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Plan:
     """Make a method of what was asked, from public facts alone."""
     asked = {**values, **family.fixed}
     offer = Offer(**{parameter.name: asked.pop(parameter.name) for parameter in family.cost})
-    prepared: Prepared = family.home().prepare(facts, offer, **asked)
+    prepared: Plan = family.home().prepare(facts, offer, **asked)
     facts.check(prepared.datasets)
     return prepared
 
@@ -244,14 +205,14 @@ class Asking(Protocol):
         """What may be known by whoever asks."""
         ...
 
-    def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
+    def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Plan:
         """Make a method of what was asked, from public facts alone."""
         ...
 
     def run(
         self,
         family: Family,
-        prepared: Prepared,
+        prepared: Plan,
         asker_of: AskerOf,
         *,
         request_id: str | None = None,
@@ -260,7 +221,7 @@ class Asking(Protocol):
         """Charge and answer what was prepared; with a `gate` attack it before it is given."""
         ...
 
-    def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
+    def confirm(self, prepared: Plan, asker_of: AskerOf) -> None:
         """Refuse a plan of which whoever asks may not be told."""
         ...
 
@@ -272,11 +233,11 @@ class Asking(Protocol):
         """What one more question may cost whoever asks, for programs and for people."""
         ...
 
-    def left_after(self, prepared: Prepared, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+    def left_after(self, prepared: Plan, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What would be left once this was charged, for programs and for people."""
         ...
 
-    def check_all(self, methods: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
+    def check_all(self, methods: Sequence[Plan], asker_of: AskerOf) -> Event | None:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
         ...
 
@@ -301,7 +262,7 @@ class Session:
     sandbox_workers: int = 1
     rules_for: Callable[[Principal | None], ProgramRules | None] = lambda _rights: None
     """What binds the programs of a principal."""
-    _prepared: Mapping[str, WeakValueDictionary[int, Prepared]] = field(
+    _prepared: Mapping[str, WeakValueDictionary[int, Plan]] = field(
         default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
     """What was prepared here, by the shape of its answer; nothing else is run."""
@@ -332,14 +293,14 @@ class Session:
             if not isinstance(declared, PrivateRows) or rights.sees(declared.population)
         }
 
-    def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Prepared:
+    def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Plan:
         """Make a method of what was asked, from public facts alone."""
         shape, rights = family.shape, facts.rights
         if rights is not None and shape not in rights.shapes:
             rights.check("explain")  # all that may come of it then
         return self.admit(shape, prepared_of(family, values, facts), facts)
 
-    def admit(self, shape: str, prepared: Prepared, facts: Facts) -> Prepared:
+    def admit(self, shape: str, prepared: Plan, facts: Facts) -> Plan:
         """Take what was prepared from public facts for something that may be run here."""
         asker = facts.admit(prepared.datasets)
         _check(asker, None, prepared)
@@ -350,7 +311,7 @@ class Session:
     def run(
         self,
         family: Family,
-        prepared: Prepared,
+        prepared: Plan,
         asker_of: AskerOf,
         *,
         request_id: str | None = None,
@@ -365,7 +326,7 @@ class Session:
 
     def answer(
         self,
-        prepared: Prepared,
+        prepared: Plan,
         asker_of: AskerOf,
         *,
         request_id: str | None,
@@ -401,14 +362,10 @@ class Session:
         )
         return replace(answer, kept=tuple(self.kept))
 
-    def _check_ready(self, prepared: Prepared) -> None:
+    def _check_ready(self, prepared: Plan) -> None:
         """Refuse, before anything is charged, what cannot be read or would not run."""
         self.store.check_readable((*prepared.datasets, *prepared.public))
-        rehearse = getattr(prepared, "rehearse", None)
-        if rehearse is not None:
-            seconds = self.gatekeeper.deadline_seconds or None
-            prepared.check_in_time(seconds)  # type: ignore[attr-defined]
-            rehearse()
+        prepared.check_runnable(self.gatekeeper.deadline_seconds or None)
 
     @contextmanager
     def _opened(
@@ -428,7 +385,7 @@ class Session:
                     )
             yield datasets
 
-    def confirm(self, prepared: Prepared, asker_of: AskerOf) -> None:
+    def confirm(self, prepared: Plan, asker_of: AskerOf) -> None:
         """Refuse a plan whose answer could not be stored; others could not be prepared here."""
         self.gatekeeper.check_stored(prepared, asker_of(prepared.datasets))
 
@@ -442,13 +399,13 @@ class Session:
         asker = asker_of(datasets)
         return left_over(self.gatekeeper.ledger, asker.own or asker.shared)
 
-    def left_after(self, prepared: Prepared, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
+    def left_after(self, prepared: Plan, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What would be left once this was charged, for programs and for people."""
         self.confirm(prepared, asker_of)
         asker, ledger = asker_of(prepared.datasets), self.gatekeeper.ledger
         return left_over(ledger, asker.own or asker.shared, prepared.event)
 
-    def check_all(self, methods: Sequence[Prepared], asker_of: AskerOf) -> Event | None:
+    def check_all(self, methods: Sequence[Plan], asker_of: AskerOf) -> Event | None:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
         datasets = methods[0].datasets
         asker = asker_of(datasets).checked_owner()
@@ -473,7 +430,7 @@ class Session:
         return usual if asker.rights is None else asker.rights.usual(usual)
 
 
-def _check(asker: Asker, shape: str | None, prepared: Prepared) -> None:
+def _check(asker: Asker, shape: str | None, prepared: Plan) -> None:
     """Refuse a shape and a price that a principal is not permitted."""
     if asker.rights is not None and not asker.rights.is_owner:
         asker.rights.check(shape, prepared.parameters["cost"])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.methods.method import Plan
 from sfumato.release.release import Guarantee, Provenance, Release
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.data.schema.column import Column
-    from sfumato.methods.method import Dataset, Prepared
+    from sfumato.methods.method import Dataset
     from sfumato.methods.stream.method import State, StreamMethod, Told
     from sfumato.methods.stream.request import StreamRequest
     from sfumato.methods.stream.sensitivity import Participation
@@ -34,9 +35,9 @@ _LATE = 1024
 """The step of a stream without end that stands for its late ones."""
 
 
-@dataclass(frozen=True)
-class WholeStream:
-    """A method over a stream, with all that determines what is asked, ready to be charged."""
+@dataclass(frozen=True, repr=False)
+class WholeStream(Plan):
+    """The plan of a whole stream: charged before the first step."""
 
     title: str
     dataset: str
@@ -51,7 +52,6 @@ class WholeStream:
     """The columns that say whose a row is, and in which cell."""
 
     name = "stream"
-    public = ()
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -80,9 +80,9 @@ class WholeStream:
             "method": {"kind": self.method.name, **self.method.parameters},
         }
 
-    def of(self, prepared: Prepared) -> Prepared:
-        """Itself: the part of the rows that it is about are those of each step."""
-        return prepared
+    def of(self, plan: Plan) -> Plan:
+        """The plan itself: the part of the rows that it is about are those of each step."""
+        return plan
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """The state before the first step, which is never shown; no row is read for it."""
@@ -110,7 +110,7 @@ class WholeStream:
             return pa.table({"rows": rows})
         return pa.table({self.by: pa.array(self.values), "rows": rows})
 
-    def error(self, stddev: list[float]) -> dict[str, dict[str, float]]:
+    def step_error(self, stddev: list[float]) -> dict[str, dict[str, float]]:
         """How far the figures of a step are off.
 
         Sums of Gaussian noises have the tail of one; for others the bound is Chebyshev's.

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 from sfumato import arguments
 from sfumato.data.files.writers import check_letters, layout_for
 from sfumato.data.schema.domain import Values
-from sfumato.data.schema.names import quoted
+from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, option
-from sfumato.methods.publish.form_kinds import FormPublication
-from sfumato.methods.publish.options import several
+from sfumato.methods.method import KindPlan
+from sfumato.methods.options import several
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.methods.synth.generator import SynthesisModel
 from sfumato.methods.synth.linked.model import LinkedModel
 from sfumato.methods.synth.linked.request import CHILD_MODEL, CHILD_ROWS, LinkedRequest
+from sfumato.methods.synth.methods import FORMS
 from sfumato.methods.synth.request import MODEL, NAMING, ROWS, WEIGHING, SynthesisRequest
 from sfumato.release.codec import unreadable_answer
 from sfumato.release.files_in_use import vault_files_around
 from sfumato.release.output import check_places
 from sfumato.vault.column_sets import check_drawn, column_names, read_sets, targeted
 from sfumato.vault.linked_tables import linked_pair, linked_request
-from sfumato.vault.publish_family import FormPublished, refuse_useless
+from sfumato.vault.publish_family import FormPublished, form_request, refuse_useless
 from sfumato.vault.publish_family import check_targets as check_published
 from sfumato.vault.publish_family import result as published
-from sfumato.vault.synth_forms import TABLE, prepare_twin, twin_of
 from sfumato.vault.synth_result import LinkedTwins, Synthesized, check_beside
 
 if TYPE_CHECKING:
@@ -36,10 +36,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.data.schema.column import Column
+    from sfumato.data.schema.schema import Schema
     from sfumato.methods.synth.request import ColumnSets
     from sfumato.privacy.accounting.price import Price
     from sfumato.vault.answer import Answer
     from sfumato.vault.session import Facts, Offer
+
+_TABLE = "table"
 
 
 def prepare(
@@ -60,16 +63,21 @@ def prepare(
     nodes: int | str | None = None,
     people: str | None = None,
     **options: object,
-) -> SynthesisRequest | LinkedRequest | FormPublication:
+) -> SynthesisRequest | LinkedRequest | KindPlan:
     """Plan a synthesis from public facts alone; a workload may be a file."""
     schema = facts.declared.schema  # with the unit that the vault says
-    made = twin_of(schema, form)
-    if made != TABLE:
+    kind = _form_named(schema, form)
+    if kind != _TABLE:
         useless = {"quantiles": quantiles, "weekdays": weekdays,
                    "target": target, "workload": workload, "child": child, "key": key}  # fmt: skip
-        refuse_useless(f"A synthesis as {made}", useless)
-        said = {"method": method, "rows": rows, "nodes": nodes, "people": people, **options}
-        return prepare_twin(facts, offer, made, {"columns": columns, **said})
+        title = f"A synthesis as {kind}"
+        refuse_useless(title, useless)
+        given = {"columns": columns, "method": None if method == "auto" else method,
+                 "rows": rows, "nodes": nodes, "people": people, **options}  # fmt: skip
+        request = form_request(facts, offer, FORMS[kind].form, title)
+        asked = {name: value for name, value in given.items() if value is not None}
+        made = FORMS[kind].make(request, asked, title)
+        return KindPlan(kind, request, made, "synthesize")
     refuse_useless("A synthesis of a table", {"nodes": nodes, "people": people, **options})
     if rows is not None:
         arguments.whole(rows, "rows")
@@ -94,6 +102,19 @@ def prepare(
         )
     return _of_table(facts, facts.price(offer), columns, (cut, week), (wanted, weighed),
                      method=method, rows=rows, workload=workload)  # fmt: skip
+
+
+def _form_named(schema: Schema, wanted: str | None) -> str:
+    """The form of the made-up data: the one asked for, or else the form of the schema."""
+    if wanted is None:
+        form = "" if schema.form is None else schema.form.name
+        return next((name for name, kind in FORMS.items() if kind.form == form), _TABLE)
+    if wanted not in (_TABLE, *FORMS):
+        raise ParameterError(
+            "form_unknown",
+            f"Nothing can be made up as {quoted(wanted)}; {suggestion(wanted, [_TABLE, *FORMS])}",
+        )
+    return wanted
 
 
 def _of_table(
@@ -164,7 +185,7 @@ def _method(method: str, sets: ColumnSets) -> str:
 
 
 def check_targets(
-    request: SynthesisRequest | LinkedRequest | FormPublication,
+    request: SynthesisRequest | LinkedRequest | KindPlan,
     out: Path,
     report: Path | None,
     *,
@@ -176,7 +197,7 @@ def check_targets(
 
     Given are the places that it takes, first that of the release.
     """
-    if isinstance(request, FormPublication):
+    if isinstance(request, KindPlan):
         refuse_useless(f"A synthesis as {request.kind}", {"model": model})
         return check_published(request, out, report, overwrite=overwrite, kept=kept)
     in_use = (*kept, *vault_files_around(out))
@@ -196,10 +217,10 @@ def _declared_texts(column: Column) -> list[str]:
 
 
 def result(
-    answer: Answer, request: SynthesisRequest | LinkedRequest | FormPublication
+    answer: Answer, request: SynthesisRequest | LinkedRequest | KindPlan
 ) -> Synthesized | FormPublished:
     """The answer of the gatekeeper to a synthesis, with the means to draw more."""
-    if isinstance(request, FormPublication):
+    if isinstance(request, KindPlan):
         made = published(answer, request)
         assert isinstance(made, FormPublished)
         return made

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from sfumato.methods.publish.kinds import Publication
-    from sfumato.methods.publish.options import KindName
     from sfumato.methods.query.answer.explain import Explanation
     from sfumato.operations.fields import Request
     from sfumato.operations.principals import Principals
     from sfumato.operations.tokens import Tokens
     from sfumato.vault.answer import Answer
-    from sfumato.vault.options import PublishOptions, QueryCost, QueryOptions, SynthesisOptions
+    from sfumato.vault.options import QueryCost, QueryOptions, SynthesisOptions
     from sfumato.vault.publish_family import Published
     from sfumato.vault.query_family import Asked
     from sfumato.vault.session import AskerOf, Asking
@@ -68,14 +67,14 @@ class AnyVault(Shown, ABC):
 
     def publish(
         self,
-        kind: KindName | str,
+        kind: str,
         name: str,
         *,
         columns: Sequence[str] | str | None = None,
         principal: str | None = None,
         purpose: str | None = None,
         request_id: str | None = None,
-        **asked: Unpack[PublishOptions],
+        **asked: Any,
     ) -> Published:
         """Publish statistics of a data set, as `Private.publish` does."""
         private = self.private(name, principal=principal, purpose=purpose)
@@ -83,12 +82,12 @@ class AnyVault(Shown, ABC):
 
     def plan(
         self,
-        kind: KindName | str,
+        kind: str,
         name: str,
         *,
         columns: Sequence[str] | str | None = None,
         principal: str | None = None,
-        **asked: Unpack[PublishOptions],
+        **asked: Any,
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
         return self.private(name, principal=principal).plan(kind, columns=columns, **asked)

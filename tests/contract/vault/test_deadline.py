@@ -17,7 +17,7 @@ from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Rows
 from sfumato.errors import EngineError
-from sfumato.methods.method import Dataset
+from sfumato.methods.method import Dataset, Plan
 from sfumato.privacy.accounting.events import PureEvent
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.memory import memory_ledger
@@ -39,7 +39,7 @@ QUICK = "SELECT CAST(COUNT(*) AS BIGINT) AS n FROM t"
 
 
 @dataclass
-class Asking:
+class Asking(Plan):
     """A method that asks its engine one thing; `ended` tells when the engine has let go of it."""
 
     sql: str
@@ -56,13 +56,17 @@ class Asking:
     def parameters(self) -> dict[str, Any]:
         return {"sql": self.sql}
 
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee("none", "A test.")
+
     def run(self, datasets: Mapping[str, Dataset], _: Entropy) -> Release:
         held = datasets["t"]
         try:
             table = held.engine.run(query(self.sql, t=held.table))
         finally:
             self.ended.set()
-        return Release({"n": table}, Guarantee("none", "A test."), Provenance("asking", {}, ""))
+        return Release({"n": table}, self.guarantee, Provenance("asking", {}, ""))
 
 
 def test_a_deadline_stops_the_engine(open_engine: Callable[[pa.Table], Engine]) -> None:

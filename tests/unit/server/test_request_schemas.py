@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from inspect import Parameter, signature
-from pathlib import Path
+from dataclasses import fields
 
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.methods.learn import kinds
 from sfumato.methods.learn.catalogue import KINDS
 from sfumato.server.request_schemas import checked, family_form, family_values
 from sfumato.vault.families import FAMILIES
@@ -44,12 +41,5 @@ def test_every_family_has_a_form_with_words_for_people() -> None:
 def test_every_option_of_a_kind_of_model_can_be_sent() -> None:
     """What the command takes as --option, a client can say too."""
     sent = {one.name for one in family_form(FAMILIES["learn"])}
-    home = Path(kinds.__file__).parent
-    asked = {name: kind.home.partition(":") for name, kind in KINDS.items()}
-    found: set[str] = set()
-    for module, _, function in asked.values():
-        if (home / f"{module}.py").exists():
-            make = getattr(import_module(f"sfumato.methods.learn.{module}"), function or "prepare")
-            taken = signature(make).parameters.values()
-            found |= {one.name for one in taken if one.kind is Parameter.KEYWORD_ONLY}
+    found = {option.name for kind in KINDS.values() for option in fields(kind.options)}
     assert {"clusters", "components"} <= found <= sent

@@ -13,7 +13,7 @@ from sfumato.errors import PolicyError, SfumatoError
 from sfumato.methods.method import AnswerLimit
 from sfumato.testing.servers import Client, served
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.limits import MEBIBYTE, PrincipalLimits, VaultLimits, size_of
+from sfumato.vault.limits import MEBIBYTE, PrincipalLimits, VaultLimits
 from sfumato.vault.vault import create_vault, open_vault
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ def test_no_stored_answer_is_larger_than_its_bound(vault: Vault) -> None:
         prepared = questions.prepare(FAMILIES["query"], sql, epsilon="0.01")
         questions.query(sql, epsilon="0.01")
         stored = vault.ledger.stored_bytes()["ana"]
-        size = prepared.answer_size  # type: ignore[attr-defined]
+        size = prepared.answer_size
+        assert size is not None
         assert size.groups >= 200
         assert stored - before <= size.bytes + overhead
         before = stored
@@ -338,7 +339,7 @@ def test_the_answer_of_a_program_is_as_large_as_its_outputs(vault: Vault) -> Non
     prepared = ana.prepare(
         FAMILIES["run"], **asked, function="f", output=outputs, blocks=5, epsilon="0.1"
     )
-    size = size_of(prepared)
+    size = prepared.answer_size
     assert size is not None
     assert (size.groups, size.work) == (3, 0)
     assert 0 < size.bytes < 2000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pydoc
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import polars as pl
@@ -12,11 +12,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError, SfumatoError
-from sfumato.methods.publish.catalogue import KINDS
-from sfumato.methods.publish.kinds import maker
-from sfumato.methods.publish.options import KindName, KindOptions
+from sfumato.methods.method import Forecast
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.session import Forecast
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,15 +75,6 @@ def test_help_tells_of_every_method() -> None:
         assert all(one.name in told for one in (*family.fields, *family.cost)), name
         assert "request_id" in inspect.signature(method).parameters
         assert inspect.getdoc(method)
-
-
-def test_completion_knows_all_kinds_and_their_options() -> None:
-    assert set(get_args(KindName)) == {*KINDS}
-    options: set[str] = set()
-    for kind in KINDS:
-        found = inspect.signature(maker(kind)).parameters
-        options |= {name for name, one in found.items() if one.kind is one.KEYWORD_ONLY}
-    assert options == set(KindOptions.__annotations__)
 
 
 def test_frames_have_error_bars() -> None:

@@ -15,7 +15,7 @@ from sfumato.methods.programs.source import LONGEST, check_length
 from sfumato.methods.programs.templates import NAMES, template
 from sfumato.server import problem_json
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.session import OwnRequest, explain
+from sfumato.vault.session import OwnRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ def code(visit: Visit) -> Page | Redirect:
             private = visit.vault.private(
                 said["dataset"], principal=visit.principal, purpose=said["purpose"] or None
             )
-            told = explain(private.prepare(_RUN, **asked)).text()
+            told = private.prepare(_RUN, **asked).explain().text()
             return _shown(visit, said, request, told=told.splitlines())
         job = visit.vault.jobs.submit(
             _RUN.name,

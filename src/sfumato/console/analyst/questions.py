@@ -23,12 +23,12 @@ from sfumato.server.problem_json import RequestError, not_found
 from sfumato.server.request_schemas import LONGEST_SQL
 from sfumato.text import minute
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.session import OwnRequest, explain
+from sfumato.vault.session import OwnRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.methods.method import Prepared
+    from sfumato.methods.method import Plan
     from sfumato.vault.answer import Answer
     from sfumato.vault.private import Questions
 
@@ -141,7 +141,7 @@ def _explained(visit: Visit, said: Mapping[str, str]) -> Mapping[str, Any]:
     """What a question would cost and how far off it would be, or why it would be refused."""
     try:
         questions, prepared = _planned(visit, said)
-        told = explain(prepared).to_json()
+        told = prepared.explain().to_json()
         _, balance = questions.left_after(prepared)
     except SfumatoError as error:
         return {"refusal": _refusal(error)}
@@ -174,7 +174,7 @@ def _off(row: Mapping[str, Any]) -> str:
     return f"± {row['bound95']:,.4g}"
 
 
-def _planned(visit: Visit, said: Mapping[str, str]) -> tuple[Questions, Prepared]:
+def _planned(visit: Visit, said: Mapping[str, str]) -> tuple[Questions, Plan]:
     if len(said["sql"]) > LONGEST_SQL:
         raise RequestError(
             422, "field_wrong", f"A question may have {LONGEST_SQL:,} characters. Ask less at once."

@@ -19,7 +19,7 @@ from sfumato.data.schema.domain import Values
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError, option
-from sfumato.methods.publish.options import several
+from sfumato.methods.options import several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import ParameterError
+from sfumato.methods import options
 from sfumato.methods.graph.edges import read_graph
 from sfumato.methods.graph.units import edge_privacy
-from sfumato.methods.publish import options
 from sfumato.privacy.estimation.monotone import sorted_fit
 from sfumato.privacy.mechanisms.laplace import Geometric
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.methods import options
 from sfumato.methods.graph.edges import read_named
 from sfumato.methods.graph.truncation import order_of, truncated
 from sfumato.methods.graph.units import edge_privacy
-from sfumato.methods.publish import options
 from sfumato.privacy.mechanisms.laplace import Geometric
 
 if TYPE_CHECKING:

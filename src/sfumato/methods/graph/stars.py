@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.methods import options
 from sfumato.methods.graph.ladder import LadderCount
 from sfumato.methods.graph.smooth import SmoothCount
 from sfumato.methods.graph.subgraphs import SubgraphCount
 from sfumato.methods.graph.units import edge_privacy
-from sfumato.methods.publish import options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

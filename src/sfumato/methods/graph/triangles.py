@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.methods import options
 from sfumato.methods.graph.edges import read_graph
 from sfumato.methods.graph.ladder import LadderCount
 from sfumato.methods.graph.smooth import SmoothCount
 from sfumato.methods.graph.units import edge_privacy
-from sfumato.methods.publish import options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,7 @@ from sfumato.methods.itemsets.counts import key_noise, payments
 from sfumato.methods.itemsets.item_reader import ItemFacts, held_items
 from sfumato.methods.itemsets.privbasis import MOST_K, PrivBasis
 from sfumato.methods.itemsets.profiles import PersonSets
-from sfumato.methods.publish.options import whole
+from sfumato.methods.options import whole
 from sfumato.privacy.accounting.events import Composed
 
 if TYPE_CHECKING:

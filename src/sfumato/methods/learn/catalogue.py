@@ -1,36 +1,139 @@
-"""Every kind of model that can be learnt, with a line for people; a light page that loads none."""
+"""The registry of models: every kind with its summary and options; it loads no learner."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from sfumato.methods.kinds import Kind, option_field
+
+if TYPE_CHECKING:
+    from sfumato.exact_numbers import Number
 
 
-class LearningKind(NamedTuple):
-    """A kind: what it learns, the module whose `prepare` makes it, and what its target is."""
+@dataclass(frozen=True, kw_only=True)
+class NormOptions:
+    """The options of 'linear' and 'covariance'."""
 
-    told: str
-    home: str
-    target: str = "none"
-    """What it tells of a row: a number, a class, or nothing that is declared."""
-    form: str = "rows"
-    """The form of the tables that it can be of: rows about people, or also items."""
+    norm: Number | None = option_field(
+        "The Euclidean norm to which rows are clipped, in coordinates."
+    )
 
 
-KINDS = {
-    "linear": LearningKind("a number as a sum of weighted features", "linear", "number"),
-    "ridge": LearningKind(
-        "the same, held near nothing by a public penalty", "linear:prepare_ridge", "number"
+@dataclass(frozen=True, kw_only=True)
+class RidgeOptions(NormOptions):
+    """The options of 'ridge'."""
+
+    penalty: Number = option_field(
+        "The penalty on squared coefficients of coordinates, in rows.", 1
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticOptions:
+    """The options of 'logistic'."""
+
+    learn: Literal["auto", "means", "shape"] = option_field("What is measured.", "auto")
+    size: int | None = option_field("About how many rows there are; this number is public.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinOptions:
+    """The options that learners by counts share."""
+
+    bins: int | None = option_field("Bins of a number.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NaiveBayesOptions(BinOptions):
+    """The options of 'naive-bayes'."""
+
+    most: int | None = option_field("How many features are counted.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeOptions(BinOptions):
+    """The options of 'tree'."""
+
+    depth: int | None = option_field("Questions that lead to a leaf.")
+    growth: Literal["greedy", "stump", "random"] | None = option_field("How the tree is grown.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForestOptions(BinOptions):
+    """The options of 'forest'."""
+
+    depth: int | None = option_field("Questions that lead to a leaf.")
+    trees: int | None = option_field("How many trees there are.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerceptronOptions:
+    """The options of 'perceptron'."""
+
+    rounds: int = option_field("Rounds of mending the line.", 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMeansOptions:
+    """The options of 'kmeans'."""
+
+    clusters: int = option_field("How many centres there are.", 3)
+    rounds: int = option_field("How often the centres are moved.", 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PcaOptions(NormOptions):
+    """The options of 'pca'."""
+
+    components: int | None = option_field("How many directions are released. Usual: 2.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RulesOptions:
+    """The options of 'rules'."""
+
+    k: int = option_field("Rules are found in so many frequent sets.", 100)
+    size: int = option_field("Items of a set at most.", 3)
+    confidence: int = option_field("The least confidence of a rule, in percent.", 20)
+
+
+KINDS: dict[str, Kind] = {
+    "linear": Kind(
+        "a number as a sum of weighted features", "learn.linear", NormOptions, target="number"
     ),
-    "logistic": LearningKind("the chance of each class", "logistic", "class"),
-    "naive-bayes": LearningKind(
-        "classes by what each feature says on its own", "naive_bayes", "class"
+    "ridge": Kind(
+        "the same, held near nothing by a public penalty",
+        "learn.linear:prepare_ridge",
+        RidgeOptions,
+        target="number",
     ),
-    "tree": LearningKind("classes by questions, one after another", "tree", "class"),
-    "forest": LearningKind("classes by many trees of random questions", "forest", "class"),
-    "perceptron": LearningKind("two classes by a line between them", "perceptron", "class"),
-    "kmeans": LearningKind("groups of rows that are alike, by their centres", "kmeans"),
-    "pca": LearningKind("the directions in which rows differ most", "pca"),
-    "covariance": LearningKind("how features vary together, with error bars", "covariance"),
-    "rules": LearningKind("what goes with what, as rules", "rules", "none", "items"),
+    "logistic": Kind("the chance of each class", "learn.logistic", LogisticOptions, target="class"),
+    "naive-bayes": Kind(
+        "classes by what each feature says on its own",
+        "learn.naive_bayes",
+        NaiveBayesOptions,
+        target="class",
+    ),
+    "tree": Kind(
+        "classes by questions, one after another", "learn.tree", TreeOptions, target="class"
+    ),
+    "forest": Kind(
+        "classes by many trees of random questions", "learn.forest", ForestOptions, target="class"
+    ),
+    "perceptron": Kind(
+        "two classes by a line between them",
+        "learn.perceptron",
+        PerceptronOptions,
+        target="class",
+    ),
+    "kmeans": Kind(
+        "groups of rows that are alike, by their centres", "learn.kmeans", KMeansOptions
+    ),
+    "pca": Kind("the directions in which rows differ most", "learn.pca", PcaOptions),
+    "covariance": Kind(
+        "how features vary together, with error bars", "learn.covariance", NormOptions
+    ),
+    "rules": Kind("what goes with what, as rules", "learn.rules", RulesOptions, form="items"),
 }
-"""In the order in which people are told of them."""
+"""In the order in which help lists them."""

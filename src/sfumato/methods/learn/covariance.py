@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, FloatArray
     from sfumato.methods.learn.noisy_moments import MomentPlan, NoisyMoments
     from sfumato.methods.learn.request import LearningRequest
-    from sfumato.methods.method import Dataset
+    from sfumato.methods.method import SaltedData
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
 
@@ -128,9 +128,9 @@ class CovarianceLearner:
             MEANS: pa.table({"name": texts, "mean": reals, **bars}),
         }
 
-    def fit(self, data: Dataset, _salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Measure, then divide."""
-        noisy = self.moments.measure(data, entropy)
+        noisy = self.moments.measure(salted.data, entropy)
         found = spreads(noisy, self._measured)
         space, wide = self.moments.space, self.moments.wide
         at, other = np.triu_indices(space.size)

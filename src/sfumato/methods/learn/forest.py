@@ -26,7 +26,7 @@ from sfumato.methods.learn.splits import (
     leaves_table,
     trees_facts,
 )
-from sfumato.methods.publish.options import whole
+from sfumato.methods.options import whole
 from sfumato.privacy.accounting.events import Repeated
 from sfumato.privacy.mechanisms.spending import spendings
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.methods.learn.request import LearningRequest
-    from sfumato.methods.method import Dataset
+    from sfumato.methods.method import SaltedData
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Noise, Spending
     from sfumato.privacy.noise.entropy import Entropy
@@ -99,13 +99,12 @@ class Forest:
         """The tables that will be released, without a row."""
         return blank_tables(self.space, self.labels)
 
-    def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Draw the trees, and count all of their leaves in one pass. Weights need no salt."""
-        del salt
         drawn = SplitTrees.drawn(SplitQuestions(self.space), self.trees, self.depth, entropy)
-        counter = ClassCounter(data, self.space, self.labels)
+        counter = ClassCounter(salted.data, self.space, self.labels)
         counts = np.array(counter.tables(drawn.leaves, layer=drawn.layer()))
-        noisy = self.noise.steps(counts.transpose(0, 2, 1), entropy) / whole_row(data.unit)
+        noisy = self.noise.steps(counts.transpose(0, 2, 1), entropy) / whole_row(salted.data.unit)
         return {"splits": drawn.table(), "leaves": leaves_table(self.labels, noisy)}
 
 

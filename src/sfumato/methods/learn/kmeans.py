@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.methods import options
 from sfumato.methods.learn.features import GRID, FeatureSpace
 from sfumato.methods.learn.model import Model
 from sfumato.methods.learn.rounds import (
@@ -24,7 +25,6 @@ from sfumato.methods.learn.rounds import (
     reach_of,
 )
 from sfumato.methods.learn.start_points import packed_points
-from sfumato.methods.publish import options
 from sfumato.privacy.accounting.events import Composed
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray
     from sfumato.methods.learn.request import LearningRequest
-    from sfumato.methods.method import Dataset
+    from sfumato.methods.method import SaltedData
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
 
@@ -124,9 +124,9 @@ class Clustering:
         """The centres, and how many rows each has."""
         return self._tables(np.zeros((0, self.space.size)), np.zeros(0))
 
-    def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:  # noqa: ARG002  # nothing is drawn by weights
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Look where all rows lie, start around there, and move centres round by round."""
-        rows = GriddedRows(data, self.space.expressions(), self.space.size)
+        rows = GriddedRows(salted.data, self.space.expressions(), self.space.size)
         centres, counts = self._started(rows, entropy), np.zeros(self.clusters)
         for _ in range(self.rounds):
             places = on_grid(centres)

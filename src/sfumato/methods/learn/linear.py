@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray
     from sfumato.methods.learn.noisy_moments import MomentPlan, NoisyMoments
     from sfumato.methods.learn.request import LearningRequest
-    from sfumato.methods.method import Dataset
+    from sfumato.methods.method import SaltedData
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
 
@@ -181,9 +181,9 @@ class LinearLearner:
         fit = dict.fromkeys(("weight", "penalty", "residual_sd"), reals)
         return {COEFFICIENTS: pa.table({"name": texts, **columns}), FIT: pa.table(fit)}
 
-    def fit(self, data: Dataset, _salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Measure, then solve."""
-        noisy = self.moments.measure(data, entropy)
+        noisy = self.moments.measure(salted.data, entropy)
         line = fit_line(noisy, penalty=self.penalty)
         scale, middle = _scale(self.facts["target"])
         space = self.moments.space

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.methods import options
 from sfumato.methods.learn.bins import ClassLabels
 from sfumato.methods.learn.class_means import WITHIN, class_means, common_precision, log_odds
 from sfumato.methods.learn.class_model import ClassModel, words
@@ -26,7 +27,6 @@ from sfumato.methods.learn.rounds import (
     product_sensitivity,
     reach_of,
 )
-from sfumato.methods.publish import options
 from sfumato.privacy.accounting.events import Composed
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray
     from sfumato.methods.learn.class_means import ClassMeans, LogOdds
     from sfumato.methods.learn.request import LearningRequest
-    from sfumato.methods.method import Dataset
+    from sfumato.methods.method import SaltedData
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Noise, Spending
     from sfumato.privacy.noise.entropy import Entropy
@@ -123,10 +123,10 @@ class LogisticLearning:
         found = class_means(np.zeros(many), np.zeros((many, width)), count_sd=1.0, sum_sd=1.0)
         return found, log_odds(found, np.zeros(width), np.eye(width))
 
-    def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:  # noqa: ARG002  # weights draw nothing
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The centre, then the classes around it, then how rows scatter within them."""
         expressions = [*self.space.expressions(), self.labels.expression()]
-        rows = GriddedRows(data, expressions, self.space.size)
+        rows = GriddedRows(salted.data, expressions, self.space.size)
         centre = np.zeros((1, rows.width), dtype=np.int64)
         if self.middle is not None:
             centre = on_grid(rows.middle(self.middle, entropy))[None, :]

@@ -22,7 +22,7 @@ from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.filesystem import whole
 from sfumato.methods.learn.catalogue import KINDS
-from sfumato.methods.learn.kinds import model_type
+from sfumato.methods.learn.request import model_type
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.text import dumps
 

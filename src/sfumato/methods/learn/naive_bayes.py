@@ -19,7 +19,7 @@ from sfumato.methods.learn.bins import MOST_BINS, BinnedSpace, ClassLabels
 from sfumato.methods.learn.class_counts import ClassCounter, table_sensitivity
 from sfumato.methods.learn.class_model import ClassModel, words
 from sfumato.methods.learn.moments import whole_row
-from sfumato.methods.publish.options import whole
+from sfumato.methods.options import whole
 from sfumato.privacy.accounting.events import Composed, Repeated
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.mechanisms.selection import Exponential
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.learn.request import LearningRequest
-    from sfumato.methods.method import Dataset
+    from sfumato.methods.method import SaltedData
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Noise, Spending
     from sfumato.privacy.noise.entropy import Entropy
@@ -125,14 +125,15 @@ class NaiveBayes:
         """The table that will be released, without a row."""
         return {"counts": self._table([], [])}
 
-    def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The noisy counts of every feature that is kept. Nothing is drawn of rows: no salt."""
-        del salt
-        counter = ClassCounter(data, self.space, self.labels)
+        counter = ClassCounter(salted.data, self.space, self.labels)
         tables = counter.tables(counter.bins)
         places = self._choose(tables, entropy)
         exact = np.concatenate([tables[place].ravel() for place in places])
-        noisy = np.asarray(self.noise.steps(exact, entropy) / whole_row(data.unit), dtype=float)
+        noisy = np.asarray(
+            self.noise.steps(exact, entropy) / whole_row(salted.data.unit), dtype=float
+        )
         return {"counts": self._table(places, noisy)}
 
     def _choose(self, tables: Sequence[IntArray], entropy: Entropy) -> list[int]:

@@ -27,7 +27,7 @@ import pyarrow as pa
 from sfumato.methods.learn.features import FeatureSpace
 from sfumato.methods.learn.model import Model
 from sfumato.methods.learn.noisy_moments import CROSS, SQUARES, SUMS, plan
-from sfumato.methods.publish.options import whole
+from sfumato.methods.options import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray
     from sfumato.methods.learn.noisy_moments import MomentPlan, NoisyMoments
     from sfumato.methods.learn.request import LearningRequest
-    from sfumato.methods.method import Dataset
+    from sfumato.methods.method import SaltedData
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
 
@@ -133,9 +133,9 @@ class PcaLearner:
             MEANS: pa.table({"name": texts, "mean": reals}),
         }
 
-    def fit(self, data: Dataset, _salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Measure, then turn."""
-        noisy = self.moments.measure(data, entropy)
+        noisy = self.moments.measure(salted.data, entropy)
         found = directions(noisy, self.components)
         names, numbers = list(self.moments.space.names), list(range(1, self.components + 1))
         return {

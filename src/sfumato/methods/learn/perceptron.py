@@ -18,6 +18,7 @@ from sqlglot import exp
 from sfumato.data.counting.axes import literal
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError
+from sfumato.methods import options
 from sfumato.methods.learn.bins import ClassLabels
 from sfumato.methods.learn.features import GRID, FeatureSpace
 from sfumato.methods.learn.model import Model
@@ -32,7 +33,6 @@ from sfumato.methods.learn.rounds import (
     on_grid,
     reach_of,
 )
-from sfumato.methods.publish import options
 from sfumato.privacy.accounting.events import Composed
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.methods.learn.request import LearningRequest
     from sfumato.methods.learn.rounds import Layer
-    from sfumato.methods.method import Dataset
+    from sfumato.methods.method import SaltedData
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy
@@ -112,13 +112,13 @@ class PerceptronLearning:
         nothing = self._table(np.zeros(self.space.size + 1), np.zeros(self.space.size))
         return {"weights": nothing.slice(0, 0)}
 
-    def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:  # noqa: ARG002  # weights draw nothing
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The centre, then a line that is moved by what it gets wrong."""
         expressions, label = self.space.expressions(), self.labels.expression()
         width = self.space.size
-        middle = GriddedRows(data, expressions, width).middle(self.middle, entropy)
+        middle = GriddedRows(salted.data, expressions, width).middle(self.middle, entropy)
         centre = np.append(on_grid(middle), 0)
-        rows = GriddedRows(data, [*expressions, literal(self.constant), label], width + 1)
+        rows = GriddedRows(salted.data, [*expressions, literal(self.constant), label], width + 1)
         line, mean = np.zeros(width + 1), np.zeros(width + 1)
         for place in range(self.rounds):
             told = mistakes(rows, centre, whole_line(line), self.reach)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sfumato.methods.learn.bins import BinnedSpace, ClassLabels
     from sfumato.methods.learn.request import LearningRequest
-    from sfumato.methods.method import Dataset
+    from sfumato.methods.method import SaltedData
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Spending
     from sfumato.privacy.noise.entropy import Entropy
@@ -97,11 +97,10 @@ class RandomTree:
         """The tables that will be released, without a row."""
         return blank_tables(self.space, self.labels)
 
-    def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The questions, and one row of the class that each leaf tells. Weights need no salt."""
-        del salt
         tree = SplitTrees.drawn(SplitQuestions(self.space), 1, self.depth, entropy)
-        counter = ClassCounter(data, self.space, self.labels)
+        counter = ClassCounter(salted.data, self.space, self.labels)
         (counts,) = counter.tables(tree.leaves, layer=tree.layer())
         chosen = self.choice.sample(counts.T, entropy)
         told = np.zeros((1, *counts.T.shape))

@@ -25,8 +25,8 @@ from sfumato.methods.itemsets.privbasis import MOST_K, PrivBasis
 from sfumato.methods.itemsets.profiles import RowSets
 from sfumato.methods.learn.associations import associations
 from sfumato.methods.learn.rule_book import RuleBook, item_text
+from sfumato.methods.options import whole
 from sfumato.methods.publish.form_kinds import FormRequest, FormRows
-from sfumato.methods.publish.options import whole
 from sfumato.privacy.mechanisms.spending import spendings
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.methods.itemsets.supports import NoisySupports
     from sfumato.methods.learn.associations import Association
     from sfumato.methods.learn.request import LearningRequest
-    from sfumato.methods.method import Dataset
+    from sfumato.methods.method import SaltedData
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
 
@@ -72,11 +72,10 @@ class RowSource:
         """How many sets are looked for."""
         return self.basis.parameters
 
-    def measure(
-        self, data: Dataset, salt: str, entropy: Entropy
-    ) -> tuple[list[str], NoisySupports]:
+    def measure(self, salted: SaltedData, entropy: Entropy) -> tuple[list[str], NoisySupports]:
         """The names of the chosen items, and the supports of sets of them."""
-        counter = BoundedCounter(data.engine, data.table, self.axes, self.unit, salt)
+        data = salted.data
+        counter = BoundedCounter(data.engine, data.table, self.axes, self.unit, salted.salt)
         rows = counter.of([axis.column for axis in self.axes])
         chosen, found = self.basis.measure(RowSets(rows.codes, rows.counts, self.items), entropy)
         return [self.names[one] for one in chosen.tolist()], found
@@ -108,11 +107,9 @@ class ItemSource:
         """How many sets are looked for, and how large they may be."""
         return self.sets.parameters
 
-    def measure(
-        self, data: Dataset, salt: str, entropy: Entropy
-    ) -> tuple[list[str], NoisySupports]:
+    def measure(self, salted: SaltedData, entropy: Entropy) -> tuple[list[str], NoisySupports]:
         """The names of the chosen items, and the supports of sets of them."""
-        values, found = self.sets.measure(FormRows(data, salt), entropy)
+        values, found = self.sets.measure(FormRows(salted.data, salted.salt), entropy)
         return [item_text(one) for one in values.to_pylist()], found
 
 
@@ -162,9 +159,9 @@ class Rules:
         """The table that it will release, without a row."""
         return {"rules": self._table([], [])}
 
-    def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The rules, the surest first."""
-        names, found = self.source.measure(data, salt, entropy)
+        names, found = self.source.measure(salted, entropy)
         rules = associations(found, self.source.basis.k, size=self.size, confidence=self.confidence)
         return {"rules": self._table(rules, names)}
 

@@ -28,7 +28,7 @@ from sfumato.methods.learn.splits import (
     leaves_table,
     trees_facts,
 )
-from sfumato.methods.publish.options import choice, whole
+from sfumato.methods.options import choice, whole
 from sfumato.privacy.accounting.events import Composed, Repeated
 from sfumato.privacy.mechanisms.selection import Exponential
 from sfumato.privacy.mechanisms.spending import spendings
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.methods.learn.request import LearningRequest
-    from sfumato.methods.method import Dataset
+    from sfumato.methods.method import SaltedData
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Noise, Spending
     from sfumato.privacy.noise.entropy import Entropy
@@ -141,10 +141,12 @@ class GreedyTree:
         """The tables that will be released, without a row."""
         return blank_tables(self.space, self.labels)
 
-    def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Grow the tree, one pass a level, and count its leaves. Weights need no salt."""
-        del salt
-        counter, questions = ClassCounter(data, self.space, self.labels), SplitQuestions(self.space)
+        counter, questions = (
+            ClassCounter(salted.data, self.space, self.labels),
+            SplitQuestions(self.space),
+        )
         chosen = np.zeros(0, dtype=np.int64)
         for level in range(self.depth):
             if not level:
@@ -157,7 +159,7 @@ class GreedyTree:
             chosen = np.concatenate([chosen, self.choices.sample(scores, entropy)])
         tree = _grown(questions, chosen)
         (counts,) = counter.tables(tree.leaves, layer=tree.layer())
-        noisy = self.noise.steps(counts.T, entropy) / whole_row(data.unit)
+        noisy = self.noise.steps(counts.T, entropy) / whole_row(salted.data.unit)
         return {"splits": tree.table(), "leaves": leaves_table(self.labels, noisy[None])}
 
 
@@ -210,10 +212,12 @@ class Stump:
         """The tables that will be released, without a row."""
         return blank_tables(self.space, self.labels)
 
-    def fit(self, data: Dataset, salt: str, entropy: Entropy) -> Mapping[str, pa.Table]:
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The question, and one row of the class that each answer tells. Weights need no salt."""
-        del salt
-        counter, questions = ClassCounter(data, self.space, self.labels), SplitQuestions(self.space)
+        counter, questions = (
+            ClassCounter(salted.data, self.space, self.labels),
+            SplitQuestions(self.space),
+        )
         no, yes = questions.sides(counter.tables(counter.bins))
         # (class of no, class of yes, questions)
         scores = no[:, None, :] + yes[None, :, :]

@@ -1,4 +1,4 @@
-"""A program on blocks of people, as the gatekeeper charges and runs it.
+"""The plan of a program on blocks of people.
 
 The whole charge is made before the first block; programs have no way to the ledger, to each other
 or to the clock of the answer, which leaves when the longest run could have ended, whatever became
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import ParameterError, option
-from sfumato.methods.method import AnswerSize
+from sfumato.methods.method import AnswerSize, Plan
 from sfumato.methods.programs.blocks import Cut, to_stream
 from sfumato.methods.programs.forecast import ProgramForecast
 from sfumato.methods.programs.language import executable, is_strict, program_digest
@@ -26,7 +26,6 @@ from sfumato.methods.programs.made_up_rows import made_up
 from sfumato.methods.programs.sandbox import chamber
 from sfumato.methods.programs.sandbox.base import Program, longest_seconds
 from sfumato.privacy.noise.entropy import secret
-from sfumato.release.release import Guarantee, Provenance, Release, today
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.noise.entropy import Entropy
+    from sfumato.release.release import Guarantee, Release
 
 VALUES = "values"
 TICK_SECONDS = 1.0
@@ -62,9 +62,9 @@ class ProgramRules(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ProgramRun:
-    """What the gatekeeper charges and runs. Nothing in it saw data."""
+@dataclass(frozen=True, repr=False)
+class ProgramRun(Plan):
+    """The plan of a program on blocks of people."""
 
     dataset: str
     program: Program
@@ -82,7 +82,6 @@ class ProgramRun:
     rules: ProgramRules | None = field(default=None, compare=False)
     """What binds whoever asks; the owner of the rows is bound by none."""
 
-    public = ()
     name = "run"
 
     @property
@@ -135,15 +134,16 @@ class ProgramRun:
         """How long the blocks may take here; an answer never leaves sooner."""
         return longest_seconds(self.aggregate.blocks, self.workers, self.limits)
 
-    def check_in_time(self, deadline: float | None) -> None:
-        """Refuse what could not be answered before the deadline of a vault."""
-        if deadline is not None and self.seconds > deadline:
+    def check_runnable(self, deadline_seconds: float | None) -> None:
+        """Refuse what could not be answered before the deadline, or fails a rehearsal."""
+        if deadline_seconds is not None and self.seconds > deadline_seconds:
             raise ParameterError(
                 "program_too_slow",
                 f"The blocks may take {self.seconds:,.0f} seconds together, and nothing is "
-                f"answered after {deadline:g}. Give fewer {option('blocks')}, or fewer "
+                f"answered after {deadline_seconds:g}. Give fewer {option('blocks')}, or fewer "
                 f"{option('seconds')} for each.",
             )
+        self.rehearse()
 
     @property
     def digest(self) -> str:
@@ -225,8 +225,8 @@ class ProgramRun:
     @property
     def guarantee(self) -> Guarantee:
         """What the release promises."""
-        told = {"table": self.dataset, "notes": list(self.remarks)}
-        return Guarantee(*self.price.promise(self.cut.unit, **told))
+        notes = list(self.remarks)
+        return self._promise(self.price, self.cut.unit, table=self.dataset, notes=notes)
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """Cut the rows into blocks, run the program on each, and release the aggregate."""
@@ -250,12 +250,8 @@ class ProgramRun:
             "low": pa.array([one.low for one in released]),
             "high": pa.array([one.high for one in released]),
         }
-        release = Release(
-            {VALUES: pa.table(columns)},
-            self.guarantee,
-            Provenance(self.name, self.parameters, fingerprint="", made=today()),
-            {"value": {name: [one.error[name] for one in released] for name in released[0].error}},
-        )
+        errors = {name: [one.error[name] for one in released] for name in released[0].error}
+        release = self._release({VALUES: pa.table(columns)}, {"value": errors})
         _wait_until(started + reading + self.seconds)
         return release
 

@@ -15,27 +15,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.methods.method import Plan
 from sfumato.methods.publish.measurement import ColumnNorms, least_noise, noise_name
 from sfumato.methods.publish.request import Request
 from sfumato.methods.stream.factorization import DyadicTree
-from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.release.release import Provenance, Release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import date
 
     from sfumato.data.schema.unit import Unit
-    from sfumato.methods.method import Dataset, Prepared
+    from sfumato.methods.method import Dataset
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy
+    from sfumato.release.release import Guarantee
 
 _BETA = 0.05
 
 
-@dataclass(frozen=True)
-class Counters:
+@dataclass(frozen=True, repr=False)
+class Counters(Plan):
     """The noise of all steps of a continual feed, over dyadic blocks of its periods.
 
     *Guarantee*: the price in full, epsilon or rho, for all steps together, whatever becomes of the
@@ -58,7 +60,6 @@ class Counters:
     price: Price
 
     name = "feed continual"
-    public = ()
 
     @cached_property
     def noise(self) -> Noise:
@@ -93,9 +94,9 @@ class Counters:
             "method": {"noise": noise_name(self.noise)},
         }
 
-    def of(self, prepared: Prepared) -> Prepared:
-        """Itself: the part of the rows that it is about are those up to each step."""
-        return prepared
+    def of(self, plan: Plan) -> Plan:
+        """The plan itself: the part of the rows that it is about are those up to each step."""
+        return plan
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """The noise of every step, which is never shown; no row is read for it."""
@@ -111,7 +112,7 @@ class Counters:
     @property
     def guarantee(self) -> Guarantee:
         """What all steps together promise."""
-        return Guarantee(*self.price.charged(self.event).promise(self.unit))
+        return self._promise(self.price, self.unit)
 
     def block(self, step: int) -> tuple[date, date]:
         """The first and the last day of the block that ends with a step."""

@@ -8,7 +8,6 @@ the unit is a person bounded in the engine as for every other door. Decision 038
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sqlglot import exp
@@ -16,10 +15,8 @@ from sqlglot import exp
 from sfumato.data.counting.contribution import COUNT, PERSON, bound
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError
+from sfumato.methods.method import KindRequest, Method, SaltedData
 from sfumato.methods.publish.rounding import readable
-from sfumato.privacy.noise.entropy import secret
-from sfumato.release.release import Guarantee, Provenance, Release, today
-from sfumato.report.display import Card, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,13 +28,11 @@ if TYPE_CHECKING:
     from sfumato.data.schema.schema import Schema
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.method import Dataset
-    from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.price import Price
-    from sfumato.privacy.noise.entropy import Entropy
 
 
 @dataclass(frozen=True, kw_only=True)
-class FormRequest:
+class FormRequest(KindRequest):
     """A data set of a form, with its unit, at a price. Nothing in it saw data."""
 
     dataset: str
@@ -52,49 +47,49 @@ class FormRequest:
     """
 
     columns: ClassVar[tuple[str, ...]] = ()
-    axes: ClassVar[tuple[()]] = ()
-
-
-class FormMethod(Protocol):
-    """One way to publish a table of a form, with all its parameters."""
 
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        ...
+    def subject(self) -> str:
+        """The data set."""
+        return self.dataset
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The choices made, in JSON form: public, and part of the release's provenance."""
-        ...
+    def record(self, method: object) -> dict[str, Any]:  # noqa: ARG002  # says nothing more
+        """The form, the price and the unit."""
+        return {
+            "form": self.form.facts(),
+            "cost": self.price.to_record(),
+            "unit": self.unit.sentence(),
+        }
 
-    @property
-    def error(self) -> Mapping[str, Any]:
-        """How far the release will be off, in JSON form, known before anything is spent."""
-        ...
+    def open(self, datasets: Mapping[str, Dataset], salt: str) -> FormRows:
+        """The rows of the form, and of the other data sets that the method reads."""
+        others = {name: data for name, data in datasets.items() if name != self.dataset}
+        return FormRows(datasets[self.dataset], salt, others)
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The tables that it will release, by name, without a row."""
-        ...
+    def reads(self, method: FormMethod) -> tuple[str, ...]:
+        """The data set of the form, and those that the method reads beside it."""
+        return (self.dataset, *method.reads)
+
+    def rounded(
+        self, tables: Mapping[str, pa.Table], error: Mapping[str, Any]
+    ) -> Mapping[str, pa.Table]:
+        """Figures on a decimal step far below their noise."""
+        return readable(tables, error, ())
+
+
+class FormMethod(Method["FormRows"], Protocol):
+    """A method of a form, which may read other data sets of the same people."""
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The data sets beside its own that it reads."""
         ...
 
-    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The noisy tables, of rows that it reads."""
-        ...
-
 
 @dataclass(frozen=True)
-class FormRows:
+class FormRows(SaltedData):
     """The rows of a data set of a form, as a method reads them once its cost was charged."""
 
-    data: Dataset
-    salt: str
-    """Secret, and drawn anew for each release: it keys the hash by which rows are kept."""
     others: Mapping[str, Dataset] = field(default_factory=dict)
 
     def read(
@@ -135,72 +130,6 @@ def _read(
     found = data.engine.run(kept)
     times = found.column(COUNT).to_numpy()
     return found.select(named).take(times.nonzero()[0].repeat(times[times > 0]))
-
-
-@dataclass(frozen=True, repr=False)
-class FormPublication(Shown):
-    """What the gatekeeper charges and runs. Nothing in it saw data."""
-
-    kind: str
-    request: FormRequest
-    method: FormMethod
-    family: str = "publish"
-
-    public = ()
-
-    def _card(self) -> Card:
-        price = self.request.price.sentence()
-        line = f"{self.kind} of {self.request.dataset}, would cost {price}"
-        return Card(line, {**self.error, **self.method.parameters}, notes=["Nothing was spent."])
-
-    @property
-    def name(self) -> str:
-        """The method's name, for the ledger and the release."""
-        return f"{self.family} {self.kind}"
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        """The data sets it reads, all charged together."""
-        return (self.request.dataset, *self.method.reads)
-
-    @property
-    def event(self) -> Event:
-        """What it costs, from public facts alone."""
-        return self.method.event
-
-    @property
-    def error(self) -> Mapping[str, Any]:
-        """How far the release will be off, known before anything is spent."""
-        return self.method.error
-
-    @cached_property
-    def parameters(self) -> Mapping[str, Any]:
-        """Everything that determines what is asked, in canonical JSON form."""
-        request = self.request
-        return {
-            "form": request.form.facts(),
-            "cost": request.price.to_record(),
-            "unit": request.unit.sentence(),
-            "method": dict(self.method.parameters),
-        }
-
-    def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
-        """Read the rows, bounded by the unit, and give what the method makes of them."""
-        others = {name: datasets[name] for name in self.method.reads}
-        rows = FormRows(datasets[self.request.dataset], secret(entropy), others)
-        tables = self.method.release(rows, entropy)
-        return Release(
-            readable(tables, self.method.error, ()),
-            self.guarantee,
-            Provenance(self.name, self.parameters, fingerprint="", made=today()),
-            self.error,
-        )
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What the release promises."""
-        price = self.request.price.charged(self.event)
-        return Guarantee(*price.promise(self.request.unit, table=self.request.dataset))
 
 
 def form_of(schema: Schema, wanted: str, what: str) -> Form:

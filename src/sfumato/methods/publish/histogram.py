@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.methods.publish.domain import CellsMethod, Domain
 from sfumato.methods.publish.measurement import SingleNoise, least_noise, noise_error, noise_name
 from sfumato.methods.publish.postprocess import caveat, public_total, with_missing

@@ -24,7 +24,7 @@ import numpy as np
 
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.privacy.estimation.trees import descended, flat_line, generations, nearest
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.methods.publish.domain import LARGEST
 from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.spatial import kdtree

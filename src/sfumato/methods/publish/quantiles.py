@@ -19,7 +19,7 @@ from sfumato.data.schema.names import quoted
 from sfumato.data.schema.unit import Neighbours, Ties
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import exact, plain
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.methods.publish.domain import blank_cells, figure_name, points
 from sfumato.methods.publish.measurement import SingleNoise, one_axis, without_postprocess
 from sfumato.privacy.accounting.events import ExponentialChoice, Repeated

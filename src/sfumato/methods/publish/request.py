@@ -1,7 +1,8 @@
-"""What is to be published, from public facts alone, and what a method must say and do for it."""
+"""What is to be published, from public facts alone, and what a method can say of ranges."""
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -13,11 +14,14 @@ import pyarrow as pa
 
 from sfumato.arguments import shown
 from sfumato.data.counting.axes import Grid
+from sfumato.data.counting.frequencies import BoundedCounter
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.unit import count_sensitivity
 from sfumato.errors import ParameterError
+from sfumato.methods.method import KindRequest
 from sfumato.methods.publish.domain import points
+from sfumato.methods.publish.rounding import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,9 +32,8 @@ if TYPE_CHECKING:
     from sfumato.data.counting.axes import Axis, Listed
     from sfumato.data.counting.frequencies import Counter
     from sfumato.data.schema.unit import Sensitivity, Unit
-    from sfumato.privacy.accounting.events import Event
+    from sfumato.methods.method import Dataset
     from sfumato.privacy.accounting.price import Price
-    from sfumato.privacy.noise.entropy import Entropy
 
     OverBoxes = Callable[[Mapping[str, pa.Table], IntArray], FloatArray]
 
@@ -114,7 +117,7 @@ def _number(value: object, *, dated: bool | None = None) -> Fraction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(KindRequest):
     """A data set's columns with their declared axes, at a price. Nothing in it saw data."""
 
     dataset: str
@@ -141,33 +144,45 @@ class Request:
         """How far one person moves any histogram of rows, all cells together."""
         return count_sensitivity(self.unit, grouped=True)
 
-
-class Method(Protocol):
-    """One way to publish, with all its parameters: what a kind makes of a request."""
-
     @property
-    def event(self) -> Event:
-        """What it costs."""
-        ...
+    def subject(self) -> str:
+        """The columns and the data set."""
+        return f"{', '.join(self.columns)} in {self.dataset}"
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The choices made, in JSON form: public, and part of the release's provenance."""
-        ...
+    def record(self, method: object) -> dict[str, Any]:  # noqa: ARG002  # says nothing more
+        """The columns with all that is declared of them, the price, the ranges and the unit."""
+        return {
+            "columns": list(self.columns),
+            "domain": _digest(repr([_declared(axis, self.groups) for axis in self.axes])),
+            "cost": self.price.to_record(),
+            "workload": None if self.boxes is None else _digest(self.boxes.tobytes()),
+            "postprocess": list(self.postprocess),
+            "unit": self.unit.sentence(),
+        }
 
-    @property
-    def error(self) -> Mapping[str, Any]:
-        """How far the release will be off, in JSON form, known before anything is spent."""
-        ...
+    def open(self, datasets: Mapping[str, Dataset], salt: str) -> Counter:
+        """A counter of cells, bounded by the unit."""
+        data = datasets[self.dataset]
+        return BoundedCounter(data.engine, data.table, self.axes, self.unit, salt)
 
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The tables that it will release, by name, without a row: places can be checked early."""
-        ...
+    def rounded(
+        self, tables: Mapping[str, pa.Table], error: Mapping[str, Any]
+    ) -> Mapping[str, pa.Table]:
+        """Figures on a decimal step far below their noise."""
+        return readable(tables, error, self.columns)
 
-    def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The noisy tables. Counts are bounded by the unit and drop what is not declared."""
-        ...
+
+def _declared(axis: Axis, groups: Mapping[str, Any]) -> tuple[object, ...]:
+    """All that is declared of an axis: another domain makes another publication."""
+    if isinstance(axis, Grid):
+        bounds = axis.bounds
+        ends = (str(bounds.low), str(bounds.high), str(bounds.grid_step))
+        return axis.column, str(axis.kind), ends, axis.nullable
+    return axis.column, axis.values.to_pylist(), groups.get(axis.column)
+
+
+def _digest(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.methods.publish.domain import blank_figures
 from sfumato.methods.publish.measurement import (
     ColumnNorms,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sfumato.data.schema.unit import Neighbours, count_sensitivity
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.methods.publish.domain import Domain, range_columns
 from sfumato.methods.publish.measurement import SingleNoise, without_postprocess
 from sfumato.privacy.estimation.boxes import box_sums

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.methods.publish.measurement import ColumnNorms, noise_name
 from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.tree import checked

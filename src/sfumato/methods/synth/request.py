@@ -1,4 +1,4 @@
-"""A synthesis of a declared table as the gatekeeper charges and runs it.
+"""The plan of a synthesis of one declared table.
 
 Decision 0270.
 """
@@ -19,7 +19,7 @@ from sfumato.data.counting.frequencies import BoundedCounter
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.constraints import words
 from sfumato.errors import ParameterError, option
-from sfumato.methods.method import AnswerSize
+from sfumato.methods.method import AnswerSize, Plan
 from sfumato.methods.synth.encode.allowed_codes import possible_codes
 from sfumato.methods.synth.encode.decoder import unkept
 from sfumato.methods.synth.encode.keys import key_room, too_many_for_keys
@@ -28,8 +28,7 @@ from sfumato.methods.synth.generator import SynthesisModel, drawn, wanted_rows
 from sfumato.methods.synth.synthesis import MOST_CODES, Synthesis
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.noise.entropy import secret
-from sfumato.release.release import Guarantee, Provenance, Release, today
-from sfumato.report.display import Card, Shown
+from sfumato.report.display import Card
 from sfumato.text import dumps
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.noise.entropy import Entropy
+    from sfumato.release.release import Guarantee, Release
 
     ColumnSets = tuple[tuple[str, ...], ...]
 
@@ -64,8 +64,8 @@ _USUAL_LENGTH = 10
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class SynthesisRequest(Shown):
-    """What the gatekeeper charges and runs. Nothing in it saw data."""
+class SynthesisRequest(Plan):
+    """The plan of a synthesis of one table: the request and its one method."""
 
     dataset: str
     encoding: Encoding
@@ -78,7 +78,6 @@ class SynthesisRequest(Shown):
     target: str | None = None
     """A column that the others are to tell, for methods that choose by themselves."""
 
-    public = ()
     name = "synthesize"
 
     def __post_init__(self) -> None:
@@ -178,19 +177,15 @@ class SynthesisRequest(Shown):
         log = synthesis.measure(counter, entropy)
         model = SynthesisModel(encoding, synthesis.fit(log), log)
         rows = min(wanted_rows(model, self.rows), most_rows(encoding))
-        return Release(
-            {ROWS: drawn(model, rows, entropy), MODEL: model.packed},
-            self.guarantee,
-            Provenance(self.name, self.parameters, fingerprint="", made=today()),
-            noise_error(log),
-        )
+        tables = {ROWS: drawn(model, rows, entropy), MODEL: model.packed}
+        return self._release(tables, noise_error(log))
 
     @property
     def guarantee(self) -> Guarantee:
         """What the release promises."""
-        price = self.price.charged(self.event)
-        told = {"notes": notes} if (notes := unkept(self.encoding)) else {}
-        return Guarantee(*price.promise(self.unit, table=self.dataset, **told))
+        notes = unkept(self.encoding)
+        facts = {"notes": notes} if notes else {}
+        return self._promise(self.price, self.unit, table=self.dataset, **facts)
 
 
 def check_cells(axes: Sequence[Axis], sets: ColumnSets) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sfumato.data.counting.contribution import WHOLE
 from sfumato.data.schema.unit import Sensitivity, count_sensitivity, people_sensitivity
-from sfumato.methods.publish.options import whole
+from sfumato.methods.options import whole
 from sfumato.methods.trajectory import measurement
 from sfumato.methods.trajectory.cells import Squares
 from sfumato.methods.trajectory.ends import length_edges

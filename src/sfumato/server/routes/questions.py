@@ -10,10 +10,10 @@ from sfumato.server.responses import ANSWER, answered
 from sfumato.server.routing import JSON, Call, Reply, Route
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.family import PURPOSE
-from sfumato.vault.session import check_plan, explain, plan_digest
+from sfumato.vault.session import check_plan, plan_digest
 
 if TYPE_CHECKING:
-    from sfumato.methods.method import Prepared
+    from sfumato.methods.method import Plan
     from sfumato.vault.family import Family
     from sfumato.vault.private import Questions
 
@@ -57,7 +57,7 @@ def asked_of(call: Call, family: Family) -> Questions:
     return call.vault.questions(principal=principal, purpose=purpose)
 
 
-def planned(call: Call, family: Family) -> tuple[Questions, Prepared]:
+def planned(call: Call, family: Family) -> tuple[Questions, Plan]:
     """What the caller asks of a family, planned, with whom to have it answered by."""
     asked = asked_of(call, family)
     prepared = asked.prepare(family, **family_values(family, call.values))
@@ -69,7 +69,7 @@ def explained(family: Family, call: Call) -> Reply:
     """What it would cost, how far off it would be, and what would be left."""
     asked, prepared = planned(call, family)
     after, balance = asked.left_after(prepared)
-    told = {**explain(prepared).to_json(), "plan": plan_digest(prepared)}
+    told = {**prepared.explain().to_json(), "plan": plan_digest(prepared)}
     return Reply({**told, "remaining_after": after, "balance_after": balance})
 
 

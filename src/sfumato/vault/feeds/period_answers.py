@@ -28,6 +28,7 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, SfumatoError, option
+from sfumato.methods.method import Plan
 from sfumato.methods.publish.counters import Counters
 from sfumato.methods.stream.catalogue import AUTO
 from sfumato.methods.stream.sensitivity import Participation
@@ -48,12 +49,12 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.data.schema.unit import Unit
-    from sfumato.methods.method import AnswerSize, Dataset, Prepared
+    from sfumato.methods.method import AnswerSize, Dataset
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.ledger.chain import ChargeRequest
     from sfumato.privacy.ledger.records import BookState
     from sfumato.privacy.noise.entropy import Entropy
-    from sfumato.release.release import Release
+    from sfumato.release.release import Guarantee, Release
     from sfumato.vault.feeds.feed import Period
     from sfumato.vault.feeds.step_store import Reserved
     from sfumato.vault.session import AskerOf, Facts
@@ -67,9 +68,9 @@ class PeriodOf:
     feed: Feed
     period: Period
 
-    def of(self, prepared: Prepared) -> Prepared:
-        """What was prepared for all rows, for these alone."""
-        return _OfPeriod(prepared, self)
+    def of(self, plan: Plan) -> Plan:
+        """The plan for all rows as one for these alone."""
+        return _OfPeriod(plan, self)
 
     @property
     def told(self) -> dict[str, Any]:
@@ -84,46 +85,51 @@ class PeriodOf:
         return release.provenance.parameters.get("feed") == self.told
 
 
-@dataclass(frozen=True)
-class _OfPeriod:
-    """A prepared method that sees the rows of a period.
+@dataclass(frozen=True, repr=False)
+class _OfPeriod(Plan):
+    """A plan whose method sees the rows of a period.
 
     Rows are chosen by their own declared value, so a person's rows are some of those they had: the
     privacy unit bounds them as it did, and the method's guarantee holds as it is.
     """
 
-    method: Prepared
+    plan: Plan
     part: PeriodOf
 
     @property
     def name(self) -> str:
         """The method's name."""
-        return self.method.name
+        return self.plan.name
 
     @property
     def datasets(self) -> tuple[str, ...]:
         """The data sets it reads."""
-        return self.method.datasets
+        return self.plan.datasets
 
     @property
     def public(self) -> tuple[str, ...]:
         """The data sets about nobody that it reads too."""
-        return self.method.public
+        return self.plan.public
 
     @property
     def event(self) -> Event:
         """What it costs: no less than it would of all rows."""
-        return self.method.event
+        return self.plan.event
 
     @property
     def answer_size(self) -> AnswerSize | None:
         """At most how large the answer is: no larger than that of all rows."""
-        return getattr(self.method, "answer_size", None)
+        return self.plan.answer_size
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """Everything that determines what is asked."""
-        return {**self.method.parameters, "feed": self.part.told}
+        return {**self.plan.parameters, "feed": self.part.told}
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the release promises: the same as for all rows."""
+        return self.plan.guarantee
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """Run the method on the rows of the period."""
@@ -131,7 +137,7 @@ class _OfPeriod:
         dataset = datasets[feed.dataset]
         with dataset.engine.view(period.rows(dataset, feed.column)) as rows:
             seen = {**datasets, feed.dataset: replace(dataset, table=rows)}
-            release = self.method.run(seen, entropy)
+            release = self.plan.run(seen, entropy)
         parameters = {**release.provenance.parameters, "feed": self.part.told}
         return replace(release, provenance=replace(release.provenance, parameters=parameters))
 
@@ -241,7 +247,7 @@ class StreamFeeds:
         for period in periods:
             step = steps[period.name]
             made_at = datetime.fromisoformat(step["made"])
-            table, error = whole.table(step["values"]), whole.error(step["sd"])
+            table, error = whole.table(step["values"]), whole.step_error(step["sd"])
             items.append(FeedItem(period, made_at, table, error, whole.guarantee.statement))
         return items
 
@@ -342,7 +348,7 @@ class Answering:
         _ = placed.periods  # refused where they cannot be cut
         return placed
 
-    def prepared(self, feed: Feed) -> Prepared:
+    def prepared(self, feed: Feed) -> Plan:
         """What a feed asks of each period, by what is declared and permitted now."""
         facts, session = self._facts(feed), self._vault.session
         if feed.family != CONTINUAL:
@@ -363,7 +369,7 @@ class Answering:
         made = Counters(feed.name, feed.dataset, feed.column, days, unit, price)
         return session.admit("publish", made, facts)
 
-    def priced(self, feed: Feed, prepared: Prepared) -> Feed:
+    def priced(self, feed: Feed, prepared: Plan) -> Feed:
         """A feed whose price and method stay: where nobody named them, what they are today."""
         if isinstance(prepared, WholeStream):
             if feed.asked["method"] != AUTO:
@@ -381,7 +387,7 @@ class Answering:
             return feed  # the question itself names its price
         return pinned
 
-    def check_affordable(self, feed: Feed, prepared: Prepared, whole: Event) -> None:
+    def check_affordable(self, feed: Feed, prepared: Plan, whole: Event) -> None:
         """Refuse a feed that the budgets could not pay for as a whole now; nothing is charged."""
         asker = self._asker_of(feed)(prepared.datasets)
         if asker.rights is not None:

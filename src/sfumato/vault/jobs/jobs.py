@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
-    from sfumato.methods.method import Prepared
+    from sfumato.methods.method import Plan
     from sfumato.vault.config import Config
     from sfumato.vault.datastore import DataStore
     from sfumato.vault.private import Private
@@ -402,7 +402,7 @@ class Jobs(Shown):
         if "_store" in self.__dict__:
             self._store.close()
 
-    def _planned(self, job: Job, plan: str | None) -> tuple[Job, Prepared | None]:
+    def _planned(self, job: Job, plan: str | None) -> tuple[Job, Plan | None]:
         """A job in plain values, as it would be done today; what cannot be done is refused."""
         person = self._vault.principal_registry.admitted(job.principal)
         if job.family in (ANONYMIZE, COMPARE):
@@ -428,7 +428,7 @@ class Jobs(Shown):
             job = replace(job, asked={**job.asked, "epsilon": usual})
         return replace(job, plan=plan_digest(prepared)), prepared
 
-    def _check_payable(self, job: Job, prepared: Prepared | None) -> None:
+    def _check_payable(self, job: Job, prepared: Plan | None) -> None:
         """Refuse what would fail today, by the registry and the budgets; no row decides it."""
         if prepared is None:
             self._data.check_consent((job.dataset,))
@@ -441,7 +441,7 @@ class Jobs(Shown):
         asker = self._vault.principal_registry.asker(job.principal, job.purpose, tuple(populations))
         self._vault.gatekeeper.check_payable(prepared, asker, job.request_id)
 
-    def _prepared(self, job: Job) -> tuple[Private, Prepared]:
+    def _prepared(self, job: Job) -> tuple[Private, Plan]:
         """What a job asks, by what is declared and permitted now."""
         private = self._vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
         return private, private.prepare(families()[job.family], **job.asked)

@@ -11,8 +11,8 @@ import pytest
 from bench._million import schema, table
 from bench.mining_scale import asked, kinds, load
 
-from sfumato.methods.learn import kinds as models
 from sfumato.methods.learn.request import LearningRequest
+from sfumato.methods.learn.request import prepare as plan_model
 from sfumato.methods.method import Dataset
 from sfumato.privacy.accounting.price import price
 from sfumato.release.open_table import read
@@ -47,7 +47,7 @@ def learnt(source: object, kind: str) -> tuple[Mapping[str, pa.Table], float]:
         price=price(epsilon=1),
         rows=ROWS,
     )
-    planned = models.prepare(kind, request, {})
+    planned = plan_model(kind, request, {})
     started = time.perf_counter()
     with closing(read(source, DECLARED, strict=False)) as held:  # type: ignore[arg-type]
         engine = held.engine

@@ -14,9 +14,9 @@ from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
-from sfumato.methods.learn import kinds
 from sfumato.methods.learn.request import LearningRequest
-from sfumato.methods.method import Dataset
+from sfumato.methods.learn.request import prepare as plan_model
+from sfumato.methods.method import Dataset, SaltedData
 from sfumato.privacy.accounting.price import Price
 from sfumato.testing.entropy import SeededEntropy
 
@@ -62,7 +62,7 @@ def learnt(open_on: Callable[[pa.Table], Engine], kind: str) -> Mapping[str, pa.
     )
     engine = open_on(ROWS)
     data = Dataset("t", engine, engine.table, SCHEMA, UNIT)
-    return kinds.prepare(kind, request, {}).learner.fit(data, "salt", SeededEntropy(7))
+    return plan_model(kind, request, {}).method.release(SaltedData(data, "salt"), SeededEntropy(7))
 
 
 def test_models_of_moments_are_the_same_from_every_engine(

@@ -10,6 +10,7 @@ from tests.unit.methods.learn.learnt import dataset, people, planned
 
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.unit import Entity
+from sfumato.methods.method import SaltedData
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def made(engine: Engine) -> dict[str, pa.Table]:
     found: dict[str, pa.Table] = {}
     for kind, options in KINDS.items():
         learning = planned(kind, 3, unit=Entity("who", 2), epsilon=20, **options)
-        tables = learning.learner.fit(dataset(learning, engine), "salt", SeededEntropy(3))
+        tables = learning.method.release(
+            SaltedData(dataset(learning, engine), "salt"), SeededEntropy(3)
+        )
         found |= {f"{kind} {name}": table for name, table in tables.items()}
     return found
 

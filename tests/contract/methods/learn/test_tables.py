@@ -8,7 +8,7 @@ from tests.fixtures.class_learning import STAGE, planned, spread, table
 
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.unit import Entity
-from sfumato.methods.method import Dataset
+from sfumato.methods.method import Dataset, SaltedData
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ PLANS = [
 
 def learnt(engine: Engine, plan: Learning) -> dict[str, pa.Table]:
     data = Dataset("people", engine, engine.table, plan.request.schema, plan.request.unit)
-    return dict(plan.learner.fit(data, "salt", SeededEntropy(7)))
+    return dict(plan.method.release(SaltedData(data, "salt"), SeededEntropy(7)))
 
 
 def test_models_of_classes_are_the_same_from_every_engine(

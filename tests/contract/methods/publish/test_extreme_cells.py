@@ -22,9 +22,9 @@ from sfumato.errors import ParameterError
 from sfumato.methods.itemsets import ratings
 from sfumato.methods.itemsets import synthesize as baskets
 from sfumato.methods.itemsets.item_reader import ItemFacts, held_items
-from sfumato.methods.method import Dataset
-from sfumato.methods.publish.form_kinds import FormPublication, FormRequest, FormRows
-from sfumato.methods.publish.kinds import maker
+from sfumato.methods.method import Dataset, KindPlan
+from sfumato.methods.publish.catalogue import KINDS
+from sfumato.methods.publish.form_kinds import FormRequest, FormRows
 from sfumato.methods.trajectory import synthesize as paths
 from sfumato.methods.trajectory.point_reader import read_paths
 from sfumato.privacy.accounting.price import price
@@ -68,7 +68,7 @@ def dataset(engine: Engine, request: FormRequest) -> Dataset:
 
 def run(engine: Engine, request: FormRequest, kind: str, method: Any) -> None:
     data = dataset(engine, request)
-    FormPublication(kind, request, method).run({"t": data}, SeededEntropy(1))
+    KindPlan(kind, request, method, "publish").run({"t": data}, SeededEntropy(1))
 
 
 @pytest.mark.parametrize("kind", STARS)
@@ -120,7 +120,7 @@ def test_F29_places_and_times_of_any_size_are_read(open_engine: Open, kind: Kind
     assert np.isfinite(np.diff(found.times)).all()
     run(engine, request, "paths", paths.prepare(request, cells=4, rows=5))
     for one in ("trips", "visits", "lengths"):
-        run(engine, request, one, maker(one)(request))
+        run(engine, request, one, KINDS[one].maker(request))
 
 
 def test_F21_a_scale_whose_sums_could_wrap_is_refused_in_planning() -> None:

@@ -13,8 +13,8 @@ from sfumato.data.schema.row_forms import Edges
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.graph import synthesize
-from sfumato.methods.method import Dataset
-from sfumato.methods.publish.form_kinds import FormPublication, FormRequest
+from sfumato.methods.method import Dataset, KindPlan
+from sfumato.methods.publish.form_kinds import FormRequest
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
 
@@ -55,7 +55,7 @@ def made_up(open_on: Callable[[pa.Table], Engine]) -> Mapping[str, pa.Table]:
     for schema, table in ((FRIENDS, EDGES), (PEOPLE, NODES)):
         engine = open_on(table)
         data[schema.table] = Dataset(schema.table, engine, engine.table, schema, schema.unit)
-    planned = FormPublication("graph", request, method, "synthesize")
+    planned = KindPlan("graph", request, method, "synthesize")
     return planned.run(data, SeededEntropy(7)).tables
 
 

@@ -13,9 +13,9 @@ from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.row_forms import Points
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
-from sfumato.methods.method import Dataset
-from sfumato.methods.publish.form_kinds import FormPublication, FormRequest
-from sfumato.methods.publish.kinds import maker
+from sfumato.methods.method import Dataset, KindPlan
+from sfumato.methods.publish.catalogue import KINDS
+from sfumato.methods.publish.form_kinds import FormRequest
 from sfumato.methods.trajectory import synthesize
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
@@ -53,12 +53,12 @@ def _released(open_on: Callable[[pa.Table], Engine]) -> list[Mapping[str, pa.Tab
     )
     methods: dict[str, Any] = {
         "paths": synthesize.prepare(request, cells=8, rows=20),
-        **{kind: maker(kind)(request) for kind in ("trips", "visits", "lengths")},
+        **{kind: KINDS[kind].maker(request) for kind in ("trips", "visits", "lengths")},
     }
     engine = open_on(ROWS)
     data = {"trips": Dataset("trips", engine, engine.table, SCHEMA, SCHEMA.unit)}
     return [
-        FormPublication(kind, request, method).run(data, SeededEntropy(7)).tables
+        KindPlan(kind, request, method, "publish").run(data, SeededEntropy(7)).tables
         for kind, method in methods.items()
     ]
 

@@ -21,8 +21,8 @@ from sfumato.methods.itemsets.item_reader import ItemFacts
 from sfumato.methods.itemsets.profiles import PersonSets
 from sfumato.methods.learn import rules
 from sfumato.methods.learn.request import Learning, LearningRequest
-from sfumato.methods.method import Dataset
-from sfumato.methods.publish.form_kinds import FormPublication, FormRequest
+from sfumato.methods.method import Dataset, KindPlan
+from sfumato.methods.publish.form_kinds import FormRequest
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
 
@@ -76,7 +76,7 @@ def released(
         paid = price(epsilon=8, delta=Fraction(1, 1000))
         request = FormRequest(dataset="shop", schema=of, form=FORM, unit=UNIT, price=paid)
         for name in kinds:
-            planned = FormPublication(name, request, KINDS[name](request))
+            planned = KindPlan(name, request, KINDS[name](request), "publish")
             found[name, public] = planned.run(data, SeededEntropy(7)).tables
         asked = LearningRequest(
             dataset="shop", schema=of, features=(of.column("basket"), of.column("item")),

@@ -14,9 +14,9 @@ from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Rows
-from sfumato.methods.learn import kinds
-from sfumato.methods.learn.request import LearningRequest
-from sfumato.methods.method import Dataset
+from sfumato.methods.learn.request import LearningRequest, model_type
+from sfumato.methods.learn.request import prepare as plan_model
+from sfumato.methods.method import Dataset, SaltedData
 from sfumato.privacy.accounting.composition import basic_price, total
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
@@ -75,7 +75,7 @@ def planned(
         price=price(epsilon=epsilon, delta=delta, maximum=10**7),  # type: ignore[arg-type]
         rows=rows,
     )
-    return kinds.prepare(kind, request, options)
+    return plan_model(kind, request, options)
 
 
 def dataset(learning: Learning, engine: Engine) -> Dataset:
@@ -87,17 +87,19 @@ def dataset(learning: Learning, engine: Engine) -> Dataset:
 def fitted(learning: Learning, table: pa.Table, seed: int = 1) -> Mapping[str, pa.Table]:
     """What a learner releases of a table."""
     with closing(open_duckdb(table)) as engine:
-        return learning.learner.fit(dataset(learning, engine), "salt", SeededEntropy(seed))
+        return learning.method.release(
+            SaltedData(dataset(learning, engine), "salt"), SeededEntropy(seed)
+        )
 
 
 def model_of(learning: Learning, tables: Mapping[str, pa.Table]) -> Model:
     """The model of released tables."""
     request = learning.request
-    return kinds.model_type(learning.kind)(
+    return model_type(learning.kind)(
         kind=learning.kind,
         kinds={one.name: str(one.kind) for one in request.features},
         target=None if request.target is None else request.target.name,
-        facts=dict(learning.learner.facts),
+        facts=dict(learning.method.facts),
         tables=tables,
         error=dict(learning.error),
     )

@@ -14,7 +14,7 @@ from sfumato.privacy.accounting.composition import basic_price, total
 @pytest.mark.parametrize(("rows", "trees"), [(20, 4), (6, 1), (500, 16), (5_000, 64), (None, 64)])
 def test_the_number_of_trees_follows_from_public_facts(rows: int | None, trees: int) -> None:
     plan = planned("forest", rows=rows, cost={"epsilon": 3})
-    assert plan.learner.parameters["trees"] == trees
+    assert plan.method.parameters["trees"] == trees
     assert total(plan.event, basic_price) == (Fraction(3), Fraction(0))
 
 

@@ -15,6 +15,7 @@ from sfumato.errors import ParameterError
 from sfumato.methods.learn.features import GRID
 from sfumato.methods.learn.kmeans import count_weight, moved
 from sfumato.methods.learn.start_points import packed_points
+from sfumato.methods.method import SaltedData
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def test_clusters_are_found_where_noise_is_small() -> None:
 def test_the_price_is_spent_in_full_and_rounds_are_fixed_ahead() -> None:
     learning = planned("kmeans", 2, clusters=3, epsilon="3/10", rounds=7)
     assert spent(learning.event) == Fraction(3, 10)
-    assert learning.learner.parameters == {"clusters": 3, "rounds": 7, "reach": 0.599609}
+    assert learning.method.parameters == {"clusters": 3, "rounds": 7, "reach": 0.599609}
 
 
 def _looks(learning: Any, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -52,7 +53,7 @@ def _looks(learning: Any, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> i
             return run(self, query, *more, **named)
 
         monkeypatch.setattr(type(engine), "run", counted)
-        learning.learner.fit(dataset(learning, engine), "salt", SeededEntropy(1))
+        learning.method.release(SaltedData(dataset(learning, engine), "salt"), SeededEntropy(1))
     monkeypatch.undo()
     return len(asked)
 
@@ -106,4 +107,4 @@ def test_starting_points_are_far_apart_and_from_the_border() -> None:
 def test_the_number_of_clusters_is_a_number(clusters: object) -> None:
     with pytest.raises(ParameterError, match="clusters must be a whole number from 1 to 64"):
         planned("kmeans", 2, clusters=clusters)
-    assert planned("kmeans", 2).learner.parameters["clusters"] == 3
+    assert planned("kmeans", 2).method.parameters["clusters"] == 3

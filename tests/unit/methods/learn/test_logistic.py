@@ -83,7 +83,7 @@ def test_what_is_learnt_follows_from_public_facts(
     ways: list[dict[str, Any]] = [{"rows": rows}, {"size": rows}]
     for given in ways:
         learning = planned("logistic", 3, epsilon=1, learn=learn, **given)
-        told = learning.learner.parameters
+        told = learning.method.parameters
         assert (told["learn"], told["centred"]) == expected
         assert spent(learning.event) == Fraction(1)
 

@@ -16,12 +16,12 @@ from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity, Rows
 from sfumato.errors import ParameterError
-from sfumato.methods.learn import kinds
 from sfumato.methods.learn.linear import fit_line
 from sfumato.methods.learn.model import load_model
 from sfumato.methods.learn.noisy_moments import NoisyMoments, plan
-from sfumato.methods.learn.request import LearningRequest
-from sfumato.methods.method import Dataset
+from sfumato.methods.learn.request import LearningRequest, model_type
+from sfumato.methods.learn.request import prepare as plan_model
+from sfumato.methods.method import Dataset, SaltedData
 from sfumato.privacy.accounting.composition import basic_guarantee
 from sfumato.privacy.accounting.price import Price
 from sfumato.testing.entropy import SeededEntropy
@@ -58,14 +58,14 @@ def request_of(
 def learnt(kind: str, table: pa.Table, features: tuple[Column, ...], **more: Any) -> Model:
     price, unit = more.pop("price", MUCH), more.pop("unit", Rows())
     request = request_of(features, kind, price, unit)
-    learner = kinds.prepare(kind, request, more).learner
+    learner = plan_model(kind, request, more).method
     engine = open_duckdb(table)
     data = Dataset("t", engine, engine.table, request.schema, unit)
-    tables = learner.fit(data, "", SeededEntropy(1))
+    tables = learner.release(SaltedData(data, ""), SeededEntropy(1))
     engine.close()
     for name, one in tables.items():
         assert one.schema == learner.tables[name].schema
-    model = kinds.model_type(kind)(
+    model = model_type(kind)(
         kind=kind,
         kinds={one.name: str(one.kind) for one in features},
         target=None if request.target is None else "y",
@@ -204,11 +204,9 @@ def test_bars_of_covariances_hold_the_figures_of_the_rows() -> None:
     rows = rows_of(1_000)
     exact = learnt("covariance", rows, (A, B, CITY))
     request = request_of((A, B, CITY), "covariance", Price(epsilon=Fraction(2)))
-    learner = kinds.prepare("covariance", request, {}).learner
+    learner: Any = plan_model("covariance", request, {}).method
     engine, inside = open_duckdb(rows), []
-    sums = learner.moments.exact(  # type: ignore[attr-defined]
-        Dataset("t", engine, engine.table, request.schema, Rows())
-    )
+    sums = learner.moments.exact(Dataset("t", engine, engine.table, request.schema, Rows()))
     engine.close()
     truth = column(exact, "covariances", "covariance")
     entropy = SeededEntropy(8)
@@ -217,14 +215,14 @@ def test_bars_of_covariances_hold_the_figures_of_the_rows() -> None:
         """A plan that has its sums already."""
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(learner.moments, name)  # type: ignore[attr-defined]
+            return getattr(learner.moments, name)
 
         def measure(self, _data: Any, entropy: Any) -> Any:
-            return learner.moments.noised(sums, entropy)  # type: ignore[attr-defined]
+            return learner.moments.noised(sums, entropy)
 
-    held = type(learner)(Held())  # type: ignore[call-arg]
+    held = type(learner)(Held())
     for _ in range(150):
-        told = held.fit(None, "", entropy)["covariances"]  # type: ignore[arg-type]
+        told = held.release(SaltedData(None, ""), entropy)["covariances"]  # type: ignore[arg-type]
         low, high = np.asarray(told["low"]), np.asarray(told["high"])
         inside.append((low <= truth) & (truth <= high))
     assert 0.93 < np.mean(inside) < 0.99
@@ -318,14 +316,14 @@ def test_a_model_is_saved_and_read_again(kind: str, tmp_path: Path) -> None:
 )
 def test_options_that_cannot_be(kind: str, options: dict[str, Any], code: str) -> None:
     with pytest.raises(ParameterError) as refused:
-        kinds.prepare(kind, request_of((A, B), kind), options)
+        plan_model(kind, request_of((A, B), kind), options)
     assert code in refused.value.code
 
 
 def test_targets_and_features_that_cannot_be() -> None:
     wide = Column("c", Kind.INTEGER, domain=Values(tuple(range(300))))
     with pytest.raises(ParameterError) as refused:
-        kinds.prepare("pca", request_of((wide,), "pca"), {})
+        plan_model("pca", request_of((wide,), "pca"), {})
     assert refused.value.code == "too_many_coordinates"
     request = request_of((A,), "pca")
     classes = LearningRequest(
@@ -337,5 +335,5 @@ def test_targets_and_features_that_cannot_be() -> None:
         price=MUCH,
     )
     with pytest.raises(ParameterError) as refused:
-        kinds.prepare("linear", classes, {})
+        plan_model("linear", classes, {})
     assert refused.value.code == "target_not_number"

@@ -20,7 +20,7 @@ WIDE = tuple(Column(f"f{place}", Kind.INTEGER, domain=Bounds(0, 99)) for place i
 
 
 def learner(**facts: object) -> NaiveBayes:
-    found = planned("naive-bayes", **facts).learner  # type: ignore[arg-type]
+    found = planned("naive-bayes", **facts).method  # type: ignore[arg-type]
     assert isinstance(found, NaiveBayes)
     return found
 

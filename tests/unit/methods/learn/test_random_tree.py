@@ -35,7 +35,7 @@ def test_replaced_people_halve_the_rate() -> None:
     rates = []
     for relation in Neighbours:
         unit = Entity("person", 3, relation=relation)
-        learner = planned("tree", unit=unit, growth="random").learner
+        learner = planned("tree", unit=unit, growth="random").method
         assert isinstance(learner, RandomTree)
         rates.append(learner.choice.rate)
         assert total(learner.event, basic_price) == (Fraction(1), Fraction(0))

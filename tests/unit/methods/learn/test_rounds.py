@@ -65,7 +65,7 @@ def test_the_mean_of_all_rows_is_found_where_noise_is_small() -> None:
     learning = planned("kmeans", 3, clusters=2, epsilon=10**6)
     with closing(open_duckdb(people(CELLS / 3))) as engine:
         rows = GriddedRows(dataset(learning, engine), FeatureSpace(features(3)).expressions(), 3)
-        found = rows.middle(learning.learner.middle, SeededEntropy(1))  # type: ignore[attr-defined]
+        found = rows.middle(learning.method.middle, SeededEntropy(1))  # type: ignore[attr-defined]
     assert found == pytest.approx((CELLS / 3).mean(axis=0), abs=2 / GRID)
 
 

@@ -44,7 +44,7 @@ def _checked(kind: str, table: pa.Table, width: int = 2, **more: Any) -> Model:
     name = kind.split()[0]
     learning = planned(name, width, **{**KINDS[kind], **more})
     tables = fitted(learning, table)
-    expected = learning.learner.tables
+    expected = learning.method.tables
     assert {one: tables[one].schema for one in tables} == {
         one: expected[one].schema for one in expected
     }

@@ -20,7 +20,7 @@ from sfumato.methods.learn.model import load_model
 from sfumato.methods.learn.request import LearningRequest
 from sfumato.methods.learn.rule_book import RuleBook, Suggestion, item_text
 from sfumato.methods.learn.rules import RowSource, Rules, prepare
-from sfumato.methods.method import Dataset
+from sfumato.methods.method import Dataset, SaltedData
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.entropy import SeededEntropy
@@ -70,7 +70,7 @@ def learnt(request: LearningRequest, table: pa.Table, **options: Any) -> RuleBoo
         kind="rules",
         kinds={one.name: str(one.kind) for one in request.features},
         facts=rules.facts,
-        tables=rules.fit(data, "salt", SeededEntropy(1)),
+        tables=rules.release(SaltedData(data, "salt"), SeededEntropy(1)),
     )
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def test_growth_follows_from_public_facts(
     rows: int | None, target: Column, kind: type, depth: int
 ) -> None:
-    found = planned("tree", rows=rows, target=target).learner
+    found = planned("tree", rows=rows, target=target).method
     assert isinstance(found, kind)
     assert found.parameters["depth"] == depth
 
@@ -68,10 +68,10 @@ def test_a_tree_of_two_levels_tells_three_classes() -> None:
 def test_what_is_promised_ahead_is_what_comes(growth: str) -> None:
     plan = planned("tree", growth=growth)
     model = learnt(plan, table(spread(30)))
-    assert {name: one.schema for name, one in plan.learner.tables.items()} == {
+    assert {name: one.schema for name, one in plan.method.tables.items()} == {
         name: one.schema for name, one in model.tables.items()
     }
-    assert plan.learner.error.keys() <= {"count", "rows_missed"}
+    assert plan.method.error.keys() <= {"count", "rows_missed"}
 
 
 def test_classes_are_told_as_they_are_declared() -> None:

@@ -11,7 +11,7 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Rows, Sensitivity
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.methods.publish.catalogue import KINDS
 from sfumato.methods.publish.kinds import prepare
 from sfumato.methods.publish.request import Request

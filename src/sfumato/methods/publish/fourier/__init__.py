@@ -8,12 +8,14 @@ from sfumato.errors import ParameterError
 from sfumato.methods.publish.fourier import parities, series
 
 if TYPE_CHECKING:
-    from sfumato.methods.publish.request import Method, Request
+    from sfumato.data.counting.frequencies import Counter
+    from sfumato.methods.method import Method
+    from sfumato.methods.publish.request import Request
 
 
 def prepare(
     request: Request, *, coefficients: object = None, way: object = None, of: object = None
-) -> Method:
+) -> Method[Counter]:
     """Make the method for one column (`coefficients`: how many) or several (`way` or `of`)."""
     single = len(request.axes) == 1
     given = {"way": way, "of": of} if single else {"coefficients": coefficients}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.methods.publish.domain import CellsMethod, Domain
 from sfumato.methods.publish.measurement import (
     ColumnNorms,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sfumato.arguments import shown
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.methods.publish.domain import LARGEST
 
 if TYPE_CHECKING:

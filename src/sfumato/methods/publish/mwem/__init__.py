@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.methods.publish.domain import Domain
 from sfumato.methods.publish.mwem.method import Mwem
 from sfumato.methods.publish.mwem.queries import MarginalQueries, ParityQueries, RangeQueries

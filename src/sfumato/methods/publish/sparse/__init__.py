@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.methods.publish.sparse.cells import NumberedCells
 from sfumato.methods.publish.sparse.methods import PrioritySample, ThresholdFilter, least_threshold
 from sfumato.privacy.mechanisms.laplace import Geometric

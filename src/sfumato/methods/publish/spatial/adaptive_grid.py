@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import options
+from sfumato.methods import options
 from sfumato.methods.publish.measurement import noise_name
 from sfumato.methods.publish.postprocess import check
 from sfumato.methods.publish.spatial.decomposition import Decomposition

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sfumato import arguments
 from sfumato.data.counting.axes import Grid
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import options
+from sfumato.methods import options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

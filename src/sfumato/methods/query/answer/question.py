@@ -19,6 +19,7 @@ from sqlglot import exp
 from sfumato.data.schema.names import quoted
 from sfumato.errors import QueryError
 from sfumato.exact_numbers import EPSILON_MAXIMUM
+from sfumato.methods import method
 from sfumato.methods.query.answer.error_bars import (
     LEVEL,
     beside,
@@ -38,7 +39,7 @@ from sfumato.methods.query.plan import NOISY, Function
 from sfumato.methods.query.plan.allocation import Allocation, QueryPrice, allocate, query_price
 from sfumato.methods.query.sql.tables import placed
 from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.release.release import Provenance, Release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from sfumato.methods.query.plan import Plan
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
+    from sfumato.release.release import Guarantee
 
     OpenTable = Callable[[pa.Table], Engine]
 
@@ -183,9 +185,9 @@ def prepare(
     return Question(plan, price, allocate(plan, price), open_table, limit)
 
 
-@dataclass(frozen=True)
-class Question:
-    """A plan at a cost: what the gatekeeper charges and runs. Nothing in it saw data."""
+@dataclass(frozen=True, repr=False)
+class Question(method.Plan):
+    """A planned question at a price."""
 
     plan: Plan
     price: QueryPrice
@@ -262,8 +264,7 @@ class Question:
     @property
     def guarantee(self) -> Guarantee:
         """What the answer promises."""
-        charged = self.price.charged(self.event)
-        return Guarantee(*charged.promise(self.plan.unit, notes=list(self.notes)))
+        return self._promise(self.price, self.plan.unit, notes=list(self.notes))
 
     def _estimates(self, one: NoisyLevel, beta: float) -> list[Estimates]:
         """The measures of one level, with bounds that are passed with probability beta."""

@@ -1,4 +1,4 @@
-"""A synthesis of a parent and a child table as the gatekeeper charges and runs it.
+"""The plan of a synthesis of a parent and a child table.
 
 The number of children is one more column of the parent's model, and what a child knows of its
 parent are columns of the child's. Decisions 0275 and 0276.
@@ -15,6 +15,7 @@ from sfumato.data.counting.frequencies import BoundedCounter
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.unit import Rows
 from sfumato.errors import ParameterError, option
+from sfumato.methods.method import Plan
 from sfumato.methods.synth.encode.allowed_codes import possible_codes
 from sfumato.methods.synth.encode.decoder import unkept
 from sfumato.methods.synth.encode.fakes import room
@@ -38,8 +39,8 @@ from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.accounting.price import Price
 from sfumato.privacy.mechanisms.spending import spendings
 from sfumato.privacy.noise.entropy import secret
-from sfumato.release.release import Guarantee, Provenance, Release, today
-from sfumato.report.display import Card, Shown
+from sfumato.release.release import Guarantee
+from sfumato.report.display import Card
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from sfumato.methods.synth.request import ColumnSets
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
+    from sfumato.release.release import Release
 
 CHILD_ROWS, CHILD_MODEL = "child rows", "child model"
 """The tables of the release as it is stored, beside those of the parent."""
@@ -91,7 +93,7 @@ class LinkedSide:
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class LinkedRequest(Shown):
+class LinkedRequest(Plan):
     """Synthesize two tables about the same people, one row a person in the first of them.
 
     *Guarantee*: the price in full, for both tables together: fixed parts of it are spent on each,
@@ -120,7 +122,6 @@ class LinkedRequest(Shown):
     method: str = "auto"
     rows: int | None = None
 
-    public = ()
     name = "synthesize"
 
     def __post_init__(self) -> None:
@@ -262,13 +263,14 @@ class LinkedRequest(Shown):
         model = LinkedModel(models[0], models[1], self.link)
         rows = min(wanted_rows(models[0], self.rows), most_rows(plans[0]))
         parents, children = model.drawn(rows, entropy, most_children=most_rows(plans[1]))
-        stored = {ROWS: parents, CHILD_ROWS: children}
-        return Release(
-            {**stored, MODEL: models[0].packed, CHILD_MODEL: models[1].packed},
-            self.guarantee,
-            Provenance(self.name, self.parameters, fingerprint="", made=today()),
-            {**noise_error(models[0].log), self.child.dataset: noise_error(models[1].log)},
-        )
+        released = {
+            ROWS: parents,
+            CHILD_ROWS: children,
+            MODEL: models[0].packed,
+            CHILD_MODEL: models[1].packed,
+        }
+        error = {**noise_error(models[0].log), self.child.dataset: noise_error(models[1].log)}
+        return self._release(released, error)
 
     def _measured(
         self, place: int, plan: Encoding, counter: BoundedCounter, entropy: Entropy

@@ -1,0 +1,100 @@
+"""Kinds of methods by name, with their options: what the registries of all families share.
+
+A registry is a dictionary of kinds on a light page (`catalogue`) that loads no method, so that
+help is fast. It is the only list of kinds and options: help, Python, HTTP and docs read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, dataclass, field, fields
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sfumato import arguments
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoOptions:
+    """The options of a kind that has none."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of method: its summary, its maker, its options and the tables it is for."""
+
+    summary: str
+    home: str
+    """The module below `sfumato.methods` whose `prepare` makes a method of a request.
+
+    After a colon stands the function, where it has another name.
+    """
+    options: type = NoOptions
+    """A dataclass with a field for each option: its type, its default and a line of help."""
+    form: str = "rows"
+    """The form of the tables that it is for: rows about people, edges, points or items."""
+    target: str = "none"
+    """What a model predicts for a row: a number, a class, or nothing that is declared."""
+
+    @property
+    def module(self) -> Any:
+        """The module of the kind, loaded."""
+        return import_module(f"sfumato.methods.{self.home.partition(':')[0]}")
+
+    @property
+    def maker(self) -> Callable[..., Any]:
+        """Makes a method of a request; its keywords are the options."""
+        found: Callable[..., Any] = getattr(self.module, self.home.partition(":")[2] or "prepare")
+        return found
+
+    def make(self, request: Any, given: Mapping[str, object], title: str) -> Any:
+        """Make the method of a request with options; `title` names the kind in a refusal."""
+        known = [option.name for option in fields(self.options)]
+        for name in given:
+            if name not in known:
+                advice = suggestion(name, known) if known else "it has none."
+                raise ParameterError(
+                    "option_unknown", f"{title} has no option {quoted(name)}; {advice}"
+                )
+        return self.maker(request, **given)
+
+    @property
+    def option_lines(self) -> dict[str, str]:
+        """The options by name, each with its type, default and help, for people."""
+        return {option.name: _line(option) for option in fields(self.options)}
+
+
+def option_field(help: str, default: Any = None) -> Any:  # noqa: A002  # as argparse calls it
+    """A field of an options class, with a line of help."""
+    return field(default=default, metadata={"help": help})
+
+
+def kind_named(kinds: Mapping[str, Kind], name: object, title: str) -> Kind:
+    """The kind of that name in a registry; `title` says in a refusal what the kinds are of."""
+    if arguments.text(name, "kind") not in kinds:
+        raise ParameterError(
+            "kind_unknown",
+            f"There is no kind of {title} {quoted(str(name))}; "
+            f"{suggestion(str(name), list(kinds))}",
+        )
+    return kinds[str(name)]
+
+
+def option_help(kinds: Mapping[str, Kind]) -> dict[str, str]:
+    """The options of all kinds of a registry, each with its help and the kinds that take it."""
+    lines: dict[str, str] = {}
+    takers: dict[str, list[str]] = {}
+    for title, kind in kinds.items():
+        for name, line in kind.option_lines.items():
+            lines.setdefault(name, line)
+            takers.setdefault(name, []).append(title)
+    return {name: f"Of {', '.join(takers[name])}: {line}" for name, line in lines.items()}
+
+
+def _line(option: Field[Any]) -> str:
+    default = "" if option.default in (None, MISSING) else f" Default: {option.default}."
+    return f"{option.metadata['help']}{default}"

@@ -1,0 +1,47 @@
+"""Reading the options of a method: Python callers give values, the command line gives texts."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from sfumato import arguments
+from sfumato.data.schema.names import quoted, suggestion
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def whole(value: object, name: str, *, least: int, most: int) -> int:
+    """Read a whole number between two bounds."""
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ParameterError(
+            "option_not_whole",
+            f"{name} must be a whole number from {least:,} to {most:,}, not "
+            f"{arguments.shown(value)}.",
+        )
+    return value
+
+
+def choice(value: object, name: str, allowed: Sequence[str]) -> str:
+    """Read one of some words."""
+    if value not in allowed:
+        word = value if isinstance(value, str) else arguments.shown(value)
+        raise ParameterError(
+            "option_not_allowed",
+            f"{name} cannot be {quoted(word)}; {suggestion(word, list(allowed))}",
+        )
+    return str(value)
+
+
+def several(value: object, name: str) -> tuple[str, ...]:
+    """Read a list of words; a text has commas between them."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise ParameterError(
+            "option_not_list", f"{name} must be a list of names, not {arguments.shown(value)}."
+        )
+    return tuple(part.strip() for part in parts)
