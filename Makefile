@@ -40,9 +40,9 @@ reference: $(VENV)/core.stamp
 # The lock files name versions and hashes, no host; plain pip installs them.
 LOCK := $(VENV)/bin/uv pip compile --universal --generate-hashes --no-header --no-annotate --quiet --python-version 3.11
 lock:
-	$(LOCK) pyproject.toml requirements/build.in --extra postgres --extra spark --extra spark-connect --extra accounting --extra audit --extra excel --extra statistics --extra learn --extra serve --extra graph --extra hexagons --extra strict --extra test -o requirements/test.txt
+	$(LOCK) pyproject.toml requirements/build.in --extra postgres --extra spark --extra spark-connect --extra accounting --extra audit --extra excel --extra statistics --extra learn --extra serve --extra graph --extra hexagons --extra strict --extra survey --extra test -o requirements/test.txt
 	$(LOCK) pyproject.toml requirements/build.in -c requirements/test.txt -o requirements/core.txt
-	$(LOCK) pyproject.toml requirements/build.in --extra serve --extra postgres --extra strict -c requirements/test.txt -o requirements/serve.txt
+	$(LOCK) pyproject.toml requirements/build.in --extra serve --extra postgres --extra strict --extra survey -c requirements/test.txt -o requirements/serve.txt
 	$(LOCK) pyproject.toml --extra bench -c requirements/test.txt -o requirements/bench.txt
 	for peer in requirements/peers/*.in; do $(LOCK) $$peer -o $${peer%.in}.txt; done
 

@@ -1,130 +1,107 @@
 """Ed25519 signatures, so that a round is the one that its collector wrote.
 
-The whole of RFC 8032 that signing a page of text needs, in exact integers: a dependency for one
-signature per round would weigh more than all else here. It is not written in constant time: the
-collector signs once, on a machine of its own, where nobody measures. Decision 0340.
+Signing and checking are those of the package cryptography (OpenSSL). It accepts keys that we do
+not: a key among the eight points of small order accepts one signature for one message in eight at
+least, and implementations disagree about keys with a part of small order. No call of the package
+tells such keys, so their order is checked here, in exact integers; keys are public, so the time
+that it takes tells nothing. Decisions 0340 and 0523.
 """
 
 from __future__ import annotations
 
-from hashlib import sha512
+from typing import Any
 
-Point = tuple[int, int, int, int]
-"""X, Y, Z and T of a point: x = X/Z, y = Y/Z, x y = T/Z."""
+from sfumato.errors import ParameterError
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 
 _P = 2**255 - 19
 _ORDER = 2**252 + 27742317777372353535851937790883648493
+"""The prime order of the group that honest keys generate."""
 _D = -121665 * pow(121666, -1, _P) % _P
+"""Of the curve -x^2 + y^2 = 1 + _D x^2 y^2 modulo _P."""
 _ROOT_OF_MINUS_ONE = pow(2, (_P - 1) // 4, _P)
-_NEUTRAL: Point = (0, 1, 1, 0)
-
-
-def _plus(one: Point, other: Point) -> Point:
-    a = (one[1] - one[0]) * (other[1] - other[0]) % _P
-    b = (one[1] + one[0]) * (other[1] + other[0]) % _P
-    c = 2 * one[3] * other[3] * _D % _P
-    d = 2 * one[2] * other[2] % _P
-    e, f, g, h = b - a, d - c, d + c, b + a
-    return e * f % _P, g * h % _P, f * g % _P, e * h % _P
-
-
-def _times(number: int, point: Point) -> Point:
-    total = _NEUTRAL
-    while number:
-        if number & 1:
-            total = _plus(total, point)
-        point = _plus(point, point)
-        number >>= 1
-    return total
-
-
-def _same(one: Point, other: Point) -> bool:
-    return (one[0] * other[2] - other[0] * one[2]) % _P == 0 and (
-        one[1] * other[2] - other[1] * one[2]
-    ) % _P == 0
-
-
-def _x_of(y: int, sign: int) -> int | None:
-    """The x of a point by its y and the parity of x; none where there is no such point."""
-    if y >= _P:
-        return None
-    square = (y * y - 1) * pow(_D * y * y + 1, -1, _P) % _P
-    if square == 0:
-        return None if sign else 0
-    x = pow(square, (_P + 3) // 8, _P)
-    if (x * x - square) % _P:
-        x = x * _ROOT_OF_MINUS_ONE % _P
-    if (x * x - square) % _P:
-        return None
-    return x if x & 1 == sign else _P - x
-
-
-_BASE_Y = 4 * pow(5, -1, _P) % _P
-_BASE_X = _x_of(_BASE_Y, 0) or 0
-_BASE: Point = (_BASE_X, _BASE_Y, 1, _BASE_X * _BASE_Y % _P)
-
-
-def _written(point: Point) -> bytes:
-    inverse = pow(point[2], -1, _P)
-    x, y = point[0] * inverse % _P, point[1] * inverse % _P
-    return (y | (x & 1) << 255).to_bytes(KEY_BYTES, "little")
-
-
-def _read(text: bytes) -> Point | None:
-    number = int.from_bytes(text, "little")
-    y = number & ((1 << 255) - 1)
-    x = _x_of(y, number >> 255)
-    return None if x is None else (x, y, 1, x * y % _P)
-
-
-def _read_prime_order(text: bytes) -> Point | None:
-    """A point that generates the group of prime order, in its one spelling; else nothing.
-
-    Every honest key and commitment is one. A key among the eight points of small order accepts one
-    signature for one message in eight at least, a commitment among them hides no secret number, and
-    implementations disagree about points with a part of small order.
-    """
-    point = _read(text)
-    if point is None or _same(point, _NEUTRAL) or not _same(_times(_ORDER, point), _NEUTRAL):
-        return None
-    return point
-
-
-def _hashed(*parts: bytes) -> int:
-    return int.from_bytes(sha512(b"".join(parts)).digest(), "little") % _ORDER
-
-
-def _expanded(secret: bytes) -> tuple[int, bytes]:
-    digest = sha512(secret).digest()
-    number = int.from_bytes(digest[:32], "little")
-    return number & ((1 << 254) - 8) | (1 << 254), digest[32:]
+_NEUTRAL = (1).to_bytes(KEY_BYTES, "little")
+"""The neutral point as bytes: x = 0, y = 1."""
 
 
 def public_key(secret: bytes) -> bytes:
     """The key that the signatures of a secret of 32 bytes are checked with."""
-    return _written(_times(_expanded(secret)[0], _BASE))
+    private = _ed25519().Ed25519PrivateKey.from_private_bytes(secret)
+    public: bytes = private.public_key().public_bytes_raw()
+    return public
 
 
 def sign(secret: bytes, message: bytes) -> bytes:
     """The signature of a message."""
-    number, prefix = _expanded(secret)
-    public = _written(_times(number, _BASE))
-    once = _hashed(prefix, message)
-    committed = _written(_times(once, _BASE))
-    answer = (once + _hashed(committed, public, message) * number) % _ORDER
-    return committed + answer.to_bytes(KEY_BYTES, "little")
+    signature: bytes = _ed25519().Ed25519PrivateKey.from_private_bytes(secret).sign(message)
+    return signature
 
 
 def verify(public: bytes, message: bytes, signature: bytes) -> bool:
     """Whether the secret behind a public key has signed this message."""
-    if len(public) != KEY_BYTES or len(signature) != SIGNATURE_BYTES:
+    library = _ed25519()
+    from cryptography.exceptions import InvalidSignature
+
+    # A signature that commits to the neutral point hides no secret number. No other commitment of
+    # small order passes under a key of prime order.
+    if signature[:KEY_BYTES] == _NEUTRAL or not _has_prime_order(public):
         return False
-    key, committed = _read_prime_order(public), _read_prime_order(signature[:32])
-    answer = int.from_bytes(signature[32:], "little")
-    if key is None or committed is None or answer >= _ORDER:
+    try:
+        library.Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except InvalidSignature:
         return False
-    challenge = _hashed(signature[:32], public, message)
-    return _same(_times(answer, _BASE), _plus(committed, _times(challenge, key)))
+    return True
+
+
+def _ed25519() -> Any:
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise ParameterError(
+            "rounds_not_installed",
+            "Rounds need the package cryptography. Install it with: pip install 'sfumato[survey]'.",
+        ) from None
+    return ed25519
+
+
+def _has_prime_order(key: bytes) -> bool:
+    """Whether a key is a point of prime order in its one spelling."""
+    number = int.from_bytes(key, "little")
+    y, sign_of_x = number & ((1 << 255) - 1), number >> 255
+    if len(key) != KEY_BYTES or y >= _P:
+        return False
+    square = (y * y - 1) * pow(_D * y * y + 1, -1, _P) % _P
+    root = pow(square, (_P + 3) // 8, _P)
+    x = next(
+        (x for x in (root, root * pow(2, (_P - 1) // 4, _P) % _P) if x * x % _P == square), None
+    )
+    if not x:  # no such point, or x = 0: the neutral point and the one of order 2
+        return False
+    point = (x if x & 1 == sign_of_x else _P - x, y)
+    return _multiply(_ORDER, point) == (0, 1)
+
+
+def _multiply(number: int, point: tuple[int, int]) -> tuple[int, int]:
+    """A multiple of a point, by doubling and adding; (X, Y, Z) stands for x = X/Z, y = Y/Z."""
+    total, doubled = (0, 1, 1), (*point, 1)
+    while number:
+        if number & 1:
+            total = _add(total, doubled)
+        doubled = _add(doubled, doubled)
+        number >>= 1
+    x, y, z = total
+    inverse = pow(z, -1, _P)
+    return x * inverse % _P, y * inverse % _P
+
+
+def _add(point: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The sum of two points (Bernstein, Birkner, Joye, Lange & Peters 2008, section 6)."""
+    (x1, y1, z1), (x2, y2, z2) = point, other
+    a = z1 * z2 % _P
+    b, c, d = a * a % _P, x1 * x2 % _P, y1 * y2 % _P
+    e = _D * c * d % _P
+    f, g = b - e, b + e
+    x = a * f * ((x1 + y1) * (x2 + y2) - c - d) % _P
+    return x, a * g * (d + c) % _P, f * g % _P

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.methods.local import ed25519_by_hand as by_hand
 
-from sfumato.methods.local import signatures
-from sfumato.methods.local.signatures import public_key, sign, verify
+from sfumato.errors import SfumatoError
+from sfumato.methods.local.signatures import _has_prime_order, public_key, sign, verify
 
 # RFC 8032, section 7.1: tests 1, 2, 3 and SHA(abc): secret, public, message, signature.
 VECTORS = [
@@ -48,6 +51,32 @@ def test_signatures_are_those_of_the_standard(
     assert public_key(bytes.fromhex(secret)).hex() == public
     assert sign(bytes.fromhex(secret), bytes.fromhex(message)).hex() == signature
     assert verify(bytes.fromhex(public), bytes.fromhex(message), bytes.fromhex(signature))
+
+
+@given(secret=st.binary(min_size=32, max_size=32), message=st.binary(max_size=200))
+@settings(max_examples=25, deadline=None)
+def test_keys_and_signatures_are_those_that_stored_rounds_have(
+    secret: bytes, message: bytes
+) -> None:
+    """Rounds were signed in exact integers before; both ways give the same bytes."""
+    key, signature = by_hand.public_key(secret), by_hand.sign(secret, message)
+    assert public_key(secret) == key
+    assert sign(secret, message) == signature
+    assert verify(key, message, signature)
+
+
+@given(key=st.binary(min_size=32, max_size=32))
+@settings(max_examples=200, deadline=None)
+def test_keys_of_prime_order_alone_are_keys(key: bytes) -> None:
+    """One of 16 texts is a point of prime order; such a key is nobody's and signs nothing here."""
+    assert _has_prime_order(key) == (by_hand._read_prime_order(key) is not None)
+
+
+def test_a_missing_package_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric", None)
+    for call in (lambda: sign(SECRET, b""), lambda: verify(PUBLIC, b"", SIGNED)):
+        with pytest.raises(SfumatoError, match=r"sfumato\[survey\]"):
+            call()
 
 
 SECRET = bytes(range(32))
@@ -103,7 +132,7 @@ def test_a_key_of_small_order_signs_nothing(point: str) -> None:
     """Under such a key, R = s B is a signature of one message in eight, or of all of them."""
     key = bytes.fromhex(point)
     commitment = public_key(SECRET)  # s B for the secret number s
-    answer = signatures._expanded(SECRET)[0] % signatures._ORDER
+    answer = by_hand._expanded(SECRET)[0] % by_hand._ORDER
     forged = commitment + answer.to_bytes(32, "little")
     assert not any(verify(key, bytes([at]), forged) for at in range(64))
 
@@ -112,32 +141,32 @@ def test_a_key_of_small_order_signs_nothing(point: str) -> None:
 def test_a_commitment_of_small_order_is_no_signature(point: str) -> None:
     """The holder of a key can make them; other implementations disagree about accepting them."""
     commitment = bytes.fromhex(point)
-    number = signatures._expanded(SECRET)[0]
+    number = by_hand._expanded(SECRET)[0]
     for at in range(64):
-        answer = signatures._hashed(commitment, PUBLIC, bytes([at])) * number % signatures._ORDER
+        answer = by_hand._hashed(commitment, PUBLIC, bytes([at])) * number % by_hand._ORDER
         assert not verify(PUBLIC, bytes([at]), commitment + answer.to_bytes(32, "little"))
 
 
 @pytest.mark.parametrize("point", SMALL_ORDER[1:])
 def test_a_key_with_a_part_of_small_order_signs_nothing(point: str) -> None:
     """Its holder can sign with it; whether others accept depends on how they check."""
-    torsion = signatures._read(bytes.fromhex(point))
-    honest = signatures._read(PUBLIC)
+    torsion = by_hand._read(bytes.fromhex(point))
+    honest = by_hand._read(PUBLIC)
     assert torsion is not None
     assert honest is not None
-    key = signatures._written(signatures._plus(honest, torsion))
-    number = signatures._expanded(SECRET)[0]
+    key = by_hand._written(by_hand._plus(honest, torsion))
+    number = by_hand._expanded(SECRET)[0]
     for at in range(64):
-        challenge = signatures._hashed(SIGNED[:32], key, bytes([at]))
-        once = signatures._hashed(signatures._expanded(SECRET)[1], b"a round")
-        answer = (once + challenge * number) % signatures._ORDER
+        challenge = by_hand._hashed(SIGNED[:32], key, bytes([at]))
+        once = by_hand._hashed(by_hand._expanded(SECRET)[1], b"a round")
+        answer = (once + challenge * number) % by_hand._ORDER
         assert not verify(key, bytes([at]), SIGNED[:32] + answer.to_bytes(32, "little"))
 
 
 def test_the_eight_points_are_all_of_small_order() -> None:
-    points = [signatures._read(bytes.fromhex(text)) for text in SMALL_ORDER]
+    points = [by_hand._read(bytes.fromhex(text)) for text in SMALL_ORDER]
     assert all(
-        point is not None and signatures._same(signatures._times(8, point), signatures._NEUTRAL)
+        point is not None and by_hand._same(by_hand._times(8, point), by_hand._NEUTRAL)
         for point in points
     )
     assert len(set(SMALL_ORDER)) == 8
