@@ -79,7 +79,7 @@ def test_windows_of_unequal_width_are_caught() -> None:
     window = Window.of(level(1), 64)
 
     def cut(place: int) -> list[float]:
-        weights = [float(one) for one in window.weights(window.places // 2)]
+        weights = [float(one) for one in window.weights(window.point_count // 2)]
         shifted = np.zeros(window.cells) + float(window.odds.denominator)
         start = place - window.width // 2
         shifted[max(start, 0) : max(start + window.width, 0)] = max(weights)
@@ -114,9 +114,9 @@ def test_a_permanent_answer_drawn_anew_is_caught_over_several_reports() -> None:
 class SnappedFirst(PlanarLaplace):
     """Wrong: the place is brought to the middle of its cell before the noise."""
 
-    def _told(self, places: NDArray[np.float64], entropy: Entropy) -> NDArray[np.int64]:
+    def _report_cells(self, places: NDArray[np.float64], entropy: Entropy) -> NDArray[np.int64]:
         step = float(self.step)
-        return super()._told((np.floor(places / step) + 0.5) * step, entropy)
+        return super()._report_cells((np.floor(places / step) + 0.5) * step, entropy)
 
 
 @pytest.mark.parametrize(("kind", "caught"), [(PlanarLaplace, False), (SnappedFirst, True)])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.data.schema.column import Column
     from sfumato.methods.method import Dataset
-    from sfumato.methods.stream.method import State, StreamMethod, Told
+    from sfumato.methods.stream.method import State, StepFigures, StreamMethod
     from sfumato.methods.stream.request import StreamRequest
     from sfumato.methods.stream.sensitivity import Participation
     from sfumato.privacy.accounting.events import Event
@@ -208,7 +208,7 @@ def _turns(people: IntArray) -> IntArray:
     return turns
 
 
-def plain_told(told: Told) -> dict[str, Any]:
+def plain_told(told: StepFigures) -> dict[str, Any]:
     """What a step told as JSON has it; one deviation where all cells have the same."""
     stddev = np.asarray(told.stddev, dtype=np.float64)
     alike = stddev[:1] if stddev.size and (stddev == stddev[0]).all() else stddev

@@ -59,11 +59,11 @@ def oracle(name: str, domain: object, *, epsilon: Number | LocalEpsilon, **optio
     return make(name, domain, epsilon, options)
 
 
-def from_json(told: object) -> LocalMechanism:
+def from_json(record: object) -> LocalMechanism:
     """The oracle, or other mechanism, that its `to_json` described."""
     from sfumato.methods.local.catalogue import from_json as read
 
-    return read(told)
+    return read(record)
 
 
 def log(odds: Number) -> LocalEpsilon:

@@ -46,8 +46,8 @@ class AffineHashes:
     def to(cls, size: int, buckets: int) -> AffineHashes:
         """The family for a domain and a number of buckets."""
         prime = next_prime(max(size, buckets))
-        full, rest = divmod(prime, buckets)
-        pairs = rest * (full + 1) * full + (buckets - rest) * full * (full - 1)
+        full, remainder = divmod(prime, buckets)
+        pairs = remainder * (full + 1) * full + (buckets - remainder) * full * (full - 1)
         different = Fraction(pairs, prime * (prime - 1))
         constant = (Fraction(1, buckets) - different) / (1 - different)
         return cls(size, buckets, prime, constant)
@@ -70,11 +70,11 @@ class AffineHashes:
         totals = np.zeros(self.size, dtype=np.int64)
         at_once = max(1, _CELLS // self._row)
         for first in range(0, len(different), at_once):
-            part = different[first : first + at_once]
+            piece = different[first : first + at_once]
             begin = starts[first]
             end = starts[first + at_once] if first + at_once < len(starts) else len(factors)
-            rank = np.searchsorted(part, factors[begin:end])
-            totals += self._some(part, rank, shifts[begin:end], outputs[begin:end])
+            rank = np.searchsorted(piece, factors[begin:end])
+            totals += self._support_counts(piece, rank, shifts[begin:end], outputs[begin:end])
         return totals
 
     @property
@@ -86,7 +86,7 @@ class AffineHashes:
     def _row(self) -> int:
         return self.buckets * self._length
 
-    def _some(
+    def _support_counts(
         self,
         factors: IntArray,
         rank: IntArray,
@@ -105,8 +105,8 @@ class AffineHashes:
         steps = np.bincount(enter, minlength=cells) + np.bincount(again, minlength=cells)
         steps -= np.bincount(leave, minlength=cells)
         sums = np.cumsum(steps.reshape(-1, length), axis=1).reshape(len(factors), self._row)
-        places = np.arange(prime)
-        by_place = sums[:, places % g * length + places // g]
+        points = np.arange(prime)
+        by_place = sums[:, points % g * length + points // g]
         reached = factors[:, None] * np.arange(self.size) % prime
         return np.asarray(np.take_along_axis(by_place, reached, axis=1).sum(axis=0))
 
@@ -114,6 +114,6 @@ class AffineHashes:
 def next_prime(least: int) -> int:
     """The least prime of at least this, by trial division: limits are below 2^32."""
     candidate = max(2, least)
-    while any(candidate % one == 0 for one in range(2, isqrt(candidate) + 1)):
+    while any(candidate % divisor == 0 for divisor in range(2, isqrt(candidate) + 1)):
         candidate += 1
     return candidate

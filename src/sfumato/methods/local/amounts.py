@@ -41,7 +41,7 @@ class Amounts:
         """Half of the way from the lower bound to the upper: the unit in which means are made."""
         return float(self.high - self.low) / 2
 
-    def parts(self, values: FloatArray) -> FloatArray:
+    def fractions(self, values: FloatArray) -> FloatArray:
         """Where values lie on the way, from 0 to 1; those outside the bounds at the nearer end."""
         low, high = float(self.low), float(self.high)
         return np.asarray((values - low) / (high - low)).clip(0.0, 1.0)
@@ -62,15 +62,15 @@ class Amounts:
         return [decimal_of(self.low), decimal_of(self.high)]
 
 
-def amounts(given: object) -> Amounts:
+def amounts(declared: object) -> Amounts:
     """Read declared bounds: (0, 100), say."""
-    if isinstance(given, Amounts):
-        return given
-    if not isinstance(given, list | tuple) or len(given) != 2:
+    if isinstance(declared, Amounts):
+        return declared
+    if not isinstance(declared, list | tuple) or len(declared) != 2:
         raise ParameterError(
-            "type_wrong", f"bounds must be two numbers, as (0, 100), not {shown(given)}."
+            "type_wrong", f"bounds must be two numbers, as (0, 100), not {shown(declared)}."
         )
-    return Amounts(*bounds(*given))
+    return Amounts(*bounds(*declared))
 
 
 def numbers_of(values: object, columns: int) -> FloatArray:
@@ -103,7 +103,7 @@ def _numeric(values: object) -> bool:
     return isinstance(values, Real | Decimal) and not isinstance(values, bool)
 
 
-def occur(parts: FloatArray, entropy: Entropy) -> BoolArray:
+def occur(fractions: FloatArray, entropy: Entropy) -> BoolArray:
     """True with each of these probabilities, which are taken to the nearest of 2^53 parts."""
-    drawn = entropy.words(parts.size) >> np.uint64(11)
-    return np.asarray(drawn.reshape(parts.shape) < np.rint(parts * FINE).astype(np.uint64))
+    drawn = entropy.words(fractions.size) >> np.uint64(11)
+    return np.asarray(drawn.reshape(fractions.shape) < np.rint(fractions * FINE).astype(np.uint64))

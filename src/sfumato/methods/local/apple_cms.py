@@ -97,7 +97,10 @@ class MeanSketch(Oracle):
         noise = self.variance(sketch.n, 0.0, 0.0)
         squares = max(float((shares**2 - noise).sum()), 0.0)
         return np.array(
-            [self.variance(sketch.n, one, max(squares - one**2, 0.0)) for one in known.tolist()]
+            [
+                self.variance(sketch.n, share, max(squares - share**2, 0.0))
+                for share in known.tolist()
+            ]
         )
 
 
@@ -136,8 +139,8 @@ class AppleCMS(MeanSketch):
                 for own in hashed
             ]
             by_row.append(bits_channel(chances))
-        total = sum(one.total for one in by_row)
-        return Channel(np.concatenate([one.weights for one in by_row], axis=1), total)
+        total = sum(channel.total for channel in by_row)
+        return Channel(np.concatenate([channel.weights for channel in by_row], axis=1), total)
 
     def _draw(self, codes: IntArray, entropy: Entropy) -> NDArray[Any]:
         count = len(codes)
@@ -159,9 +162,9 @@ class AppleCMS(MeanSketch):
         return possible_by_code(n, tally)
 
     def _sums(self, sketch: ReportSketch) -> FloatArray:
-        ones, people = sketch.tally[:, :-1].astype(np.float64), sketch.tally[:, -1:]
-        keep = float(1 - 2 * self.flip)
-        return np.asarray((ones - people * float(self.flip)) / keep)
+        set_bits, people = sketch.tally[:, :-1].astype(np.float64), sketch.tally[:, -1:]
+        contrast = float(1 - 2 * self.flip)
+        return np.asarray((set_bits - people * float(self.flip)) / contrast)
 
     def _per_person(self, share: float, pairs: float) -> float:
         m, c = self.columns, float((self.odds + 1) / (self.odds - 1))

@@ -109,6 +109,6 @@ class AppleHCMS(MeanSketch):
 
     def _per_person(self, share: float, pairs: float) -> float:
         m, c = self.columns, 1 / float(1 - 2 * self.flip)
-        rest = (1 - share) / m**2
+        remainder = (1 - share) / m**2
         collisions = pairs * (1 - 1 / m) / m
-        return (m / (m - 1)) ** 2 * (c * c - share - rest + collisions)
+        return (m / (m - 1)) ** 2 * (c * c - share - remainder + collisions)

@@ -100,8 +100,8 @@ class Oracle(LocalMechanism):
     def _variances(self, sketch: ReportSketch, shares: FloatArray) -> FloatArray:
         """The variances after the data: at the estimated shares, as far as those are possible."""
         known = np.clip(shares, 0.0, 1.0)
-        zero, one = self.variance(sketch.n, 0.0), self.variance(sketch.n, 1.0)
-        return zero + (one - zero) * known  # a variance is linear in the share
+        zero, full = self.variance(sketch.n, 0.0), self.variance(sketch.n, 1.0)
+        return zero + (full - zero) * known  # a variance is linear in the share
 
     def _card(self) -> Card:
         line = (
@@ -140,10 +140,10 @@ class SupportOracle(Oracle):
 
         q (1 - q) / (n (p - q)^2) + share (1 - p - q) / (n (p - q)), people being as they are.
         """
-        people, part = people_of(n), Fraction(share)
+        people, fraction = people_of(n), Fraction(share)
         gap = self.p - self.q
-        whole = self.q * (1 - self.q) / gap**2 + part * (1 - self.p - self.q) / gap
-        return float(whole / people)
+        variance = self.q * (1 - self.q) / gap**2 + fraction * (1 - self.p - self.q) / gap
+        return float(variance / people)
 
 
 def people_of(n: object) -> int:

@@ -27,7 +27,7 @@ def write_batch(
     """Write a batch file whole or not at all."""
     with whole(path, overwrite=overwrite) as temporary, temporary.open("w", encoding="ascii") as to:
         to.write(dumps({"batch": FORMAT, "round": round_id}) + "\n")
-        to.writelines(dumps(one) + "\n" for one in items)
+        to.writelines(dumps(item) + "\n" for item in items)
 
 
 def read_batch(path: Path, round_id: str) -> Iterator[object]:
@@ -49,7 +49,7 @@ def read_batch(path: Path, round_id: str) -> Iterator[object]:
 
 def _pass_over(lines: BinaryIO) -> None:
     """Go to the end of a line that is too long to be a report: it is one item, not several."""
-    while (rest := lines.readline(_LONGEST_LINE)) and not rest.endswith(b"\n"):
+    while (remainder := lines.readline(_LONGEST_LINE)) and not remainder.endswith(b"\n"):
         pass
 
 

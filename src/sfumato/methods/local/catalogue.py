@@ -53,22 +53,22 @@ def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) ->
             raise ParameterError(
                 "option_missing", f"The oracle {name!r} needs the option {option!r}: write it too."
             )
-    found: Oracle = maker(domain, epsilon=epsilon, **options)
-    return found
+    oracle: Oracle = maker(domain, epsilon=epsilon, **options)
+    return oracle
 
 
-def from_json(told: object) -> LocalMechanism:
+def from_json(record: object) -> LocalMechanism:
     """The oracle, or other mechanism, that `to_json` described."""
-    named = hyphened(told.get("mechanism")) if isinstance(told, dict) else None
-    if isinstance(told, dict) and named in list(TASKS) and told.get("version") == 1:
-        asked = {key: one for key, one in told.items() if key not in {"mechanism", "version"}}
+    named = hyphened(record.get("mechanism")) if isinstance(record, dict) else None
+    if isinstance(record, dict) and named in list(TASKS) and record.get("version") == 1:
+        asked = {key: value for key, value in record.items() if key not in {"mechanism", "version"}}
         return make_task(named, asked)
     needed = {"mechanism", "version", "domain", "epsilon"}
-    if not isinstance(told, dict) or not needed <= told.keys() or told["version"] != 1:
+    if not isinstance(record, dict) or not needed <= record.keys() or record["version"] != 1:
         raise SourceError(
             "oracle_unreadable",
             "This does not describe an oracle of version 1: it needs mechanism, version, domain "
             "and epsilon, as `to_json` of an oracle writes them.",
         )
-    options = {key: value for key, value in told.items() if key not in needed}
-    return make(told["mechanism"], told["domain"], told["epsilon"], options)
+    options = {key: value for key, value in record.items() if key not in needed}
+    return make(record["mechanism"], record["domain"], record["epsilon"], options)

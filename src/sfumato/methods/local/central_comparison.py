@@ -59,7 +59,7 @@ class Contrast(Shown):
     @property
     def table(self) -> pa.Table:
         """method, people, epsilon, sd (of the runs) and expected (by the formula)."""
-        return pa.Table.from_pylist([one._asdict() for one in self.points])
+        return pa.Table.from_pylist([point._asdict() for point in self.points])
 
     def slope(self, method: str, along: str) -> float:
         """How the error grows along 'people' or 'epsilon': the exponent that fits best.
@@ -68,17 +68,17 @@ class Contrast(Shown):
         """
         arguments.one_of(method, "method", (LAPLACE, RESPONSE))
         arguments.one_of(along, "along", ("people", "epsilon"))
-        kept = [
-            one
-            for one in self.points
-            if one.method == method and (along == "people" or one.epsilon <= 1)
+        points = [
+            point
+            for point in self.points
+            if point.method == method and (along == "people" or point.epsilon <= 1)
         ]
-        other = "epsilon" if along == "people" else "people"
-        across = np.log([getattr(one, along) for one in kept])
-        errors = np.log([one.sd for one in kept])
+        across_name = "epsilon" if along == "people" else "people"
+        across = np.log([getattr(point, along) for point in points])
+        errors = np.log([point.sd for point in points])
         # Each series may lie at a height of its own; only how it runs counts.
-        for group in {getattr(one, other) for one in kept}:
-            own = np.array([getattr(one, other) == group for one in kept])
+        for group in {getattr(point, across_name) for point in points}:
+            own = np.array([getattr(point, across_name) == group for point in points])
             across[own] -= across[own].mean()
             errors[own] -= errors[own].mean()
         return float(across @ errors / (across @ across))
@@ -97,7 +97,7 @@ class Contrast(Shown):
             temporary.write_text(page(self), encoding="utf-8")
 
     def _card(self) -> Card:
-        people, growth = max(one.people for one in self.points), self.slope(RESPONSE, "people")
+        people, growth = max(point.people for point in self.points), self.slope(RESPONSE, "people")
         line = f"up to {people:,} people; without trust error grows as people^{growth:.2f}"
         facts = {
             f"{method}, error grows as": (
@@ -106,7 +106,7 @@ class Contrast(Shown):
             )
             for method in (LAPLACE, RESPONSE)
         }
-        rows = [tuple(one) for one in self.points[:10]]
+        rows = [tuple(point) for point in self.points[:10]]
         return Card(line, facts, CardTable(Measured._fields, rows, max(0, len(self.points) - 10)))
 
 
@@ -117,13 +117,13 @@ def contrast(
     entropy: Entropy | None = None,
 ) -> Contrast:
     """Run both collectors on made-up people, many times, and measure how far off they are."""
-    for name, one in (("epsilons", epsilons), ("people", people)):
-        arguments.require(one, name, (list, tuple), "a list")
+    for name, values in (("epsilons", epsilons), ("people", people)):
+        arguments.require(values, name, (list, tuple), "a list")
     levels, sizes = (
-        {level(one) for one in epsilons},
-        {arguments.whole(one, "people") for one in people},
+        {level(epsilon) for epsilon in epsilons},
+        {arguments.whole(count, "people") for count in people},
     )
-    small = [one for one in levels if float(one) <= 1]
+    small = [epsilon_level for epsilon_level in levels if float(epsilon_level) <= 1]
     if len(small) < 2 or len(sizes) < 2 or min(sizes) < 2 or max(sizes) > 10**7:
         raise ParameterError(
             "parameter_out_of_range",
@@ -132,8 +132,8 @@ def contrast(
         )
     source = entropy or SystemEntropy()
     points = [
-        run(one, size, source)
-        for one in levels
+        run(epsilon_level, size, source)
+        for epsilon_level in levels
         for size in sizes
         for run in (_trusted, _not_trusted)
     ]

@@ -30,15 +30,15 @@ class Choices:
 
     def codes(self, values: object) -> IntArray:
         """The codes of people's values; one that is not declared is refused, and not quoted."""
-        found = self._looked_up(values) if self.values is not None else _integers(values)
-        if len(found) and (int(found.min()) < 0 or int(found.max()) >= self.size):
+        codes = self._looked_up(values) if self.values is not None else _integers(values)
+        if len(codes) and (int(codes.min()) < 0 or int(codes.max()) >= self.size):
             raise ParameterError(
                 "value_outside_domain",
                 f"At least one value is none of the {self.size:,} that are declared"
                 + ("." if self.values is not None else f": whole numbers 0 to {self.size - 1}.")
                 + " Map such values to a declared one first, 'other', say.",
             )
-        return found
+        return codes
 
     def _looked_up(self, values: object) -> IntArray:
         declared = self.array()
@@ -92,7 +92,7 @@ def _sized(size: int) -> int:
 
 
 def _listed(values: Sequence[Any]) -> Choices:
-    kinds = {type(one) for one in values}
+    kinds = {type(value) for value in values}
     if not (len(kinds) == 1 and kinds <= {str, int, bool}):
         raise ParameterError(
             "type_wrong",

@@ -103,7 +103,7 @@ class MarginalOracle(LocalMechanism):
         odd = np.bitwise_count(np.arange(people)[:, None] & self._masks[None, :]) & 1
         near, far = self.ratio.numerator, self.ratio.denominator
         return Channel.of(
-            [[part for one in row for part in ((far, near) if one else (near, far))]
+            [[weight for bit in row for weight in ((far, near) if bit else (near, far))]
              for row in odd.tolist()]
         )  # fmt: skip
 
@@ -130,13 +130,18 @@ class MarginalOracle(LocalMechanism):
             answers = np.atleast_2d(np.asarray(values)).astype(np.float64)
         except (TypeError, ValueError):
             answers = np.full((1, 1), np.nan)
-        wanted = len(self.columns)
-        if answers.ndim != 2 or answers.shape[1] != wanted or not np.isin(answers, (0, 1)).all():
+        column_count = len(self.columns)
+        if (
+            answers.ndim != 2
+            or answers.shape[1] != column_count
+            or not np.isin(answers, (0, 1)).all()
+        ):
             raise ParameterError(
                 "type_wrong",
-                f"values must be a row of {wanted} answers for each person, each of them 0 or 1.",
+                f"values must be a row of {column_count} answers for each person, each of them 0 "
+                "or 1.",
             )
-        return np.asarray(answers.astype(np.int64) @ (1 << np.arange(wanted)))
+        return np.asarray(answers.astype(np.int64) @ (1 << np.arange(column_count)))
 
     def _count(self, rows: NDArray[Any]) -> IntArray:
         return self._count_groups(rows, None, None)
@@ -169,7 +174,7 @@ class MarginalOracle(LocalMechanism):
         Shares are unbiased, so that a rare one may come out below 0; they sum to 1.
         """
         names = arguments.names(columns, "columns")
-        unknown = [one for one in names if one not in self.columns]
+        unknown = [name for name in names if name not in self.columns]
         if unknown or not 1 <= len(set(names)) == len(names) <= self.width:
             raise ParameterError(
                 "parameter_out_of_range",
@@ -191,18 +196,20 @@ class MarginalOracle(LocalMechanism):
             answers += cells.tolist()
             shares.append(share)
             spreads.append(spread)
-        told = {"columns": columns, "answers": answers}
-        return pa.table({**told, "share": np.concatenate(shares), "sd": np.concatenate(spreads)})
+        facts = {"columns": columns, "answers": answers}
+        return pa.table({**facts, "share": np.concatenate(shares), "sd": np.concatenate(spreads)})
 
     def _table(self, sketch: ReportSketch, names: Sequence[str]) -> tuple[Any, Any, Any]:
         """The cells of some columns, their shares and standard deviations."""
-        places = [self.columns.index(name) for name in names]
-        size = 1 << len(places)
+        positions = [self.columns.index(name) for name in names]
+        size = 1 << len(positions)
         inner = np.arange(size)
-        masks = ((inner[:, None] >> np.arange(len(places)) & 1) << np.array(places)).sum(axis=1)
+        masks = ((inner[:, None] >> np.arange(len(positions)) & 1) << np.array(positions)).sum(
+            axis=1
+        )
         order = np.argsort(self._masks)
-        found = order[np.searchsorted(self._masks, masks[1:], sorter=order)]
-        even, odd = sketch.tally[found].T.astype(np.float64)
+        indices = order[np.searchsorted(self._masks, masks[1:], sorter=order)]
+        even, odd = sketch.tally[indices].T.astype(np.float64)
         drawn = even + odd
         if (drawn == 0).any():
             raise SourceError(
@@ -213,7 +220,7 @@ class MarginalOracle(LocalMechanism):
         theta = np.append(1.0, self._factor * (even - odd) / drawn)
         spread = (self._factor**2 - np.minimum(theta[1:] ** 2, 1.0)) / drawn
         signs = 1 - 2.0 * (np.bitwise_count(inner[:, None] & inner[None, :]) & 1)
-        cells = inner[:, None] >> np.arange(len(places)) & 1
+        cells = inner[:, None] >> np.arange(len(positions)) & 1
         shares = signs @ theta / size
         return cells, shares, np.full(size, math.sqrt(spread.sum()) / size)
 
@@ -236,7 +243,7 @@ def _masks(columns: int, width: int) -> IntArray:
     """All sets of 1 to `width` columns as binary numbers, small ones first."""
     return np.array(
         [
-            sum(1 << one for one in chosen)
+            sum(1 << column for column in chosen)
             for size in range(1, width + 1)
             for chosen in combinations(range(columns), size)
         ],

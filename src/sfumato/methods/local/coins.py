@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, IntArray
     from sfumato.privacy.noise.entropy import Entropy
 
-_FIRST, _MORE = 16, 48
+_FIRST, _LOW_BITS = 16, 48
 _PATTERNS = 256
 _AT_ONCE = 1 << 20
 _BLOCK_BYTES = 1 << 21
@@ -36,45 +36,45 @@ class Coins:
         yes, no = chance.numerator, chance.denominator - chance.numerator
         self._total = chance.denominator**8
         weights = [
-            yes**ones * no ** (8 - ones)
-            for ones in (pattern.bit_count() for pattern in range(_PATTERNS))
+            yes**ones_in_pattern * no ** (8 - ones_in_pattern)
+            for ones_in_pattern in (pattern.bit_count() for pattern in range(_PATTERNS))
         ]
         self._ends = [sum(weights[: pattern + 1]) for pattern in range(_PATTERNS - 1)]
         self._words = np.array([(end << 64) // self._total for end in self._ends], dtype=np.uint64)
         self._inexact = np.array([(end << 64) % self._total != 0 for end in self._ends])
-        cells = np.arange(1 << _FIRST, dtype=np.uint64) << np.uint64(_MORE)
-        last = cells + np.uint64((1 << _MORE) - 1)
-        self._pattern = self._found(cells).astype(np.uint8)
-        self._cut = (self._found(cells) != self._found(last)) | self._met(last) | self._met(cells)
+        cells = np.arange(1 << _FIRST, dtype=np.uint64) << np.uint64(_LOW_BITS)
+        last = cells + np.uint64((1 << _LOW_BITS) - 1)
+        self._pattern = self._lookup(cells).astype(np.uint8)
+        self._cut = (self._lookup(cells) != self._lookup(last)) | self._met(last) | self._met(cells)
 
-    def _found(self, words: NDArray[np.uint64]) -> NDArray[np.intp]:
+    def _lookup(self, drawn: NDArray[np.uint64]) -> NDArray[np.intp]:
         """The pattern whose stretch begins at or before a number of 64 bits."""
-        return np.searchsorted(self._words, words, side="right")
+        return np.searchsorted(self._words, drawn, side="right")
 
-    def _met(self, words: NDArray[np.uint64]) -> BoolArray:
+    def _met(self, drawn: NDArray[np.uint64]) -> BoolArray:
         """Whether the end of a stretch, itself no number of 64 bits, may lie right there."""
-        place = np.minimum(np.searchsorted(self._words, words), len(self._words) - 1)
-        return np.asarray((self._words[place] == words) & self._inexact[place])
+        index = np.minimum(np.searchsorted(self._words, drawn), len(self._words) - 1)
+        return np.asarray((self._words[index] == drawn) & self._inexact[index])
 
     def toss(self, size: int, entropy: Entropy) -> NDArray[np.uint8]:
         """So many bytes of eight tosses each."""
         bytes_ = np.empty(size, dtype=np.uint8)
         for start in range(0, size, _AT_ONCE):
-            part = bytes_[start : start + _AT_ONCE]
-            first = entropy.words(-(-len(part) // 4)).view("<u2")[: len(part)]
-            np.take(self._pattern, first, out=part)
+            piece = bytes_[start : start + _AT_ONCE]
+            first = entropy.words(-(-len(piece) // 4)).view("<u2")[: len(piece)]
+            np.take(self._pattern, first, out=piece)
             cut = np.flatnonzero(self._cut[first])
             if len(cut):
-                part[cut] = self._decided(first[cut], entropy)
+                piece[cut] = self._decided(first[cut], entropy)
         return bytes_
 
     def _decided(self, first: NDArray[np.uint16], entropy: Entropy) -> NDArray[np.uint8]:
-        more = entropy.words(len(first)) >> np.uint64(64 - _MORE)
-        words = first.astype(np.uint64) << np.uint64(_MORE) | more
-        found = self._found(words)
-        for place in np.flatnonzero(self._met(words)).tolist():
-            found[place] = self._exactly(int(words[place]), entropy)
-        return found.astype(np.uint8)
+        low_bits = entropy.words(len(first)) >> np.uint64(64 - _LOW_BITS)
+        drawn = first.astype(np.uint64) << np.uint64(_LOW_BITS) | low_bits
+        indices = self._lookup(drawn)
+        for undecided in np.flatnonzero(self._met(drawn)).tolist():
+            indices[undecided] = self._exactly(int(drawn[undecided]), entropy)
+        return indices.astype(np.uint8)
 
     def _exactly(self, prefix: int, entropy: Entropy) -> int:
         """The pattern of a number that begins with these 64 bits, by as many more as it takes."""
@@ -96,13 +96,13 @@ def coins(chance: Fraction) -> Coins:
 def bit_sums(rows: NDArray[np.uint8], width: int) -> IntArray:
     """How often each of `width` bits is set in rows of packed bytes."""
     size = rows.shape[1]
-    words = -(-size // 8)
-    totals = np.zeros(64 * words, dtype=np.int64)
-    at_once = max(1, _BLOCK_BYTES // (8 * words))
+    word_count = -(-size // 8)
+    totals = np.zeros(64 * word_count, dtype=np.int64)
+    at_once = max(1, _BLOCK_BYTES // (8 * word_count))
     for start in range(0, len(rows), at_once):
-        part = rows[start : start + at_once]
-        block = np.zeros((len(part), 8 * words), dtype=np.uint8)
-        block[:, :size] = part
+        piece = rows[start : start + at_once]
+        block = np.zeros((len(piece), 8 * word_count), dtype=np.uint8)
+        block[:, :size] = piece
         _add_block(block.view(np.uint64), totals)
     return totals[:width]
 
@@ -118,8 +118,8 @@ def _add_block(rows: NDArray[np.uint64], totals: IntArray) -> None:
             either = a ^ b
             carries.append(a & b | either & c)
             either ^= c
-            rest = rows[3 * third :]
-            rows = np.concatenate([either, rest]) if len(rest) else either
+            last_third = rows[3 * third :]
+            rows = np.concatenate([either, last_third]) if len(last_third) else either
         if len(rows) == 2:
             carries.append(rows[:1] & rows[1:])
             rows = rows[:1] ^ rows[1:]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.local.base import Oracle
-    from sfumato.methods.local.report_store import Kept
+    from sfumato.methods.local.report_store import StoredReports
     from sfumato.methods.local.rounds import Round
 
 DEVICE, HAND = "device", "hand"
@@ -68,18 +68,18 @@ class Delivery:
         """For programs: the place of each rejected item and the reason."""
         return {
             "accepted": self.accepted,
-            "rejected": [{"index": place, "code": reason} for place, reason in self.rejected],
+            "rejected": [{"index": index, "code": reason} for index, reason in self.rejected],
         }
 
 
 def ways_of(asked: Round) -> dict[str, Oracle]:
     """The mechanisms by which a round takes reports, by the way they are made."""
-    found = {
+    facts = {
         DEVICE: oracle(asked.mechanism, domain=list(asked.choices), epsilon=asked.epsilon),
     }
     if asked.by_hand_epsilon is not None:
-        found[HAND] = oracle("k-ary", domain=list(asked.choices), epsilon=asked.by_hand_epsilon)
-    return found
+        facts[HAND] = oracle("k-ary", domain=list(asked.choices), epsilon=asked.by_hand_epsilon)
+    return facts
 
 
 class Collection:
@@ -102,14 +102,16 @@ class Collection:
 
     def tickets(self, count: int = 1) -> list[str]:
         """Fresh tickets for reports that come over the network."""
-        words = SystemEntropy().words(2 * count).tobytes()
-        nonces = (words[at : at + NONCE_BYTES] for at in range(0, len(words), NONCE_BYTES))
+        random_bytes = SystemEntropy().words(2 * count).tobytes()
+        nonces = (
+            random_bytes[at : at + NONCE_BYTES] for at in range(0, len(random_bytes), NONCE_BYTES)
+        )
         return [self._office.issue(nonce) for nonce in nonces]
 
     @property
     def state(self) -> str:
         """Whether it is 'open', 'not_open' yet, or 'closed'."""
-        if self.store.kept().closed is not None or self._now() >= self.round.closes:
+        if self.store.read().closed is not None or self._now() >= self.round.closes:
             return "closed"
         return "open" if self._now() >= self.round.opens else "not_open"
 
@@ -118,7 +120,7 @@ class Collection:
         state = self.state
         if state != "open":
             return self._turned_away(len(items), state)
-        return self._kept(items, self._office.is_ours)
+        return self._store_valid(items, self._office.is_ours)
 
     def collect(self, items: Iterable[object]) -> Delivery:
         """Take reports of a batch file, whose devices drew their tickets themselves.
@@ -127,7 +129,9 @@ class Collection:
         """
         if self._now() < self.round.opens:
             return self._turned_away(sum(1 for _ in items), "not_open")
-        return self._kept(items, lambda ticket: is_drawn(ticket) or self._office.is_ours(ticket))
+        return self._store_valid(
+            items, lambda ticket: is_drawn(ticket) or self._office.is_ours(ticket)
+        )
 
     def collect_file(self, path: Path) -> Delivery:
         """Take the reports of a batch file, all at once."""
@@ -138,19 +142,19 @@ class Collection:
         return self._turned_away(count, reason)
 
     def _turned_away(self, count: int, reason: str) -> Delivery:
-        if self.store.kept().closed is None:
+        if self.store.read().closed is None:
             self.store.add([], {reason: count} if count else {})
-        return Delivery(0, [(place, reason) for place in range(count)])
+        return Delivery(0, [(index, reason) for index in range(count)])
 
-    def _kept(self, items: Iterable[object], known: Callable[[bytes], bool]) -> Delivery:
+    def _store_valid(self, items: Iterable[object], known: Callable[[bytes], bool]) -> Delivery:
         rejected: list[tuple[int, str]] = []
         reasons: Counter[str] = Counter()
         came = 0
 
         def fitting() -> Iterator[tuple[int, Item]]:
             nonlocal came
-            for came, one in enumerate(items, start=1):
-                checked = self._checked(one, known)
+            for came, item in enumerate(items, start=1):
+                checked = self._checked(item, known)
                 if isinstance(checked, Item):
                     yield came - 1, checked
                 else:
@@ -158,48 +162,48 @@ class Collection:
                     reasons[checked] += 1
 
         again = self.store.add(fitting(), reasons)
-        rejected += [(place, "replayed") for place in again]
+        rejected += [(index, "replayed") for index in again]
         return Delivery(came - len(rejected), sorted(rejected))
 
-    def _checked(self, given: object, known: Callable[[bytes], bool]) -> Item | str:
+    def _checked(self, item: object, known: Callable[[bytes], bool]) -> Item | str:
         """An item that may be kept, or why not."""
-        if not isinstance(given, dict) or not {"ticket", "report"} <= set(given) <= _FIELDS:
+        if not isinstance(item, dict) or not {"ticket", "report"} <= set(item) <= _FIELDS:
             return "malformed"
-        way = given.get("way", DEVICE)
+        way = item.get("way", DEVICE)
         mechanism = self.ways.get(way) if isinstance(way, str) else None
         if mechanism is None:
             return "way_unknown"
-        report = given["report"]
+        report = item["report"]
         kind = (way, type(report), report) if isinstance(report, int | str) else None
         row = self._read.get(kind) if kind else None
         if row is None:
-            found = from_wire(mechanism.layout, report)
-            if isinstance(found, str):
-                return found
-            row = found.tobytes()
+            facts = from_wire(mechanism.layout, report)
+            if isinstance(facts, str):
+                return facts
+            row = facts.tobytes()
             if kind and len(self._read) < _MOST_READ:
                 self._read[kind] = row
-        ticket = read(given["ticket"])
+        ticket = read(item["ticket"])
         if ticket is None or not known(ticket):
             return "ticket_unknown"
         return Item(way, row, digest_of(ticket))
 
     def estimate(self) -> SurveyEstimate:
         """What the answers are, as far as randomized reports tell: exact, for the collector."""
-        return self._estimated(self.store.kept())
+        return self._estimated(self.store.read())
 
     def published(self) -> SurveyEstimate:
         """The same for everybody: renewed by groups of reports, and when the round is closed."""
         return self._estimated(self.store.published())
 
-    def _estimated(self, kept: Kept) -> SurveyEstimate:
-        parts = []
+    def _estimated(self, stored: StoredReports) -> SurveyEstimate:
+        estimates = []
         for way, mechanism in self.ways.items():
-            rows = {row: people for (of, row), people in kept.reports.items() if of == way}
+            rows = {row: people for (of, row), people in stored.reports.items() if of == way}
             if rows:
                 pieces = _spread(rows, mechanism.layout.dtype)
-                parts.append((mechanism, mechanism.merge(map(mechanism.sum_rows, pieces))))
-        return SurveyEstimate.of(self.round, parts, kept.rejected, kept.closed)
+                estimates.append((mechanism, mechanism.merge(map(mechanism.sum_rows, pieces))))
+        return SurveyEstimate.of(self.round, estimates, stored.rejected, stored.closed)
 
     def close_round(self) -> SurveyEstimate:
         """Take no report from now on, for good, and estimate."""
@@ -223,8 +227,8 @@ def _spread(rows: Mapping[bytes, int], dtype: np.dtype[Any]) -> Iterator[NDArray
     times = np.array(list(rows.values()), dtype=np.int64)
     ends = np.cumsum(times)
     for start in range(0, int(ends[-1]), _PIECE):
-        places = np.arange(start, min(start + _PIECE, int(ends[-1])))
-        yield stacked[np.searchsorted(ends, places, side="right")]
+        indices = np.arange(start, min(start + _PIECE, int(ends[-1])))
+        yield stacked[np.searchsorted(ends, indices, side="right")]
 
 
 _PIECE = 1 << 20

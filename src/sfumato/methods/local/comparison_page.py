@@ -26,15 +26,15 @@ _LEAD = (
 )
 
 
-def picture(found: Contrast) -> Picture:
+def picture(contrast: Contrast) -> Picture:
     """The error by the number of people, a draw_lines for each method and epsilon."""
-    epsilons = sorted({one.epsilon for one in found.points})
-    shown = {epsilons[0], epsilons[-1], *(one for one in epsilons if one == 1)}
+    epsilons = sorted({point.epsilon for point in contrast.points})
+    shown = {epsilons[0], epsilons[-1], *(epsilon for epsilon in epsilons if epsilon == 1)}
     short = {LAPLACE: "Laplace", RESPONSE: "randomized response"}
     points = [
-        Point(f"{short[one.method]}, epsilon {one.epsilon:g}", one.people, one.sd)
-        for one in found.points
-        if one.epsilon in shown
+        Point(f"{short[point.method]}, epsilon {point.epsilon:g}", point.people, point.sd)
+        for point in contrast.points
+        if point.epsilon in shown
     ]
     return draw_lines(
         points,
@@ -48,15 +48,25 @@ def picture(found: Contrast) -> Picture:
     )
 
 
-def blocks(found: Contrast) -> list[Block]:
+def blocks(contrast: Contrast) -> list[Block]:
     """What a page says of both collectors."""
     rows = [
-        (one.method, f"{one.people:,}", f"{one.epsilon:g}", show(one.sd), show(one.expected))
-        for one in found.points
+        (
+            point.method,
+            f"{point.people:,}",
+            f"{point.epsilon:g}",
+            show(point.sd),
+            show(point.expected),
+        )
+        for point in contrast.points
     ]
     headers = ("Method", "People", "Epsilon", "Error in runs", "By the formula")
     slopes = [
-        (method, f"{found.slope(method, 'people'):.2f}", f"{found.slope(method, 'epsilon'):.2f}")
+        (
+            method,
+            f"{contrast.slope(method, 'people'):.2f}",
+            f"{contrast.slope(method, 'epsilon'):.2f}",
+        )
         for method in (LAPLACE, RESPONSE)
     ]
     return [
@@ -65,7 +75,7 @@ def blocks(found: Contrast) -> list[Block]:
             "number of people. Randomized response adds noise to every answer, and the errors of N "
             "people add up to the square root of N times that of one. Both fall with epsilon alike."
         ),
-        picture(found),
+        picture(contrast),
         PageTable(
             "The exponents that fit the runs best",
             ("Method", "Error grows with people to the power", "and with epsilon to the power"),
@@ -80,11 +90,11 @@ def blocks(found: Contrast) -> list[Block]:
     ]
 
 
-def page(found: Contrast) -> str:
+def page(contrast: Contrast) -> str:
     """The page of a contrast."""
     return render(
         "Trusted or not: what the same epsilon costs",
-        [Heading("The error of one count"), *blocks(found)],
+        [Heading("The error of one count"), *blocks(contrast)],
         lead=_LEAD,
         footer=f"Made by Sfumato {__version__} from runs on made-up people.",
     )

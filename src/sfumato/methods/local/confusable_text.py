@@ -23,7 +23,7 @@ _SHAPES = str.maketrans(
 def skeleton(text: str) -> str:
     """What the eye sees of a text: equal for texts that look the same."""
     plain = unicodedata.normalize("NFKC", text).casefold()
-    seen = (one for one in plain if not _unseen(one))
+    seen = (letter for letter in plain if not _unseen(letter))
     return " ".join(unicodedata.normalize("NFKC", "".join(seen).translate(_SHAPES)).split())
 
 

@@ -48,7 +48,7 @@ _UNCOUNTED = 2
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Memory:
     """What the file holds."""
 
     answers: dict[str, int]
@@ -87,8 +87,8 @@ class Diary(Shown):
     @property
     def spent(self) -> float:
         """What all reports so far tell apart any two histories of values, at most."""
-        kept = self._read()
-        return float(self._charge(kept.reports, kept.settled))
+        memory = self._read()
+        return float(self._charge(memory.reports, memory.settled))
 
     @property
     def spent_same_pattern(self) -> float:
@@ -112,19 +112,19 @@ class Diary(Shown):
         codes = self.oracle.choices.codes([value])
         source = entropy or SystemEntropy()
         with self._turn():
-            kept = self._read()
-            if self._charge(kept.reports + 1, kept.settled) > self.lifetime.lower:
+            memory = self._read()
+            if self._charge(memory.reports + 1, memory.settled) > self.lifetime.lower:
                 raise BudgetError(
                     "lifetime_used",
-                    f"A lifetime of epsilon {self.lifetime} covers {kept.reports:,} reports of "
+                    f"A lifetime of epsilon {self.lifetime} covers {memory.reports:,} reports of "
                     f"values that may change among {self.most:,}, and they were given. Extend the "
                     "lifetime, or report no more.",
                 )
-            answers, code = kept.answers, str(int(codes[0]))
+            answers, code = memory.answers, str(int(codes[0]))
             if code not in answers and len(answers) < self.most:
                 answers[code] = int(self.oracle.remember(codes, source)[0])
             answer = answers.get(code, list(answers.values())[-1])
-            self._write(_Kept(answers, kept.reports + 1, kept.settled))
+            self._write(_Memory(answers, memory.reports + 1, memory.settled))
         return self.oracle.tell(np.array([answer]), source)
 
     @contextmanager
@@ -145,41 +145,41 @@ class Diary(Shown):
         finally:
             os.close(handle)
 
-    def _read(self) -> _Kept:
+    def _read(self) -> _Memory:
         """What the file holds."""
         try:
-            told = json.loads(self.path.read_text(encoding="utf-8"))
+            record = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return _Kept({}, 0, self.lifetime)
+            return _Memory({}, 0, self.lifetime)
         except (OSError, ValueError):
-            told = None
-        if isinstance(told, dict) and told.get("version") == _UNCOUNTED:
+            record = None
+        if isinstance(record, dict) and record.get("version") == _UNCOUNTED:
             raise SourceError(
                 "diary_uncounted",
                 f"The diary {self.path.name!r} was begun by an earlier version, which counted no "
                 "reports: what it has told is not known. Move it away and begin another; what the "
                 "two tell adds up.",
             )
-        kept: Any = told.get("answers") if isinstance(told, dict) else None
+        answers: Any = record.get("answers") if isinstance(record, dict) else None
         if (
-            not isinstance(told, dict)
-            or told.get("version") != _VERSION
-            or not isinstance(told.get("made_by"), dict)
-            or not isinstance(told.get("lifetime"), str)
-            or type(told.get("reports")) is not int
-            or not self._sound(kept)
-            or told["reports"] < max(len(kept), 1)
+            not isinstance(record, dict)
+            or record.get("version") != _VERSION
+            or not isinstance(record.get("made_by"), dict)
+            or not isinstance(record.get("lifetime"), str)
+            or type(record.get("reports")) is not int
+            or not self._sound(answers)
+            or record["reports"] < max(len(answers), 1)
         ):
             raise SourceError(
                 "diary_unreadable",
                 f"The diary {self.path.name!r} cannot be read, so its permanent answers are lost. "
                 "Drawing them anew costs their epsilon again: do so by removing the file.",
             )
-        check_same(told["made_by"], self.oracle.made_by, "Diaries")
-        settled = level(told["lifetime"])
+        check_same(record["made_by"], self.oracle.made_by, "Diaries")
+        settled = level(record["lifetime"])
         self._check_lifetime(settled)
-        longest = max(settled, self.lifetime, key=lambda one: one.lower)
-        return _Kept({str(code): answer for code, answer in kept}, told["reports"], longest)
+        longest = max(settled, self.lifetime, key=lambda lifetime: lifetime.lower)
+        return _Memory({str(code): answer for code, answer in answers}, record["reports"], longest)
 
     def _check_lifetime(self, settled: LocalEpsilon) -> None:
         if self.lifetime.lower > settled.lower and not self._extend:
@@ -189,25 +189,25 @@ class Diary(Shown):
                 f"Give lifetime='{settled}', or extend=True where its owner wants to spend more.",
             )
 
-    def _sound(self, kept: Any) -> bool:
+    def _sound(self, answers: Any) -> bool:
         size = self.oracle.size
-        return isinstance(kept, list) and all(
+        return isinstance(answers, list) and all(
             isinstance(pair, list)
             and len(pair) == 2
-            and all(type(one) is int and 0 <= one < size for one in pair)
-            for pair in kept
+            and all(type(code) is int and 0 <= code < size for code in pair)
+            for pair in answers
         )
 
-    def _write(self, kept: _Kept) -> None:
-        told = {
+    def _write(self, memory: _Memory) -> None:
+        record = {
             "version": _VERSION,
             "made_by": self.oracle.made_by,
-            "lifetime": str(kept.settled),
-            "reports": kept.reports,
-            "answers": [[int(code), answer] for code, answer in kept.answers.items()],
+            "lifetime": str(memory.settled),
+            "reports": memory.reports,
+            "answers": [[int(code), answer] for code, answer in memory.answers.items()],
         }
         with whole(self.path, overwrite=True, private=True) as temporary:
-            temporary.write_text(dumps(told) + "\n", encoding="utf-8")
+            temporary.write_text(dumps(record) + "\n", encoding="utf-8")
 
     def _card(self) -> Card:
         line = (
@@ -231,13 +231,13 @@ def open_diary(
     oracle: Longitudinal, path: str | Path, lifetime: Number | LocalEpsilon, *, extend: bool
 ) -> Diary:
     """The diary in a file, which need not be there yet."""
-    place = arguments.path(path, "path")
-    check_target(place, overwrite=True)
-    found = Diary(oracle, place, level(lifetime), extend=arguments.flag(extend, "extend"))
-    if found.most < 1:
+    file = arguments.path(path, "path")
+    check_target(file, overwrite=True)
+    diary = Diary(oracle, file, level(lifetime), extend=arguments.flag(extend, "extend"))
+    if diary.most < 1:
         raise ParameterError(
             "lifetime_too_short",
-            f"A lifetime of epsilon {found.lifetime} does not allow one value, which costs "
+            f"A lifetime of epsilon {diary.lifetime} does not allow one value, which costs "
             f"{oracle.forever}. Give a lifetime of at least that.",
         )
-    return found
+    return diary

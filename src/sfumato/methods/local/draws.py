@@ -26,14 +26,14 @@ _TOP = 1 << 64
 def below(limit: int, size: int, entropy: Entropy) -> IntArray:
     """Draw whole numbers uniformly from [0, limit)."""
     highest = np.uint64(_TOP - 1 - _TOP % limit)
-    words = entropy.words(size)
-    again = np.flatnonzero(words > highest)
+    drawn = entropy.words(size)
+    again = np.flatnonzero(drawn > highest)
     if len(again):
-        words = words.copy()
+        drawn = drawn.copy()
     while len(again):
-        words[again] = entropy.words(len(again))
-        again = again[words[again] > highest]
-    return np.asarray((words % np.uint64(limit)).view(np.int64))
+        drawn[again] = entropy.words(len(again))
+        again = again[drawn[again] > highest]
+    return np.asarray((drawn % np.uint64(limit)).view(np.int64))
 
 
 def happens(chance: Fraction, size: int, entropy: Entropy) -> BoolArray:
@@ -41,10 +41,10 @@ def happens(chance: Fraction, size: int, entropy: Entropy) -> BoolArray:
     if chance.denominator <= LARGEST_TOTAL:
         return np.asarray(below(chance.denominator, size, entropy) < chance.numerator)
     # A long chance is compared by its first 64 digits, and where these tie by the next ones.
-    first, rest = divmod(chance.numerator << 64, chance.denominator)
-    words = entropy.words(size)
-    fallen = words < np.uint64(first)
-    tied = np.flatnonzero(words == np.uint64(first))
+    first, remainder = divmod(chance.numerator << 64, chance.denominator)
+    drawn = entropy.words(size)
+    fallen = drawn < np.uint64(first)
+    tied = np.flatnonzero(drawn == np.uint64(first))
     if len(tied):
-        fallen[tied] = happens(Fraction(rest, chance.denominator), len(tied), entropy)
+        fallen[tied] = happens(Fraction(remainder, chance.denominator), len(tied), entropy)
     return fallen

@@ -71,8 +71,8 @@ class HalfSpace:
     def odds(self) -> Fraction:
         """How much likelier a vector that agrees is than one that does not."""
         agreeing = _agreeing(self.dimensions)
-        others = (1 << self.dimensions) - agreeing
-        return self.chance / agreeing / ((1 - self.chance) / others)
+        disagreeing = (1 << self.dimensions) - agreeing
+        return self.chance / agreeing / ((1 - self.chance) / disagreeing)
 
     @cached_property
     def size(self) -> Fraction:
@@ -80,26 +80,26 @@ class HalfSpace:
         d, agreeing = self.dimensions, _agreeing(self.dimensions)
         # Agreements less disagreements in one place, summed over all vectors that agree.
         excess = Fraction(sum(comb(d, a) * (2 * a - d) for a in range(d // 2 + 1, d + 1)), d)
-        others = (1 << d) - agreeing
-        return 1 / (excess * (self.chance / agreeing - (1 - self.chance) / others))
+        disagreeing = (1 << d) - agreeing
+        return 1 / (excess * (self.chance / agreeing - (1 - self.chance) / disagreeing))
 
-    def draw(self, parts: FloatArray, entropy: Entropy) -> Signs:
+    def draw(self, fractions: FloatArray, entropy: Entropy) -> Signs:
         """Signs for people whose amounts lie at these parts of the way between the bounds."""
-        truth = occur(parts, entropy)
+        truth = occur(fractions, entropy)
         agree = happens(self.chance, len(truth), entropy)
         drawn = np.empty_like(truth)
-        left = np.arange(len(truth))
-        while len(left):
-            coins = _coins(len(left), self.dimensions, entropy)
-            alike = 2 * (coins == truth[left]).sum(axis=1) > self.dimensions
-            taken = alike == agree[left]
-            drawn[left[taken]] = coins[taken]
-            left = left[~taken]
+        undecided = np.arange(len(truth))
+        while len(undecided):
+            coins = _coins(len(undecided), self.dimensions, entropy)
+            alike = 2 * (coins == truth[undecided]).sum(axis=1) > self.dimensions
+            accepted = alike == agree[undecided]
+            drawn[undecided[accepted]] = coins[accepted]
+            undecided = undecided[~accepted]
         return drawn
 
-    def variance(self, part: Fraction) -> Fraction:
+    def variance(self, fraction: Fraction) -> Fraction:
         """The variance of one unbiased answer of a person at this part between -1 and 1."""
-        return self.size**2 - part**2
+        return self.size**2 - fraction**2
 
 
 def _agreeing(dimensions: int) -> int:
@@ -110,5 +110,5 @@ def _agreeing(dimensions: int) -> int:
 
 def _coins(count: int, width: int, entropy: Entropy) -> Signs:
     """Fair coins, a row of `width` for each of `count`."""
-    words = entropy.words(-(-count * width // 64))
-    return np.unpackbits(words.view(np.uint8))[: count * width].reshape(count, width).astype(bool)
+    drawn = entropy.words(-(-count * width // 64))
+    return np.unpackbits(drawn.view(np.uint8))[: count * width].reshape(count, width).astype(bool)

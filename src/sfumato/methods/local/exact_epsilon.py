@@ -37,22 +37,22 @@ class LocalEpsilon:
     power: Fraction | None = None
     odds: Fraction | None = None
 
-    def share(self, parts: int) -> LocalEpsilon:
+    def share(self, count: int) -> LocalEpsilon:
         """The epsilon of one of several parts that share it evenly."""
-        if parts == 1:
+        if count == 1:
             return self
         if self.power is not None:
-            return LocalEpsilon(power=self.power / parts)
-        root = _root(self._odds, parts)
+            return LocalEpsilon(power=self.power / count)
+        root = _root(self._odds, count)
         # Without a rational root the epsilon of a part is that of a power just below it.
-        return LocalEpsilon(odds=root) if root else LocalEpsilon(power=log_down(self._odds) / parts)
+        return LocalEpsilon(odds=root) if root else LocalEpsilon(power=log_down(self._odds) / count)
 
     def rational(self, bits: int) -> Fraction:
         """Odds of at most e^epsilon with a denominator of so many bits, or exactly e^epsilon."""
         if self.odds is not None and self.odds.denominator.bit_length() <= bits:
             return self.odds
-        whole = Fraction(1 << bits)
-        return Fraction((self._down(bits + 64) * whole).__floor__()) / whole
+        scale = Fraction(1 << bits)
+        return Fraction((self._down(bits + 64) * scale).__floor__()) / scale
 
     def _down(self, bits: int) -> Fraction:
         return exp_down(self.power, bits) if self.power is not None else self._odds
@@ -89,27 +89,28 @@ class LocalEpsilon:
         return f"log({decimal_of(self._odds)})"
 
 
-def _root(odds: Fraction, parts: int) -> Fraction | None:
+def _root(odds: Fraction, count: int) -> Fraction | None:
     """The root of odds, where it is rational and short."""
     if max(odds.numerator, odds.denominator).bit_length() > _LONGEST:
         return None
-    roots = [round(one ** (1 / parts)) for one in (odds.numerator, odds.denominator)]
+    roots = [round(number ** (1 / count)) for number in (odds.numerator, odds.denominator)]
     exact_root = Fraction(*roots)
-    return exact_root if exact_root**parts == odds else None
+    return exact_root if exact_root**count == odds else None
 
 
 def level(epsilon: Number | LocalEpsilon) -> LocalEpsilon:
     """Read the epsilon of a report: a number, `log(3)`, or the text of either."""
-    found = epsilon if isinstance(epsilon, LocalEpsilon) else _read(epsilon)
+    epsilon_read = epsilon if isinstance(epsilon, LocalEpsilon) else _read(epsilon)
     # The first comparison is exact: float64 has no number for the largest texts of digits.
-    too_large = found.lower > 2 * LARGEST or float(found) > LARGEST
-    if not found.upper >= SMALLEST or too_large:
+    too_large = epsilon_read.lower > 2 * LARGEST or float(epsilon_read) > LARGEST
+    if not epsilon_read.upper >= SMALLEST or too_large:
         raise ParameterError(
             "parameter_out_of_range",
             f"epsilon must be between {float(SMALLEST):g} and {LARGEST} for a report, "
-            f"not {float(min(found.upper, Fraction(10**300))):g}. Most surveys take 0.5 to 4.",
+            f"not {float(min(epsilon_read.upper, Fraction(10**300))):g}. "
+            "Most surveys take 0.5 to 4.",
         )
-    return found
+    return epsilon_read
 
 
 def _read(epsilon: object) -> LocalEpsilon:

@@ -113,15 +113,15 @@ class DistanceGrid(Oracle):
 
     def _weights(self, scale: Fraction) -> IntArray:
         """Whole chances of one total: rounded down, and what is left over stays at the own cell."""
-        kinds, place = np.unique(self._squares, return_inverse=True)
+        kinds, kind_index = np.unique(self._squares, return_inverse=True)
         by_kind = [
-            int(exp_down(-scale * Fraction(math.isqrt(int(one) << 80), 1 << 40), 80) * (1 << 62))
-            for one in kinds.tolist()
+            int(exp_down(-scale * Fraction(math.isqrt(int(kind) << 80), 1 << 40), 80) * (1 << 62))
+            for kind in kinds.tolist()
         ]
-        raw = np.array(by_kind, dtype=object)[place].reshape(self._squares.shape)
-        whole = (raw * _TOTAL // raw.sum(axis=1)[:, None]).astype(np.int64)
-        whole[np.diag_indices(self.size)] += _TOTAL - whole.sum(axis=1)
-        return np.asarray(whole)
+        raw = np.array(by_kind, dtype=object)[kind_index].reshape(self._squares.shape)
+        weights = (raw * _TOTAL // raw.sum(axis=1)[:, None]).astype(np.int64)
+        weights[np.diag_indices(self.size)] += _TOTAL - weights.sum(axis=1)
+        return np.asarray(weights)
 
     @property
     def ratio(self) -> Fraction:
@@ -168,9 +168,9 @@ class DistanceGrid(Oracle):
 
         That of the cell that is estimated worst; people elsewhere are taken to be spread evenly.
         """
-        rest = (1 - share) / (self.size - 1)
+        remainder = (1 - share) / (self.size - 1)
         chances = self._chances / _TOTAL
-        seen = rest * chances.sum(axis=0) + (share - rest) * chances
+        seen = remainder * chances.sum(axis=0) + (share - remainder) * chances
         return float(((self._inverse**2 * seen).sum(axis=1) - share).max()) / people_of(n)
 
     def _variances(self, sketch: ReportSketch, shares: FloatArray) -> FloatArray:
@@ -180,4 +180,4 @@ class DistanceGrid(Oracle):
 
 def _ratio(chances: IntArray) -> Fraction:
     high, low = chances.max(axis=0).tolist(), chances.min(axis=0).tolist()
-    return max(Fraction(one, other) for one, other in zip(high, low, strict=True))
+    return max(Fraction(most, least) for most, least in zip(high, low, strict=True))

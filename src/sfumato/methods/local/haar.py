@@ -74,11 +74,11 @@ class Haar(RangeOracle):
             weights: list[int] = []
             for depth in range(self.levels):
                 # Rows of a level are drawn evenly, and there are fewer of them further up.
-                each = 1 << (self.levels - depth)
+                leaves = 1 << (self.levels - depth)
                 rows = np.arange(1 << depth)
                 odd = self._odd(np.full(len(rows), value), depth, rows)
-                pairs = [(far, near) if one else (near, far) for one in odd.tolist()]
-                weights += [each * part for pair in pairs for part in pair]
+                pairs = [(far, near) if is_odd else (near, far) for is_odd in odd.tolist()]
+                weights += [leaves * weight for pair in pairs for weight in pair]
             matrix.append(weights)
         return Channel.of(matrix)
 
@@ -122,7 +122,7 @@ class Haar(RangeOracle):
 
     def coefficients(self, sketch: ReportSketch) -> tuple[list[FloatArray], list[int]]:
         """For each level, the coefficients of its intervals and how many people reported on it."""
-        found, people = [], []
+        coefficients_found, people = [], []
         for depth in range(self.levels):
             even, odd = self._own(sketch).tally[1 << depth : 2 << depth].T
             people.append(int(even.sum() + odd.sum()))
@@ -133,17 +133,17 @@ class Haar(RangeOracle):
                     "Collect more reports.",
                 )
             sums = hadamard((even - odd).astype(np.float64))
-            found.append(self._factor * sums / people[-1])
-        return found, people
+            coefficients_found.append(self._factor * sums / people[-1])
+        return coefficients_found, people
 
     def _ranges(self, sketch: ReportSketch, ends: IntArray) -> tuple[FloatArray, FloatArray]:
         coefficients, people = self.coefficients(sketch)
         size = 1 << self.levels
         shares = (ends[:, 1] - ends[:, 0] + 1) / size
         spread = np.zeros(len(ends))
-        for depth, found in enumerate(coefficients):
+        for depth, coefficients_found in enumerate(coefficients):
             for nodes, weights in _cut(ends, self.levels - depth):
-                shares = shares + weights * found[nodes]
+                shares = shares + weights * coefficients_found[nodes]
                 spread += weights**2 * self._factor**2 / people[depth]
         return shares, np.sqrt(spread)
 
@@ -168,7 +168,7 @@ def _cut(ends: IntArray, height: int) -> list[tuple[IntArray, FloatArray]]:
     one interval holds both ends it is counted once.
     """
     length, half = 1 << height, 1 << (height - 1)
-    found = []
+    coefficients_found = []
     first = ends[:, 0] >> height
     last = ends[:, 1] >> height
     for nodes, counted in ((first, np.ones(len(ends))), (last, (first != last).astype(float))):
@@ -177,16 +177,18 @@ def _cut(ends: IntArray, height: int) -> list[tuple[IntArray, FloatArray]]:
             np.maximum(np.minimum(ends[:, 1] + 1, stop) - np.maximum(ends[:, 0], start), 0)
             for start, stop in ((begin, begin + half), (begin + half, begin + length))
         ]
-        found.append((nodes, counted * (inside[0] - inside[1]) / length))
-    return found
+        coefficients_found.append((nodes, counted * (inside[0] - inside[1]) / length))
+    return coefficients_found
 
 
 def hadamard(values: FloatArray) -> FloatArray:
     """The fast Walsh-Hadamard transform of an array whose length is a power of two."""
-    found = values.copy()
+    coefficients_found = values.copy()
     step = 1
-    while step < len(found):
-        pairs = found.reshape(-1, 2, step)
-        found = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+    while step < len(coefficients_found):
+        pairs = coefficients_found.reshape(-1, 2, step)
+        coefficients_found = np.stack(
+            [pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1
+        ).ravel()
         step *= 2
-    return found
+    return coefficients_found

@@ -74,19 +74,19 @@ class HadamardResponse(Oracle):
         outputs = self.blocks * self.each
         room_for(self.size, outputs)
         hit, miss = self.weights
-        blocks, rows = self._places(np.arange(self.size))
+        blocks, rows = self._positions(np.arange(self.size))
         index = np.arange(outputs)
         own = index // self.each == blocks[:, None]
         own &= np.bitwise_count(index % self.each & rows[:, None]) % 2 == 0
         return Channel.of(np.where(own, hit, miss).tolist())
 
-    def _places(self, codes: IntArray) -> tuple[IntArray, IntArray]:
+    def _positions(self, codes: IntArray) -> tuple[IntArray, IntArray]:
         """The block and the row of each value; values are dealt out, neighbours to other blocks."""
         return codes % self.blocks, 1 + codes // self.blocks
 
     def _draw(self, codes: IntArray, entropy: Entropy) -> NDArray[Any]:
         count = len(codes)
-        block, row = self._places(codes)
+        block, row = self._positions(codes)
         hit = happens(self.p, count, entropy)
         # A miss falls on the other half of the block, or on either half of another block.
         half = np.where(hit, -1, below(2 * self.blocks - 1, count, entropy))
@@ -112,7 +112,7 @@ class HadamardResponse(Oracle):
 
     def _shares(self, sketch: ReportSketch) -> FloatArray:
         spectrum = walsh_hadamard(sketch.tally.reshape(self.blocks, self.each))
-        block, row = self._places(np.arange(self.size))
+        block, row = self._positions(np.arange(self.size))
         return np.asarray(spectrum[block, row] * (float(self._unit) / sketch.n))
 
     @property
@@ -132,11 +132,11 @@ class HadamardResponse(Oracle):
             within = own + (1 - own) / self.blocks if self.blocks > 1 else Fraction(1)
         else:
             within = Fraction(block_share)
-        each = (odds - 1 + 2 * self.blocks) / (odds - 1) ** 2
-        return float((each * (within * (odds + 1) + 2 * (1 - within)) - own) / people)
+        variance_each = (odds - 1 + 2 * self.blocks) / (odds - 1) ** 2
+        return float((variance_each * (within * (odds + 1) + 2 * (1 - within)) - own) / people)
 
     def _variances(self, sketch: ReportSketch, shares: FloatArray) -> FloatArray:
-        block, _ = self._places(np.arange(self.size))
+        block, _ = self._positions(np.arange(self.size))
         known = np.clip(shares, 0.0, 1.0)
         together = np.bincount(block, shares, minlength=self.blocks)
         within = np.clip(together[block], known, 1.0) if self.blocks > 1 else np.ones(self.size)

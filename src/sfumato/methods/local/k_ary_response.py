@@ -37,9 +37,9 @@ def respond(codes: IntArray, size: int, weights: tuple[int, int], entropy: Entro
     """Say each code with weight a, and each of the size - 1 others with weight b."""
     truth, lie = weights
     drawn = below(truth + (size - 1) * lie, len(codes), entropy)
-    other = np.maximum(drawn - truth, 0) // lie
-    other += other >= codes  # the lies are the codes but the true one
-    return np.where(drawn < truth, codes, other)
+    lie_code = np.maximum(drawn - truth, 0) // lie
+    lie_code += lie_code >= codes  # the lies are the codes but the true one
+    return np.where(drawn < truth, codes, lie_code)
 
 
 class KAry(SupportOracle):

@@ -96,18 +96,18 @@ class Longitudinal(SupportOracle):
             )
         size = self.size
         self.permanent = odds_of(self.forever, size)
-        first, other = _chances(self.permanent, size)
+        first, kept_lie = _chances(self.permanent, size)
         odds = self.level.rational(64)
         # The second round's odds r solve (p1 r + (k - 1) q1) / (p1 + q1 r + (k - 2) q1) = odds.
-        wanted = odds * (first + (size - 2) * other) - (size - 1) * other
-        second = wanted / (first - odds * other)
+        numerator = odds * (first + (size - 2) * kept_lie) - (size - 1) * kept_lie
+        second = numerator / (first - odds * kept_lie)
         bits = max(8, LARGEST_TOTAL.bit_length() - 2 - (size + int(second) + 1).bit_length())
         scale = 1 << min(bits, 40)
         rounded = Fraction((second * scale).__floor__(), scale)
         self.instant = rounded.numerator, rounded.denominator
         again, lie = _chances(self.instant, size)
-        self.p = first * again + (size - 1) * other * lie
-        self.q = first * lie + other * again + (size - 2) * other * lie
+        self.p = first * again + (size - 1) * kept_lie * lie
+        self.q = first * lie + kept_lie * again + (size - 2) * kept_lie * lie
         self.layout = ReportLayout((Code("report", size),))
 
     def options(self) -> dict[str, Any]:
@@ -142,11 +142,11 @@ class Longitudinal(SupportOracle):
                 "parameter_out_of_range", f"reports must be at least 1, not {reports}."
             )
         room_for(size, size**reports)
-        (truth, lie), (again, other) = self.permanent, self.instant
+        (truth, lie), (again, lie_again) = self.permanent, self.instant
         rows = [
             [
                 sum(
-                    (truth if z == x else lie) * prod(again if y == z else other for y in seen)
+                    (truth if z == x else lie) * prod(again if y == z else lie_again for y in seen)
                     for z in range(size)
                 )
                 for seen in product(range(size), repeat=reports)
@@ -159,10 +159,10 @@ class Longitudinal(SupportOracle):
         """Draw permanent answers; they must be kept, and never be drawn again."""
         return respond(codes, self.size, self.permanent, entropy)
 
-    def tell(self, kept: IntArray, entropy: Entropy | None = None) -> Reports:
+    def tell(self, answers: IntArray, entropy: Entropy | None = None) -> Reports:
         """Make reports of permanent answers."""
-        rows = self.layout.empty(len(kept))
-        rows["report"] = respond(kept, self.size, self.instant, entropy or SystemEntropy())
+        rows = self.layout.empty(len(answers))
+        rows["report"] = respond(answers, self.size, self.instant, entropy or SystemEntropy())
         return Reports(self.made_by, self.layout, rows)
 
     def diary(

@@ -65,7 +65,7 @@ class MeanOracle(LocalMechanism):
         return {"cells": self.window.cells}
 
     @abstractmethod
-    def _draw(self, parts: FloatArray, entropy: Entropy) -> IntArray:
+    def _draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
         """A code for each amount, given as a part of the way between the bounds."""
 
     @abstractmethod
@@ -73,7 +73,7 @@ class MeanOracle(LocalMechanism):
         """The unbiased part between -1 and 1 that each code stands for."""
 
     @abstractmethod
-    def _variance(self, part: Fraction) -> Fraction:
+    def _variance(self, fraction: Fraction) -> Fraction:
         """The variance of one answer of a person at a part between -1 and 1."""
 
     @abstractmethod
@@ -88,9 +88,9 @@ class MeanOracle(LocalMechanism):
         return {"bounds": self.bounds.to_json()}
 
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
-        parts = self.bounds.parts(numbers_of(values, 1)[:, 0])
-        rows = self.layout.empty(len(parts))
-        rows["report"] = self._draw(parts, entropy)
+        fractions = self.bounds.fractions(numbers_of(values, 1)[:, 0])
+        rows = self.layout.empty(len(fractions))
+        rows["report"] = self._draw(fractions, entropy)
         return rows
 
     def _count(self, rows: NDArray[Any]) -> IntArray:
@@ -109,8 +109,8 @@ class MeanOracle(LocalMechanism):
 
         Without a value it is the largest that there can be.
         """
-        parts = [Fraction(0), Fraction(1)] if value is None else [self.bounds.centred(value)]
-        return float(max(map(self._variance, parts)) / people_of(n)) * self.bounds.half**2
+        fractions = [Fraction(0), Fraction(1)] if value is None else [self.bounds.centred(value)]
+        return float(max(map(self._variance, fractions)) / people_of(n)) * self.bounds.half**2
 
     def estimate(self, sketch: ReportSketch) -> pa.Table:
         """Estimate the mean: a table of one row, mean and sd, in the unit of the amounts.
@@ -120,8 +120,8 @@ class MeanOracle(LocalMechanism):
         counts = self._own(sketch).tally.astype(np.float64)
         mean = float(counts @ self._answers() / sketch.n)
         spread = math.sqrt(self._spread(counts, mean) / sketch.n)
-        told = {"mean": [float(self.bounds.back(mean))], "sd": [spread * self.bounds.half]}
-        return pa.table(told)
+        columns = {"mean": [float(self.bounds.back(mean))], "sd": [spread * self.bounds.half]}
+        return pa.table(columns)
 
     def _card(self) -> Card:
         low, high = self.bounds.to_json()
@@ -160,17 +160,19 @@ class Piecewise(MeanOracle):
 
     def channel(self) -> Channel:
         """The matrix of chances: a window of likely cells for each place."""
-        room_for(self.window.places, self.window.cells)
-        return Channel.of([self.window.weights(place) for place in range(self.window.places)])
+        room_for(self.window.point_count, self.window.cells)
+        return Channel.of(
+            [self.window.weights(position) for position in range(self.window.point_count)]
+        )
 
-    def _draw(self, parts: FloatArray, entropy: Entropy) -> IntArray:
-        return self.window.draw(parts, entropy)
+    def _draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
+        return self.window.draw(fractions, entropy)
 
     def _answers(self) -> FloatArray:
         return self.window.answers()
 
-    def _variance(self, part: Fraction) -> Fraction:
-        return self.window.variance(part)
+    def _variance(self, fraction: Fraction) -> Fraction:
+        return self.window.variance(fraction)
 
     def _spread(self, counts: FloatArray, mean: float) -> float:
         square = float(counts @ self._answers() ** 2 / counts.sum())
@@ -204,27 +206,27 @@ class Hybrid(MeanOracle):
 
     def channel(self) -> Channel:
         """The matrix of chances: cells, then the two signs."""
-        room_for(self.window.places, self.window.cells + 2)
-        last = self.window.places - 1
+        room_for(self.window.point_count, self.window.cells + 2)
+        last = self.window.point_count - 1
         rows = []
-        for place in range(self.window.places):
-            windows = [self.share * Fraction(one, self.window.total)
-                       for one in self.window.weights(place)]  # fmt: skip
-            plus = (1 + Fraction(2 * place - last, last) / self.signs.size) / 2
+        for position in range(self.window.point_count):
+            windows = [self.share * Fraction(weight, self.window.total)
+                       for weight in self.window.weights(position)]  # fmt: skip
+            plus = (1 + Fraction(2 * position - last, last) / self.signs.size) / 2
             rows.append([*windows, (1 - self.share) * (1 - plus), (1 - self.share) * plus])
-        return Channel.of(_whole(rows))
+        return Channel.of(_over_one_denominator(rows))
 
-    def _draw(self, parts: FloatArray, entropy: Entropy) -> IntArray:
-        windowed = happens(self.share, len(parts), entropy)
-        signs = self.signs.draw(parts[:, None], entropy)[:, 0]
-        return np.where(windowed, self.window.draw(parts, entropy), self.window.cells + signs)
+    def _draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
+        windowed = happens(self.share, len(fractions), entropy)
+        signs = self.signs.draw(fractions[:, None], entropy)[:, 0]
+        return np.where(windowed, self.window.draw(fractions, entropy), self.window.cells + signs)
 
     def _answers(self) -> FloatArray:
         size = float(self.signs.size)
         return np.append(self.window.answers(), [-size, size])
 
-    def _variance(self, part: Fraction) -> Fraction:
-        windows, signs = self.window.variance(part), self.signs.variance(part)
+    def _variance(self, fraction: Fraction) -> Fraction:
+        windows, signs = self.window.variance(fraction), self.signs.variance(fraction)
         return self.share * windows + (1 - self.share) * signs
 
     def _spread(self, counts: FloatArray, mean: float) -> float:
@@ -283,12 +285,14 @@ class Duchi(LocalMechanism):
         near = self.signs.odds.numerator, self.signs.odds.denominator
         alike = np.bitwise_count(np.bitwise_xor.outer(np.arange(size), np.arange(size)))
         agree = 2 * alike.astype(np.int64) < self.dimensions
-        return Channel.of([[near[0] if one else near[1] for one in row] for row in agree.tolist()])
+        return Channel.of(
+            [[near[0] if is_near else near[1] for is_near in row] for row in agree.tolist()]
+        )
 
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
-        parts = self.bounds.parts(numbers_of(values, self.dimensions))
-        rows = self.layout.empty(len(parts))
-        rows["bits"] = np.packbits(self.signs.draw(parts, entropy), axis=1, bitorder="little")
+        fractions = self.bounds.fractions(numbers_of(values, self.dimensions))
+        rows = self.layout.empty(len(fractions))
+        rows["bits"] = np.packbits(self.signs.draw(fractions, entropy), axis=1, bitorder="little")
         return rows
 
     def _count(self, rows: NDArray[Any]) -> IntArray:
@@ -309,8 +313,8 @@ class Duchi(LocalMechanism):
 
         Without a value it is the largest that there can be.
         """
-        part = Fraction(0) if value is None else self.bounds.centred(value)
-        return float(self.signs.variance(part) / people_of(n)) * self.bounds.half**2
+        fraction = Fraction(0) if value is None else self.bounds.centred(value)
+        return float(self.signs.variance(fraction) / people_of(n)) * self.bounds.half**2
 
     def estimate(self, sketch: ReportSketch) -> pa.Table:
         """Estimate the means: a table of column, mean and sd, in the unit of the amounts.
@@ -323,12 +327,12 @@ class Duchi(LocalMechanism):
         means = size * (2 * self._own(sketch).tally / sketch.n - 1)
         spread = np.sqrt((size**2 - np.minimum(means**2, 1.0)) / sketch.n)
         names = self.columns if isinstance(self.columns, list) else range(self.dimensions)
-        told = {
+        columns = {
             "column": list(names),
             "mean": self.bounds.back(means),
             "sd": spread * self.bounds.half,
         }
-        return pa.table(told)
+        return pa.table(columns)
 
     def _card(self) -> Card:
         low, high = self.bounds.to_json()
@@ -346,7 +350,7 @@ class Duchi(LocalMechanism):
         return Card(line, facts)
 
 
-def _whole(rows: list[list[Fraction]]) -> list[list[int]]:
+def _over_one_denominator(rows: list[list[Fraction]]) -> list[list[int]]:
     """Fractions as whole weights over their common denominator."""
-    common = math.lcm(*(one.denominator for row in rows for one in row))
-    return [[int(one * common) for one in row] for row in rows]
+    common = math.lcm(*(number.denominator for row in rows for number in row))
+    return [[int(number * common) for number in row] for row in rows]

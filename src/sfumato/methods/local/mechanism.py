@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato import arguments
 from sfumato.errors import SourceError
-from sfumato.methods.local.mechanism_names import kept
+from sfumato.methods.local.mechanism_names import stored_name
 from sfumato.methods.local.reports import Reports, check_same
 from sfumato.methods.local.sketch import ReportSketch, unreadable
 from sfumato.privacy.accounting.elementary import log_up
@@ -96,7 +96,7 @@ class LocalMechanism(Shown, ABC):
     def to_json(self) -> dict[str, Any]:
         """All that another program needs to make or to read reports."""
         return {
-            "mechanism": kept(self.name),
+            "mechanism": stored_name(self.name),
             "version": VERSION,
             **self._asked(),
             "epsilon": str(self.level),
@@ -153,9 +153,9 @@ class LocalMechanism(Shown, ABC):
     def sum_rows(self, rows: NDArray[Any], *, rejected: int = 0) -> ReportSketch:
         """The sketch of rows as the layout has them; those that cannot be are rejected."""
         sent = self._sent(rows)
-        kept = rows if sent.all() else rows[sent]
-        lost = rejected + len(rows) - len(kept)
-        return ReportSketch(self.made_by, len(kept), lost, self._count(kept))
+        valid_rows = rows if sent.all() else rows[sent]
+        lost = rejected + len(rows) - len(valid_rows)
+        return ReportSketch(self.made_by, len(valid_rows), lost, self._count(valid_rows))
 
     def sum_groups(
         self,
@@ -190,20 +190,22 @@ class LocalMechanism(Shown, ABC):
 
     def _own(self, sketch: object) -> ReportSketch:
         """Refuse a sketch from which this mechanism can estimate nothing."""
-        found: ReportSketch = arguments.require(
+        sketch_given: ReportSketch = arguments.require(
             sketch, "sketch", ReportSketch, "a sketch of this oracle"
         )
-        check_same(self.made_by, found.made_by, "Sketches")
-        if found.tally.shape != self.empty().tally.shape or not self.possible(found.n, found.tally):
+        check_same(self.made_by, sketch_given.made_by, "Sketches")
+        if sketch_given.tally.shape != self.empty().tally.shape or not self.possible(
+            sketch_given.n, sketch_given.tally
+        ):
             raise unreadable()
-        if found.n == 0:
+        if sketch_given.n == 0:
             raise SourceError(
                 "reports_missing",
                 "There is no report to estimate from"
-                + (f"; {found.rejected:,} were rejected." if found.rejected else ".")
+                + (f"; {sketch_given.rejected:,} were rejected." if sketch_given.rejected else ".")
                 + " Collect some first.",
             )
-        return found
+        return sketch_given
 
 
 def total(counts: IntArray) -> int:

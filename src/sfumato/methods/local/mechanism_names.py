@@ -1,6 +1,6 @@
 """Names of mechanisms: written with hyphens as all of the command are; underscores are read too.
 
-What is kept, before reports and in sketches, has them with underscores, and stays as it is.
+Files of reports and sketches store them with underscores, so that older files are read.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ def hyphened(name: Name) -> Name:
     return name.replace("_", "-") if isinstance(name, str) else name  # type: ignore[return-value]
 
 
-def kept(name: str) -> str:
-    """A name as it is kept."""
+def stored_name(name: str) -> str:
+    """A name as files of reports and sketches store it."""
     return name.replace("-", "_")

@@ -54,50 +54,50 @@ def choose(
         best: Oracle = Warner(values, epsilon=claimed)
         best.why = "two values: nothing is better than Warner's response"
         return best
-    found = [
+    oracles = [
         KAry(values, epsilon=claimed),
         HadamardResponse(values, epsilon=claimed),
         HadamardResponse(values, epsilon=claimed, blocks=_blocks(values.size, float(claimed))),
     ]
     if values.size <= 8 * room:
-        found += [SubsetSelection(values, epsilon=claimed), OUE(values, epsilon=claimed)]
+        oracles += [SubsetSelection(values, epsilon=claimed), OUE(values, epsilon=claimed)]
     # Where k-ary response is better anyway, hashing to e^epsilon numbers only takes room.
     if (
         min(people, values.size) * values.size <= _MOST_STEPS
         and math.exp(float(claimed)) < values.size
     ):
-        found.append(OLH(values, epsilon=claimed))
-    fitting = [one for one in found if one.layout.dtype.itemsize <= room]
+        oracles.append(OLH(values, epsilon=claimed))
+    fitting = [oracle for oracle in oracles if oracle.layout.dtype.itemsize <= room]
     if not fitting:
-        shortest = min(one.layout.dtype.itemsize for one in found)
+        shortest = min(oracle.layout.dtype.itemsize for oracle in oracles)
         raise ParameterError(
             "parameter_out_of_range",
             f"No report over {values.size:,} values fits {room} bytes; the shortest takes "
             f"{shortest}. Allow as many, or declare fewer values.",
         )
-    least = min(one.variance(people) for one in fitting)
-    near = [one for one in fitting if one.variance(people) <= NEAR * least]
-    best = min(near, key=lambda one: (one.layout.dtype.itemsize, one.variance(people)))
+    least = min(oracle.variance(people) for oracle in fitting)
+    near = [oracle for oracle in fitting if oracle.variance(people) <= NEAR * least]
+    best = min(near, key=lambda oracle: (oracle.layout.dtype.itemsize, oracle.variance(people)))
     best.why = _reason(best, fitting, people)
     return best
 
 
 def _blocks(size: int, epsilon: float) -> int:
     """The blocks of Acharya, Sun and Zhang: about half of e^epsilon, a power of 2."""
-    wanted = math.ceil(math.log2(min(math.exp(epsilon), 2 * size))) - 1
-    return min(1 << max(wanted, 0), 1 << (size.bit_length() - 1))
+    bit_count = math.ceil(math.log2(min(math.exp(epsilon), 2 * size))) - 1
+    return min(1 << max(bit_count, 0), 1 << (size.bit_length() - 1))
 
 
 def _reason(best: Oracle, fitting: list[Oracle], people: int) -> str:
-    others = {
-        one.name: f"{one.name} {math.sqrt(one.variance(people)):.3g} in {_bytes(one)}"
-        for one in sorted(fitting, key=lambda one: -one.variance(people))
-        if one.name != best.name
+    alternatives = {
+        oracle.name: f"{oracle.name} {math.sqrt(oracle.variance(people)):.3g} in {_bytes(oracle)}"
+        for oracle in sorted(fitting, key=lambda oracle: -oracle.variance(people))
+        if oracle.name != best.name
     }
     spread = math.sqrt(best.variance(people))
     return (
         f"sd of a rare value's share from {people:,} reports {spread:.3g} in {_bytes(best)}; "
-        f"others: {', '.join(others.values())}"
+        f"others: {', '.join(alternatives.values())}"
     )
 
 

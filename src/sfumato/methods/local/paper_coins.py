@@ -54,7 +54,11 @@ def device(choices: int, claimed: LocalEpsilon) -> HandDevice | None:
     """The most telling device that keeps to an epsilon, if any does."""
     if choices > MOST_CHOICES:
         return None
-    fitting = (one for one in _DEVICES if claimed.allows(likelihood_ratio(one.truth, choices)))
+    fitting = (
+        hand_device
+        for hand_device in _DEVICES
+        if claimed.allows(likelihood_ratio(hand_device.truth, choices))
+    )
     return next(fitting, None)
 
 

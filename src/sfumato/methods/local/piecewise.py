@@ -53,7 +53,7 @@ class Window:
         return cls(cells, width, level.rational(min(40, room)))
 
     @property
-    def places(self) -> int:
+    def point_count(self) -> int:
         """How many places a window can have."""
         return self.cells - self.width + 1
 
@@ -62,22 +62,22 @@ class Window:
         """The sum of all weights."""
         return self.odds.numerator * self.width + self.odds.denominator * (self.cells - self.width)
 
-    def draw(self, parts: FloatArray, entropy: Entropy) -> IntArray:
+    def draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
         """Answers of people whose amounts lie at these parts of the way between the bounds."""
-        way = parts * (self.places - 1)
-        lower = np.minimum(np.floor(way), self.places - 2)
+        along = fractions * (self.point_count - 1)
+        lower = np.minimum(np.floor(along), self.point_count - 2)
         # The next place with the probability that is left over: the mean place is the true one.
-        place = lower.astype(np.int64) + occur(way - lower, entropy)
-        drawn = below(self.total, len(place), entropy)
+        position = lower.astype(np.int64) + occur(along - lower, entropy)
+        drawn = below(self.total, len(position), entropy)
         likely = self.odds.numerator * self.width
         beside = (drawn - likely) // self.odds.denominator
-        outside = beside + np.where(beside >= place, self.width, 0)
-        return np.where(drawn < likely, place + drawn // self.odds.numerator, outside)
+        outside = beside + np.where(beside >= position, self.width, 0)
+        return np.where(drawn < likely, position + drawn // self.odds.numerator, outside)
 
-    def weights(self, place: int) -> list[int]:
+    def weights(self, position: int) -> list[int]:
         """The weights of all answers at one place; they add up to `total`."""
         near, far = self.odds.numerator, self.odds.denominator
-        inside = range(place, place + self.width)
+        inside = range(position, position + self.width)
         return [near if cell in inside else far for cell in range(self.cells)]
 
     @cached_property
@@ -95,22 +95,22 @@ class Window:
         # Mean answer at place j: (cells (cells - 1) / 2 + (E - 1) width (j + (width - 1)/2)) / Z.
         start = Fraction(cells * (cells - 1), 2) / self._weight
         start += self._gain * Fraction(width - 1, 2)
-        step = 2 / (self._gain * (self.places - 1))
+        step = 2 / (self._gain * (self.point_count - 1))
         return -start * step - 1, step
 
-    def variance(self, part: Fraction) -> Fraction:
+    def variance(self, fraction: Fraction) -> Fraction:
         """The variance of one unbiased answer of a person at this part between -1 and 1."""
-        way = (part + 1) / 2 * (self.places - 1)
-        lower = min(way.__floor__(), self.places - 2)
-        upper = way - lower
+        along = (fraction + 1) / 2 * (self.point_count - 1)
+        lower = min(along.__floor__(), self.point_count - 2)
+        upper = along - lower
         first, step = self.centred()
         second = (1 - upper) * self._square(lower) + upper * self._square(lower + 1)
-        mean = (part - first) / step
+        mean = (fraction - first) / step
         return step * step * (second - mean * mean)
 
-    def _square(self, place: int) -> Fraction:
+    def _square(self, position: int) -> Fraction:
         """The mean square of answers at a place."""
-        inside = _squares(place + self.width) - _squares(place)
+        inside = _squares(position + self.width) - _squares(position)
         return ((self.odds - 1) * inside + _squares(self.cells)) / self._weight
 
     def fixed_variance(self, mean: float, square: float) -> float:

@@ -85,10 +85,10 @@ class PlanarLaplace(LocalMechanism):
         scale: Sequence[Number] = (1, 1),
     ) -> None:
         self.level, self.step = level(epsilon), positive(step, "step")
-        self.scale = tuple(positive(one, "scale") for one in _pair(scale, "scale"))
+        self.scale = tuple(positive(length, "scale") for length in _pair(scale, "scale"))
         """The length of one unit of each coordinate: of degrees, in metres, for example."""
-        self.origin = tuple(exact(one, "origin") for one in _pair(origin, "origin"))
-        self.cells = tuple(arguments.whole(one, "cells") for one in _pair(cells, "cells"))
+        self.origin = tuple(exact(coordinate, "origin") for coordinate in _pair(origin, "origin"))
+        self.cells = tuple(arguments.whole(count, "cells") for count in _pair(cells, "cells"))
         if min(self.cells) < 1 or math.prod(self.cells) > MOST_CELLS:
             raise ParameterError(
                 "parameter_out_of_range",
@@ -102,8 +102,8 @@ class PlanarLaplace(LocalMechanism):
                 f"epsilon times step is {float(self._each):g}; it must be between {LEAST} and "
                 f"{MOST}. Take a step of {float(1 / (10 * self._each / self.step)):.3g}, say.",
             )
-        self._steps = tuple(self.step / one for one in self.scale)
-        sides = (*self._steps, *(1 / one for one in self._steps))
+        self._steps = tuple(self.step / length for length in self.scale)
+        sides = (*self._steps, *(1 / side for side in self._steps))
         if max(*map(abs, self.origin), *sides) > _LARGEST:
             raise ParameterError(
                 "parameter_out_of_range",
@@ -114,13 +114,13 @@ class PlanarLaplace(LocalMechanism):
 
     def _asked(self) -> dict[str, Any]:
         return {
-            "origin": [decimal_of(one) for one in self.origin],
+            "origin": [decimal_of(coordinate) for coordinate in self.origin],
             "step": decimal_of(self.step),
             "cells": list(self.cells),
             **(
                 {}
                 if set(self.scale) == {Fraction(1)}
-                else {"scale": [decimal_of(one) for one in self.scale]}
+                else {"scale": [decimal_of(length) for length in self.scale]}
             ),
         }
 
@@ -135,36 +135,37 @@ class PlanarLaplace(LocalMechanism):
         return float(self.level)
 
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
-        places = numbers_of(values, 2)
-        rows = self.layout.empty(len(places))
-        rows["east"], rows["north"] = self._told(places, entropy).T
+        points = numbers_of(values, 2)
+        rows = self.layout.empty(len(points))
+        rows["east"], rows["north"] = self._report_cells(points, entropy).T
         return rows
 
-    def _told(self, places: FloatArray, entropy: Entropy) -> IntArray:
+    def _report_cells(self, points: FloatArray, entropy: Entropy) -> IntArray:
         """The cells that places are reported in, east and north."""
         start, step = self._floats
         end = [
-            float(low + step * many)
-            for low, step, many in zip(self.origin, self._steps, self.cells, strict=True)
+            float(low + step * count)
+            for low, step, count in zip(self.origin, self._steps, self.cells, strict=True)
         ]
-        held = np.clip(places, start, end)  # to the nearest point of a fixed box
-        noise, each, last = PlanarVectors(len(held), entropy), float(self._each), self._last
-        middle = (held - start) / step + noise.values / each
+        held = np.clip(points, start, end)  # to the nearest point of a fixed box
+        noise, epsilon_step, last = PlanarVectors(len(held), entropy), float(self._each), self._last
+        middle = (held - start) / step + noise.values / epsilon_step
         margin = (np.abs(held) + np.abs(start)) / step * _ROUNDING
-        margin += (noise.errors[:, None] + np.abs(noise.values) * _ROUNDING) / each
+        margin += (noise.errors[:, None] + np.abs(noise.values) * _ROUNDING) / epsilon_step
         lowest, highest = (
-            np.clip(np.floor(one), 0, last) for one in (middle - margin, middle + margin)
+            np.clip(np.floor(coordinate), 0, last)
+            for coordinate in (middle - margin, middle + margin)
         )
-        told = lowest.astype(np.int64)
-        for place in np.flatnonzero((lowest != highest).any(axis=1)).tolist():
-            told[place] = self._decided(held[place].tolist(), noise.exactly(place))
-        return told
+        cells = lowest.astype(np.int64)
+        for row in np.flatnonzero((lowest != highest).any(axis=1)).tolist():
+            cells[row] = self._decided(held[row].tolist(), noise.exactly(row))
+        return cells
 
-    def _decided(self, place: list[float], noise: RevealedVector) -> list[int]:
+    def _decided(self, point: list[float], noise: RevealedVector) -> list[int]:
         """The cell of one place, by as many digits of its noise as it takes."""
         own = [
-            (Fraction(one) - low) / step
-            for one, low, step in zip(place, self.origin, self._steps, strict=True)
+            (Fraction(coordinate) - low) / step
+            for coordinate, low, step in zip(point, self.origin, self._steps, strict=True)
         ]
         while True:
             enclosed = zip(own, noise.bounds(), self._last, strict=True)
@@ -179,8 +180,8 @@ class PlanarLaplace(LocalMechanism):
     @property
     def _floats(self) -> tuple[FloatArray, FloatArray]:
         """Origin and side of a cell along each axis, in the unit of places."""
-        start = np.array([float(one) for one in self.origin])
-        return start, np.array([float(one) for one in self._steps])
+        start = np.array([float(coordinate) for coordinate in self.origin])
+        return start, np.array([float(side) for side in self._steps])
 
     @property
     def _last(self) -> tuple[int, int]:

@@ -52,24 +52,24 @@ class Adjusted(Shown):
         Root mean squares over random noise around the adjusted shares, by simulation. That takes
         these for the truth, and so flatters them: a small gain may be none.
         """
-        return _effect(self.table, _WAYS[self.how][0])
+        return _effect(self.table, _METHODS[self.how][0])
 
     def _card(self) -> Card:
-        told = self.effect
-        change = told["adjusted"] / told["unbiased"] - 1 if told["unbiased"] else 0.0
-        word = "more" if change > 0 else "less"
-        line = f"{self.how} shares, {abs(change):.0%} {word} error than unbiased ones"
+        effect = self.effect
+        change = effect["adjusted"] / effect["unbiased"] - 1 if effect["unbiased"] else 0.0
+        comparison = "more" if change > 0 else "less"
+        line = f"{self.how} shares, {abs(change):.0%} {comparison} error than unbiased ones"
         facts = {
-            "what was done": _WAYS[self.how][1],
-            "typical error of a share, unbiased": told["unbiased"],
-            "adjusted": told["adjusted"],
-            "typical error of half of the values together, unbiased": told["unbiased_half"],
-            "adjusted ": told["adjusted_half"],
+            "what was done": _METHODS[self.how][1],
+            "typical error of a share, unbiased": effect["unbiased"],
+            "adjusted": effect["adjusted"],
+            "typical error of half of the values together, unbiased": effect["unbiased_half"],
+            "adjusted ": effect["adjusted_half"],
         }
         rows = self.table.slice(0, 10)
         shown = list(zip(*(rows.column(name).to_pylist() for name in _SHOWN), strict=True))
-        more = max(0, self.table.num_rows - 10)
-        return Card(line, facts, CardTable(_SHOWN, shown, more))
+        more_rows = max(0, self.table.num_rows - 10)
+        return Card(line, facts, CardTable(_SHOWN, shown, more_rows))
 
 
 _SHOWN = ("value", "share", "unbiased", "sd")
@@ -81,7 +81,7 @@ def adjust(estimate: pa.Table, how: str) -> Adjusted:
     *Guarantee*: none is lost: reports are not looked at again.
     *Error*: biased; `effect` of the result says how much more or less.
     """
-    arguments.one_of(how, "how", tuple(_WAYS))
+    arguments.one_of(how, "how", tuple(_METHODS))
     lacking = {"value", "share", "sd"} - set(getattr(estimate, "column_names", ()))
     if lacking:
         raise ParameterError(
@@ -91,13 +91,13 @@ def adjust(estimate: pa.Table, how: str) -> Adjusted:
     shares = estimate["share"].to_numpy()
     if not (len(shares) and np.isfinite(shares).all()):
         raise ParameterError("type_wrong", "estimate must hold shares, and none of them missing.")
-    told = {
+    facts = {
         "value": estimate["value"],
-        "share": pa.array(_WAYS[how][0](shares[None, :])[0]),
+        "share": pa.array(_METHODS[how][0](shares[None, :])[0]),
         "unbiased": estimate["share"],
         "sd": estimate["sd"],
     }
-    return Adjusted(how, pa.table(told))
+    return Adjusted(how, pa.table(facts))
 
 
 def _nonnegative(shares: FloatArray) -> FloatArray:
@@ -105,9 +105,9 @@ def _nonnegative(shares: FloatArray) -> FloatArray:
 
 
 def _scaled(shares: FloatArray) -> FloatArray:
-    kept = np.maximum(shares, 0.0)
-    total = kept.sum(axis=1, keepdims=True)
-    return np.where(total > 0, kept / np.where(total > 0, total, 1.0), 1 / shares.shape[1])
+    clipped = np.maximum(shares, 0.0)
+    total = clipped.sum(axis=1, keepdims=True)
+    return np.where(total > 0, clipped / np.where(total > 0, total, 1.0), 1 / shares.shape[1])
 
 
 def _simplex(shares: FloatArray) -> FloatArray:
@@ -119,36 +119,36 @@ def _simplex(shares: FloatArray) -> FloatArray:
     falling = -np.sort(-shares, axis=1)
     ranks = np.arange(1, shares.shape[1] + 1)
     levels = (np.cumsum(falling, axis=1) - 1) / ranks
-    kept = (falling > levels).sum(axis=1)
-    level = levels[np.arange(len(shares)), kept - 1]
+    kept_count = (falling > levels).sum(axis=1)
+    level = levels[np.arange(len(shares)), kept_count - 1]
     return np.asarray(np.maximum(shares - level[:, None], 0.0))
 
 
-_WAYS: dict[str, tuple[Callable[[FloatArray], FloatArray], str]] = {
+_METHODS: dict[str, tuple[Callable[[FloatArray], FloatArray], str]] = {
     "nonnegative": (_nonnegative, "shares below 0 became 0"),
     "scaled": (_scaled, "shares below 0 became 0, and all were divided by their sum"),
     "simplex": (_simplex, "the nearest shares that are at least 0 and sum to 1"),
 }
 
 
-def _effect(table: pa.Table, way: Callable[[FloatArray], FloatArray]) -> dict[str, float]:
+def _effect(table: pa.Table, method: Callable[[FloatArray], FloatArray]) -> dict[str, float]:
     truth, spread = table["share"].to_numpy(), table["sd"].to_numpy()
     runs = max(2, min(_RUNS, _MOST_DRAWS // len(truth)))
     noisy = truth + spread * _normal(runs * len(truth)).reshape(runs, -1)
-    off = {"unbiased": noisy - truth, "adjusted": way(noisy) - truth}
+    off = {"unbiased": noisy - truth, "adjusted": method(noisy) - truth}
     # Half of the values, the rarest: where moved shares add up.
     half = np.argsort(truth, kind="stable")[: max(1, len(truth) // 2)]
-    found = {}
+    effects = {}
     for name, errors in off.items():
-        found[name] = float(np.sqrt(np.mean(errors**2)))
-        found[f"{name}_half"] = float(np.sqrt(np.mean(errors[:, half].sum(axis=1) ** 2)))
-    return found
+        effects[name] = float(np.sqrt(np.mean(errors**2)))
+        effects[f"{name}_half"] = float(np.sqrt(np.mean(errors[:, half].sum(axis=1) ** 2)))
+    return effects
 
 
 def _normal(count: int) -> FloatArray:
     """Normal variables for a simulation, which protects nobody: two uniforms make one."""
-    words = SystemEntropy().words(2 * count).astype(np.float64).reshape(2, count)
-    uniform = (words + 1.0) * 2.0**-64
+    drawn = SystemEntropy().words(2 * count).astype(np.float64).reshape(2, count)
+    uniform = (drawn + 1.0) * 2.0**-64
     return np.asarray(np.sqrt(-2 * np.log(uniform[0])) * np.cos(2 * np.pi * uniform[1]))
 
 

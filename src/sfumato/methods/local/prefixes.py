@@ -101,8 +101,8 @@ class HeavyHitters(LocalMechanism):
         self.weights = odds_of(self.level, self.buckets)
         truth, lie = self.weights
         self.p = Fraction(truth, truth + (self.buckets - 1) * lie)
-        full, rest = divmod(PRIME, self.buckets)
-        alike = rest * (full + 1) ** 2 + (self.buckets - rest) * full**2
+        full, remainder = divmod(PRIME, self.buckets)
+        alike = remainder * (full + 1) ** 2 + (self.buckets - remainder) * full**2
         self.collision = Fraction(alike, PRIME**2)
         self.q = self.collision * self.p + (1 - self.collision) * (1 - self.p) / (self.buckets - 1)
         factors = [Code(f"factor_{at}", PRIME) for at in range(self.chunks)]
@@ -111,8 +111,8 @@ class HeavyHitters(LocalMechanism):
         self.check_claim()
 
     def _asked(self) -> dict[str, Any]:
-        told = {"bits": self.bits, "start": self.start, "step": self.step}
-        return {**told, "text": self.text}
+        facts = {"bits": self.bits, "start": self.start, "step": self.step}
+        return {**facts, "text": self.text}
 
     @property
     def ratio(self) -> Fraction:
@@ -137,14 +137,14 @@ class HeavyHitters(LocalMechanism):
     def _chunks(self, values: object) -> Codes:
         """The bits of each value, the first at the top, in chunks of 30."""
         size = -(-self.bits // 8)
-        found = [self._bytes(one, size) for one in _list(values)]
-        whole = [int.from_bytes(one[:size].ljust(size, b"\0"), "big") for one in found]
+        texts = [self._bytes(value, size) for value in _list(values)]
+        numbers = [int.from_bytes(text[:size].ljust(size, b"\0"), "big") for text in texts]
         room = self.chunks * CHUNK
-        shifted = [one >> (8 * size - self.bits) << (room - self.bits) for one in whole]
+        shifted = [number >> (8 * size - self.bits) << (room - self.bits) for number in numbers]
         mask = (1 << CHUNK) - 1
         return np.array(
-            [[one >> (room - CHUNK * (at + 1)) & mask for at in range(self.chunks)]
-             for one in shifted], dtype=np.int64
+            [[number >> (room - CHUNK * (at + 1)) & mask for at in range(self.chunks)]
+             for number in shifted], dtype=np.int64
         ).reshape(len(shifted), self.chunks)  # fmt: skip
 
     def _bytes(self, value: object, size: int) -> bytes:
@@ -189,38 +189,42 @@ class HeavyHitters(LocalMechanism):
         """
         arguments.require(reports, "reports", Reports, "reports of this mechanism")
         check_same(self.made_by, reports.made_by, "Reports")
-        wanted = arguments.whole(most, "most")
-        if not 1 <= wanted <= MOST_FOUND:
+        most_wanted = arguments.whole(most, "most")
+        if not 1 <= most_wanted <= MOST_FOUND:
             raise ParameterError(
                 "parameter_out_of_range",
-                f"most must be between 1 and {MOST_FOUND:,}, not {wanted:,}.",
+                f"most must be between 1 and {MOST_FOUND:,}, not {most_wanted:,}.",
             )
         rows = reports.rows[self.layout.valid(reports.rows)]
         candidates, scores = list(range(1 << self.start)), np.zeros(1 << self.start)
-        room = max(_ROOM, wanted)
+        room = max(_ROOM, most_wanted)
         for group, length in enumerate(self.prefixes):
             if group:
                 added = length - self.prefixes[group - 1]
-                candidates = [one << added | low for one in candidates for low in range(1 << added)]
+                candidates = [
+                    prefix << added | low for prefix in candidates for low in range(1 << added)
+                ]
                 scores = np.repeat(scores, 1 << added)
-            part = rows[rows["group"] == group]
-            if not len(part):
+            group_rows = rows[rows["group"] == group]
+            if not len(group_rows):
                 raise SourceError(
                     "reports_too_few",
                     "Nobody reported on some length of prefix, so frequent values cannot be found. "
                     "Collect more reports.",
                 )
-            shares = self._shares(part, candidates, length)
+            shares = self._shares(group_rows, candidates, length)
             # What is frequent was so as a shorter prefix, in the reports of other people.
             scores = shares + _MEMORY * scores
-            best = np.argsort(-scores, kind="stable")[: wanted if length == self.bits else room]
+            best = np.argsort(-scores, kind="stable")[
+                : most_wanted if length == self.bits else room
+            ]
             candidates, scores = [candidates[at] for at in best.tolist()], scores[best]
-        found = shares[best]
-        order = np.argsort(-found, kind="stable")
+        shares_found = shares[best]
+        order = np.argsort(-shares_found, kind="stable")
         values = [self._value(candidates[at]) for at in order.tolist()]
-        spread = np.sqrt(self._variances(found[order], len(part)))
+        spread = np.sqrt(self._variances(shares_found[order], len(group_rows)))
         column = pa.array(values, self._kind())
-        return pa.table({"value": column, "share": found[order], "sd": spread})
+        return pa.table({"value": column, "share": shares_found[order], "sd": spread})
 
     def _kind(self) -> pa.DataType:
         """Of values that are found: numbers, where Arrow has such long ones, or else texts."""
@@ -241,17 +245,17 @@ class HeavyHitters(LocalMechanism):
         columns = []
         for at in range(-(-length // CHUNK)):
             down = room - CHUNK * (at + 1)
-            chunk = [(one << (room - length)) >> down & mask for one in candidates]
+            chunk = [(prefix << (room - length)) >> down & mask for prefix in candidates]
             columns.append((rows[f"factor_{at}"].astype(np.int64), np.array(chunk, np.int64)))
         shift, report = rows["shift"].astype(np.int64), rows["report"].astype(np.int64)
         counts = np.zeros(len(candidates), dtype=np.int64)
         at_once = max(1, _PAIRS // len(rows))
         for first in range(0, len(candidates), at_once):
-            some = slice(first, first + at_once)
-            total = np.broadcast_to(shift, (len(counts[some]), len(rows)))
-            for factors, parts in columns:
-                total = (total + parts[some, None] * factors) % PRIME
-            counts[some] = (total % self.buckets == report).sum(axis=1)
+            piece = slice(first, first + at_once)
+            total = np.broadcast_to(shift, (len(counts[piece]), len(rows)))
+            for factors, chunks in columns:
+                total = (total + chunks[piece, None] * factors) % PRIME
+            counts[piece] = (total % self.buckets == report).sum(axis=1)
         return (counts / len(rows) - float(self.q)) / float(self.p - self.q)
 
     def _value(self, code: int) -> str | int:
@@ -294,7 +298,7 @@ def _list(values: object) -> list[Any]:
     raise ParameterError("type_wrong", "values must be a list, an array or a column.")
 
 
-def _cut(chunk: Codes, kept: Codes) -> Codes:
+def _cut(chunk: Codes, kept_bits: Codes) -> Codes:
     """A chunk with only its first bits; none where `kept` is 0 or less."""
-    gone = CHUNK - np.clip(kept, 0, CHUNK)
-    return chunk >> gone << gone
+    dropped_bits = CHUNK - np.clip(kept_bits, 0, CHUNK)
+    return chunk >> dropped_bits << dropped_bits

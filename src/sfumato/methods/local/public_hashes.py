@@ -27,12 +27,12 @@ class PublicHashes:
             hashlib.sha256(f"sfumato hash {seed} {number}".encode()).digest()
             for number in range(count)
         )
-        words = np.frombuffer(digests, dtype="<u8").reshape(count, 4)
+        hash_words = np.frombuffer(digests, dtype="<u8").reshape(count, 4)
         # 64 bits make any residue alike but for a part in 2^33.
-        self._factors = (words[:, :3] % np.uint64(_PRIME)).astype(np.int64)
+        self._factors = (hash_words[:, :3] % np.uint64(_PRIME)).astype(np.int64)
 
-    def of(self, which: IntArray, codes: IntArray) -> IntArray:
+    def of(self, hash_numbers: IntArray, codes: IntArray) -> IntArray:
         """The hash of each code by the function of each number; both may be broadcast."""
-        square, line, shift = (self._factors[which, at] for at in range(3))
+        square, line, shift = (self._factors[hash_numbers, at] for at in range(3))
         hashed = ((square * codes + line) % _PRIME * codes + shift) % _PRIME
         return np.asarray(hashed % self.buckets)

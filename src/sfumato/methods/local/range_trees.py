@@ -24,7 +24,7 @@ from sfumato.methods.local.choices import Choices, choices
 from sfumato.methods.local.draws import below
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.mechanism import LocalMechanism
-from sfumato.methods.local.mechanism_names import hyphened, kept
+from sfumato.methods.local.mechanism_names import hyphened, stored_name
 from sfumato.methods.local.reports import Code, ReportLayout
 from sfumato.methods.local.sketch import ReportSketch
 from sfumato.privacy.estimation.trees import BoxTree, LeastSquares
@@ -49,14 +49,14 @@ LEVELS = ("olh", "oue", "sue", "k-ary", "subset", "hadamard")
 
 def ordered(domain: object) -> Choices:
     """Read a domain of ordered values, of which there are not too many for a tree."""
-    found = choices(domain)
-    if found.size > MOST_VALUES:
+    choices_found = choices(domain)
+    if choices_found.size > MOST_VALUES:
         raise ParameterError(
             "parameter_out_of_range",
-            f"Ranges are for domains of at most {MOST_VALUES:,} values, not {found.size:,}. Take "
-            "steps of 10, say, together as one value.",
+            f"Ranges are for domains of at most {MOST_VALUES:,} values, "
+            f"not {choices_found.size:,}. Take steps of 10, say, together as one value.",
         )
-    return found
+    return choices_found
 
 
 class RangeOracle(LocalMechanism):
@@ -110,8 +110,10 @@ class RangeOracle(LocalMechanism):
         )
         if not isinstance(ranges, list | tuple | np.ndarray) or not len(ranges):
             raise wrong
-        pairs = [list(one) if isinstance(one, list | tuple | np.ndarray) else [] for one in ranges]
-        if any(len(one) != 2 for one in pairs):
+        pairs = [
+            list(pair) if isinstance(pair, list | tuple | np.ndarray) else [] for pair in ranges
+        ]
+        if any(len(pair) != 2 for pair in pairs):
             raise wrong
         ends = self.choices.codes([end for pair in pairs for end in pair]).reshape(-1, 2)
         if (ends[:, 0] > ends[:, 1]).any():
@@ -182,22 +184,22 @@ class Hierarchical(RangeOracle):
         """How many values a block of each level has, the largest first."""
         sizes = [-(-self.choices.size // length) for length in self.lengths]
         self.oracles = [make(self.oracle, size, self.level, {}) for size in sizes]
-        self.layout = _joined([one.layout for one in self.oracles])
+        self.layout = _joined([oracle.layout for oracle in self.oracles])
         self.check_claim()
 
     def options(self) -> dict[str, Any]:
         """How wide the tree is, and which oracle asks about its levels."""
-        return {"fanout": self.fanout, "oracle": kept(self.oracle)}
+        return {"fanout": self.fanout, "oracle": stored_name(self.oracle)}
 
     @property
     def grouped(self) -> bool:  # type: ignore[override]
         """Whether an engine can count its reports; else their rows are read."""
-        return not self.layout.width and all(one.grouped for one in self.oracles)
+        return not self.layout.width and all(oracle.grouped for oracle in self.oracles)
 
     @property
     def ratio(self) -> Fraction:
         """The largest ratio of the chances of a report between two values, exactly."""
-        return max(one.ratio for one in self.oracles)
+        return max(oracle.ratio for oracle in self.oracles)
 
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
         codes = self.choices.codes(values)
@@ -215,40 +217,40 @@ class Hierarchical(RangeOracle):
     def _inner(self, rows: NDArray[Any], depth: int) -> tuple[NDArray[Any], BoolArray]:
         """Rows of one level as its oracle has them, and which of them lost nothing by it."""
         layout = self.oracles[depth].layout
-        found, kept = layout.empty(len(rows)), np.ones(len(rows), dtype=np.bool_)
+        inner_rows, valid = layout.empty(len(rows)), np.ones(len(rows), dtype=np.bool_)
         for code in layout.codes:
-            kept &= rows[code.name] < code.limit
-            found[code.name] = np.where(kept, rows[code.name], 0)
+            valid &= rows[code.name] < code.limit
+            inner_rows[code.name] = np.where(valid, rows[code.name], 0)
         if layout.width:
-            size = found["bits"].shape[1]
-            found["bits"] = rows["bits"][:, :size]
-            kept &= ~rows["bits"][:, size:].any(axis=1)
-        return found, kept
+            size = inner_rows["bits"].shape[1]
+            inner_rows["bits"] = rows["bits"][:, :size]
+            valid &= ~rows["bits"][:, size:].any(axis=1)
+        return inner_rows, valid
 
     def _sent(self, rows: NDArray[Any]) -> BoolArray:
         sent = self.layout.valid(rows)
         for depth, oracle in enumerate(self.oracles):
             chosen = np.flatnonzero(sent & (rows["level"] == depth))
-            inner, kept = self._inner(rows[chosen], depth)
-            sent[chosen] = kept & oracle.can_send(inner)
+            inner, valid = self._inner(rows[chosen], depth)
+            sent[chosen] = valid & oracle.can_send(inner)
         return sent
 
     def _count(self, rows: NDArray[Any]) -> IntArray:
-        parts = []
+        sketches = []
         for depth, oracle in enumerate(self.oracles):
             inner, _ = self._inner(rows[rows["level"] == depth], depth)
-            found = oracle.sum_rows(inner)
-            parts += [np.array([found.n]), found.tally.ravel()]
-        return np.concatenate(parts)
+            sketch = oracle.sum_rows(inner)
+            sketches += [np.array([sketch.n]), sketch.tally.ravel()]
+        return np.concatenate(sketches)
 
     def _count_groups(self, rows: NDArray[Any], times: IntArray, bits: IntArray | None) -> IntArray:
-        parts = []
+        sketches = []
         for depth, oracle in enumerate(self.oracles):
             chosen = rows["level"] == depth
-            inner, kept = self._inner(rows[chosen], depth)
-            found = oracle.sum_groups(inner[kept], times[chosen][kept], bits, rejected=0)
-            parts += [np.array([found.n]), found.tally.ravel()]
-        return np.concatenate(parts)
+            inner, valid = self._inner(rows[chosen], depth)
+            sketch = oracle.sum_groups(inner[valid], times[chosen][valid], bits, rejected=0)
+            sketches += [np.array([sketch.n]), sketch.tally.ravel()]
+        return np.concatenate(sketches)
 
     def possible(self, n: int, tally: IntArray) -> bool:
         """Whether n reports can have these sums: those of each level by its oracle."""
@@ -256,15 +258,15 @@ class Hierarchical(RangeOracle):
         for oracle in self.oracles:
             shape = oracle.empty().tally.shape
             stop = start + 1 + math.prod(shape)
-            here = int(tally[start])
-            if not oracle.possible(here, tally[start + 1 : stop].reshape(shape)):
+            size_found = int(tally[start])
+            if not oracle.possible(size_found, tally[start + 1 : stop].reshape(shape)):
                 return False
-            people, start = people + here, stop
+            people, start = people + size_found, stop
         return people == n
 
     def _levels(self, sketch: ReportSketch) -> list[pa.Table]:
         """The estimate of each level by its oracle."""
-        found, start = [], 0
+        sketches, start = [], 0
         for oracle in self.oracles:
             shape = oracle.empty().tally.shape
             stop = start + 1 + math.prod(shape)
@@ -276,15 +278,15 @@ class Hierarchical(RangeOracle):
                     "Collect more reports.",
                 )
             own = ReportSketch(oracle.made_by, int(n), 0, np.array(tally).reshape(shape))
-            found.append(_of_sample(oracle.estimate(own), int(n)))
+            sketches.append(_of_sample(oracle.estimate(own), int(n)))
             start = stop
-        return found
+        return sketches
 
     def _ranges(self, sketch: ReportSketch, ends: IntArray) -> tuple[FloatArray, FloatArray]:
         shares, spread = np.zeros(len(ends)), np.zeros(len(ends))
         levels = self._levels(sketch)
-        sums = [_running(one["share"].to_numpy()) for one in levels]
-        squares = [_running(one["sd"].to_numpy() ** 2) for one in levels]
+        sums = [_running(level_table["share"].to_numpy()) for level_table in levels]
+        squares = [_running(level_table["sd"].to_numpy() ** 2) for level_table in levels]
         for depth, begin, end in self._blocks(ends):
             shares += sums[depth][end] - sums[depth][begin]
             spread += squares[depth][end] - squares[depth][begin]
@@ -292,7 +294,7 @@ class Hierarchical(RangeOracle):
 
     def _blocks(self, ends: IntArray) -> list[tuple[int, IntArray, IntArray]]:
         """Runs of whole blocks, none inside a larger one, that make up each range."""
-        found = []
+        answers = []
         low, high = ends[:, 0], ends[:, 1] + 1
         # The last block may be cut off by the end of the values: it is whole where they end.
         high = np.where(high == self.choices.size, self.lengths[0] * self.oracles[0].size, high)
@@ -301,17 +303,17 @@ class Hierarchical(RangeOracle):
             first, last = low // length, high // length
             last = np.minimum(last, self.oracles[depth].size)
             if depth == 0:
-                found.append((depth, first, np.maximum(first, last)))
+                answers.append((depth, first, np.maximum(first, last)))
                 break
             above = self.lengths[depth - 1] // length
             inner_first, inner_last = -(-first // above) * above, last // above * above
             apart = inner_first < inner_last
-            whole = np.where(apart, np.minimum(inner_first, last), last)
-            found.append((depth, first, whole))
-            found.append((depth, np.where(apart, inner_last, last), last))
+            whole_until = np.where(apart, np.minimum(inner_first, last), last)
+            answers.append((depth, first, whole_until))
+            answers.append((depth, np.where(apart, inner_last, last), last))
             low = np.where(apart, inner_first * length, 0)
             high = np.where(apart, inner_last * length, 0)
-        return found
+        return answers
 
     def variance(self, n: int, length: int = 1) -> float:
         """The variance of a range of so many values from n reports, at most.
@@ -319,10 +321,12 @@ class Hierarchical(RangeOracle):
         It is reckoned with equally many people on every level, whose shares are small.
         """
         count, ends = people_of(n), self._of_length(length)
-        each = np.array([one.variance(1) for one in self.oracles]) * len(self.oracles) / count
+        variances = (
+            np.array([oracle.variance(1) for oracle in self.oracles]) * len(self.oracles) / count
+        )
         total = np.zeros(len(ends))
         for depth, begin, end in self._blocks(ends):
-            total += (end - begin) * each[depth]
+            total += (end - begin) * variances[depth]
         return float(total.max())
 
     def consistent(self, sketch: ReportSketch) -> pa.Table:
@@ -332,13 +336,18 @@ class Hierarchical(RangeOracle):
         """
         levels = self._levels(self._own(sketch))
         tree = self._tree
-        shares = np.concatenate([[1.0], *(one["share"].to_numpy() for one in levels)])
+        shares = np.concatenate(
+            [[1.0], *(level_table["share"].to_numpy() for level_table in levels)]
+        )
         # The whole is known: everybody has some value.
-        variances = [np.full(1, 1e-18), *(one["sd"].to_numpy() ** 2 for one in levels)]
+        variances = [
+            np.full(1, 1e-18),
+            *(level_table["sd"].to_numpy() ** 2 for level_table in levels),
+        ]
         solved = LeastSquares(tree, 1 / np.concatenate(variances))
         leaves = slice(len(tree) - self.choices.size, None)
-        told = {"value": self.choices.array(), "share": solved.solve(shares)[leaves]}
-        return pa.table({**told, "sd": np.sqrt(solved.variances[leaves])})
+        columns = {"value": self.choices.array(), "share": solved.solve(shares)[leaves]}
+        return pa.table({**columns, "sd": np.sqrt(solved.variances[leaves])})
 
     @cached_property
     def _tree(self) -> BoxTree:
@@ -374,5 +383,5 @@ def _joined(layouts: list[ReportLayout]) -> ReportLayout:
     for layout in layouts:
         for name, limit in layout.codes:
             limits[name] = max(limits.get(name, 0), limit)
-    codes = [Code("level", len(layouts)), *(Code(*one) for one in limits.items())]
+    codes = [Code("level", len(layouts)), *(Code(*limit) for limit in limits.items())]
     return ReportLayout(tuple(codes), max(layout.width for layout in layouts))

@@ -138,17 +138,17 @@ class Rappor(Oracle):
 
     def _channel(self, often: Fraction, seldom: Fraction) -> Channel:
         room_for(self.size, self.cohorts << self.bits)
-        parts = [
+        channels = [
             bits_channel([[often if bit else seldom for bit in row] for row in filters])
             for filters in (self._filters[cohort].T.tolist() for cohort in range(self.cohorts))
         ]
-        weights = np.concatenate([one.weights for one in parts], axis=1)
-        return Channel(weights, sum(one.total for one in parts))
+        weights = np.concatenate([channel.weights for channel in channels], axis=1)
+        return Channel(weights, sum(channel.total for channel in channels))
 
-    def _places(self, cohorts: IntArray, codes: IntArray) -> IntArray:
+    def _positions(self, cohorts: IntArray, codes: IntArray) -> IntArray:
         """The bits of each value in its cohort's filter, one column for each hash."""
-        which = cohorts[:, None] * self.hashes + np.arange(self.hashes)
-        return self._public.of(which, codes[:, None])
+        hash_numbers = cohorts[:, None] * self.hashes + np.arange(self.hashes)
+        return self._public.of(hash_numbers, codes[:, None])
 
     def permanent(self, values: object, entropy: Entropy | None = None) -> Reports:
         """Cohorts and permanent bits, which a client keeps for its value and sends to nobody."""
@@ -157,10 +157,10 @@ class Rappor(Oracle):
         rows = self.layout.empty(count)
         rows["cohort"] = below(self.cohorts, count, source)
         bits = toss_bits(coins(self.f / 2), count, self.bits, source)
-        places = self._places(rows["cohort"].astype(np.int64), codes)
-        kept = happens(1 - self.f / 2, places.size, source).reshape(places.shape)
+        positions = self._positions(rows["cohort"].astype(np.int64), codes)
+        truthful = happens(1 - self.f / 2, positions.size, source).reshape(positions.shape)
         for at in range(self.hashes):  # where two hashes meet in one bit, the last toss holds
-            set_bits(bits, places[:, at], kept[:, at])
+            set_bits(bits, positions[:, at], truthful[:, at])
         rows["bits"] = bits
         return Reports(self.made_by, self.layout, rows)
 
@@ -194,9 +194,9 @@ class Rappor(Oracle):
         filters = np.zeros((self.cohorts, self.bits, self.size))
         codes = np.arange(self.size)
         for cohort in range(self.cohorts):
-            places = self._places(np.full(self.size, cohort), codes)
+            bits = self._positions(np.full(self.size, cohort), codes)
             for at in range(self.hashes):
-                filters[cohort, places[:, at], codes] = 1
+                filters[cohort, bits[:, at], codes] = 1
         return filters
 
     @cached_property
@@ -224,8 +224,10 @@ class Rappor(Oracle):
 
         That of the value whose bits are shared most; other values are taken to be even.
         """
-        rest = (1 - share) / (self.size - 1)
-        return float(self._spread(np.full(self.size, rest), share - rest).max()) / people_of(n)
+        remainder = (1 - share) / (self.size - 1)
+        return float(
+            self._spread(np.full(self.size, remainder), share - remainder).max()
+        ) / people_of(n)
 
     def _variances(self, sketch: ReportSketch, shares: FloatArray) -> FloatArray:
         known = np.clip(shares, 0.0, None)

@@ -48,8 +48,8 @@ def read_reports(oracle: LocalMechanism, data: bytes) -> Reports:
 
 def feed(oracle: LocalMechanism, source: Any) -> ReportSketch:
     """The sketch of a source of reports, or of several."""
-    if isinstance(source, list | tuple) and all(isinstance(one, str | Path) for one in source):
-        return oracle.merge(feed(oracle, one) for one in source)
+    if isinstance(source, list | tuple) and all(isinstance(path, str | Path) for path in source):
+        return oracle.merge(feed(oracle, path) for path in source)
     if isinstance(source, pa.RecordBatchReader):
         return _of_batches(oracle, source)
     if isinstance(source, str | Path) and str(source).endswith(".reports"):
@@ -108,20 +108,20 @@ def _of_batches(oracle: LocalMechanism, batches: pa.RecordBatchReader) -> Report
     """Batches may be small, and summing costs the same for few rows as for many."""
     return oracle.merge(
         oracle.sum_rows(rows, rejected=rejected)
-        for part in _gathered(batches)
-        for rows, rejected in [oracle.layout.rows(pa.Table.from_batches(part))]
+        for piece in _gathered(batches)
+        for rows, rejected in [oracle.layout.rows(pa.Table.from_batches(piece))]
     )
 
 
 def _gathered(batches: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
-    part: list[pa.RecordBatch] = []
+    piece: list[pa.RecordBatch] = []
     for batch in batches:
-        part.append(batch)
-        if sum(one.num_rows for one in part) >= _ROWS:
-            yield part
-            part = []
-    if part:
-        yield part
+        piece.append(batch)
+        if sum(batch.num_rows for batch in piece) >= _ROWS:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
 
 
 def _grouping(oracle: LocalMechanism, table: exp.Table) -> exp.Select:
@@ -132,22 +132,25 @@ def _grouping(oracle: LocalMechanism, table: exp.Table) -> exp.Select:
     layout = oracle.layout
     tests = [
         exp.and_(column(name) >= 0, column(name) < limit)
-        for name, limit in [*layout.codes, *zip(layout.words, _limits(layout.width), strict=True)]
+        for name, limit in [
+            *layout.codes,
+            *zip(layout.word_names, _limits(layout.width), strict=True),
+        ]
     ]
     valid = exp.case().when(exp.and_(*tests), "1").else_("0")
     inner = (
         exp.select(valid.as_(_VALID, quoted=True))
         .select(*(_only_valid(tests, code.name) for code in layout.codes))
-        .select(*(_only_valid(tests, word) for word in layout.words))
+        .select(*(_only_valid(tests, word_name) for word_name in layout.word_names))
         .from_(table)
     )
     keys = [column(_VALID), *(column(code.name) for code in layout.codes)]
     sums = [
-        _whole(exp.Sum(this=_bit(place // 32, place % 32))).as_(f"{_SUM}_{place}", quoted=True)
-        for place in range(layout.width)
+        _bigint(exp.Sum(this=_bit(bit // 32, bit % 32))).as_(f"{_SUM}_{bit}", quoted=True)
+        for bit in range(layout.width)
     ]
     return (
-        exp.select(*keys, _whole(exp.Count(this=exp.Star())).as_(_COUNT, quoted=True), *sums)
+        exp.select(*keys, _bigint(exp.Count(this=exp.Star())).as_(_COUNT, quoted=True), *sums)
         .from_(inner.subquery("reported"))
         .group_by(*keys)
     )
@@ -162,12 +165,12 @@ def _only_valid(tests: Sequence[exp.Expr], name: str) -> exp.Expr:
     return exp.case().when(exp.and_(*tests), column(name)).as_(name, quoted=True)
 
 
-def _bit(word: int, place: int) -> exp.Expr:
-    whole = exp.IntDiv(this=column(f"bits_{word}"), expression=exp.Literal.number(1 << place))
-    return exp.Mod(this=exp.Paren(this=whole), expression=exp.Literal.number(2))
+def _bit(word: int, bit: int) -> exp.Expr:
+    shifted = exp.IntDiv(this=column(f"bits_{word}"), expression=exp.Literal.number(1 << bit))
+    return exp.Mod(this=exp.Paren(this=shifted), expression=exp.Literal.number(2))
 
 
-def _whole(value: exp.Expr) -> exp.Expr:
+def _bigint(value: exp.Expr) -> exp.Expr:
     return exp.cast(value, "BIGINT")
 
 
@@ -175,14 +178,14 @@ def _grouped(oracle: LocalMechanism, groups: pa.Table) -> ReportSketch:
     """A sketch from what an engine grouped."""
     valid = np.asarray(groups.column(_VALID)).astype(np.int64) == 1
     times = np.asarray(groups.column(_COUNT)).astype(np.int64)
-    kept = groups.filter(pa.array(valid))
-    rows = oracle.layout.empty(kept.num_rows)
+    valid_groups = groups.filter(pa.array(valid))
+    rows = oracle.layout.empty(valid_groups.num_rows)
     for code in oracle.layout.codes:
-        rows[code.name] = np.asarray(kept.column(code.name)).astype(np.int64)
+        rows[code.name] = np.asarray(valid_groups.column(code.name)).astype(np.int64)
     sums = None
     if oracle.layout.width:
-        places = range(oracle.layout.width)
-        sums = np.stack([np.asarray(kept.column(f"{_SUM}_{at}")) for at in places], axis=1).astype(
-            np.int64
-        )
+        bits = range(oracle.layout.width)
+        sums = np.stack(
+            [np.asarray(valid_groups.column(f"{_SUM}_{at}")) for at in bits], axis=1
+        ).astype(np.int64)
     return oracle.sum_groups(rows, times[valid], sums, rejected=int(times[~valid].sum()))

@@ -74,7 +74,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredReports:
     """What a store holds: people by way and report, rejected items by reason, when it closed."""
 
     reports: Mapping[tuple[str, bytes], int]
@@ -89,7 +89,7 @@ class ReportStore:
         self._path = path
         self._lock = Lock()
         fresh = not path.exists()
-        with self._told():
+        with self._closed_on_failure():
             self._base = sqlite3.connect(
                 path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
             )
@@ -125,7 +125,7 @@ class ReportStore:
 
         All of it, or nothing. What is `rejected` is read when all items were.
         """
-        with self._lock, self._told(), self._writing():
+        with self._lock, self._closed_on_failure(), self._writing():
             self._check_open()
             self._base.execute(
                 "CREATE TEMP TABLE IF NOT EXISTS came (place INTEGER PRIMARY KEY, way, report, "
@@ -134,7 +134,7 @@ class ReportStore:
             self._base.execute("DELETE FROM came")
             self._base.executemany(
                 "INSERT INTO came VALUES (?, ?, ?, ?)",
-                ((place, one.way, one.report, one.ticket) for place, one in items),
+                ((index, item.way, item.report, item.ticket) for index, item in items),
             )
             # Of items that share a ticket the first counts.
             again = self._base.execute(
@@ -157,7 +157,7 @@ class ReportStore:
             )
             self._base.execute("DELETE FROM came")
             self._publish(RENEWED_EVERY)
-        return [place for (place,) in again]
+        return [index for (index,) in again]
 
     def _publish(self, least: int) -> None:
         """Let the public see all reports, where at least so many are new to it."""
@@ -168,7 +168,7 @@ class ReportStore:
 
     def close_round(self, when: str) -> None:
         """Refuse reports from now on, for good; used tickets are of no use then and forgotten."""
-        with self._lock, self._told():
+        with self._lock, self._closed_on_failure():
             with self._writing():
                 self._check_open()
                 self._base.execute("INSERT INTO about VALUES ('closed', ?)", (when,))
@@ -177,16 +177,16 @@ class ReportStore:
             # Where on its page a row lies tells which was there before it.
             self._base.execute("VACUUM")
 
-    def kept(self) -> Kept:
+    def read(self) -> StoredReports:
         """What it holds at this moment: for the collector alone."""
         return self._held("reports")
 
-    def published(self) -> Kept:
+    def published(self) -> StoredReports:
         """What the public may see: all reports but the last few, or all of a closed round."""
         return self._held("published")
 
-    def _held(self, table: str) -> Kept:
-        with self._lock, self._told():
+    def _held(self, table: str) -> StoredReports:
+        with self._lock, self._closed_on_failure():
             self._base.execute("BEGIN")
             try:
                 self._check_in_place()
@@ -196,7 +196,7 @@ class ReportStore:
             finally:
                 self._base.execute("COMMIT")
         counted = {(way, report): people for way, report, people in reports}
-        return Kept(counted, dict(rejected), closed)
+        return StoredReports(counted, dict(rejected), closed)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -233,7 +233,7 @@ class ReportStore:
         self._base.execute("COMMIT")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _closed_on_failure(self) -> Iterator[None]:
         """What SQLite says may quote reports, and stays in the detail."""
         try:
             yield
@@ -255,9 +255,9 @@ def round_closed() -> PolicyError:
 
 def _statements(script: str) -> Iterator[str]:
     """The statements of a script one by one: run together they would end the transaction."""
-    whole = ""
+    report = ""
     for line in script.strip().splitlines():
-        whole += f"{line}\n"
-        if sqlite3.complete_statement(whole):
-            yield whole
-            whole = ""
+        report += f"{line}\n"
+        if sqlite3.complete_statement(report):
+            yield report
+            report = ""

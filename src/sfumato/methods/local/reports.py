@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"sfumato reports 1 "
 LONGEST_HEADER = 1 << 26
-_WORD = 32
+_WORD_BITS = 32
 
 
 class Code(NamedTuple):
@@ -60,12 +60,12 @@ class ReportLayout:
     @property
     def columns(self) -> list[str]:
         """The columns of a table of reports."""
-        return [code.name for code in self.codes] + self.words
+        return [code.name for code in self.codes] + self.word_names
 
     @property
-    def words(self) -> list[str]:
+    def word_names(self) -> list[str]:
         """The columns of its bits."""
-        return [f"bits_{number}" for number in range(-(-self.width // _WORD))]
+        return [f"bits_{number}" for number in range(-(-self.width // _WORD_BITS))]
 
     def empty(self, size: int) -> NDArray[Any]:
         """Rows to be filled."""
@@ -73,43 +73,45 @@ class ReportLayout:
 
     def valid(self, rows: NDArray[Any]) -> BoolArray:
         """Which rows hold numbers that the mechanism can send."""
-        kept = np.ones(len(rows), dtype=np.bool_)
+        is_valid = np.ones(len(rows), dtype=np.bool_)
         for code in self.codes:
-            kept &= rows[code.name] < code.limit
+            is_valid &= rows[code.name] < code.limit
         if self.width % 8:
-            kept &= rows["bits"][:, -1] < 1 << self.width % 8
-        return kept
+            is_valid &= rows["bits"][:, -1] < 1 << self.width % 8
+        return is_valid
 
     def table(self, rows: NDArray[Any]) -> pa.Table:
         """Rows as a table of integers."""
         arrays = [pa.array(rows[code.name].astype(np.int64)) for code in self.codes]
         if self.width:
-            padded = np.zeros((len(rows), 4 * len(self.words)), dtype=np.uint8)
+            padded = np.zeros((len(rows), 4 * len(self.word_names)), dtype=np.uint8)
             padded[:, : rows["bits"].shape[1]] = rows["bits"]
-            words = padded.view("<u4").astype(np.int64)
-            arrays += [pa.array(words[:, at]) for at in range(words.shape[1])]
+            numbers = padded.view("<u4").astype(np.int64)
+            arrays += [pa.array(numbers[:, at]) for at in range(numbers.shape[1])]
         return pa.Table.from_arrays(arrays, names=self.columns)
 
     def rows(self, table: pa.Table | pa.RecordBatch) -> tuple[NDArray[Any], int]:
         """Rows of a table of integers, and how many others there were that cannot be reports."""
-        numbers = {name: _whole(table.column(name)) for name in self.columns}
-        kept = np.ones(table.num_rows, dtype=np.bool_)
-        for name, limit in [*self.codes, *((word, 1 << _WORD) for word in self.words)]:
-            kept &= (numbers[name] >= 0) & (numbers[name] < limit)
-        rows = self.empty(int(kept.sum()))
+        numbers = {name: _integers(table.column(name)) for name in self.columns}
+        is_valid = np.ones(table.num_rows, dtype=np.bool_)
+        for name, limit in [*self.codes, *((name, 1 << _WORD_BITS) for name in self.word_names)]:
+            is_valid &= (numbers[name] >= 0) & (numbers[name] < limit)
+        rows = self.empty(int(is_valid.sum()))
         for code in self.codes:
-            rows[code.name] = numbers[code.name][kept]
+            rows[code.name] = numbers[code.name][is_valid]
         if not self.width:
-            return rows, int((~kept).sum())
-        words = np.stack([numbers[word][kept].astype("<u4") for word in self.words], axis=1)
-        packed = words.view(np.uint8)
+            return rows, int((~is_valid).sum())
+        columns = np.stack(
+            [numbers[name][is_valid].astype("<u4") for name in self.word_names], axis=1
+        )
+        packed = columns.view(np.uint8)
         size = rows["bits"].shape[1]
         rows["bits"] = packed[:, :size]
         clear = ~packed[:, size:].any(axis=1)
-        return rows[clear], int((~kept).sum() + (~clear).sum())
+        return rows[clear], int((~is_valid).sum() + (~clear).sum())
 
 
-def _whole(column: pa.Array | pa.ChunkedArray) -> IntArray:
+def _integers(column: pa.Array | pa.ChunkedArray) -> IntArray:
     """A column as int64, with -1 for what is no whole number."""
     flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if not pa.types.is_integer(flat.type):
@@ -171,8 +173,8 @@ def header(made_by: Mapping[str, Any]) -> bytes:
 
 def read_header(start: bytes) -> tuple[dict[str, Any], int]:
     """The mechanism that a file's first line names, and where its rows begin."""
-    line, found, _ = start.partition(b"\n")
-    if not (found and line.startswith(MAGIC)):
+    line, line_end, _ = start.partition(b"\n")
+    if not (line_end and line.startswith(MAGIC)):
         raise SourceError(
             "reports_unreadable",
             "This is no file of reports: it does not begin with 'sfumato reports 1'. "
@@ -191,16 +193,16 @@ def read_header(start: bytes) -> tuple[dict[str, Any], int]:
     return made_by, len(line) + 1
 
 
-def check_same(first: Mapping[str, Any], second: Mapping[str, Any], what: str) -> None:
+def check_same(first: Mapping[str, Any], second: Mapping[str, Any], subject: str) -> None:
     """Refuse to mix what different mechanisms made: the sum would estimate nothing."""
     apart = sorted(key for key in {*first, *second} if first.get(key) != second.get(key))
     if apart:
         raise SourceError(
             "reports_of_another_oracle",
-            f"{what} of different oracles cannot be taken together: they differ in "
+            f"{subject} of different oracles cannot be taken together: they differ in "
             f"{_listed(apart)}. Estimate each by the oracle that made it.",
         )
 
 
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join(words) if len(words) < 3 else ", ".join(words)
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) < 3 else ", ".join(names)

@@ -40,8 +40,8 @@ class RoundFolder:
                 continue
             self._seen.add(file)
             with suppress(SfumatoError):  # no round, or one without its key: none that answers here
-                found = Collection(path)
-                self._open.setdefault(found.round.id, found)
+                collection = Collection(path)
+                self._open.setdefault(collection.round.id, collection)
 
 
 @cache

@@ -95,12 +95,16 @@ class Round(Shown):
     @property
     def by_hand_epsilon(self) -> LocalEpsilon | None:
         """What an answer by coins or dice reveals at most."""
-        found = self.by_hand
-        return None if found is None else log(likelihood_ratio(found.truth, len(self.choices)))
+        hand_device = self.by_hand
+        return (
+            None
+            if hand_device is None
+            else log(likelihood_ratio(hand_device.truth, len(self.choices)))
+        )
 
     def toml(self) -> str:
         """The file of the round."""
-        choices = "".join(f"    {_quoted(one)},\n" for one in self.choices)
+        choices = "".join(f"    {_quoted(choice)},\n" for choice in self.choices)
         return (
             "# A round of answers, signed. Whoever changes a letter below makes it invalid.\n"
             f"# Its id, which pins all of it: {self.id}\n"
@@ -170,10 +174,10 @@ def new_round(
     salt = secrets.token_hex(8)
     unsigned = Round(asked, offered, chosen, claimed, start, end, public_key(secret), salt)
     signed = sign(secret, unsigned.message())
-    made = Round(asked, offered, chosen, claimed, start, end, unsigned.key, salt, signed)
+    signed_round = Round(asked, offered, chosen, claimed, start, end, unsigned.key, salt, signed)
     with whole(path) as temporary:
-        temporary.write_text(made.toml(), encoding="utf-8")
-    return made
+        temporary.write_text(signed_round.toml(), encoding="utf-8")
+    return signed_round
 
 
 def load_round(path: Path) -> Round:
@@ -192,7 +196,7 @@ def parse_round(text: str, where: str) -> Round:
     if set(raw) != {*_FACTS, "signature"} or type(raw["format"]) is not int:
         raise _no_round(where, "it does not have the fields of one")
     try:
-        found = Round(
+        declared = Round(
             question=check_question(raw["question"]),
             choices=check_choices(raw["choices"]),
             mechanism=arguments.text(raw["mechanism"], "mechanism"),
@@ -206,18 +210,18 @@ def parse_round(text: str, where: str) -> Round:
     except (ParameterError, ValueError) as error:
         raise _no_round(where, str(error)) from None
     arguments.one_of(
-        hyphened(found.mechanism), "mechanism", MECHANISMS
+        hyphened(declared.mechanism), "mechanism", MECHANISMS
     )  # it is signed as it is written
-    _check_times(found.opens, found.closes)
+    _check_times(declared.opens, declared.closes)
     # One spelling of every fact is signed: '1.0' for '1' is a change, though it says the same.
-    spelled = {name: raw[name] for name in found.facts()} == found.facts()
-    if not spelled or not verify(found.key, found.message(), found.signature):
+    spelled = {name: raw[name] for name in declared.facts()} == declared.facts()
+    if not spelled or not verify(declared.key, declared.message(), declared.signature):
         raise PolicyError(
             "round_changed",
             f"The round {where} is not as its collector signed it: nothing is sent for it. Get the "
             "file again, or declare a new round with 'sfumato survey new'.",
         )
-    return found
+    return declared
 
 
 def load_key(path: Path, of: Round) -> bytes:
@@ -239,9 +243,9 @@ def load_key(path: Path, of: Round) -> bytes:
 
 def _own_key(path: Path) -> bytes:
     """The key beside a round that is being declared, made where there is none."""
-    found = _read_key(path)
-    if found is not None:
-        return found
+    secret_found = _read_key(path)
+    if secret_found is not None:
+        return secret_found
     secret = secrets.token_bytes(KEY_BYTES)
     with whole(path, private=True) as temporary:
         temporary.write_text(f"{_text(secret)}\n", encoding="ascii")
@@ -274,38 +278,38 @@ def check_question(text: object) -> str:
 
 def check_choices(texts: object) -> tuple[str, ...]:
     """The choices: two or more lines that nobody takes for each other."""
-    found = tuple(
-        _line(one, "a choice", LONGEST_CHOICE) for one in arguments.names(texts, "choices")
+    choices = tuple(
+        _line(text, "a choice", LONGEST_CHOICE) for text in arguments.names(texts, "choices")
     )
-    if not 2 <= len(found) <= MOST_CHOICES:
+    if not 2 <= len(choices) <= MOST_CHOICES:
         raise ParameterError(
             "choices_count",
-            f"A round has 2 to {MOST_CHOICES:,} choices, not {len(found):,}. Name each once, as "
+            f"A round has 2 to {MOST_CHOICES:,} choices, not {len(choices):,}. Name each once, as "
             f"{option('choices', ['yes', 'no'])}.",
         )
     seen: dict[str, str] = {}
-    for one in found:
-        shape = skeleton(one)
+    for choice in choices:
+        shape = skeleton(choice)
         if shape in seen:
             raise ParameterError(
                 "choices_alike",
-                f"The choices {seen[shape]!r} and {one!r} look the same to people. Name each once, "
-                "in one alphabet.",
+                f"The choices {seen[shape]!r} and {choice!r} look the same to people. Name each "
+                "once, in one alphabet.",
             )
-        seen[shape] = one
-    return found
+        seen[shape] = choice
+    return choices
 
 
 def _line(text: object, name: str, longest: int) -> str:
     # Composed letters: two spellings of one word must not be two choices.
-    found = unicodedata.normalize("NFC", arguments.text(text, name)).strip()
-    if not skeleton(found) or len(found) > longest or not found.isprintable():
+    line = unicodedata.normalize("NFC", arguments.text(text, name)).strip()
+    if not skeleton(line) or len(line) > longest or not line.isprintable():
         raise ParameterError(
             "round_text",
             f"{name.capitalize()} must be one line of 1 to {longest} letters that people can see, "
             f"not {arguments.shown(text)}.",
         )
-    return found
+    return line
 
 
 def _mechanism(name: str, choices: int) -> str:

@@ -43,7 +43,7 @@ _BINS = 256
 _SLACK = 1 + 1e-9
 _STEPS = 60
 _TOGETHER = 256
-_NOTHING = 2.0**-70
+_NEGLIGIBLE = 2.0**-70
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,13 +108,13 @@ class Shuffled(Shown):
 
     def _card(self) -> Card:
         closed = self.closed_form
-        told = "does not apply" if closed is None else f"{closed:.4g}"
+        closed_form = "does not apply" if closed is None else f"{closed:.4g}"
         facts = {
             "epsilon of each report": str(self.local_epsilon),
             "people": f"{self.people:,}",
             "delta": exact_numbers.plain(self.delta),
             "epsilon of all, shuffled": f"{self.epsilon:.4g}",
-            "by the closed form": told,
+            "by the closed form": closed_form,
         }
         delta = exact_numbers.plain(self.delta)
         line = f"epsilon {self.epsilon:.4g} at delta {delta} for {self.people} people"
@@ -151,17 +151,17 @@ class _Clones:
     truth: float
 
     @classmethod
-    def among(cls, others: int, chance: float, truth: float) -> _Clones:
+    def among(cls, other_count: int, chance: float, truth: float) -> _Clones:
         """Bins of Bin(others, chance)."""
-        if others == 0:
+        if other_count == 0:
             return cls(np.zeros(1), np.ones(1), 0.0, truth)
-        spread = math.sqrt(others * chance * (1 - chance))
+        spread = math.sqrt(other_count * chance * (1 - chance))
         reach = 12 * spread + 80  # a chance below 1e-30 beyond, by Bernstein's inequality
-        first = max(0, math.floor(others * chance - reach))
-        last = min(others, math.ceil(others * chance + reach))
+        first = max(0, math.floor(other_count * chance - reach))
+        last = min(other_count, math.ceil(other_count * chance + reach))
         size = -(-(last - first + 1) // _BINS)
         counts = np.arange(first, last + 1, dtype=np.float64)
-        masses = _binomial(counts, float(others), chance)
+        masses = _binomial(counts, float(other_count), chance)
         starts = np.arange(0, len(counts), size)
         return cls(counts[starts], np.add.reduceat(masses, starts), 1e-30, truth)
 
@@ -177,8 +177,8 @@ class _Clones:
         first = np.floor(ratio * (self.counts + 1) / (1 + ratio)) + 1
         top = _upper_tails(self.counts, first)
         upper = top + _halves(self.counts, first - 1)
-        told = truth * upper + lie * top - grown * (lie * upper + truth * top)
-        return float(self.chances @ np.maximum(told, 0.0)) * _SLACK + self.beyond
+        difference = truth * upper + lie * top - grown * (lie * upper + truth * top)
+        return float(self.chances @ np.maximum(difference, 0.0)) * _SLACK + self.beyond
 
 
 def _upper_tails(counts: FloatArray, first: FloatArray) -> FloatArray:
@@ -186,7 +186,7 @@ def _upper_tails(counts: FloatArray, first: FloatArray) -> FloatArray:
     begin = _halves(counts, first)
     total, factor = np.ones_like(begin), np.ones_like(begin)
     steps = np.arange(_TOGETHER, dtype=np.float64)
-    while factor.max() > _NOTHING:
+    while factor.max() > _NEGLIGIBLE:
         # From here on terms fall faster than the last ratio says, so nothing is left out that
         # counts: a term of 2^-70 is less than the rounding of the first.
         ratios = np.maximum(counts - first, 0.0)[:, None] - steps
@@ -207,13 +207,13 @@ def _binomial(hits: FloatArray, trials: FloatArray | float, chance: float) -> Fl
     n, a = np.broadcast_arrays(np.asarray(trials, dtype=np.float64), hits)
     inside = (a > 0) & (a < n)
     safe_n, safe_a = np.where(inside, n, 2.0), np.where(inside, a, 1.0)
-    rest = safe_n - safe_a
-    told = _stirling(safe_n) - _stirling(safe_a) - _stirling(rest)
-    told -= _deviance(safe_a, safe_n * chance) + _deviance(rest, safe_n * (1 - chance))
-    found = np.exp(told) * np.sqrt(safe_n / (2 * math.pi * safe_a * rest))
+    remainder = safe_n - safe_a
+    logarithm = _stirling(safe_n) - _stirling(safe_a) - _stirling(remainder)
+    logarithm -= _deviance(safe_a, safe_n * chance) + _deviance(remainder, safe_n * (1 - chance))
+    probability = np.exp(logarithm) * np.sqrt(safe_n / (2 * math.pi * safe_a * remainder))
     ends = np.where(a == 0, n * math.log1p(-chance), n * math.log(chance))
     at_end = (a == 0) | (a == n)
-    return np.where(inside, found, np.where(at_end, np.exp(ends), 0.0))
+    return np.where(inside, probability, np.where(at_end, np.exp(ends), 0.0))
 
 
 def _stirling(number: FloatArray) -> FloatArray:
@@ -236,9 +236,9 @@ _SMALL = np.array(
 )
 
 
-def _deviance(found: FloatArray, expected: FloatArray) -> FloatArray:
+def _deviance(observed: FloatArray, expected: FloatArray) -> FloatArray:
     """x log(x / m) + m - x, without loss where x is near m."""
-    off = (found - expected) / expected
+    off = (observed - expected) / expected
     near = np.abs(off) < 0.1
     safe = np.where(near, off, 0.0)
     # (1 + d) log(1 + d) - d, as a series in v = d / (2 + d): exact enough for |d| < 0.1.
@@ -247,5 +247,5 @@ def _deviance(found: FloatArray, expected: FloatArray) -> FloatArray:
     for power in range(17, 2, -2):
         series = (series + 1 / power) * v * v
     close = expected * (safe * v + 2 * (1 + safe) * v * series)
-    ratio = np.where(near, 1.0, found / expected)
-    return np.where(near, close, found * np.log(ratio) + expected - found)
+    ratio = np.where(near, 1.0, observed / expected)
+    return np.where(near, close, observed * np.log(ratio) + expected - observed)

@@ -57,8 +57,8 @@ class ReportSketch(Shown):
     def to_bytes(self) -> bytes:
         """As bytes, to be kept or sent to who merges."""
         counts = np.array([self.n, self.rejected, *self.tally.shape], dtype="<i8")
-        told = {"dimensions": self.tally.ndim, "made_by": self.made_by}
-        first = header(told).replace(_REPORTS, _MAGIC, 1)
+        fields = {"dimensions": self.tally.ndim, "made_by": self.made_by}
+        first = header(fields).replace(_REPORTS, _MAGIC, 1)
         told_bytes = first + counts.tobytes() + self.tally.astype("<i8").tobytes()
         return told_bytes + _digest(told_bytes)
 
@@ -69,12 +69,12 @@ class ReportSketch(Shown):
         if not data.startswith(_MAGIC) or _digest(data[:-_DIGEST_BYTES]) != data[-_DIGEST_BYTES:]:
             raise unreadable()
         data = data[:-_DIGEST_BYTES]
-        told, start = read_header(_REPORTS + data[len(_MAGIC) :])
+        header, start = read_header(_REPORTS + data[len(_MAGIC) :])
         start += len(_MAGIC) - len(_REPORTS)
-        if len(data) % 8 != start % 8 or "made_by" not in told:
+        if len(data) % 8 != start % 8 or "made_by" not in header:
             raise unreadable()
         numbers = np.frombuffer(data, dtype="<i8", offset=start).astype(np.int64)
-        dimensions = told.get("dimensions")
+        dimensions = header.get("dimensions")
         if not isinstance(dimensions, int) or not 0 < dimensions <= len(numbers) - 2:
             raise unreadable()
         n, rejected, *shape = numbers[: 2 + dimensions].tolist()
@@ -83,7 +83,7 @@ class ReportSketch(Shown):
             shape
         ):
             raise unreadable()
-        return cls(told["made_by"], n, rejected, tally.reshape(shape))
+        return cls(header["made_by"], n, rejected, tally.reshape(shape))
 
     def _card(self) -> Card:
         turned = f", {self.rejected:,} rejected" if self.rejected else ""

@@ -58,8 +58,10 @@ class SubsetSelection(SupportOracle):
         """The matrix of chances, a column for each set."""
         room_for(self.size, comb(self.size, self.chosen))
         hit, miss = self.weights
-        sets = [set(one) for one in combinations(range(self.size), self.chosen)]
-        return Channel.of([[hit if x in one else miss for one in sets] for x in range(self.size)])
+        sets = [set(chosen) for chosen in combinations(range(self.size), self.chosen)]
+        return Channel.of(
+            [[hit if x in subset else miss for subset in sets] for x in range(self.size)]
+        )
 
     def _sent(self, rows: NDArray[Any]) -> BoolArray:
         filled = np.bitwise_count(rows["bits"]).sum(axis=1, dtype=np.int64)
@@ -75,17 +77,17 @@ class SubsetSelection(SupportOracle):
         bits = toss_bits(coins(Fraction(self.chosen, self.size)), len(codes), self.size, entropy)
         set_bits(bits, codes, happens(self.p, len(codes), entropy))
         lacking = self.chosen - np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
-        left = np.flatnonzero(lacking)
-        while len(left):
-            place = below(self.size, len(left), entropy)
-            filled = bits[left, place >> 3] >> (place & 7).astype(np.uint8) & 1
-            adding = lacking[left] > 0
+        unfilled = np.flatnonzero(lacking)
+        while len(unfilled):
+            code = below(self.size, len(unfilled), entropy)
+            filled = bits[unfilled, code >> 3] >> (code & 7).astype(np.uint8) & 1
+            adding = lacking[unfilled] > 0
             fits = (filled == 0) == adding
-            fits &= place != codes[left]
-            at, where, add = left[fits], place[fits], adding[fits]
+            fits &= code != codes[unfilled]
+            at, where, add = unfilled[fits], code[fits], adding[fits]
             bits[at, where >> 3] ^= np.left_shift(1, where & 7).astype(np.uint8)
             lacking[at] -= np.where(add, 1, -1)
-            left = left[lacking[left] != 0]
+            unfilled = unfilled[lacking[unfilled] != 0]
         rows["bits"] = bits
         return rows
 

@@ -53,9 +53,9 @@ class SurveyReports(Shown):
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write a batch file for `sfumato collect`."""
-        place = arguments.path(path, "path")
-        write_batch(place, self.round.id, self.items, overwrite=overwrite)
-        return place
+        target = arguments.path(path, "path")
+        write_batch(target, self.round.id, self.items, overwrite=overwrite)
+        return target
 
     def _card(self) -> Card:
         line = f"{len(self):,} randomized reports for {self.round.question!r}"
@@ -137,45 +137,47 @@ class Survey(Shown):
             )
         accepted, rejected = 0, []
         for start in range(0, len(reports), _AT_ONCE):
-            part = reports.items[start : start + _AT_ONCE]
+            piece = reports.items[start : start + _AT_ONCE]
             if start >= reports.issued:  # else they keep it: they may have arrived before
-                self._give_tickets(part)
-                reports.issued = start + len(part)
-            told = self._delivered(self._asked("POST", self._reports(), {"reports": part}), part)
-            accepted += told.accepted
-            rejected += [(start + place, reason) for place, reason in told.rejected]
+                self._give_tickets(piece)
+                reports.issued = start + len(piece)
+            delivery = self._delivered(
+                self._asked("POST", self._reports(), {"reports": piece}), piece
+            )
+            accepted += delivery.accepted
+            rejected += [(start + index, reason) for index, reason in delivery.rejected]
         return Delivery(accepted, rejected)
 
-    def _delivered(self, answer: bytes, part: Sequence[object]) -> Delivery:
+    def _delivered(self, answer: bytes, piece: Sequence[object]) -> Delivery:
         """What became of reports, where the collector says it in a way that can be."""
         try:
-            told = json.loads(answer)
-            rejected = [(one["index"], one["code"]) for one in told["rejected"]]
-            places = {place for place, _ in rejected if type(place) is int}
+            reply = json.loads(answer)
+            rejected = [(entry["index"], entry["code"]) for entry in reply["rejected"]]
+            indices = {index for index, _ in rejected if type(index) is int}
             sound = (
-                type(told["accepted"]) is int
-                and told["accepted"] + len(rejected) == len(part)
-                and len(places & set(range(len(part)))) == len(rejected)
+                type(reply["accepted"]) is int
+                and reply["accepted"] + len(rejected) == len(piece)
+                and len(indices & set(range(len(piece)))) == len(rejected)
                 and {reason for _, reason in rejected} <= set(REASONS)
             )
         except (ValueError, TypeError, LookupError, RecursionError):
             sound = False
         if not sound:
             raise self._refused("what no collector of reports says")
-        return Delivery(told["accepted"], rejected)
+        return Delivery(reply["accepted"], rejected)
 
     def _give_tickets(self, items: Sequence[dict[str, Any]]) -> None:
         """Give reports tickets of this collector in place of those that were drawn here."""
         answer = self._asked("POST", f"{self._reports()}/tickets", {"count": len(items)})
         try:
             tickets = json.loads(answer)["tickets"]
-            sound = len({read(one) for one in tickets} - {None}) == len(tickets) == len(items)
+            sound = len({read(ticket) for ticket in tickets} - {None}) == len(tickets) == len(items)
         except (ValueError, TypeError, LookupError, RecursionError):
             sound = False
         if not sound:
             raise self._refused("what are not tickets, one for each report")
-        for one, ticket in zip(items, tickets, strict=True):
-            one["ticket"] = ticket
+        for item, ticket in zip(items, tickets, strict=True):
+            item["ticket"] = ticket
 
     def _reports(self) -> str:
         return f"/v1/reports/{self.round.id}"
@@ -211,11 +213,11 @@ class Survey(Shown):
             )
         raise self._refused(f"status {response.status}")
 
-    def _refused(self, what: str) -> SourceError:
+    def _refused(self, reason: str) -> SourceError:
         assert self._site is not None
         return SourceError(
             "collector_refused",
-            f"The collector at {self._site.hostname} answered with {what}. Look whether the "
+            f"The collector at {self._site.hostname} answered with {reason}. Look whether the "
             "address is that of the survey's page, and send the same reports again.",
         )
 
@@ -233,8 +235,8 @@ class Survey(Shown):
 
 def _address(text: str) -> SplitResult:
     try:
-        found = urlsplit(text)
-        sound = found.scheme in {"http", "https"} and found.hostname and found.port != 0
+        address = urlsplit(text)
+        sound = address.scheme in {"http", "https"} and address.hostname and address.port != 0
     except ValueError:
         sound = False
     if not sound or not text.isascii() or not text.isprintable() or " " in text:
@@ -242,7 +244,7 @@ def _address(text: str) -> SplitResult:
             "survey_address",
             "The address of a survey is that of its page, as https://example.org/survey/ID.",
         )
-    return found
+    return address
 
 
 def _connection(site: SplitResult) -> HTTPConnection:

@@ -42,24 +42,24 @@ class SurveyEstimate(Shown):
     def of(
         cls,
         asked: Round,
-        parts: Sequence[tuple[Oracle, ReportSketch]],
+        sketches: Sequence[tuple[Oracle, ReportSketch]],
         rejected: Mapping[str, int],
         closed: str | None,
     ) -> SurveyEstimate:
         """Add up the numbers of people that each way of reporting estimates without bias."""
-        n = sum(sketch.n for _, sketch in parts)
+        n = sum(sketch.n for _, sketch in sketches)
         people, variance = np.zeros(len(asked.choices)), np.zeros(len(asked.choices))
-        for mechanism, sketch in parts:
-            found = mechanism.estimate(sketch)
-            people += sketch.n * found["share"].to_numpy()
-            variance += (sketch.n * found["sd"].to_numpy()) ** 2
+        for mechanism, sketch in sketches:
+            estimate = mechanism.estimate(sketch)
+            people += sketch.n * estimate["share"].to_numpy()
+            variance += (sketch.n * estimate["sd"].to_numpy()) ** 2
         columns: dict[str, Any] = {"value": list(asked.choices)}
         if n:
             sd = np.sqrt(variance) / n
             columns |= {"share": people / n, "sd": sd, "bound95": _WITHIN_95 * sd}
         else:
-            nothing = pa.nulls(len(asked.choices), pa.float64())
-            columns |= dict.fromkeys(("share", "sd", "bound95"), nothing)
+            missing = pa.nulls(len(asked.choices), pa.float64())
+            columns |= dict.fromkeys(("share", "sd", "bound95"), missing)
         return cls(asked, n, dict(rejected), closed, pa.table(columns))
 
     def to_json(self) -> dict[str, Any]:

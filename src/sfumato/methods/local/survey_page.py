@@ -170,11 +170,11 @@ def _result_blocks(question: str, epsilon: str, result: ShownResult) -> list[Blo
     figures = [(f"{result.n:,}", "reports counted"), (f"{rejected:,}", "rejected")]
     blocks: list[Block] = [KeyFigures([*figures, (epsilon, "epsilon of a report")])]
     if result.bars:
-        drawn = [Bar(*one) for one in result.bars]
+        drawn = [Bar(*bar_values) for bar_values in result.bars]
         blocks.append(
             draw_bars(drawn, label=question, what="Choice", value=_VALUE, percent=True, note=_NOTE)
         )
-        if min(one.value for one in drawn) < 0:
+        if min(bar.value for bar in drawn) < 0:
             blocks.append(Note(_BELOW))
     else:
         blocks.append(Paragraph("There is no report yet."))

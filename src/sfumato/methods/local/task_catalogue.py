@@ -36,7 +36,7 @@ def make_task(name: str, options: Mapping[str, Any]) -> LocalMechanism:
     module, kind = TASKS[name]
     maker = getattr(import_module(f"sfumato.methods.local.{module}"), kind)
     known = signature(maker).parameters
-    needed = {one for one, told in known.items() if told.default is Parameter.empty}
+    needed = {name for name, parameter in known.items() if parameter.default is Parameter.empty}
     for option in sorted(options.keys() - known.keys()):
         raise ParameterError(
             "option_unknown",
@@ -44,5 +44,5 @@ def make_task(name: str, options: Mapping[str, Any]) -> LocalMechanism:
         )
     for option in sorted(needed - options.keys()):
         raise ParameterError("option_missing", f"The mechanism {name!r} needs {option!r}.")
-    found: LocalMechanism = maker(**options)
-    return found
+    mechanism: LocalMechanism = maker(**options)
+    return mechanism

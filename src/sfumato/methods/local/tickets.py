@@ -32,11 +32,11 @@ def read(text: object) -> bytes | None:
     if not isinstance(text, str) or not 0 < len(text) <= LONGEST or not text.isascii():
         return None
     try:
-        found = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        ticket_bytes = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:
         return None
     # One ticket is written in one way only: what the decoder overlooks would make it another.
-    return found if written(found) == text else None
+    return ticket_bytes if written(ticket_bytes) == text else None
 
 
 class TicketOffice:

@@ -28,21 +28,21 @@ def to_wire(layout: ReportLayout, row: Any) -> object:
     return {**codes, BITS: text} if codes else text
 
 
-def from_wire(layout: ReportLayout, given: object) -> NDArray[Any] | str:
+def from_wire(layout: ReportLayout, report: object) -> NDArray[Any] | str:
     """The row of a report, or in one word why it is none."""
-    parts = _parts(layout, given)
-    if parts is None:
+    fields = _fields(layout, report)
+    if fields is None:
         return "malformed"
     row = layout.empty(1)
     for code in layout.codes:
-        value = parts[code.name]
+        value = fields[code.name]
         if type(value) is not int:
             return "malformed"
         if not 0 <= value < code.limit:
             return "outside_domain"
         row[code.name] = value
     if layout.width:
-        text = parts[BITS]
+        text = fields[BITS]
         if not isinstance(text, str) or set(text) - {"0", "1"}:
             return "malformed"
         if len(text) != layout.width:
@@ -52,10 +52,10 @@ def from_wire(layout: ReportLayout, given: object) -> NDArray[Any] | str:
     return row
 
 
-def _parts(layout: ReportLayout, given: object) -> dict[str, object] | None:
+def _fields(layout: ReportLayout, report: object) -> dict[str, object] | None:
     names = [code.name for code in layout.codes] + ([BITS] if layout.width else [])
     if len(names) == 1:
-        return {names[0]: given}
-    if isinstance(given, dict) and set(given) == set(names):
-        return given
+        return {names[0]: report}
+    if isinstance(report, dict) and set(report) == set(names):
+        return report
     return None

@@ -62,8 +62,8 @@ class Aggregate:
                 f"A median needs no narrower range than the declared one; {self.ranges!r} was "
                 f"given. Leave {option('ranges')} out, or take the mean.",
             )
-        for place in range(len(self.outputs)):
-            self._declared(place)  # refuses what no mechanism could do
+        for position in range(len(self.outputs)):
+            self._declared(position)  # refuses what no mechanism could do
 
     @property
     def event(self) -> Event:
@@ -71,11 +71,11 @@ class Aggregate:
         spent: list[Event] = []
         if self.ranges == "helper":
             spent.append(PureEvent(epsilon=self.on_inputs))
-        for place in range(len(self.outputs)):
+        for position in range(len(self.outputs)):
             if self.ranges == "loose":
-                spent += [one.event for one in self._quartiles(place)]
+                spent += [quartile.event for quartile in self._quartiles(position)]
             # Which noise is drawn follows from the range that was found: its loss is what is known.
-            known = self._declared(place).event
+            known = self._declared(position).event
             spent.append(known if self.ranges == "tight" else PureEvent(epsilon=known.epsilon))
         return Composed(tuple(spent))
 
@@ -88,7 +88,8 @@ class Aggregate:
     def error(self) -> dict[str, dict[str, Any]]:
         """How far the noise puts each output off, as far as that is known before it is drawn."""
         return {
-            one.name: self._error(self._declared(place)) for place, one in enumerate(self.outputs)
+            output.name: self._error(self._declared(position))
+            for position, output in enumerate(self.outputs)
         }
 
     def _error(self, mechanism: SampleAggregate | BlockQuantile) -> dict[str, Any]:
@@ -106,31 +107,38 @@ class Aggregate:
 
         `helped` has the ranges that a helper gave; where it gave none the declared ones stay.
         """
-        found = []
-        for place, output in enumerate(self.outputs):
-            column = values[:, place]
+        released = []
+        for position, output in enumerate(self.outputs):
+            column = values[:, position]
             low, high = output.ends
             # A constant of the declared range, whatever range is found by the others.
-            kept = np.where(np.isfinite(column), column, float(low + high) / 2)
-            mechanism = self._declared(place)
+            filled = np.where(np.isfinite(column), column, float(low + high) / 2)
+            mechanism = self._declared(position)
             if self.ranges == "loose":
                 quartiles = [
-                    Fraction(float(one.sample(kept, entropy))) for one in self._quartiles(place)
+                    Fraction(float(quartile.sample(filled, entropy)))
+                    for quartile in self._quartiles(position)
                 ]
-                mechanism = self._within(place, *quartiles)
+                mechanism = self._within(position, *quartiles)
             elif self.ranges == "helper" and helped is not None:
-                mechanism = self._within(place, *map(Fraction, helped[place]))
-            value = float(mechanism.sample(kept, entropy))
+                mechanism = self._within(position, *map(Fraction, helped[position]))
+            value = float(mechanism.sample(filled, entropy))
             ends = float(mechanism.low), float(mechanism.high)
-            found.append(Released(value, *ends, self._error(mechanism)))
-        return found
+            released.append(Released(value, *ends, self._error(mechanism)))
+        return released
 
-    def _share(self, place: int) -> Fraction:
+    def _share(self, position: int) -> Fraction:
         """The part of the price that one output has."""
-        return self.epsilon * self.outputs[place].share / sum(one.share for one in self.outputs)
+        return (
+            self.epsilon
+            * self.outputs[position].share
+            / sum(output.share for output in self.outputs)
+        )
 
-    def _made(self, kind: Any, place: int, epsilon: Fraction, **more: Any) -> Any:
-        output = self.outputs[place]
+    def _build_mechanism(
+        self, kind: Any, position: int, epsilon: Fraction, **overrides: Any
+    ) -> Any:
+        output = self.outputs[position]
         low, high = output.ends
         facts = {
             "epsilon": epsilon,
@@ -141,25 +149,28 @@ class Aggregate:
             "repeats": self.repeats,
             "relation": self.relation,
         }
-        return kind(**(facts | more))
+        return kind(**(facts | overrides))
 
-    def _declared(self, place: int) -> SampleAggregate | BlockQuantile:
+    def _declared(self, position: int) -> SampleAggregate | BlockQuantile:
         """The mechanism of one output within its declared range."""
-        share = self._share(place)
+        share = self._share(position)
         if self.how == "median":
-            return self._made(BlockQuantile, place, share)  # type: ignore[no-any-return]
+            return self._build_mechanism(BlockQuantile, position, share)  # type: ignore[no-any-return]
         noise = share if self.ranges == "tight" else share / 2
-        return self._made(SampleAggregate, place, noise)  # type: ignore[no-any-return]
+        return self._build_mechanism(SampleAggregate, position, noise)  # type: ignore[no-any-return]
 
-    def _quartiles(self, place: int) -> list[BlockQuantile]:
-        share = self._share(place) / 4
-        return [self._made(BlockQuantile, place, share, rank=rank) for rank in (LOWER, UPPER)]
+    def _quartiles(self, position: int) -> list[BlockQuantile]:
+        share = self._share(position) / 4
+        return [
+            self._build_mechanism(BlockQuantile, position, share, rank=rank)
+            for rank in (LOWER, UPPER)
+        ]
 
-    def _within(self, place: int, low: Fraction, high: Fraction) -> SampleAggregate:
+    def _within(self, position: int, low: Fraction, high: Fraction) -> SampleAggregate:
         """The mean within a range that was found, which is brought onto the grid, never empty."""
-        output = self.outputs[place]
+        output = self.outputs[position]
         step, (least, most) = output.granule, output.ends
         first = min(max(step * (min(low, high) // step), least), most - step)
         last = max(min(step * -(-max(low, high) // step), most), first + step)
-        share = self._share(place) / 2
-        return self._made(SampleAggregate, place, share, low=first, high=last)  # type: ignore[no-any-return]
+        share = self._share(position) / 2
+        return self._build_mechanism(SampleAggregate, position, share, low=first, high=last)  # type: ignore[no-any-return]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.unit import Unit
 
-_SEAL, _WHOSE, _TWIN, _DRAWN, _BLOCK = "sf_seal", "sf_whose", "sf_twin", "sf_drawn", "sf_block"
+_SEAL, _OWNER, _TWIN, _DRAWN, _BLOCK = "sf_seal", "sf_whose", "sf_twin", "sf_drawn", "sf_block"
 _ROWS, _NUMBERED, _HASHED = "sf_people_rows", "sf_numbered", "sf_hashed"
 _MOST_TEXT = 2**31 - 1
 """Bytes of text that one Arrow column can address."""
@@ -59,15 +59,15 @@ class Cut:
     @property
     def schema(self) -> pa.Schema:
         """The columns of every block; declared, and so the same whatever the rows are."""
-        return stored_schema({one.name: one for one in self.columns})
+        return stored_schema({column.name: column for column in self.columns})
 
     def blocks_of(self, engine: Engine, table: exp.Table, salt: str) -> list[pa.Table | None]:
         """The rows of each block; None where they have more text than Arrow can address."""
-        found = engine.run(self._query(table, salt))
-        numbers = found[_BLOCK].to_numpy()
+        rows = engine.run(self._query(table, salt))
+        numbers = rows[_BLOCK].to_numpy()
         starts = np.searchsorted(numbers, np.arange(self.blocks + 1))
-        counts = found[COUNT].to_numpy()
-        values = found.select(range(len(self.columns)))
+        counts = rows[COUNT].to_numpy()
+        values = rows.select(range(len(self.columns)))
         values = values.rename_columns(self.schema.names).cast(self.schema, safe=False)
         return [
             _repeated(values.slice(first, last - first), counts[first:last])
@@ -76,25 +76,30 @@ class Cut:
 
     def _query(self, table: exp.Table, salt: str) -> exp.Query:
         """All rows with their block, in the order of blocks and seals; once for each round."""
-        names = [f"sf_value_{place}" for place in range(len(self.columns))]
+        names = [f"sf_value_{number}" for number in range(len(self.columns))]
         rows = exp.select(
-            *(exp.alias_(_cell(one), name) for one, name in zip(self.columns, names, strict=True))
+            *(
+                exp.alias_(_cell(column), name)
+                for column, name in zip(self.columns, names, strict=True)
+            )
         ).from_(table.copy())
-        known, whose = (
+        known, identity = (
             self._by_person(rows, names, salt)
             if self.unit.by_person
             else _by_row(rows, names, salt)
         )
-        parts = self.blocks // self.repeats
+        blocks_of_round = self.blocks // self.repeats
         query: exp.Query | None = None
         for number in range(self.repeats):
             # Not by an engine's own hash: wherever the rows lie, the blocks are the same.
-            drawn = digest(f"{salt}/{number}", list(map(exp.column, whose)))
-            place = exp.Mod(this=integer(exp.column(_DRAWN)), expression=_whole(parts))
-            block = exp.Paren(this=place) + _whole(number * parts)
-            kept = [exp.column(name) for name in (*names, COUNT, _SEAL)]
-            hashed = exp.select(*kept, exp.alias_(drawn, _DRAWN)).from_(_NUMBERED)
-            dealt = exp.select(*kept, exp.alias_(block, _BLOCK)).from_(hashed.subquery(_HASHED))
+            drawn = digest(f"{salt}/{number}", list(map(exp.column, identity)))
+            block_in_round = exp.Mod(
+                this=integer(exp.column(_DRAWN)), expression=_bigint(blocks_of_round)
+            )
+            block = exp.Paren(this=block_in_round) + _bigint(number * blocks_of_round)
+            carried = [exp.column(name) for name in (*names, COUNT, _SEAL)]
+            hashed = exp.select(*carried, exp.alias_(drawn, _DRAWN)).from_(_NUMBERED)
+            dealt = exp.select(*carried, exp.alias_(block, _BLOCK)).from_(hashed.subquery(_HASHED))
             query = dealt if query is None else exp.union(query, dealt, distinct=False)
         assert query is not None
         ordered = (
@@ -110,9 +115,9 @@ class Cut:
         """Rows of somebody, no more of each than the unit allows."""
         assert self.unit.column is not None
         person = exp.column(self.unit.column, quoted=True)
-        owned = rows.select(exp.alias_(person, PERSON), exp.alias_(person.copy(), _WHOSE))
-        kept = bound(owned, self.unit.bounded(self.unit.max_rows), (), salt, (*names, _WHOSE))
-        return _with_seal(kept, [*names, _WHOSE], salt, COUNT, _WHOSE), [_WHOSE]
+        owned = rows.select(exp.alias_(person, PERSON), exp.alias_(person.copy(), _OWNER))
+        bounded = bound(owned, self.unit.bounded(self.unit.max_rows), (), salt, (*names, _OWNER))
+        return _with_seal(bounded, [*names, _OWNER], salt, COUNT, _OWNER), [_OWNER]
 
 
 def _cell(column: Column) -> exp.Expr:
@@ -131,17 +136,17 @@ def _by_row(rows: exp.Select, names: Sequence[str], salt: str) -> tuple[exp.Quer
         partition_by=[exp.column(_SEAL)],
         order=exp.Order(expressions=[exp.Ordered(this=exp.column(_SEAL), nulls_first=False)]),
     )
-    one = exp.alias_(_whole(1), COUNT)
+    once = exp.alias_(_bigint(1), COUNT)
     numbered = exp.select(
-        *map(exp.column, names), exp.column(_SEAL), one, exp.alias_(twin, _TWIN)
+        *map(exp.column, names), exp.column(_SEAL), once, exp.alias_(twin, _TWIN)
     ).from_(_with_seal(rows, names, salt).subquery(_ROWS))
     return numbered, [_SEAL, _TWIN]
 
 
-def _with_seal(rows: exp.Query, names: Sequence[str], salt: str, *more: str) -> exp.Select:
+def _with_seal(rows: exp.Query, names: Sequence[str], salt: str, *unsealed: str) -> exp.Select:
     seal = exp.alias_(sealed(salt, list(map(exp.column, names))), _SEAL)
-    kept = dict.fromkeys((*names, *more))
-    return exp.select(*map(exp.column, kept), seal).from_(rows.subquery("sf_bounded"))
+    selected = dict.fromkeys((*names, *unsealed))
+    return exp.select(*map(exp.column, selected), seal).from_(rows.subquery("sf_bounded"))
 
 
 def _repeated(rows: pa.Table, counts: np.ndarray) -> pa.Table | None:
@@ -158,7 +163,7 @@ def _repeated(rows: pa.Table, counts: np.ndarray) -> pa.Table | None:
     return rows.take(np.repeat(np.arange(len(counts)), counts))
 
 
-def _whole(number: int) -> exp.Expr:
+def _bigint(number: int) -> exp.Expr:
     return exp.cast(exp.convert(number), "BIGINT")
 
 
@@ -222,10 +227,10 @@ def _text_buffers(column: pa.ChunkedArray) -> list[pa.Buffer]:
     np.cumsum(_text_lengths(column), out=offsets[1:])
     pieces = []
     for chunk in pa.compute.fill_null(column, "").chunks:
-        _, places, letters = chunk.buffers()
+        _, starts, letters = chunk.buffers()
         if letters is None or not len(chunk):
             continue
-        ends = np.frombuffer(places, dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        ends = np.frombuffer(starts, dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
         pieces.append(np.frombuffer(letters, dtype=np.uint8)[ends[0] : ends[-1]])
     joined = np.concatenate([np.empty(0, dtype=np.uint8), *pieces])
     return [_padded(offsets), _padded(joined)]

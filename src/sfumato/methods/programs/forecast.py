@@ -32,24 +32,26 @@ class ProgramForecast(Shown):
         }
 
     def _card(self) -> Card:
-        first, *more = self.text().splitlines()
-        return Card(first, {}, notes=more)
+        first, *body = self.text().splitlines()
+        return Card(first, {}, notes=body)
 
     def text(self) -> str:
         """The forecast for people."""
-        made = self.choices["method"]
-        repeated = f", everybody in {made['repeats']} of them" if made["repeats"] > 1 else ""
+        method = self.choices["method"]
+        repeated = f", everybody in {method['repeats']} of them" if method["repeats"] > 1 else ""
         lines = (
             f"Cost: {amounts_in_words(self.choices['cost'])}. Nothing was spent; the program ran "
-            f"well on made-up rows.\nBlocks: {made['blocks']}{repeated}, at most "
-            f"{made['seconds']:g} seconds each. The answer comes after {self.seconds:,.0f} "
+            f"well on made-up rows.\nBlocks: {method['blocks']}{repeated}, at most "
+            f"{method['seconds']:g} seconds each. The answer comes after {self.seconds:,.0f} "
             "seconds, never sooner."
         )
-        errors = (f"Expected error, {name}: {_told(one)}" for name, one in self.error.items())
+        errors = (
+            f"Expected error, {name}: {_error_text(error)}" for name, error in self.error.items()
+        )
         return "\n".join([lines, *errors, *self.notes])
 
 
-def _told(error: Mapping[str, float]) -> str:
+def _error_text(error: Mapping[str, float]) -> str:
     if "blocks95" in error:
         return f"in 95 % of cases at most {error['blocks95']:,} blocks from the middle one"
     return f"± {error['bound95']:,.4g} in 95 % of cases, standard deviation {error['sd']:,.4g}"

@@ -54,11 +54,13 @@ def executable(program: Program, limits: BlockLimits) -> Program:
             "with: pip install 'sfumato[strict]'.",
         )
     steps = max(int(STEPS_PER_SECOND * limits.seconds), 1)
-    given = program.source.decode(), program.function, steps
+    settings = program.source.decode(), program.function, steps
     # After all else in the file, so that these are the last values of the names; and as many lines
     # more as the program has, since a rehearsal names no line that the file does not have.
     lines = "\n" * (program.source.count(b"\n") + 1)
-    source = f"{_HOST.read_text(encoding='utf-8')}\nSOURCE, FUNCTION, MAX_STEPS = {given!r}{lines}"
+    source = (
+        f"{_HOST.read_text(encoding='utf-8')}\nSOURCE, FUNCTION, MAX_STEPS = {settings!r}{lines}"
+    )
     return Program(source.encode(), "run_block")
 
 

@@ -27,31 +27,35 @@ _FIRST_DAY = 11_000
 
 def made_up(columns: Sequence[Column], rows: int, *, missing: bool = False) -> pa.Table:
     """So many rows of declared values, the same each time; with some cells missing, if asked."""
-    arrays = [_cells(one, place, rows, missing=missing) for place, one in enumerate(columns)]
-    return pa.Table.from_arrays(arrays, schema=stored_schema({one.name: one for one in columns}))
+    arrays = [
+        _cells(column, position, rows, missing=missing) for position, column in enumerate(columns)
+    ]
+    return pa.Table.from_arrays(
+        arrays, schema=stored_schema({column.name: column for column in columns})
+    )
 
 
-def _cells(column: Column, place: int, rows: int, *, missing: bool) -> pa.Array:
-    stride = (_GOLDEN * (2 * place + 1)) % 2**64
-    words = (np.arange(1, rows + 1, dtype=np.uint64) * np.uint64(stride)) >> np.uint64(32)
-    values = _values(replace(column, nullable=False), words.astype(np.int64))
+def _cells(column: Column, position: int, rows: int, *, missing: bool) -> pa.Array:
+    stride = (_GOLDEN * (2 * position + 1)) % 2**64
+    digits = (np.arange(1, rows + 1, dtype=np.uint64) * np.uint64(stride)) >> np.uint64(32)
+    values = _values(replace(column, nullable=False), digits.astype(np.int64))
     if missing and column.nullable:
-        absent = np.arange(place, rows + place) % _EVERY == 0
+        absent = np.arange(position, rows + position) % _EVERY == 0
         values = pa.compute.if_else(pa.array(absent), pa.scalar(None, values.type), values)
     return values.cast(STORED[column.kind], safe=False)
 
 
-def _values(column: Column, words: np.ndarray) -> pa.Array:
+def _values(column: Column, digits: np.ndarray) -> pa.Array:
     """One value for each word of 32 bits: of the declared ones, or of the plainest there are."""
     try:
         axis = declared(column)
     except SchemaError:  # nothing finite is declared
-        numbers = words % 100
+        numbers = digits % 100
         if column.kind is Kind.TEXT:
             return pa.array([f"text {number}" for number in numbers.tolist()])
         if column.kind is Kind.DATE:
             return pa.array((numbers + _FIRST_DAY).astype(np.int32)).cast(pa.date32())
         return pa.array(numbers)
     # Python's integers, since a domain may have more points than 32 bits count.
-    codes = [word * axis.size >> 32 for word in words.tolist()]
+    codes = [digit * axis.size >> 32 for digit in digits.tolist()]
     return axis.decode(np.array(codes, dtype=np.int64))

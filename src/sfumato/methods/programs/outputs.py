@@ -46,9 +46,9 @@ class ProgramOutput:
         return {name: str(getattr(self, name)) for name in _KEYS}
 
 
-def read_outputs(said: object) -> tuple[ProgramOutput, ...]:
+def read_outputs(declared: object) -> tuple[ProgramOutput, ...]:
     """What was declared: pairs (low, high), mappings with a name and a share, or JSON of them."""
-    listed = _parsed(said) if isinstance(said, str) else said
+    listed = _parsed(declared) if isinstance(declared, str) else declared
     if isinstance(listed, Mapping) or (_is_pair(listed) and not _is_pairs(listed)):
         listed = [listed]
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
@@ -59,22 +59,22 @@ def read_outputs(said: object) -> tuple[ProgramOutput, ...]:
             f"A program may give at most {MOST_OUTPUTS:,} numbers, not {len(listed):,}. Give fewer "
             "of them, each with its range.",
         )
-    found = tuple(_output(one, place) for place, one in enumerate(listed, start=1))
-    names = [one.name for one in found]
+    outputs = tuple(_output(item, position) for position, item in enumerate(listed, start=1))
+    names = [output.name for output in outputs]
     if len(set(names)) < len(names):
-        twice = next(one for one in names if names.count(one) > 1)
+        twice = next(name for name in names if names.count(name) > 1)
         raise ParameterError(
             "output_named_twice", f"Two outputs are called {quoted(twice)}. Give each its own name."
         )
-    return found
+    return outputs
 
 
-def _is_pair(said: object) -> bool:
-    return isinstance(said, Sequence) and not isinstance(said, str) and len(said) == 2
+def _is_pair(declared: object) -> bool:
+    return isinstance(declared, Sequence) and not isinstance(declared, str) and len(declared) == 2
 
 
-def _is_pairs(said: Any) -> bool:
-    return all(_is_pair(one) or isinstance(one, Mapping) for one in said)
+def _is_pairs(declared: Any) -> bool:
+    return all(_is_pair(item) or isinstance(item, Mapping) for item in declared)
 
 
 def _parsed(text: str) -> Any:
@@ -88,30 +88,30 @@ def _parsed(text: str) -> Any:
         ) from None
 
 
-def _output(said: object, place: int) -> ProgramOutput:
-    name = f"output {place}"
-    if _is_pair(said):
-        said = dict(zip(("low", "high"), said, strict=True))  # type: ignore[call-overload]
-    if not isinstance(said, Mapping) or not {"low", "high"} <= said.keys():
-        raise _missing(said)
-    for key in said:
+def _output(declared: object, position: int) -> ProgramOutput:
+    name = f"output {position}"
+    if _is_pair(declared):
+        declared = dict(zip(("low", "high"), declared, strict=True))  # type: ignore[call-overload]
+    if not isinstance(declared, Mapping) or not {"low", "high"} <= declared.keys():
+        raise _missing(declared)
+    for key in declared:
         if key not in _KEYS:
             raise ParameterError(
                 "output_key_unknown",
                 f"{name} has an unknown key {quoted(str(key))}; {suggestion(str(key), _KEYS)}",
             )
-    low, high = exact_numbers.bounds(said["low"], said["high"])
+    low, high = exact_numbers.bounds(declared["low"], declared["high"])
     return ProgramOutput(
-        name=arguments.text(said.get("name", name), "name"),
+        name=arguments.text(declared.get("name", name), "name"),
         low=low,
         high=high,
-        share=exact_numbers.positive(said.get("share", 1), "share"),
+        share=exact_numbers.positive(declared.get("share", 1), "share"),
     )
 
 
-def _missing(said: object) -> ParameterError:
+def _missing(declared: object) -> ParameterError:
     return ParameterError(
         "range_missing",
         f"Every number that a program gives needs its range, lower end first, such as {_EXAMPLE}; "
-        f"{arguments.shown(said)} was given.",
+        f"{arguments.shown(declared)} was given.",
     )

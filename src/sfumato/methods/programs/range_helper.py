@@ -45,8 +45,8 @@ class InputQuartiles:
         """A helper on those columns that have bounds; refused where there are none."""
         axes = [
             axis
-            for one in columns
-            if one.public_domain is not None and isinstance(axis := declared(one), Grid)
+            for column in columns
+            if column.public_domain is not None and isinstance(axis := declared(column), Grid)
         ]
         if not axes:
             raise ParameterError(
@@ -60,8 +60,8 @@ class InputQuartiles:
     def to_record(self) -> dict[str, Any]:
         """It as JSON-able data."""
         columns = [
-            [one.column, str(one.bounds.low), str(one.bounds.high), str(one.bounds.grid_step)]
-            for one in self.axes
+            [axis.column, str(axis.bounds.low), str(axis.bounds.high), str(axis.bounds.grid_step)]
+            for axis in self.axes
         ]
         return {"function": self.function, "columns": columns}
 
@@ -69,8 +69,8 @@ class InputQuartiles:
         self, data: Dataset, unit: Unit, epsilon: Fraction, salt: str, entropy: Entropy
     ) -> pa.Table:
         """Of each column the lower and the upper quartile, for so much all together."""
-        each = epsilon / (2 * len(self.axes))
-        found = []
+        epsilon_each = epsilon / (2 * len(self.axes))
+        quartiles = []
         for axis in self.axes:
             counted = count(data.engine, data.table, [axis], unit=unit, salt=salt, outside="drop")
             codes = counted.codes[0].astype(np.int64)
@@ -78,15 +78,17 @@ class InputQuartiles:
             points, counts = codes[inside], counted.counts[inside]
             rows = Counted(points, counts, np.zeros(len(points), dtype=np.int64), 1)
             chosen = [
-                Quantile(epsilon=each, rank=rank, size=axis.points, unit=unit).sample(rows, entropy)
+                Quantile(epsilon=epsilon_each, rank=rank, size=axis.points, unit=unit).sample(
+                    rows, entropy
+                )
                 for rank in (LOWER, UPPER)
             ]
-            found.append(np.sort(np.concatenate(chosen)))
+            quartiles.append(np.sort(np.concatenate(chosen)))
         ends = [
             pa.chunked_array(
-                [_reals(axis, pair[place]) for axis, pair in zip(self.axes, found, strict=True)]
+                [_reals(axis, pair[end]) for axis, pair in zip(self.axes, quartiles, strict=True)]
             )
-            for place in (0, 1)
+            for end in (0, 1)
         ]
         names = pa.array([axis.column for axis in self.axes])
         return pa.table({"column": names, "low": ends[0], "high": ends[1]})

@@ -98,7 +98,7 @@ class ProgramRun(Plan):
     def answer_size(self) -> AnswerSize:
         """At most how large the answer is: a row for each declared output."""
         outputs = self.aggregate.outputs
-        size = sum(_OUTPUT_BYTES + len(one.name.encode()) for one in outputs)
+        size = sum(_OUTPUT_BYTES + len(output.name.encode()) for output in outputs)
         return AnswerSize(len(outputs), size, work=0)
 
     @property
@@ -114,8 +114,8 @@ class ProgramRun(Plan):
             "program": hashlib.sha256(self.program.source).hexdigest(),
             "language": self.program.language,
             "function": self.program.function,
-            "columns": [[one.name, str(one.kind)] for one in self.cut.columns],
-            "outputs": [one.to_record() for one in aggregate.outputs],
+            "columns": [[column.name, str(column.kind)] for column in self.cut.columns],
+            "outputs": [output.to_record() for output in aggregate.outputs],
             "helper": None if self.helper is None else self.helper.to_record(),
             "cost": self.price.to_record(),
             "unit": self.cut.unit.sentence(),
@@ -171,27 +171,27 @@ class ProgramRun(Plan):
             self.rules.count_rehearsal(_REHEARSED * self.limits.seconds)
         program = executable(self.program, self.limits)
         room, width = chamber(self.sandbox), len(self.aggregate.outputs)
-        columns, said = self.cut.columns, []
+        columns, remarks = self.cut.columns, []
         tried = {
             "": made_up(columns, _TWIN_ROWS),
             "values are missing": made_up(columns, _TWIN_ROWS, missing=True),
             "a block has no rows": made_up(columns, 0),
         }
         for where, rows in tried.items():
-            found = room.rehearse(program, to_stream(rows), width, self.limits)
-            fails = found.record is None
+            rehearsal = room.rehearse(program, to_stream(rows), width, self.limits)
+            fails = rehearsal.record is None
             if not where:
                 if fails:
-                    raise _failed(self.program, found.said, self.limits)
-                said += _unusual(found.record, self.aggregate)
+                    raise _failed(self.program, rehearsal.reason, self.limits)
+                remarks += _unusual(rehearsal.record, self.aggregate)
             elif fails and rows != tried[""]:
-                said.append(
+                remarks.append(
                     f"The program fails where {where}: such a block counts as the middle of the "
-                    f"range. {found.said.rstrip('.')}."
+                    f"range. {rehearsal.reason.rstrip('.')}."
                 )
         # Once more: it may have been revoked meanwhile, and the charge and real rows come next.
         self.check_approved()
-        return tuple(said)
+        return tuple(remarks)
 
     def explain(self) -> ProgramForecast:
         """What it would cost and how far off it would be; the program is tried on made-up rows."""
@@ -207,20 +207,20 @@ class ProgramRun(Plan):
     def remarks(self) -> tuple[str, ...]:
         """What a reader of the answer must know, from public facts."""
         blocks, repeats = self.aggregate.blocks, self.aggregate.repeats
-        part = f"1/{blocks}" if repeats == 1 else f"{repeats}/{blocks}"
+        share = f"1/{blocks}" if repeats == 1 else f"{repeats}/{blocks}"
         stated = (
             "The error stated is that of the noise alone, which is known. The program itself saw "
-            f"about {part} of the people at a time: what it loses by that is not known, grows with "
-            "the number of blocks, and does not go away with a larger epsilon."
+            f"about {share} of the people at a time: what it loses by that is not known, grows "
+            "with the number of blocks, and does not go away with a larger epsilon."
         )
-        median = [one["blocks95"] for one in self.error.values() if "blocks95" in one]
+        median = [error["blocks95"] for error in self.error.values() if "blocks95" in error]
         ranks = (
             f"The middle block is found within {max(median):,} blocks on either side in 95 % of "
             "cases; how far off that puts the value depends on how blocks differ."
             if median
             else ""
         )
-        return tuple(one for one in (stated, ranks, *self.notes) if one)
+        return tuple(remark for remark in (stated, ranks, *self.notes) if remark)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -233,24 +233,24 @@ class ProgramRun(Plan):
         started, data = time.monotonic(), datasets[self.dataset]
         room = chamber(self.sandbox)
         salt = secret(entropy)
-        blocks = [to_stream(one) for one in self.cut.blocks_of(data.engine, data.table, salt)]
+        blocks = [to_stream(block) for block in self.cut.blocks_of(data.engine, data.table, salt)]
         ranges = None
         if self.helper is not None:
-            found = self.helper.quartiles(
+            quartiles = self.helper.quartiles(
                 data, self.cut.unit, self.aggregate.on_inputs, salt, entropy
             )
-            ranges = self.helper.ranges(room, self.program, found, self.aggregate, self.limits)
+            ranges = self.helper.ranges(room, self.program, quartiles, self.aggregate, self.limits)
         reading = _ticks(time.monotonic() - started)
         values = self._outputs(room, blocks)
         released = self.aggregate.release(values, entropy, ranges)
         outputs = self.aggregate.outputs
         columns: dict[str, Any] = {
-            "output": pa.array([one.name for one in outputs]),
-            "value": pa.array([one.value for one in released]),
-            "low": pa.array([one.low for one in released]),
-            "high": pa.array([one.high for one in released]),
+            "output": pa.array([output.name for output in outputs]),
+            "value": pa.array([output.value for output in released]),
+            "low": pa.array([output.low for output in released]),
+            "high": pa.array([output.high for output in released]),
         }
-        errors = {name: [one.error[name] for one in released] for name in released[0].error}
+        errors = {name: [output.error[name] for output in released] for name in released[0].error}
         release = self._release({VALUES: pa.table(columns)}, {"value": errors})
         _wait_until(started + reading + self.seconds)
         return release
@@ -262,7 +262,7 @@ class ProgramRun(Plan):
         records = room.run(program, blocks, width, self.limits, self.workers)
         failed = np.full(width, np.nan)
         return np.stack(
-            [failed if one is None else np.frombuffer(one, dtype="<f8") for one in records]
+            [failed if record is None else np.frombuffer(record, dtype="<f8") for record in records]
         )
 
 
@@ -276,12 +276,12 @@ def _ticks(seconds: float) -> float:
     return math.ceil(seconds / TICK_SECONDS) * TICK_SECONDS
 
 
-def _failed(program: Program, said: str, limits: BlockLimits) -> ParameterError:
+def _failed(program: Program, reason: str, limits: BlockLimits) -> ParameterError:
     return ParameterError(
         "program_failed",
         f"{program.function!r} failed on made-up rows, before anything was charged: "
-        f"{said.rstrip('.') or f'it did not end well within {limits.seconds:g} seconds'}. Mend it "
-        "and try it again: that costs nothing.",
+        f"{reason.rstrip('.') or f'it did not end well within {limits.seconds:g} seconds'}. Mend "
+        "it and try it again: that costs nothing.",
     )
 
 

@@ -73,11 +73,13 @@ def check_visible(source: str) -> None:
     """Refuse a source that a person could read otherwise than Python does ("Trojan Source")."""
     for number, line in enumerate(source.split("\n"), start=1):
         letters = line.removesuffix("\r").replace("\t", "")
-        found = next((one for one in letters if unicodedata.category(one) in _HIDING), None)
-        if found is not None:
+        hidden = next(
+            (letter for letter in letters if unicodedata.category(letter) in _HIDING), None
+        )
+        if hidden is not None:
             raise ParameterError(
                 "program_hides_text",
-                f"Line {number} of the program has the invisible letter U+{ord(found):04X}, which "
+                f"Line {number} of the program has the invisible letter U+{ord(hidden):04X}, which "
                 "can hide or reorder what you read. Write it as an escape such as '\\u202e', or "
                 "take it out, and approve the program then.",
             )
@@ -129,7 +131,9 @@ def _function(program: Callable[..., Any]) -> str:
             "it, which does not go with it.",
         )
     known = getattr(program, "__globals__", {})
-    outside = sorted({one for one in _globals(code) if one in known and one != program.__name__})
+    outside = sorted(
+        {name for name in _globals(code) if name in known and name != program.__name__}
+    )
     if outside:
         raise _alone(
             "program_uses_outside",
@@ -147,9 +151,11 @@ def _function(program: Callable[..., Any]) -> str:
 
 def _globals(code: CodeType) -> Iterator[str]:
     """The names that a function takes from outside, those of functions within it included."""
-    for one in dis.get_instructions(code):
-        if one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and not hasattr(builtins, one.argval):
-            yield one.argval
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME") and not hasattr(
+            builtins, instruction.argval
+        ):
+            yield instruction.argval
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield from _globals(inner)

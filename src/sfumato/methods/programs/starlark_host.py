@@ -94,10 +94,10 @@ def _sum(values: list[Any]) -> float:
 
 def _raise_starlark(message: str, *, is_over: bool) -> Never:
     """Raise a built-in error at the line of the program that Starlark names."""
-    found = _LINE.search(message)
+    match = _LINE.search(message)
     # The program may write such a line itself, with any number in it.
-    line = _function_line() if found is None else min(int(found[1][:9]), SOURCE.count("\n") + 1)
-    lines = [one for one in message.splitlines() if one.startswith("error: ")]
+    line = _function_line() if match is None else min(int(match[1][:9]), SOURCE.count("\n") + 1)
+    lines = [line_text for line_text in message.splitlines() if line_text.startswith("error: ")]
     reason = lines[0].removeprefix("error: ") if lines else message.partition("\n")[0]
     kind: type[Exception] = ValueError
     if is_over:
@@ -113,8 +113,8 @@ def _raise_starlark(message: str, *, is_over: bool) -> Never:
 
 def _function_line() -> int:
     """The line in which the function that is called begins."""
-    before, found, _ = SOURCE.partition(f"def {FUNCTION}(")
-    return before.count("\n") + 1 if found else 1
+    before, definition, _ = SOURCE.partition(f"def {FUNCTION}(")
+    return before.count("\n") + 1 if definition else 1
 
 
 def _raise_at(line: int, error: Exception) -> Never:

@@ -22,7 +22,7 @@ KINDS: dict[str, str] = {
 }
 """Other methods: the module of each, whose `prepare` makes one of a request."""
 
-METHODS = (AUTO, *FACTORS, *(f"{SEGMENTS}{one}" for one in FACTORS), *KINDS)
+METHODS = (AUTO, *FACTORS, *(f"{SEGMENTS}{factor}" for factor in FACTORS), *KINDS)
 
 _LOOK_AHEAD = 1024
 """So many steps of a stream without end are looked at when its method is chosen."""
@@ -31,8 +31,8 @@ _LOOK_AHEAD = 1024
 def prepare(request: StreamRequest, method: str = AUTO) -> StreamMethod:
     """The method of that name; by `auto` running counts or windows of the least mean variance."""
     if method in KINDS:
-        made: StreamMethod = import_module(KINDS[method]).prepare(request)
-        return made
+        method_made: StreamMethod = import_module(KINDS[method]).prepare(request)
+        return method_made
     if method not in METHODS:
         raise ParameterError(
             "stream_method_unknown",
@@ -44,9 +44,9 @@ def prepare(request: StreamRequest, method: str = AUTO) -> StreamMethod:
             "stream_option_unknown", f"The method {quoted(method)} takes no {listed}. Leave it out."
         )
     named = None if method == AUTO else method
-    ways: list[Any] = []
-    ways += (running_ways if request.window is None else window_ways)(request, named)
-    if not ways:
+    candidates: list[Any] = []
+    candidates += (running_ways if request.window is None else window_ways)(request, named)
+    if not candidates:
         raise ParameterError(
             "stream_too_long",
             f"The method {quoted(method)} has no window, needs to know how many periods there will "
@@ -54,10 +54,10 @@ def prepare(request: StreamRequest, method: str = AUTO) -> StreamMethod:
             "'auto', fewer cells, or a shorter window.",
         )
     steps = request.periods or _LOOK_AHEAD
-    places = range(1, steps + 1, max(1, steps // _LOOK_AHEAD))
+    steps_tried = range(1, steps + 1, max(1, steps // _LOOK_AHEAD))
 
-    def mean(way: Any) -> float:
-        return float(sum(way.variance(step) for step in places))
+    def mean(candidate: Any) -> float:
+        return float(sum(candidate.variance(step) for step in steps_tried))
 
-    best: StreamMethod = min(ways, key=mean)
+    best: StreamMethod = min(candidates, key=mean)
     return best

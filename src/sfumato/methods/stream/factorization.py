@@ -75,8 +75,8 @@ def level_norms(levels: int, periods: int) -> Norms:
     """
     squares = 0
     for level in range(levels):
-        full, rest = divmod(periods, 1 << level)
-        squares += full * (1 << (2 * level)) + rest**2
+        full, remainder = divmod(periods, 1 << level)
+        squares += full * (1 << (2 * level)) + remainder**2
     return Norms(l1=levels * periods, l2_squared=squares)
 
 
@@ -118,30 +118,30 @@ class DyadicTree:
         closed[level] = noise.steps(narrow(opened[level]), entropy)
         opened[: level + 1] = 0
         used = [digit for digit in range(self.levels) if step >> digit & 1]
-        told = closed[used].sum(axis=0) * SCALE
-        return {"step": step, "open": opened.tolist(), "closed": closed.tolist()}, told
+        total = closed[used].sum(axis=0) * SCALE
+        return {"step": step, "open": opened.tolist(), "closed": closed.tolist()}, total
 
     def running(self, counts: IntArray, noise: Noise, entropy: Entropy) -> FloatArray:
         """Noisy running counts along the last axis."""
         sums = np.zeros((*counts.shape[:-1], self.points + 1), dtype=np.int64)
         np.cumsum(counts, axis=-1, out=sums[..., 1:])
-        places = np.arange(1, self.points + 1)
+        points = np.arange(1, self.points + 1)
         running = np.zeros(counts.shape)
         for level in range(self.levels):
             ends = np.arange(1 << level, self.points + 1, 2 << level)
             blocks = sums[..., ends] - sums[..., ends - (1 << level)]
             noisy = noise.steps(blocks, entropy).astype(np.float64)
-            used = (places >> level) & 1 == 1
-            running[..., used] += noisy[..., places[used] >> (level + 1)]
+            used = (points >> level) & 1 == 1
+            running[..., used] += noisy[..., points[used] >> (level + 1)]
         return running
 
     def blocks_between(self, low: IntArray, stop: IntArray) -> FloatArray:
         """The sum of the squared weights of noises in the count from low up to, not with, stop."""
         # Digits before the first one that differs stand for the same blocks, which cancel.
         differing = np.frexp((low ^ stop).astype(np.float64))[1]
-        kept = (np.int64(1) << differing.astype(np.int64)) - 1
+        mask = (np.int64(1) << differing.astype(np.int64)) - 1
         return np.asarray(
-            np.bitwise_count(low & kept).astype(np.float64) + np.bitwise_count(stop & kept)
+            np.bitwise_count(low & mask).astype(np.float64) + np.bitwise_count(stop & mask)
         )
 
 
@@ -169,9 +169,9 @@ class SquareRoot:
         """The other factor, by distance: convolved with the entries it gives 1, 1, 1, ..."""
         entries = self.entries.astype(np.float64)
         weights = np.zeros(self.points)
-        for place in range(self.points):
-            before = entries[1 : place + 1] @ weights[:place][::-1]
-            weights[place] = (1 - before) / entries[0]
+        for point in range(self.points):
+            before = entries[1 : point + 1] @ weights[:point][::-1]
+            weights[point] = (1 - before) / entries[0]
         return weights
 
     def norms(self, periods: int = 1) -> Norms:
@@ -180,11 +180,11 @@ class SquareRoot:
         Entries fall with the distance, so two columns have the largest product when both are as
         early and as near to each other as can be; the first ones are that for every pair.
         """
-        many = min(periods, self.points)
+        point_count = min(periods, self.points)
         totals = np.cumsum(self.entries.astype(object))
         # The sum of the first columns at a place: entries of the last `many` distances.
         rows = totals.copy()
-        rows[many:] -= totals[: self.points - many]
+        rows[point_count:] -= totals[: self.points - point_count]
         return Norms(l1=int(rows.sum()), l2_squared=int((rows**2).sum()))
 
     @cached_property
@@ -215,8 +215,8 @@ class SquareRoot:
         series = widened(_series(rows), SCALE)
         fresh = noise.steps(narrow(self.entries[:step][::-1] @ series), entropy)
         measured = [*state["measured"], fresh.tolist()]
-        made = {**state, "step": step, "counts": rows, "measured": measured}
-        return made, np.array(measured, dtype=np.float64)
+        next_state = {**state, "step": step, "counts": rows, "measured": measured}
+        return next_state, np.array(measured, dtype=np.float64)
 
     def running(self, counts: IntArray, noise: Noise, entropy: Entropy) -> FloatArray:
         """Noisy running counts along the last axis."""
@@ -226,12 +226,12 @@ class SquareRoot:
     def blocks_between(self, low: IntArray, stop: IntArray) -> FloatArray:
         """The sum of the squared weights of noises in the count from low up to, not with, stop."""
         own = np.append(0.0, np.cumsum(self.weights**2))
-        found: FloatArray = own[stop - low]
+        row: FloatArray = own[stop - low]
         for length in np.unique(stop - low).tolist():
             chosen = (stop - low) == length
             change = self.weights[length:] - self.weights[: self.points - length]
-            found[chosen] += np.append(0.0, np.cumsum(change**2))[low[chosen]]
-        return found
+            row[chosen] += np.append(0.0, np.cumsum(change**2))[low[chosen]]
+        return row
 
 
 def after(state: Mapping[str, Any], points: int) -> tuple[int, int]:
@@ -243,7 +243,7 @@ def after(state: Mapping[str, Any], points: int) -> tuple[int, int]:
 
 def scaled(estimates: FloatArray) -> NDArray[Any]:
     """Estimates made of noisy figures, in whole multiples of 1 / SCALE."""
-    return exact([round(one * SCALE) for one in estimates.tolist()])
+    return exact([round(estimate * SCALE) for estimate in estimates.tolist()])
 
 
 def _series(rows: list[list[int]]) -> NDArray[Any]:

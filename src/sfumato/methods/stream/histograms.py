@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.methods.stream.method import State, StreamMethod, Told
+    from sfumato.methods.stream.method import State, StepFigures, StreamMethod
     from sfumato.methods.stream.request import StreamRequest
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
@@ -73,29 +73,29 @@ class RunningHistogram:
         """The counter's."""
         return self.counter.begin(entropy)
 
-    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
         """A running count of every cell."""
         return self.counter.step(state, of_cells(counts, self.request.cells), entropy)
 
 
-def shares(told: Told) -> tuple[FloatArray, FloatArray]:
+def shares(figures: StepFigures) -> tuple[FloatArray, FloatArray]:
     """Each cell's share of all rows and how far off that is, from what one step told.
 
     A share is the ratio of two noisy counts; its error is that of the first order, which is right
     where the total is many times its own error. Without rows in sight, shares are not told (NaN).
     """
-    counts = told.values.astype(np.float64)
+    counts = figures.values.astype(np.float64)
     total = float(counts.sum())
     if total <= 0:
         blank = np.full(len(counts), math.nan)
         return blank, blank
-    found = counts / total
-    variance = told.stddev**2
-    spread = (1 - 2 * found) * variance + found**2 * float(variance.sum())
-    return found, np.sqrt(spread) / total
+    shares_found = counts / total
+    variance = figures.stddev**2
+    spread = (1 - 2 * shares_found) * variance + shares_found**2 * float(variance.sum())
+    return shares_found, np.sqrt(spread) / total
 
 
-def ranked(told: Told, top: int) -> list[int]:
+def ranked(figures: StepFigures, top: int) -> list[int]:
     """The cells of the largest counts as they were told, the largest first, of equals the first."""
-    order = np.argsort(-told.values.astype(np.float64), kind="stable")
+    order = np.argsort(-figures.values.astype(np.float64), kind="stable")
     return [int(cell) for cell in order[:top]]

@@ -90,5 +90,5 @@ class HonakerTree:
             newest = estimated(level, noisy[level], closed[level - 1] + newest)
         closed[largest] = newest
         opened[: largest + 1] = 0
-        told = closed[[digit for digit in range(self.levels) if step >> digit & 1]].sum(axis=0)
-        return {"step": step, "open": opened.tolist(), "closed": closed.tolist()}, told
+        total = closed[[digit for digit in range(self.levels) if step >> digit & 1]].sum(axis=0)
+        return {"step": step, "open": opened.tolist(), "closed": closed.tolist()}, total

@@ -26,7 +26,7 @@ As secret as the data, unless the method says that it `may_be_seized`.
 
 
 @dataclass(frozen=True)
-class Told:
+class StepFigures:
     """What one step tells."""
 
     values: NDArray[Any]
@@ -61,6 +61,6 @@ class StreamMethod(Protocol):
         """The state before the first step."""
         ...
 
-    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
         """Take the exact rows of this period, for each cell, and tell what the step tells."""
         ...

@@ -58,23 +58,24 @@ def new(
     _check_new(path)
     state_epsilon = positive(epsilon, "epsilon")
     told_epsilon = state_epsilon if output_epsilon is None else positive(output_epsilon, "epsilon")
-    found = _people(roll, column)
-    names = found.names
+    people = _people(roll, column)
+    names = people.names
     size = min(len(names), USUAL_SAMPLE) if sample is None else sample
     if size > MOST_PLACES:
         raise ParameterError(
             "pan_sample_size",
             f"A sample has at most {MOST_PLACES:,} people, not {size:,}. Ask for fewer.",
         )
-    made = PanPrivateHeavy(
+    method = PanPrivateHeavy(
         people=max(len(names), 1), size=size, epsilon=state_epsilon,
         output_epsilon=told_epsilon, reads=reads, at_least=at_least,
     )  # fmt: skip
-    if made.reads > MOST_READS:
+    if method.reads > MOST_READS:
         raise ParameterError(
-            "parameter_out_of_range", f"reads must be from 1 to {MOST_READS:,}, not {made.reads:,}."
+            "parameter_out_of_range",
+            f"reads must be from 1 to {MOST_READS:,}, not {method.reads:,}.",
         )
-    write_new(path, made, column, found.kind, made.begin(names, SystemEntropy()))
+    write_new(path, method, column, people.kind, method.begin(names, SystemEntropy()))
     return load(path)
 
 
@@ -98,9 +99,11 @@ def update_all(
         try:
             file.method.update(
                 file.state,
-                [name for one in came for name in one.names],
+                [name for table_visits in came for name in table_visits.names],
                 SystemEntropy(),
-                np.concatenate([np.zeros(0, np.int64), *(one.visits for one in came)]),
+                np.concatenate(
+                    [np.zeros(0, np.int64), *(table_visits.visits for table_visits in came)]
+                ),
                 resume=resume,
             )
         finally:
@@ -130,7 +133,7 @@ def read(path: Path, entropy: Entropy | None = None) -> tuple[PanRecord, dict[st
         # Paid for on the disk before noise is drawn: were it the other way round, an answer in the
         # file that was never counted, and the next one, would be two for the price of one.
         file.pay_answer(len(record.answers))
-        share = file.method.tell(file.state, entropy or SystemEntropy()).share
+        share = file.method.estimate(file.state, entropy or SystemEntropy()).share
         file.give_answer(len(record.answers), share)  # on the disk before anybody sees it
         record = file.record()
     return record, record.answers[-1]
@@ -176,9 +179,9 @@ def _people(source: Source, column: str, kind: str | None = None) -> _Visits:
             .where(exp.not_(exp.Is(this=column_of(column), expression=exp.Null())))
             .group_by(named.copy())
         )
-        found = engine.run(query)
-    visits = np.asarray(found.column(_VISITS), dtype=np.int64)
-    return _Visits(found.column(_NAME).to_pylist(), visits, str(held[column]))
+        counted_rows = engine.run(query)
+    visits = np.asarray(counted_rows.column(_VISITS), dtype=np.int64)
+    return _Visits(counted_rows.column(_NAME).to_pylist(), visits, str(held[column]))
 
 
 def _check_new(path: Path) -> None:

@@ -45,7 +45,7 @@ _FORMAT, _OLD_FORMAT = "sfumato-pan-2", "sfumato-pan-1"
 _PAGE = 4096
 _NUMBER = 8
 _LONGEST_FACTS = 1 << 20
-_GIVEN = 1
+_ANSWERED = 1
 _KEY = 16
 
 
@@ -68,15 +68,15 @@ class PanRecord:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON: who may know anything may know this."""
-        made = self.method
+        method = self.method
         return {
-            "people": made.people,
-            "sample": made.size,
-            "at_least": made.at_least,
-            "epsilon": float(made.epsilon),
-            "output_epsilon": float(made.output_epsilon),
-            "reads": made.reads,
-            "reads_left": made.reads - len(self.answers),
+            "people": method.people,
+            "sample": method.size,
+            "at_least": method.at_least,
+            "epsilon": float(method.epsilon),
+            "output_epsilon": float(method.output_epsilon),
+            "reads": method.reads,
+            "reads_left": method.reads - len(self.answers),
             "updates": self.updates,
         }
 
@@ -109,7 +109,7 @@ class MappedPan:
     def give_answer(self, number: int, share: float) -> None:
         """Keep the share of an answer that is paid for, and have it on the disk."""
         self.answers[2 * number + 1] = int(np.float64(share).view(np.uint64))
-        self.answers[2 * number] |= _GIVEN
+        self.answers[2 * number] |= _ANSWERED
         self.flush()
 
     def _answers(self) -> Iterator[dict[str, Any]]:
@@ -118,7 +118,7 @@ class MappedPan:
             if self.answers[at] == 0:
                 return
             updates = self.answers[at] // 2 - 1
-            if not self.answers[at] & _GIVEN:
+            if not self.answers[at] & _ANSWERED:
                 yield {"updates": updates}
                 continue
             share = float(np.uint64(self.answers[at + 1]).view(np.float64))
@@ -141,8 +141,8 @@ class MappedPan:
                 raise ValueError("a counter beyond its round")
         answers = list(self._answers())
         updates = [answer["updates"] for answer in answers] + [self.state.updates]
-        rest = self.answers[2 * len(answers) :]
-        if updates != sorted(updates) or any(rest):
+        unpaid = self.answers[2 * len(answers) :]
+        if updates != sorted(updates) or any(unpaid):
             raise ValueError("answers of updates that never were")
         if not all(math.isfinite(answer.get("share", 0)) for answer in answers):
             raise ValueError("an answer that is no number")
@@ -208,17 +208,17 @@ def _parsed(path: Path, mapped: mmap.mmap) -> MappedPan:
         if len(key) != _KEY:
             raise ValueError("a key of another length")
         sample = PeopleSample(key, np.frombuffer(view[digests:end], "<u8").astype(np.uint64))
-        words = view[numbers : numbers + _NUMBER * (1 + 2 * method.reads)].cast("Q")
-        state = PanState(sample, tables, words[:1])
-        found = MappedPan(
-            method, str(facts["column"]), str(facts["kind"]), state, words[1:], mapped
+        numbers_view = view[numbers : numbers + _NUMBER * (1 + 2 * method.reads)].cast("Q")
+        state = PanState(sample, tables, numbers_view[:1])
+        mapped_file = MappedPan(
+            method, str(facts["column"]), str(facts["kind"]), state, numbers_view[1:], mapped
         )
-        found.check()
+        mapped_file.check()
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError,
             ParameterError):  # fmt: skip
         raise _unreadable(path) from None
     _keep_in_memory(view[cells:digests])
-    return found
+    return mapped_file
 
 
 def _keep_in_memory(cells: memoryview) -> None:
@@ -233,8 +233,8 @@ def _keep_in_memory(cells: memoryview) -> None:
 
 def _offsets(line: int, method: PanPrivateHeavy) -> tuple[int, int, int, int]:
     """Where numbers, cells and digests begin, each on a page of its own, and where they end."""
-    parts = (line, _NUMBER * (1 + 2 * method.reads), method.size)
-    numbers, cells, digests = accumulate(-(-part // _PAGE) * _PAGE for part in parts)
+    sizes = (line, _NUMBER * (1 + 2 * method.reads), method.size)
+    numbers, cells, digests = accumulate(-(-size // _PAGE) * _PAGE for size in sizes)
     return numbers, cells, digests, digests + _NUMBER * method.size
 
 

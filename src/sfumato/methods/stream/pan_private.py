@@ -177,29 +177,33 @@ class PanPrivateDensity:
                 f"its tables again with {option('resume', True)}, which takes in the rest; with "
                 f"{option('resume', True)} and no table the rest of it is left out.",
             )
-        places = state.sample.places(people)
-        known = places >= 0
-        times = np.ones(len(places), np.int64) if visits is None else np.asarray(visits, np.int64)
+        positions = state.sample.positions(people)
+        known = positions >= 0
+        times = (
+            np.ones(len(positions), np.int64) if visits is None else np.asarray(visits, np.int64)
+        )
         counted = np.zeros(self.size, dtype=np.int64)
-        np.add.at(counted, places[known], times[known])
-        passed, done = state.passed, state.position
+        np.add.at(counted, positions[known], times[known])
+        passed, skipped = state.passed, state.position
 
         def count() -> None:
             passed[0] += 1
 
         for table, cells in zip(self.tables, state.tables, strict=True):
-            part, counted = counted[: table.size], counted[table.size :]
-            start = min(done, table.size)
-            table.update(cells, part, entropy, start=start, passed=count)
-            done -= start
+            visits_of_table, counted = counted[: table.size], counted[table.size :]
+            start = min(skipped, table.size)
+            table.update(cells, visits_of_table, entropy, start=start, passed=count)
+            skipped -= start
 
-    def tell(self, state: PanState, entropy: Entropy) -> PanEstimate:
+    def estimate(self, state: PanState, entropy: Entropy) -> PanEstimate:
         """One of the answers that are paid for."""
-        ones = np.array([cells.ones for cells in state.tables])
-        noisy: IntArray = self.output_noise.steps(ones, entropy)
+        one_counts = np.array([cells.one_count for cells in state.tables])
+        noisy: IntArray = self.output_noise.steps(one_counts, entropy)
         share = sum(
-            weight * table.share(float(one))
-            for weight, table, one in zip(self.weights, self.tables, noisy.tolist(), strict=True)
+            weight * table.share(float(one_count))
+            for weight, table, one_count in zip(
+                self.weights, self.tables, noisy.tolist(), strict=True
+            )
         )
         return PanEstimate(share, math.sqrt(self.variance), self.people)
 
@@ -207,8 +211,10 @@ class PanPrivateDensity:
     def variance(self) -> float:
         """Of an answer, at most."""
         noise = self.output_noise.variance
-        parts = zip(self.weights, self.tables, strict=True)
-        own = sum(weight**2 * table.variance(noise, self.people) for weight, table in parts)
+        weighted = zip(self.weights, self.tables, strict=True)
+        own = sum(weight**2 * table.variance(noise, self.people) for weight, table in weighted)
         # Samples without a person in common: what one has the other lacks.
-        first, *others = (abs(weight) for weight in self.weights)
-        return own + sum(2 * first * other for other in others) / max(self.people - 1, 1) / 4
+        first, *weights_left = (abs(weight) for weight in self.weights)
+        return (
+            own + sum(2 * first * weight for weight in weights_left) / max(self.people - 1, 1) / 4
+        )

@@ -69,18 +69,20 @@ class PeopleSample:
         key = entropy.words(2).tobytes()
         return cls(key, np.unique(digests(roll, key))[:size])
 
-    def places(self, people: Iterable[str]) -> IntArray:
+    def positions(self, people: Iterable[str]) -> IntArray:
         """The place of each of those who have one; others are left out."""
-        wanted = digests(people, self.key)
-        found = np.minimum(np.searchsorted(self.digests, wanted), len(self.digests) - 1)
-        return np.asarray(np.where(self.digests[found] == wanted, found, -1), dtype=np.int64)
+        digests_wanted = digests(people, self.key)
+        positions = np.minimum(np.searchsorted(self.digests, digests_wanted), len(self.digests) - 1)
+        return np.asarray(
+            np.where(self.digests[positions] == digests_wanted, positions, -1), dtype=np.int64
+        )
 
 
 def digests(people: Iterable[str], key: bytes) -> NDArray[np.uint64]:
     """A number of 64 bits for each name, which nobody foresees without the key."""
     hashed = b"".join(
-        blake2b(one.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES, key=key).digest()
-        for one in people
+        blake2b(person.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES, key=key).digest()
+        for person in people
     )
     return np.frombuffer(hashed, dtype="<u8").astype(np.uint64)
 
@@ -111,7 +113,7 @@ class PanCells:
             yield np.frombuffer(self.data[start : start + BLOCK], np.uint8)
 
     @property
-    def ones(self) -> int:
+    def one_count(self) -> int:
         """How many bits are 1."""
         return sum(int((block & 1).sum()) for block in self.blocks())
 
@@ -186,15 +188,15 @@ class PanTable:
             block = visits[first : min(first + BLOCK, self.size)]
             fresh = happens(self.chance, len(block), entropy)
             draws = zip(block.tolist(), fresh.tolist(), strict=True)
-            for place, (times, fresh_bit) in enumerate(draws, first):
-                moved = (data[place] >> 1) + times
-                bit = fresh_bit if moved >= round_ else data[place] & 1
-                data[place] = moved % round_ << 1 | bit
+            for position, (times, fresh_bit) in enumerate(draws, first):
+                moved = (data[position] >> 1) + times
+                bit = fresh_bit if moved >= round_ else data[position] & 1
+                data[position] = moved % round_ << 1 | bit
                 passed()
 
-    def share(self, ones: float) -> float:
+    def share(self, one_count: float) -> float:
         """The mean of min(visits, round) / round over people, without bias, from ones and noise."""
-        return (ones / self.size - 0.5) * 4 / float(self.epsilon)
+        return (one_count / self.size - 0.5) * 4 / float(self.epsilon)
 
     def variance(self, noise: float, people: int) -> float:
         """Of that share, at most: of the bits, of noise on the ones, and of who has a place."""

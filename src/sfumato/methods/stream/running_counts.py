@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.methods.stream.factorization import LONGEST_ROOT, SCALE, DyadicTree, SquareRoot, exact
 from sfumato.methods.stream.honaker import HonakerTree
-from sfumato.methods.stream.method import Told
+from sfumato.methods.stream.method import StepFigures
 from sfumato.methods.stream.sensitivity import Norms
 from sfumato.privacy.accounting.events import ConcentratedEvent, PureEvent
 from sfumato.privacy.mechanisms.base import narrow
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 AnyFactor = DyadicTree | HonakerTree | SquareRoot
 FACTORS: dict[str, type[AnyFactor]] = {
-    one.name: one for one in (DyadicTree, HonakerTree, SquareRoot)
+    factor.name: factor for factor in (DyadicTree, HonakerTree, SquareRoot)
 }
 SEGMENTS = "segments-"
 """How the names begin of factors that are begun anew at powers of two."""
@@ -40,10 +40,10 @@ LARGEST_STATE = 1 << 16
 """The most figures that a square root may remember: its periods times its cells."""
 
 
-def told(estimates: NDArray[Any], variance: float, *, is_whole: bool) -> Told:
+def step_figures(estimates: NDArray[Any], variance: float, *, is_whole: bool) -> StepFigures:
     """Estimates times SCALE as they are told: whole numbers, or floats made of noisy ones."""
     values = narrow(estimates // SCALE) if is_whole else (estimates / SCALE).astype(np.float64)
-    return Told(values, np.full(len(values), math.sqrt(variance)))
+    return StepFigures(values, np.full(len(values), math.sqrt(variance)))
 
 
 @lru_cache(maxsize=64)
@@ -95,10 +95,12 @@ class RunningCounts:
         del entropy
         return self.factor.begin(self.request.cells)
 
-    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
         """The rows so far, with the noise of the blocks or entries that make them up."""
         after, estimates = self.factor.advance(state, counts, self.noise, entropy)
-        return after, told(estimates, self.variance(after["step"]), is_whole=self.factor.is_whole)
+        return after, step_figures(
+            estimates, self.variance(after["step"]), is_whole=self.factor.is_whole
+        )
 
 
 @dataclass(frozen=True)
@@ -144,14 +146,14 @@ class UnendingCounts:
 
     def noise(self, segment: int) -> Noise:
         """Of everything that a segment of 2^segment periods measures."""
-        if segment not in self._made:
+        if segment not in self._noises:
             column, days = self._factor(segment).norms(), self.request.people.periods
             norms = Norms(l1=column.l1 * days, l2_squared=column.l2_squared * days**2)
-            self._made[segment] = self.request.noise(norms, self.spending)
-        return self._made[segment]
+            self._noises[segment] = self.request.noise(norms, self.spending)
+        return self._noises[segment]
 
     @cached_property
-    def _made(self) -> dict[int, Noise]:
+    def _noises(self) -> dict[int, Noise]:
         return {}
 
     def _factor(self, segment: int) -> AnyFactor:
@@ -161,12 +163,12 @@ class UnendingCounts:
 
     def variance(self, step: int) -> float:
         """Of what a step tells."""
-        now = step.bit_length() - 1
-        over = sum(self._part(segment, 1 << segment) for segment in range(now))
-        return over + self._part(now, step + 1 - (1 << now))
+        current = step.bit_length() - 1
+        over = sum(self._share_of_step(segment, 1 << segment) for segment in range(current))
+        return over + self._share_of_step(current, step + 1 - (1 << current))
 
-    def _part(self, segment: int, place: int) -> float:
-        return self._factor(segment).variance(place) * self.noise(segment).variance
+    def _share_of_step(self, segment: int, position: int) -> float:
+        return self._factor(segment).variance(position) * self.noise(segment).variance
 
     def begin(self, entropy: Entropy) -> State:
         """Nothing counted; nothing is drawn."""
@@ -174,17 +176,17 @@ class UnendingCounts:
         cells = self.request.cells
         return {"step": 0, "before": [0] * cells, "segment": self._factor(0).begin(cells)}
 
-    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
         """What the segments before told at their ends, and what the present one tells."""
         step = state["step"] + 1
         segment = step.bit_length() - 1
         factor, before = self._factor(segment), exact(state["before"])
-        inner, found = factor.advance(state["segment"], counts, self.noise(segment), entropy)
-        estimates = before + found
+        inner, figures = factor.advance(state["segment"], counts, self.noise(segment), entropy)
+        estimates = before + figures
         if inner["step"] == factor.points:
             before, inner = estimates, self._factor(segment + 1).begin(self.request.cells)
         after = {"step": step, "before": before.tolist(), "segment": inner}
-        return after, told(estimates, self.variance(step), is_whole=factor.is_whole)
+        return after, step_figures(estimates, self.variance(step), is_whole=factor.is_whole)
 
 
 def longest_root(cells: int) -> int:
@@ -200,18 +202,21 @@ def running_ways(
     Segments need no end, and are a choice where there is one too; factors without an end are
     segments.
     """
-    found: list[RunningCounts | UnendingCounts] = []
+    candidates: list[RunningCounts | UnendingCounts] = []
     for kind in FACTORS.values():
         never = request.periods is None
         if method in (None, f"{SEGMENTS}{kind.name}") or (never and method == kind.name):
-            found += [UnendingCounts(request, kind, one) for one in request.spendings]
+            candidates += [
+                UnendingCounts(request, kind, spending) for spending in request.spendings
+            ]
         if request.periods is None or method not in (None, kind.name):
             continue
         if kind is SquareRoot and request.periods > longest_root(request.cells):
             continue
         factor = factor_of(kind.name, request.periods)
         norms = factor.norms(request.people.periods)
-        found += [
-            RunningCounts(request, factor, request.noise(norms, one)) for one in request.spendings
+        candidates += [
+            RunningCounts(request, factor, request.noise(norms, spending))
+            for spending in request.spendings
         ]
-    return found
+    return candidates

@@ -18,7 +18,7 @@ from sfumato.data.schema.unit import count_sensitivity
 from sfumato.errors import ParameterError
 from sfumato.methods.stream import histograms
 from sfumato.methods.stream.histograms import ranked
-from sfumato.methods.stream.method import Told
+from sfumato.methods.stream.method import StepFigures
 from sfumato.methods.stream.options import of_cells, only
 from sfumato.privacy.accounting.events import PureEvent
 from sfumato.privacy.mechanisms.base import whole
@@ -65,18 +65,18 @@ def prepare(request: StreamRequest) -> TopCounts | TopChanges:
             "Leave the window out, or leave changes out.",
         )
     changes = whole(options["changes"], "changes", least=1)
-    made = TopChanges(request, top, changes)
+    method = TopChanges(request, top, changes)
     margin = options.get("margin")
-    return made if margin is None else replace(made, asked=whole(margin, "margin", least=1))
+    return method if margin is None else replace(method, asked=whole(margin, "margin", least=1))
 
 
-def listed(counts: Told, cells: list[int], note: str = "") -> Told:
+def listed(counts: StepFigures, cells: list[int], note: str = "") -> StepFigures:
     """The cells of a list with their counts, of at least 1; all others are 0."""
     values, stddev = np.zeros(len(counts.values)), np.zeros(len(counts.values))
     values[cells] = np.maximum(counts.values[cells].astype(np.float64), 1)
     stddev[cells] = counts.stddev[cells]
     order = "largest first: cells " + ", ".join(map(str, cells))
-    return Told(values, stddev, f"{order}; {note}" if note else order)
+    return StepFigures(values, stddev, f"{order}; {note}" if note else order)
 
 
 def lead(running: NDArray[Any], cells: list[int]) -> int:
@@ -122,10 +122,10 @@ class TopCounts:
         """The histogram's."""
         return self.histogram.begin(entropy)
 
-    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
         """The largest cells so far, and their counts."""
-        after, told = self.histogram.step(state, counts, entropy)
-        return after, listed(told, ranked(told, self.top))
+        after, figures = self.histogram.step(state, counts, entropy)
+        return after, listed(figures, ranked(figures, self.top))
 
 
 @dataclass(frozen=True)
@@ -190,8 +190,8 @@ class TopChanges:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """How long the list is, how often it may change, and by how much a cell must lead."""
-        told = {"top": self.top, "changes": self.changes, "margin": self.margin}
-        return {"method": self.name, "histogram": self.request.cells, **told}
+        parameters = {"top": self.top, "changes": self.changes, "margin": self.margin}
+        return {"method": self.name, "histogram": self.request.cells, **parameters}
 
     def variance(self, step: int) -> float:
         """Of fresh counts, which any step may tell; those of an older list are older, too."""
@@ -204,7 +204,7 @@ class TopChanges:
         cells = self.request.cells
         return {"counts": [0] * cells, "line": line, "changed": 0, "list": [], "told": [0] * cells}
 
-    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
         """The list, made anew where a cell outside has outgrown it."""
         fresh = of_cells(counts, self.request.cells).astype(object)
         running = np.array(state["counts"], dtype=object) + fresh
@@ -212,19 +212,19 @@ class TopChanges:
         is_first = not state["list"]
         if not is_first and not self._is_outgrown(state, running, entropy):
             ended = state["changed"] == self.changes
-            return after, self._told(after, "as before" + ", and no change is left" * ended)
+            return after, self._figures(after, "as before" + ", and no change is left" * ended)
         noisy = self.noise.steps(running, entropy)
-        after["told"] = [int(one) for one in noisy]
+        after["told"] = [int(count) for count in noisy]
         after["changed"] = state["changed"] + (not is_first)
-        after["list"] = ranked(Told(noisy, np.zeros(len(noisy))), self.top)
-        return after, self._told(after, "counted anew")
+        after["list"] = ranked(StepFigures(noisy, np.zeros(len(noisy))), self.top)
+        return after, self._figures(after, "counted anew")
 
     def _is_outgrown(self, state: State, running: Any, entropy: Entropy) -> bool:
         lines, positives = np.array([state["line"]]), np.array([state["changed"]])
         run = SparseVectorRun(self.sparse, lines, positives, entropy)
         return bool(run.ask(np.array([lead(running, state["list"])])).verdicts[0] == ABOVE)
 
-    def _told(self, state: State, note: str) -> Told:
+    def _figures(self, state: State, note: str) -> StepFigures:
         counts = np.array(state["told"], dtype=object)
         spread = np.full(len(counts), self.noise.stddev)
-        return listed(Told(counts, spread), state["list"], note)
+        return listed(StepFigures(counts, spread), state["list"], note)

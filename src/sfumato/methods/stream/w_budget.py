@@ -47,12 +47,12 @@ class BudgetDistribution(_OfWindow):
     """
 
     name: ClassVar[str] = "distribution"
-    parts: ClassVar[int] = _FINEST
+    share_count: ClassVar[int] = _FINEST
 
     def offered(self, spent: Sequence[int]) -> int:
         """The parts that a release may take, by what the periods before it took, the last last."""
         recent = spent[-(self.window - 1) :] if self.window > 1 else ()
-        return (self.parts - sum(recent)) // 2
+        return (self.share_count - sum(recent)) // 2
 
     def most_apart(self, periods: int) -> Fraction:
         """The most, in halves of epsilon, that so many periods take, wherever they lie."""
@@ -60,8 +60,8 @@ class BudgetDistribution(_OfWindow):
 
     def most_in_a_row(self, periods: int) -> Fraction:
         """The same for periods that follow each other: each takes half of what is left."""
-        windows, rest = divmod(periods, self.window)
-        return windows + 1 - Fraction(1, 2**rest)
+        windows, remainder = divmod(periods, self.window)
+        return windows + 1 - Fraction(1, 2**remainder)
 
     def most_from_the_start(self, periods: int) -> Fraction:
         """The same for the first periods of a stream."""
@@ -77,7 +77,7 @@ class BudgetAbsorption(_OfWindow):
     name: ClassVar[str] = "absorption"
 
     @property
-    def parts(self) -> int:
+    def share_count(self) -> int:
         """One for each period of a window."""
         return self.window
 
@@ -86,11 +86,11 @@ class BudgetAbsorption(_OfWindow):
 
         What lies two windows back has no bearing any more.
         """
-        for age, taken in enumerate(reversed(spent), start=1):
-            if taken:
+        for age, amount in enumerate(reversed(spent), start=1):
+            if amount:
                 # The release took its own period's part and those before it; it is paid back by
                 # taken - 1 periods after it, so that a window over both has no more than its own.
-                return max(0, min(age - (taken - 1), self.window))
+                return max(0, min(age - (amount - 1), self.window))
         return min(len(spent) + 1, self.window)
 
     def most_apart(self, periods: int) -> Fraction:
@@ -108,7 +108,7 @@ class BudgetAbsorption(_OfWindow):
 
 Plan = BudgetDistribution | BudgetAbsorption
 
-PLANS: dict[str, type[Plan]] = {one.name: one for one in (BudgetDistribution, BudgetAbsorption)}
+PLANS: dict[str, type[Plan]] = {plan.name: plan for plan in (BudgetDistribution, BudgetAbsorption)}
 """Plans by name."""
 
 
@@ -137,7 +137,7 @@ class Presence:
     @property
     def most(self) -> int:
         """The most periods in which a person has rows."""
-        return min(one for one in (self.periods, self.ends) if one is not None)
+        return min(end for end in (self.periods, self.ends) if end is not None)
 
     def whole_cost(self, plan: Plan, epsilon: Fraction) -> Fraction:
         """The most that one person loses over the whole stream, at epsilon for each window.

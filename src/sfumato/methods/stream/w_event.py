@@ -17,7 +17,7 @@ from sfumato.arguments import one_of
 from sfumato.data.schema.unit import count_sensitivity
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import plain, store, store_positive
-from sfumato.methods.stream.method import Told
+from sfumato.methods.stream.method import StepFigures
 from sfumato.methods.stream.options import of_cells, only
 from sfumato.methods.stream.w_budget import PLANS, Presence
 from sfumato.privacy.accounting.events import PureEvent
@@ -142,9 +142,9 @@ class WEvent:
         share = self.epsilon / (2 * self.plan.window)
         return Geometric(epsilon=share, l1_sensitivity=self._moved)
 
-    def release_noise(self, parts: int) -> Geometric:
+    def release_noise(self, share_count: int) -> Geometric:
         """The noise of a release that takes so many parts of half of epsilon."""
-        share = self.epsilon / 2 * parts / self.plan.parts
+        share = self.epsilon / 2 * share_count / self.plan.share_count
         return Geometric(epsilon=share, l1_sensitivity=self._moved)
 
     def variance(self, step: int) -> None:
@@ -156,7 +156,7 @@ class WEvent:
         del entropy
         return {"released": [0] * self.cells, "spent": []}
 
-    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
         """Tell a period: its own counts with noise, or the last release again."""
         private = of_cells(counts, self.cells)
         released = np.array(state["released"], dtype=object)
@@ -167,18 +167,18 @@ class WEvent:
             return self._after(state, 0, released), self._repeated(released, measured)
         noise = self.release_noise(offer)
         fresh = noise.steps(private, entropy)
-        told = Told(fresh, np.full(self.cells, noise.stddev))
-        return self._after(state, offer, fresh), told
+        figures = StepFigures(fresh, np.full(self.cells, noise.stddev))
+        return self._after(state, offer, fresh), figures
 
     def _is_far(self, measured: int, offer: int) -> bool:
         """Whether the last release is further off than fresh noise, in whole numbers and ratios."""
         own = self.caution * self.distance_noise.scale
         return offer > 0 and measured > self.cells * self.release_noise(offer).scale + own
 
-    def _after(self, state: State, taken: int, released: NDArray[Any]) -> State:
-        spent = [*state["spent"], taken][-2 * self.plan.window :]
-        return {"released": [int(one) for one in released], "spent": spent}
+    def _after(self, state: State, share_count: int, released: NDArray[Any]) -> State:
+        spent = [*state["spent"], share_count][-2 * self.plan.window :]
+        return {"released": [int(value) for value in released], "spent": spent}
 
-    def _repeated(self, released: NDArray[Any], measured: int) -> Told:
+    def _repeated(self, released: NDArray[Any], measured: int) -> StepFigures:
         off = (max(measured, 0) + self.distance_noise.stddev) / self.cells
-        return Told(narrow(released), np.full(self.cells, off), REPEATED)
+        return StepFigures(narrow(released), np.full(self.cells, off), REPEATED)

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.methods.stream.factorization import SquareRoot, exact, level_norms, scaled
 from sfumato.methods.stream.honaker import HonakerTree, block_variance, estimated
-from sfumato.methods.stream.running_counts import FACTORS, LARGEST_STATE, longest_root, told
+from sfumato.methods.stream.running_counts import FACTORS, LARGEST_STATE, longest_root, step_figures
 from sfumato.privacy.mechanisms.base import narrow
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.methods.stream.method import State, Told
+    from sfumato.methods.stream.method import State, StepFigures
     from sfumato.methods.stream.request import StreamRequest
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Noise
@@ -87,11 +87,11 @@ class WindowBlocks:
     def variance(self, step: int) -> float:
         """Of what a step tells: of the beginning of its block, and the end of the one before."""
         at = (step - 1) % self.window + 1
-        end = 0.0 if step <= self.window else self._parts[1][at]
-        return float(self._parts[0][at] + end) * self.noise.variance
+        end = 0.0 if step <= self.window else self._weights_of_levels[1][at]
+        return float(self._weights_of_levels[0][at] + end) * self.noise.variance
 
     @cached_property
-    def _parts(self) -> tuple[FloatArray, FloatArray]:
+    def _weights_of_levels(self) -> tuple[FloatArray, FloatArray]:
         """Of the first periods of a block, and of those behind so many, in variances of a noise."""
         first, last = np.zeros(self.window + 1), np.zeros(self.window + 1)
         for at in range(1, self.window + 1):
@@ -112,12 +112,12 @@ class WindowBlocks:
         closed: list[list[Any]] = [[] for _ in range(self.levels)]
         return {"step": 0, "open": blank, "closed": closed, "before": closed}
 
-    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
         """Close the blocks that end here, and add up those of the window."""
         step = state["step"] + 1
         at = (step - 1) % self.window + 1
         opened = exact(state["open"]) + exact(counts)
-        before, closed = state["before"], [list(one) for one in state["closed"]]
+        before, closed = state["before"], [list(blocks) for blocks in state["closed"]]
         ends = [level for level in range(self.levels) if at % (1 << level) == 0]
         noisy = noised(opened[ends], self.noise, entropy)
         for level in ends:
@@ -130,7 +130,7 @@ class WindowBlocks:
             before, closed = closed, [[] for _ in range(self.levels)]
             opened[:] = 0  # blocks that the window cuts off are never told
         after = {"step": step, "open": opened.tolist(), "closed": closed, "before": before}
-        return after, told(estimates, self.variance(step), is_whole=not self.helped)
+        return after, step_figures(estimates, self.variance(step), is_whole=not self.helped)
 
     def _estimate(self, level: int, noisy: NDArray[Any], closed: list[list[Any]]) -> NDArray[Any]:
         if not self.helped or level == 0:
@@ -138,9 +138,9 @@ class WindowBlocks:
         halves = exact(closed[level - 1][-2:]).sum(axis=0)
         return estimated(level, noisy, halves)
 
-    def _sum(self, blocks: list[list[Any]], which: Iterable[tuple[int, int]]) -> NDArray[Any]:
-        found = [blocks[level][number] for level, number in which]
-        return np.asarray(exact(found or [[0] * self.request.cells]).sum(axis=0))
+    def _sum(self, blocks: list[list[Any]], positions: Iterable[tuple[int, int]]) -> NDArray[Any]:
+        sums = [blocks[level][number] for level, number in positions]
+        return np.asarray(exact(sums or [[0] * self.request.cells]).sum(axis=0))
 
 
 def noised(blocks: NDArray[Any], noise: Noise, entropy: Entropy) -> NDArray[Any]:
@@ -202,12 +202,12 @@ class WindowDifferences:
         del entropy
         return self.factor.begin(self.request.cells)
 
-    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, Told]:
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
         """Measure as a square root does, and weigh for the window."""
         after, measured = self.factor.measure(state, counts, self.noise, entropy)
         step = after["step"]
         estimates = scaled(self._weights[:step][::-1] @ measured)
-        return after, told(estimates, self.variance(step), is_whole=False)
+        return after, step_figures(estimates, self.variance(step), is_whole=False)
 
 
 def window_ways(
@@ -215,7 +215,7 @@ def window_ways(
 ) -> list[WindowBlocks | WindowDifferences]:
     """Windows by the method of a name, or else every one, at each way to spend the price."""
     assert request.window is not None
-    found: list[WindowBlocks | WindowDifferences] = []
+    candidates: list[WindowBlocks | WindowDifferences] = []
     for kind in FACTORS.values():
         if method not in (None, kind.name):
             continue
@@ -223,15 +223,17 @@ def window_ways(
             if request.periods is not None and request.periods <= longest_root(request.cells):
                 root = SquareRoot(request.periods)
                 norms = root.norms(request.people.periods)
-                found += [
-                    WindowDifferences(request, root, request.noise(norms, one))
-                    for one in request.spendings
+                candidates += [
+                    WindowDifferences(request, root, request.noise(norms, spending))
+                    for spending in request.spendings
                 ]
         elif 4 * request.window * request.cells <= LARGEST_STATE:
             for levels in range(1, request.window.bit_length() + 1):
                 norms = level_norms(levels, request.people.periods)
-                found += [
-                    WindowBlocks(request, levels, kind is HonakerTree, request.noise(norms, one))
-                    for one in request.spendings
+                candidates += [
+                    WindowBlocks(
+                        request, levels, kind is HonakerTree, request.noise(norms, spending)
+                    )
+                    for spending in request.spendings
                 ]
-    return found
+    return candidates

@@ -46,13 +46,13 @@ def add(store: ReportStore, items: list[Item], rejected: dict[str, int] | None =
 
 
 def people(store: ReportStore) -> int:
-    return sum(store.kept().reports.values())
+    return sum(store.read().reports.values())
 
 
 def test_reports_are_kept_as_a_bag(store: ReportStore) -> None:
     items = [item(1), item(2, b"\1"), item(3), item(4, b"\1", "hand")]
     assert add(store, items, {"malformed": 2}) == []
-    kept = store.kept()
+    kept = store.read()
     assert kept.reports == {("device", b"\0"): 2, ("device", b"\1"): 1, ("hand", b"\1"): 1}
     assert kept.rejected == {"malformed": 2}
     assert kept.closed is None
@@ -61,7 +61,7 @@ def test_reports_are_kept_as_a_bag(store: ReportStore) -> None:
 def test_a_ticket_counts_once(store: ReportStore) -> None:
     assert add(store, [item(1), item(2), item(1, b"\1"), item(1)]) == [2, 3]
     assert add(store, [item(3), item(2, b"\1")], {"replayed": 5}) == [1]
-    kept = store.kept()
+    kept = store.read()
     assert kept.reports == {("device", b"\0"): 3}
     assert kept.rejected == {"replayed": 8}
 
@@ -122,11 +122,11 @@ def test_what_is_published_moves_by_groups_of_reports(store: ReportStore) -> Non
     assert sorted(set(seen)) == [0, RENEWED_EVERY, 2 * RENEWED_EVERY]
     assert people(store) == 2 * RENEWED_EVERY + 1
     add(store, [item(10_000 + number) for number in range(RENEWED_EVERY + 5)])
-    assert store.published().reports == store.kept().reports
+    assert store.published().reports == store.read().reports
     add(store, [item(20_000)])
-    assert store.published().reports != store.kept().reports
+    assert store.published().reports != store.read().reports
     store.close_round("2027-01-01T00:00:00Z")
-    assert store.published() == store.kept()
+    assert store.published() == store.read()
 
 
 def test_closing_is_final(store: ReportStore, base: sqlite3.Connection) -> None:
@@ -136,7 +136,7 @@ def test_closing_is_final(store: ReportStore, base: sqlite3.Connection) -> None:
         with pytest.raises(PolicyError) as refusal:
             again()
         assert refusal.value.code == "round_closed"
-    assert store.kept().closed == "2027-01-01T00:00:00Z"
+    assert store.read().closed == "2027-01-01T00:00:00Z"
     assert base.execute("SELECT COUNT(*) FROM used").fetchone() == (0,)
     for change in (
         "INSERT INTO reports VALUES ('device', x'05', 1)",
@@ -170,7 +170,7 @@ def test_a_delivery_that_fails_leaves_nothing(store: ReportStore, tmp_path: Path
     with pytest.raises(InternalError):
         add(store, [item(2)], {"malformed": None})  # type: ignore[dict-item]
     assert people(store) == 1
-    assert store.kept().rejected == {}
+    assert store.read().rejected == {}
     assert add(store, [item(2)]) == []  # its ticket was not used up
     assert (tmp_path / "r.sqlite").exists()
 
@@ -185,7 +185,7 @@ def test_many_at_once_count_each_ticket_once(tmp_path: Path) -> None:
         again = sum(pool.map(deliver, range(4)))
     assert people(stores[0]) == 25
     assert again == 75
-    assert stores[0].kept().rejected == {"replayed": 75}
+    assert stores[0].read().rejected == {"replayed": 75}
     for one in stores:
         one.close()
 
@@ -216,7 +216,7 @@ def test_who_is_killed_leaves_whole_deliveries_and_what_was_told(tmp_path: Path)
             told += process.stdout.readlines()
         acknowledged = sum(line.endswith("\n") for line in told)
         with_log = ReportStore(path, "round")
-        kept = with_log.kept()
+        kept = with_log.read()
         deliveries, rest = divmod(sum(kept.reports.values()), 7)
         assert rest == 0
         assert kept.rejected["malformed"] == deliveries
@@ -233,7 +233,7 @@ def test_a_file_put_in_its_place_takes_nothing_until_it_is_opened_again(
     (tmp_path / "copy").replace(tmp_path / "r.sqlite")
     for suffix in ("-wal", "-shm"):
         (tmp_path / f"r.sqlite{suffix}").unlink(missing_ok=True)
-    for action in (lambda: add(store, [item(2)]), store.kept, lambda: store.close_round("now")):
+    for action in (lambda: add(store, [item(2)]), store.read, lambda: store.close_round("now")):
         with pytest.raises(InternalError) as refused:
             action()
         assert refused.value.code == "report_store_replaced"

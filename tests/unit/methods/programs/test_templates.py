@@ -39,5 +39,5 @@ def test_a_template_gives_what_it_says(name: str) -> None:
     program = executable(program_of(read_program(path), name, language_of(path)), BlockLimits())
     wide, block = len(EXPECTED[name]), to_stream(ROWS[name])
     found = OpenChamber().rehearse(program, block, wide, BlockLimits())
-    assert found.record is not None, found.said
+    assert found.record is not None, found.reason
     assert np.frombuffer(found.record) == pytest.approx(EXPECTED[name], abs=0.2)

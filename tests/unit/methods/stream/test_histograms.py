@@ -13,7 +13,7 @@ from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import ParameterError
 from sfumato.methods.stream.catalogue import KINDS, prepare
 from sfumato.methods.stream.histograms import RunningHistogram, ranked, shares
-from sfumato.methods.stream.method import Told
+from sfumato.methods.stream.method import StepFigures
 from sfumato.methods.stream.request import StreamRequest
 from sfumato.methods.stream.top_cells import TopChanges, TopCounts
 from sfumato.methods.stream.w_event import WEvent
@@ -26,7 +26,7 @@ def request(cells: int = 5, **more: Any) -> StreamRequest:
     return StreamRequest(cells=cells, **facts)
 
 
-def run(method: Any, periods: Any, seed: int = 1) -> list[Told]:
+def run(method: Any, periods: Any, seed: int = 1) -> list[StepFigures]:
     entropy = SeededEntropy(seed)
     state, answers = method.begin(entropy), []
     for counts in periods:
@@ -53,15 +53,15 @@ def test_a_running_histogram_follows_every_cell() -> None:
 
 
 def test_shares_are_ratios_with_their_error() -> None:
-    found, off = shares(Told(np.array([75, 25]), np.array([3.0, 4.0])))
+    found, off = shares(StepFigures(np.array([75, 25]), np.array([3.0, 4.0])))
     assert found.tolist() == [0.75, 0.25]
     # (x / (x + y))' is y / t^2 and -x / t^2.
     assert off == pytest.approx([math.hypot(25 * 3, 75 * 4) / 100**2] * 2)
-    assert np.isnan(shares(Told(np.array([-3, 1]), np.ones(2)))[0]).all()
+    assert np.isnan(shares(StepFigures(np.array([-3, 1]), np.ones(2)))[0]).all()
 
 
 def test_the_largest_come_first_and_of_equals_the_first_declared() -> None:
-    assert ranked(Told(np.array([3, 9, 9, 1]), np.ones(4)), 3) == [1, 2, 0]
+    assert ranked(StepFigures(np.array([3, 9, 9, 1]), np.ones(4)), 3) == [1, 2, 0]
 
 
 def test_a_list_is_read_off_the_histogram() -> None:

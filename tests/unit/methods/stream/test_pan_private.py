@@ -40,7 +40,7 @@ def check_unbiased(made: PanPrivateDensity, events: list[list[str]], truth: floa
         state = made.begin(ROLL, entropy)
         for period in events:
             made.update(state, period, entropy)
-        found.append(made.tell(state, entropy).share)
+        found.append(made.estimate(state, entropy).share)
     told = math.sqrt(made.variance)
     assert abs(np.mean(found) - truth) < SURE * told / math.sqrt(runs)
     assert 0.6 < np.std(found) / told < 1 + SURE / math.sqrt(2 * runs)
@@ -80,12 +80,12 @@ def test_answers_about_one_state_differ_by_the_noise_that_is_paid_for() -> None:
     """With the state at hand, an answer without noise would tell what changed since."""
     made, entropy, draws = heavy(at_least=1, reads=3), SeededEntropy(8), 2000
     state = made.begin(ROLL, entropy)
-    shares = np.array([made.tell(state, entropy).share for _ in range(draws)])
+    shares = np.array([made.estimate(state, entropy).share for _ in range(draws)])
     ones = (shares * float(made.epsilon) / 4 + 0.5) * made.size
     claimed = made.output_noise.variance
     spread = SURE * math.sqrt(6 / draws)  # of a variance with the kurtosis of Laplace's
     assert abs(ones.var() / claimed - 1) < spread
-    assert abs(ones.mean() - int(state.tables[0].ones)) < SURE * math.sqrt(claimed / draws)
+    assert abs(ones.mean() - int(state.tables[0].one_count)) < SURE * math.sqrt(claimed / draws)
 
 
 @pytest.mark.parametrize("round_", [1, 2, 128])
@@ -105,7 +105,7 @@ def test_a_cell_is_one_byte_changed_where_it_lies(round_: int) -> None:
     assert (cells.bits == before.bits)[stayed].all()
     drawn = cells.bits[~stayed]
     assert abs(drawn.mean() - 0.75) < SURE * math.sqrt(0.1875 / len(drawn))
-    assert cells.ones == cells.bits.sum()
+    assert cells.one_count == cells.bits.sum()
 
 
 def test_a_stopped_update_goes_on_with_the_places_it_had_not_passed() -> None:
@@ -141,7 +141,7 @@ def test_a_stopped_update_goes_on_with_the_places_it_had_not_passed() -> None:
 def test_who_did_not_come_keeps_their_place_as_it_was() -> None:
     made, entropy = heavy(at_least=3), SeededEntropy(2)
     state = made.begin(ROLL, entropy)
-    place = int(state.sample.places(["p7"])[0])
+    place = int(state.sample.positions(["p7"])[0])
 
     def flat() -> Any:
         return np.concatenate([np.array(cells.data) for cells in state.tables])
@@ -154,10 +154,10 @@ def test_who_did_not_come_keeps_their_place_as_it_was() -> None:
 
 def test_a_sample_is_drawn_by_key_and_finds_its_own() -> None:
     sample = PeopleSample.of(ROLL, 50, SeededEntropy(3))
-    places = sample.places([*ROLL, "stranger"])
+    places = sample.positions([*ROLL, "stranger"])
     assert sorted(places[places >= 0]) == list(range(50))
     other = PeopleSample.of(ROLL, 50, SeededEntropy(4))
-    both = (places[:-1] >= 0) & (other.places(ROLL) >= 0)
+    both = (places[:-1] >= 0) & (other.positions(ROLL) >= 0)
     assert both.sum() < 25  # 12.5 by chance
 
 

@@ -27,7 +27,7 @@ def spendings(plan: Plan) -> list[list[Fraction]]:
         spent: list[int] = []
         for one in released:
             spent.append(plan.offered(spent[-2 * plan.window :]) if one else 0)
-        found.append([Fraction(one, plan.parts) for one in spent])
+        found.append([Fraction(one, plan.share_count) for one in spent])
     return found
 
 
@@ -76,8 +76,8 @@ def test_distribution_halves_and_gets_back_what_left_the_window() -> None:
     plan = BudgetDistribution(3)
     first = plan.offered([])
     second = plan.offered([first])
-    assert (first, second) == (plan.parts // 2, plan.parts // 4)
-    assert plan.offered([first, second, 0]) == (plan.parts - second) // 2
+    assert (first, second) == (plan.share_count // 2, plan.share_count // 4)
+    assert plan.offered([first, second, 0]) == (plan.share_count - second) // 2
 
 
 @pytest.mark.parametrize("kind", PLANS)

@@ -17,7 +17,7 @@ from sfumato.methods.stream.w_event import REPEATED, WEvent
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from sfumato.methods.stream.method import Told
+    from sfumato.methods.stream.method import StepFigures
 
 KINDS = sorted(PLANS)
 
@@ -29,14 +29,14 @@ def stream(
     return WEvent(plan=PLANS[kind](window), epsilon=epsilon, **facts)  # type: ignore[arg-type]
 
 
-def told(method: WEvent, periods: Any, seed: int = 1) -> tuple[list[Told], list[Fraction]]:
+def told(method: WEvent, periods: Any, seed: int = 1) -> tuple[list[StepFigures], list[Fraction]]:
     """What every period told, and what a ledger by periods would have noted for it."""
     entropy = SeededEntropy(seed)
     state = method.begin(entropy)
     answers, costs = [], []
     for counts in periods:
         state, answer = method.step(state, np.asarray(counts, dtype=np.int64), entropy)
-        released = Fraction(state["spent"][-1], method.plan.parts) * method.epsilon / 2
+        released = Fraction(state["spent"][-1], method.plan.share_count) * method.epsilon / 2
         answers.append(answer)
         costs.append(method.epsilon / (2 * method.plan.window) + released)
     return answers, costs

@@ -49,14 +49,14 @@ def chamber(choice: str | None = None) -> Chamber:
     has written, and goes before the variable.
     """
     choice = checked_choice(choice or os.environ.get(VARIABLE))
-    found: list[str] = []
-    for one in chambers():
-        if choice in {None, one.name}:
-            tried = one.probe()
+    findings: list[str] = []
+    for candidate in chambers():
+        if choice in {None, candidate.name}:
+            tried = candidate.probe()
             if tried.passed:
-                return one
-            found += tried.findings
-    raise unavailable("; ".join(found) or f"{sys.platform} on {platform.machine()} has none")
+                return candidate
+            findings += tried.findings
+    raise unavailable("; ".join(findings) or f"{sys.platform} on {platform.machine()} has none")
 
 
 def checked_choice(choice: str | None) -> str | None:

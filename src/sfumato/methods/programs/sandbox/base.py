@@ -80,7 +80,7 @@ class Rehearsal:
     """
 
     record: bytes | None
-    said: str = ""
+    reason: str = ""
     """Why it failed, in words of ours; nothing where it did not."""
     error: str | None = None
     """The class of the error: one of `ERRORS`, `Exception` for any other; None for none."""

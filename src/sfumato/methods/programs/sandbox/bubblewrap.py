@@ -42,13 +42,13 @@ class Bubblewrap(ForkingChamber):
         steps = sealed(seccomp.first_filter(platform.machine(), programs=True))
         try:
             reader, writer = os.pipe2(os.O_CLOEXEC)
-            with os.fdopen(reader, "rb") as told:
+            with os.fdopen(reader, "rb") as info:
                 try:
                     process = subprocess.Popen(
                         [
                             *(command, *_SHUT, *_seen()),
                             *("--seccomp", str(steps), "--info-fd", str(writer)),
-                            *("--", *runtime.found().command, str(control)),
+                            *("--", *runtime.find_runtime().command, str(control)),
                         ],
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.DEVNULL,
@@ -59,39 +59,39 @@ class Bubblewrap(ForkingChamber):
                     )
                 finally:
                     os.close(writer)
-                return Started(process, _first_inside(_heard(told), process))
+                return Started(process, _first_inside(_heard(info), process))
         finally:
             os.close(steps)
 
 
 def _trusted() -> str:
     """Where bwrap is; one that others than root and ourselves could have put there is not run."""
-    found = shutil.which("bwrap")
-    if found is None:
+    command = shutil.which("bwrap")
+    if command is None:
         raise FileNotFoundError("bwrap is not installed")
-    for path in (Path(found).resolve(), Path(found).resolve().parent):
+    for path in (Path(command).resolve(), Path(command).resolve().parent):
         state = path.stat()
         if state.st_uid not in {0, os.geteuid()} or state.st_mode & 0o022:
             raise PermissionError(f"others may change {path}, so its bwrap is not run")
-    return found
+    return command
 
 
-def _heard(told: BinaryIO) -> bytes:
+def _heard(info: BinaryIO) -> bytes:
     """What is written before the other end is closed; one who keeps it open is not waited for."""
-    said, end = b"", time.monotonic() + _SAYING_SECONDS
+    text, end = b"", time.monotonic() + _SAYING_SECONDS
     poll = select.poll()
-    poll.register(told, select.POLLIN)
-    while (left := end - time.monotonic()) > 0 and poll.poll(1000 * left):
-        piece = os.read(told.fileno(), 4096)
+    poll.register(info, select.POLLIN)
+    while (seconds_left := end - time.monotonic()) > 0 and poll.poll(1000 * seconds_left):
+        piece = os.read(info.fileno(), 4096)
         if not piece:
-            return said
-        said += piece
+            return text
+        text += piece
     return b""
 
 
-def _first_inside(told: bytes, process: subprocess.Popen[bytes]) -> int:
+def _first_inside(info: bytes, process: subprocess.Popen[bytes]) -> int:
     try:
-        return int(json.loads(told)["child-pid"])
+        return int(json.loads(info)["child-pid"])
     except (ValueError, KeyError):
         process.kill()
         process.wait()
@@ -102,17 +102,17 @@ def _first_inside(told: bytes, process: subprocess.Popen[bytes]) -> int:
 
 def _seen() -> list[str]:
     """The runtime where it lies, to be read only, and nothing else."""
-    found = runtime.found()
+    runtime_files = runtime.find_runtime()
     arguments = []
-    for path in found.paths:
+    for path in runtime_files.paths:
         arguments += ["--ro-bind", str(path), str(path)]
         # Packages for programs may lie beneath, and are shown after the others were hidden.
-        for hidden in found.hidden:
+        for hidden in runtime_files.hidden:
             arguments += ["--tmpfs", str(hidden)] if hidden.parent == path else []
     for top in ("/lib", "/lib64"):
         if Path(top).is_symlink():
             arguments += ["--symlink", str(Path(top).readlink()), top]
-    for hidden in found.hidden:
+    for hidden in runtime_files.hidden:
         arguments += ["--remount-ro", str(hidden)]
     for name, value in runtime.ENVIRONMENT.items():
         arguments += ["--setenv", name, value]

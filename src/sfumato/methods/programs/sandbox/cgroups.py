@@ -27,14 +27,14 @@ def keeping() -> Keeping:
     """What keeps memory from being swapped out here; locks, where nothing else does."""
     if not _swaps() or _is_kept_from_swapping():
         return "no swap"
-    group = _made()
+    group = _create_group()
     leave(group)
     return "groups" if group else "locks"
 
 
 def join(process: int) -> Path | None:
     """Put a process that has seen no rows into a fresh group of its own, where one can be made."""
-    group = _made()
+    group = _create_group()
     try:
         if group is not None:
             (group / "cgroup.procs").write_text(str(process))
@@ -44,7 +44,7 @@ def join(process: int) -> Path | None:
     return group
 
 
-def _made() -> Path | None:
+def _create_group() -> Path | None:
     """A fresh group that may not swap."""
     above = parent()
     if above is None:
@@ -80,8 +80,8 @@ def parent() -> Path | None:
             controlled = (group / "cgroup.subtree_control").read_text().split()
         except OSError:
             continue
-        places = (group, group / "cgroup.procs")
-        if "memory" in controlled and all(os.access(place, os.W_OK) for place in places):
+        paths = (group, group / "cgroup.procs")
+        if "memory" in controlled and all(os.access(path, os.W_OK) for path in paths):
             return group
     return None
 

@@ -57,8 +57,8 @@ def measure_secret() -> bool:
 
 def write_file() -> bool:
     """Leave something behind for the next block."""
-    places = (PLANTED["folder"], "/tmp", "/dev/shm", "/var/tmp", ".")
-    return _any(*(lambda place=place: _written(place) for place in places))
+    folders = (PLANTED["folder"], "/tmp", "/dev/shm", "/var/tmp", ".")
+    return _any(*(lambda folder=folder: _written(folder) for folder in folders))
 
 
 def connect_network() -> bool:
@@ -111,7 +111,9 @@ def start_thread() -> bool:
 
 def send_signal() -> bool:
     """Tell another process something."""
-    return _any(*(lambda way=way: _signalled(way) for way in (PLANTED["process"], -1, None)))
+    return _any(
+        *(lambda process=process: _signalled(process) for process in (PLANTED["process"], -1, None))
+    )
 
 
 def look_into_process() -> bool:
@@ -145,18 +147,18 @@ def win_rights() -> bool:
 def page_out() -> bool:
     """Have pages of a library leave memory, come back to their file, or change their size."""
     advice = (4, 8, 14, 20, 21, 25)  # don't need, free, huge page, cold, page out, collapse
-    return any(_taken((28, 233), _library(), 4096, one) for one in advice)
+    return any(_is_taken((28, 233), _library(), 4096, advice_number) for advice_number in advice)
 
 
 def see_page_cache() -> bool:
     """See which pages of files are in memory, or have them brought there."""
     return any(
         (
-            _taken((27, 232), _library(), 4096, ctypes.create_string_buffer(8)),  # mincore
-            _taken((451, 451), 0, 0, 0, 0),  # cachestat
-            _taken((327, 286), 0, 0, 0, 0, 0, 8),  # preadv2, of what is there at once
-            _taken((221, 223), 0, 0, 0, 3),  # fadvise64
-            _taken((187, 213), 0, 0, 4096),  # readahead
+            _is_taken((27, 232), _library(), 4096, ctypes.create_string_buffer(8)),  # mincore
+            _is_taken((451, 451), 0, 0, 0, 0),  # cachestat
+            _is_taken((327, 286), 0, 0, 0, 0, 0, 8),  # preadv2, of what is there at once
+            _is_taken((221, 223), 0, 0, 0, 3),  # fadvise64
+            _is_taken((187, 213), 0, 0, 4096),  # readahead
         )
     )
 
@@ -166,30 +168,32 @@ def count_faults() -> bool:
     room = ctypes.create_string_buffer(256)
     return any(
         (
-            _taken((98, 165), 0, room),  # getrusage
-            _taken((100, 153), room),  # times
-            *(_taken((228, 113), clock, room) for clock in (2, 3)),  # processor clocks
+            _is_taken((98, 165), 0, room),  # getrusage
+            _is_taken((100, 153), room),  # times
+            *(_is_taken((228, 113), clock, room) for clock in (2, 3)),  # processor clocks
         )
     )
 
 
 def share_futex() -> bool:
     """Wake somebody who waits on the same page of the same library."""
-    return _taken((202, 98), _library(), 1, 1, 0, 0, 0)
+    return _is_taken((202, 98), _library(), 1, 1, 0, 0, 0)
 
 
 def remap_files() -> bool:
     """Have memory that a file is behind, or that others could have too."""
-    return _taken((25, 216), _library(), 4096, 8192, 1) or _taken((9, 222), 0, 4096, 1, 0x21, -1, 0)
+    return _is_taken((25, 216), _library(), 4096, 8192, 1) or _is_taken(
+        (9, 222), 0, 4096, 1, 0x21, -1, 0
+    )
 
 
 def lock_file() -> bool:
     """Lock a file that others have too, or watch for changes."""
     return any(
         (
-            _taken((73, 32), 0, 6),  # flock: unlocked if it is
-            _taken((72, 25), 0, 5, ctypes.create_string_buffer(64)),  # fcntl: who has a lock
-            _taken((294, 26), -1),  # inotify_init1, with flags that make none
+            _is_taken((73, 32), 0, 6),  # flock: unlocked if it is
+            _is_taken((72, 25), 0, 5, ctypes.create_string_buffer(64)),  # fcntl: who has a lock
+            _is_taken((294, 26), -1),  # inotify_init1, with flags that make none
         )
     )
 
@@ -199,11 +203,11 @@ def read_file_state() -> bool:
     room = ctypes.create_string_buffer(256)
     return any(
         (
-            _taken((5, 80), 0, room),  # fstat
-            _taken((8, 62), 0, 0, 1),  # lseek
-            _taken((138, 44), 0, room),  # fstatfs
-            _taken((17, 67), 0, room, 1, 0),  # pread64
-            _taken((16, 29), 0, 0x5401, room),  # ioctl
+            _is_taken((5, 80), 0, room),  # fstat
+            _is_taken((8, 62), 0, 0, 1),  # lseek
+            _is_taken((138, 44), 0, room),  # fstatfs
+            _is_taken((17, 67), 0, room, 1, 0),  # pread64
+            _is_taken((16, 29), 0, 0x5401, room),  # ioctl
         )
     )
 
@@ -213,12 +217,12 @@ def look_at_load() -> bool:
     room = ctypes.create_string_buffer(256)
     return any(
         (
-            _taken((99, 179), room),  # sysinfo
-            _taken((204, 123), 0, 128, room),  # sched_getaffinity
-            _taken((309, 168), room, 0, 0),  # getcpu
-            _taken((24, 124)),  # sched_yield
-            _taken((324, 283), 0, 0),  # membarrier
-            _taken((302, 261), 0, 7, 0, room),  # prlimit64
+            _is_taken((99, 179), room),  # sysinfo
+            _is_taken((204, 123), 0, 128, room),  # sched_getaffinity
+            _is_taken((309, 168), room, 0, 0),  # getcpu
+            _is_taken((24, 124)),  # sched_yield
+            _is_taken((324, 283), 0, 0),  # membarrier
+            _is_taken((302, 261), 0, 7, 0, room),  # prlimit64
         )
     )
 
@@ -227,9 +231,9 @@ def set_timer() -> bool:
     """Be woken at a time, without a loop that waits for it."""
     return any(
         (
-            _taken((38, 103), 0, 0, 0),  # setitimer
-            _taken((222, 107), 99, 0, 0),  # timer_create, of a clock that is none
-            _taken((283, 85), 99, 0),  # timerfd_create
+            _is_taken((38, 103), 0, 0, 0),  # setitimer
+            _is_taken((222, 107), 99, 0, 0),  # timer_create, of a clock that is none
+            _is_taken((283, 85), 99, 0),  # timerfd_create
         )
     )
 
@@ -253,11 +257,11 @@ def attempt(_: object) -> list[float]:
     return [1.0, *(float(_any(escape)) for escape in ESCAPES)]
 
 
-def _any(*ways: Callable[[], bool]) -> bool:
+def _any(*attempts: Callable[[], bool]) -> bool:
     """Whether one of these works; what cannot be tried does not."""
-    for way in ways:
+    for attempt_way in attempts:
         try:
-            if way():
+            if attempt_way():
                 return True
         except Exception:  # noqa: BLE001 - however it is refused, it is
             continue
@@ -268,18 +272,20 @@ def _number(numbers: tuple[int, int]) -> int:
     return numbers[0] if _ON_X86 else numbers[1]
 
 
-def _taken(numbers: tuple[int, int], *arguments: Any) -> bool:
+def _is_taken(numbers: tuple[int, int], *arguments: Any) -> bool:
     """Whether the kernel takes a call (x86_64, aarch64), even if only to say that it is wrong."""
-    words = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    registers = [
+        ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
+    ]
     ctypes.set_errno(0)
-    result = _libc.syscall(_number(numbers), *words)
+    result = _libc.syscall(_number(numbers), *registers)
     return result >= 0 or ctypes.get_errno() not in {errno.EPERM, errno.ENOSYS}
 
 
 def _library() -> int:
     """A page of the C library, which every process maps."""
-    found = ctypes.cast(_libc.getpid, ctypes.c_void_p).value
-    return (found or 0) // 4096 * 4096
+    address = ctypes.cast(_libc.getpid, ctypes.c_void_p).value
+    return (address or 0) // 4096 * 4096
 
 
 def _exists(path: str) -> bool:
@@ -298,9 +304,9 @@ def _signalled(process: int | None) -> bool:
 
 
 def _written(folder: str) -> bool:
-    left = Path(folder, "sfumato-left-behind")
-    left.write_text("Bob")
-    left.unlink()
+    file = Path(folder, "sfumato-left-behind")
+    file.write_text("Bob")
+    file.unlink()
     return True
 
 

@@ -35,7 +35,7 @@ class Landlock(ForkingChamber):
         if version() < _NEEDED_VERSION:
             raise PermissionError(f"the kernel knows Landlock {version()}, 4 is needed")
         process = subprocess.Popen(
-            [*runtime.found().command, str(control)],
+            [*runtime.find_runtime().command, str(control)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -46,9 +46,9 @@ class Landlock(ForkingChamber):
         )
         return Started(process, process.pid)
 
-    def _wishes(self) -> dict[str, Any]:
+    def _own_setup(self) -> dict[str, Any]:
         known = version()
-        found = runtime.found()
+        runtime_files = runtime.find_runtime()
         return {
             "parent": os.getpid(),
             "landlock": {
@@ -57,7 +57,7 @@ class Landlock(ForkingChamber):
                 "scopes": _ALL_SCOPES if known >= _SCOPES_SINCE else 0,
                 "paths": [
                     [str(path), _READ_FILE | (_READ_FOLDER if path.is_dir() else 0)]
-                    for path in found.paths
+                    for path in runtime_files.paths
                 ],
             },
         }

@@ -193,21 +193,21 @@ class Fork:
             while files:
                 os.close(files.pop())
             rooms = ((record, width * RECORD_ITEM + 1), (report, _REPORT_BYTES))
-            kept = dict(zip(readers, rooms, strict=False))
-            late = not self._gathered(kept, end)
+            buffers = dict(zip(readers, rooms, strict=False))
+            late = not self._gathered(buffers, end)
             self.close()
-            _drained(kept)
-        whole = not late and len(record) == width * RECORD_ITEM
-        return BlockOutcome(bytes(record) if whole else None, bytes(report), late)
+            _drained(buffers)
+        is_complete = not late and len(record) == width * RECORD_ITEM
+        return BlockOutcome(bytes(record) if is_complete else None, bytes(report), late)
 
-    def _gathered(self, kept: dict[int, tuple[bytearray, int]], end: float) -> bool:
+    def _gathered(self, buffers: dict[int, tuple[bytearray, int]], end: float) -> bool:
         """Read what comes until the process is gone; whether it went in time."""
-        waited = {*kept}
-        while (left := end - time.monotonic()) > 0:
-            for fd in _ready({self._watched, *waited}, left):
+        waited = {*buffers}
+        while (seconds_left := end - time.monotonic()) > 0:
+            for fd in _ready({self._watched, *waited}, seconds_left):
                 if fd == self._watched:
                     return True
-                if not _read_some(fd, *kept[fd]):
+                if not _read_some(fd, *buffers[fd]):
                     waited.discard(fd)
         return False
 
@@ -266,9 +266,9 @@ def _ready(fds: set[int], seconds: float) -> list[int]:
     return [fd for fd, _ in poll.poll(math.ceil(max(seconds, 0.0) * 1000))]
 
 
-def _drained(kept: dict[int, tuple[bytearray, int]]) -> None:
+def _drained(buffers: dict[int, tuple[bytearray, int]]) -> None:
     """Read what is left, now that nobody can write more."""
-    for fd, (buffer, most) in kept.items():
+    for fd, (buffer, most) in buffers.items():
         while _read_some(fd, buffer, most):
             pass
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.methods.programs.sandbox.workers import ForkingChamber
 
 LIMITS: Final = BlockLimits(seconds=5.0, memory=64 << 20)
-NAMES: Final = tuple(one.__name__ for one in ESCAPES)
+NAMES: Final = tuple(escape.__name__ for escape in ESCAPES)
 """The ways out that are tried."""
 
 _ALSO_SET = ("LC_CTYPE", "PWD")
@@ -39,15 +39,17 @@ def probe(chamber: ForkingChamber) -> Probe:
     if record is None:
         return Probe(passed=False, findings=(f"{chamber.name}: a program does not run",))
     ran, *tried = struct.unpack(f"<{len(NAMES) + 1}d", record)
-    findings = tuple(name for name, done in zip(NAMES, tried, strict=True) if done)
+    findings = tuple(name for name, is_open in zip(NAMES, tried, strict=True) if is_open)
     return Probe(passed=ran == 1 and not findings, findings=findings)
 
 
 def program(facts: dict[str, Any]) -> Program:
     """The ways out as a program that knows where to look."""
     source = Path(__file__).with_name("escapes.py").read_text()
-    here = "from __future__ import annotations\n"
-    return Program(source.replace(here, f"{here}PLANTED = {facts!r}\n", 1).encode(), "attempt")
+    first_import = "from __future__ import annotations\n"
+    return Program(
+        source.replace(first_import, f"{first_import}PLANTED = {facts!r}\n", 1).encode(), "attempt"
+    )
 
 
 @contextmanager

@@ -58,23 +58,38 @@ class Runtime(NamedTuple):
 
 
 @cache
-def found() -> Runtime:
+def find_runtime() -> Runtime:
     """The runtime of this very Python."""
     python = Path(sys.executable).resolve()
     base = Path(sys.base_prefix).resolve()
     library = Path(sysconfig.get_path("stdlib", vars={"installed_base": str(base)})).resolve()
-    shared = [Path(one) for one in _mapped() if Path(one).name.startswith("libpython")]
-    system = {Path(one).parent for one in _mapped() if re.match(r"lib[cm][.-]", Path(one).name)}
-    system |= {one for one in (Path("/lib64"), Path("/usr/lib64")) if one.exists()}
+    shared = [
+        Path(library_path)
+        for library_path in _mapped()
+        if Path(library_path).name.startswith("libpython")
+    ]
+    system = {
+        Path(library_path).parent
+        for library_path in _mapped()
+        if re.match(r"lib[cm][.-]", Path(library_path).name)
+    }
+    system |= {folder for folder in (Path("/lib64"), Path("/usr/lib64")) if folder.exists()}
     packages = _packages()
-    homes = [one.parent if one.name == "__init__.py" else one for one in packages.values()]
-    bundled = [one.parent / name for one in homes for name in _BUNDLED]
-    paths = (python, library, *shared, *sorted({one.resolve() for one in system}), *homes, *bundled)
+    homes = [path.parent if path.name == "__init__.py" else path for path in packages.values()]
+    bundled = [home.parent / name for home in homes for name in _BUNDLED]
+    paths = (
+        python,
+        library,
+        *shared,
+        *sorted({folder.resolve() for folder in system}),
+        *homes,
+        *bundled,
+    )
     return Runtime(
         python=python,
-        paths=(*(one for one in dict.fromkeys(paths) if one.exists()), ZYGOTE),
+        paths=(*(path for path in dict.fromkeys(paths) if path.exists()), ZYGOTE),
         packages={name: str(path) for name, path in packages.items()},
-        hidden=tuple(one for one in (library / "site-packages",) if one.is_dir()),
+        hidden=tuple(folder for folder in (library / "site-packages",) if folder.is_dir()),
     )
 
 
@@ -87,7 +102,9 @@ def _mapped() -> list[str]:
 def _packages() -> dict[str, Path]:
     """Packages for programs, and what they need, as far as they are installed."""
     specs = {name: find_spec(name) for name in (*PACKAGES, *_NEEDED)}
-    return {name: Path(one.origin).resolve() for name, one in specs.items() if one and one.origin}
+    return {
+        name: Path(spec.origin).resolve() for name, spec in specs.items() if spec and spec.origin
+    }
 
 
 def modules_of(source: str) -> list[str]:
@@ -99,12 +116,16 @@ def modules_of(source: str) -> list[str]:
     names: dict[str, None] = {}
     for match in _IMPORT.finditer(source):
         if match[0].lstrip().startswith("from"):
-            home, _, rest = match[1].partition(" import ")
-            members = _NAME.findall((match[2] or "") + rest)
-            names |= dict.fromkeys([home.strip(), *(f"{home.strip()}.{one}" for one in members)])
+            home, _, imported = match[1].partition(" import ")
+            members = _NAME.findall((match[2] or "") + imported)
+            names |= dict.fromkeys(
+                [home.strip(), *(f"{home.strip()}.{member}" for member in members)]
+            )
         else:
-            names |= dict.fromkeys(one.split(" as ")[0].strip() for one in match[1].split(","))
+            names |= dict.fromkeys(
+                module.split(" as ")[0].strip() for module in match[1].split(",")
+            )
     known = {*PACKAGES, *sys.stdlib_module_names}
-    named = [one for one in names if _NAME.fullmatch(one) and one.split(".")[0] in known]
-    companions = [_COMPANIONS.get(one.split(".")[0], ()) for one in named]
+    named = [name for name in names if _NAME.fullmatch(name) and name.split(".")[0] in known]
+    companions = [_COMPANIONS.get(name.split(".")[0], ()) for name in named]
     return list(dict.fromkeys([*named, *chain.from_iterable(companions)]))

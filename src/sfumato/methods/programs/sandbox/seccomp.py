@@ -124,11 +124,11 @@ def first_filter(machine: str, *, programs: bool) -> bytes:
     """
     column = _MACHINES[machine].column
     refused = _NEVER if programs else _NEVER | _EXECUTE
-    code = [_one(numbers[column], _refused()) for numbers in refused.values()]
+    code = [_on_call(numbers[column], _refused()) for numbers in refused.values()]
     code += [
-        _one(_CLONE3[column], _returned(_REFUSE | errno.ENOSYS)),
-        _one(_CLONE[column], _checked(_Rule(0, no_bits=_NEW_NAMESPACES))),
-        _one(_IOCTL[column], _refused_if(_TYPING_FOR_OTHERS)),
+        _on_call(_CLONE3[column], _returned(_REFUSE | errno.ENOSYS)),
+        _on_call(_CLONE[column], _checked(_Rule(0, no_bits=_NEW_NAMESPACES))),
+        _on_call(_IOCTL[column], _refused_if(_TYPING_FOR_OTHERS)),
     ]
     return _assembled(machine, code, _returned(_ALLOW))
 
@@ -137,10 +137,12 @@ def last_filter(machine: str) -> bytes:
     """What a block's program may still ask of the kernel; all else fails as not permitted."""
     column = _MACHINES[machine].column
     code = [
-        _one(numbers[column], _checked(*_ONLY_SO[name]) if name in _ONLY_SO else _returned(_ALLOW))
+        _on_call(
+            numbers[column], _checked(*_ONLY_SO[name]) if name in _ONLY_SO else _returned(_ALLOW)
+        )
         for name, numbers in _COMPUTING.items()
     ]
-    code += [_one(numbers[column], _returned(_REFUSE)) for numbers in _ANSWERED_ZERO.values()]
+    code += [_on_call(numbers[column], _returned(_REFUSE)) for numbers in _ANSWERED_ZERO.values()]
     return _assembled(machine, code, _refused())
 
 
@@ -152,7 +154,7 @@ def _assembled(machine: str, code: Iterable[bytes], otherwise: bytes) -> bytes:
     return head + b"".join(code) + otherwise
 
 
-def _one(number: int, body: bytes) -> bytes:
+def _on_call(number: int, body: bytes) -> bytes:
     """What happens on one call; the body always returns."""
     return b"" if number < 0 else _step(_EQUAL, number, 0, len(body) // 8) + body
 
@@ -182,15 +184,15 @@ def _refused_if(rule: _Rule) -> bytes:
 def _among(values: Sequence[int]) -> bytes:
     """Jump over one step if the loaded word is one of these."""
     last = len(values)
-    return b"".join(_step(_EQUAL, value, last - place, 0) for place, value in enumerate(values))
+    return b"".join(_step(_EQUAL, value, last - index, 0) for index, value in enumerate(values))
 
 
 def _refused() -> bytes:
     return _returned(_REFUSE | errno.EPERM)
 
 
-def _returned(what: int) -> bytes:
-    return _step(_RETURN, what)
+def _returned(action: int) -> bytes:
+    return _step(_RETURN, action)
 
 
 def _step(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:

@@ -55,7 +55,7 @@ class ForkingChamber(ABC):
     def _start(self, control: int) -> Started:
         """Start a worker that listens to this socket, shut in."""
 
-    def _wishes(self) -> dict[str, Any]:
+    def _own_setup(self) -> dict[str, Any]:
         """What the worker is to do beside what every worker does."""
         return {}
 
@@ -81,7 +81,7 @@ class ForkingChamber(ABC):
             return []
         with _turn(), self._setup(program, width, limits, rows=any(blocks)) as setup:
             job = _Job(self, setup, blocks, width, limits, min(workers, len(blocks)))
-            results = job.done(on_time=on_time)
+            results = job.results(on_time=on_time)
         if on_time:
             _until(job.end)
         return results
@@ -128,8 +128,8 @@ class ForkingChamber(ABC):
             team = [self._worker(keeping, stack) for _ in range(size)]
         except OSError as error:
             raise unavailable(f"{self.name}: {error}") from None
-        heard = all(one.set_up(setup, max(end - time.monotonic(), 0.0)) for one in team)
-        if not heard or not all(one.ready(max(end - time.monotonic(), 0.0)) for one in team):
+        heard = all(worker.set_up(setup, max(end - time.monotonic(), 0.0)) for worker in team)
+        if not heard or not all(worker.ready(max(end - time.monotonic(), 0.0)) for worker in team):
             why = " (this machine swaps, so memory must be locked)" if keeping == "locks" else ""
             raise unavailable(
                 f"{self.name}: a worker ended, or was not ready in {START_SECONDS:g} seconds{why}"
@@ -143,12 +143,12 @@ class ForkingChamber(ABC):
         """All that a worker is told, as a file."""
         machine = platform.machine()
         source = program.source.decode("utf-8", errors="replace")
-        told = {
+        setup = {
             "parent": None,
             "landlock": None,
             "first_filter": seccomp.first_filter(machine, programs=False).hex(),
             "last_filter": seccomp.last_filter(machine).hex(),
-            "packages": runtime.found().packages,
+            "packages": runtime.find_runtime().packages,
             "modules": [*(("numpy", "pyarrow.ipc") if rows else ()), *runtime.modules_of(source)],
             "source": source,
             "function": program.function,
@@ -157,9 +157,9 @@ class ForkingChamber(ABC):
             "errors": ERRORS,
             "fresh_memory": self.fresh_memory,
             "lock_memory": cgroups.keeping() == "locks",
-            **self._wishes(),
+            **self._own_setup(),
         }
-        fd = sealed(dumps(told).encode())
+        fd = sealed(dumps(setup).encode())
         try:
             yield fd
         finally:
@@ -206,16 +206,16 @@ class _Job:
         """When its records may be given: known when the workers are ready, before any block is."""
         return self._ready + longest_seconds(len(self._blocks), self._workers, self._limits)
 
-    def done(self, *, on_time: bool) -> list[bytes | None]:
+    def results(self, *, on_time: bool) -> list[bytes | None]:
         """Run it; when this ends, however it does, no process of it is left."""
         with ExitStack() as stack:
-            each = 2 if on_time else 1
-            team = self._chamber.team(self._setup, each * self._workers, stack)
+            per_lane = 2 if on_time else 1
+            team = self._chamber.team(self._setup, per_lane * self._workers, stack)
             self._ready = time.monotonic()
             # Ended in this order: nobody waits for a worker that is gone.
             pool = stack.enter_context(ThreadPoolExecutor(self._workers))
             stack.callback(self._stop, team)
-            crews = [team[place :: self._workers] for place in range(self._workers)]
+            crews = [team[lane :: self._workers] for lane in range(self._workers)]
             list(pool.map(partial(self._work, on_time=on_time), range(self._workers), crews))
         return self._results
 
@@ -224,9 +224,9 @@ class _Job:
         for worker in team:
             worker.forget()
 
-    def _work(self, place: int, crew: list[Worker], *, on_time: bool) -> None:
+    def _work(self, lane: int, crew: list[Worker], *, on_time: bool) -> None:
         """All blocks of one place."""
-        for turn, index in enumerate(range(place, len(self._blocks), self._workers)):
+        for turn, index in enumerate(range(lane, len(self._blocks), self._workers)):
             begin = self._ready + turn * (self._limits.seconds + OVERHEAD_SECONDS)
             if on_time:
                 _until(begin, self._stopped.wait)
@@ -289,12 +289,12 @@ def rehearsal(
         return Rehearsal(outcome.record)
     error, line = _read_report(program, outcome.report)
     if error is None:
-        said = f"It ended without a result; it may use {limits.memory >> 20} MiB of memory."
-        return Rehearsal(None, said)
-    said = f"{error} in line {line}" if line else error
+        reason = f"It ended without a result; it may use {limits.memory >> 20} MiB of memory."
+        return Rehearsal(None, reason)
+    reason = f"{error} in line {line}" if line else error
     hint = _HINTS.get((error, line is not None))
-    given = {"function": program.function, "width": width}
-    return Rehearsal(None, f"{said}: {hint.format(**given)}" if hint else said, error, line)
+    fields = {"function": program.function, "width": width}
+    return Rehearsal(None, f"{reason}: {hint.format(**fields)}" if hint else reason, error, line)
 
 
 def _read_report(program: Program, report: bytes) -> tuple[str | None, int | None]:
@@ -303,8 +303,8 @@ def _read_report(program: Program, report: bytes) -> tuple[str | None, int | Non
     The program itself may have written the report, so it is worth no more than what it can say.
     """
     try:
-        place, line = struct.unpack("<HI", report)
-        error = ERRORS[place]
+        number, line = struct.unpack("<HI", report)
+        error = ERRORS[number]
     except (struct.error, IndexError):
         return None, None
     lines = program.source.count(b"\n") + 1

@@ -87,9 +87,9 @@ def _received_setup(control: socket.socket) -> tuple[dict[str, Any], int]:
     The wishes lie in a file that other workers read too: its position is not ours to move.
     """
     _, (file, maps) = _received(control)
-    found: dict[str, Any] = json.loads(os.pread(file, os.fstat(file).st_size, 0))
+    setup: dict[str, Any] = json.loads(os.pread(file, os.fstat(file).st_size, 0))
     os.close(file)
-    return found, maps
+    return setup, maps
 
 
 def _received(control: socket.socket) -> tuple[bytes, list[int]]:
@@ -186,16 +186,16 @@ def _ranges(maps: int) -> list[_Range]:
     text = b""
     while piece := os.read(maps, 1 << 16):
         text += piece
-    found = []
+    ranges = []
     for line in text.decode(errors="replace").splitlines():
         ends, rights, _, _, inode, *name = line.split(None, 5)
         if name and name[0].startswith("[v"):
             continue
-        start, end = (int(one, 16) for one in ends.split("-"))
+        start, end = (int(address, 16) for address in ends.split("-"))
         bits = zip(rights, (_READ, _WRITE, _EXECUTE), strict=False)
         protection = sum(bit for right, bit in bits if right != "-")
-        found.append(_Range(start, end - start, protection, rights[3] == "s", inode != "0"))
-    return found
+        ranges.append(_Range(start, end - start, protection, rights[3] == "s", inode != "0"))
+    return ranges
 
 
 def _leave_shared_memory(maps: int) -> None:
@@ -203,18 +203,18 @@ def _leave_shared_memory(maps: int) -> None:
 
     Both could be made readable later, and would show pages that other processes map too.
     """
-    for one in _ranges(maps):
-        start, size = ctypes.c_void_p(one.start), ctypes.c_size_t(one.size)
-        if one.is_file and not one.protection:
+    for stretch in _ranges(maps):
+        start, size = ctypes.c_void_p(stretch.start), ctypes.c_size_t(stretch.size)
+        if stretch.is_file and not stretch.protection:
             _checked(_libc.munmap(start, size))
-        elif one.is_shared:
-            if one.protection != _READ:
+        elif stretch.is_shared:
+            if stretch.protection != _READ:
                 raise PermissionError("memory is shared with others")
             room = _libc.mmap(None, size, _READ | _WRITE, _PRIVATE_ANONYMOUS, -1, ctypes.c_long(0))
-            ctypes.memmove(room, one.start, one.size)
+            ctypes.memmove(room, stretch.start, stretch.size)
             _checked(_libc.mprotect(ctypes.c_void_p(room), size, _READ))
             moved = _libc.mremap(ctypes.c_void_p(room), size, size, _MOVE_TO_FIXED, start)
-            if moved != one.start:
+            if moved != stretch.start:
                 raise PermissionError("memory is shared with others")
 
 
@@ -231,15 +231,15 @@ def _copy_memory(maps: int, *, lock: bool, fresh: bool) -> None:
         return
     _checked(_libc.prctl(_NO_HUGE_PAGES, 1, 0, 0, 0))
     _libc.prctl(_MERGE_EQUAL_PAGES, 0, 0, 0, 0)  # kernels before 6.4 merge none unasked
-    for one in _ranges(maps):
-        if not one.protection:
+    for stretch in _ranges(maps):
+        if not stretch.protection:
             continue
-        start, size = ctypes.c_void_p(one.start), ctypes.c_size_t(one.size)
-        if not one.protection & _WRITE:
-            _checked(_libc.mprotect(start, size, one.protection | _WRITE))
+        start, size = ctypes.c_void_p(stretch.start), ctypes.c_size_t(stretch.size)
+        if not stretch.protection & _WRITE:
+            _checked(_libc.mprotect(start, size, stretch.protection | _WRITE))
         _checked(_libc.madvise(start, size, _POPULATE_WRITE))
-        if not one.protection & _WRITE:
-            _checked(_libc.mprotect(start, size, one.protection))
+        if not stretch.protection & _WRITE:
+            _checked(_libc.mprotect(start, size, stretch.protection))
     if lock:
         _checked(_libc.mlockall(_LOCK_CURRENT))
 
@@ -247,13 +247,13 @@ def _copy_memory(maps: int, *, lock: bool, fresh: bool) -> None:
 def _confine(memory: int, fds: list[int], setup: dict[str, Any]) -> mmap.mmap | None:
     """Leave only the rows, the place of the record and, on rows about nobody, that of a report."""
     code = bytes.fromhex(setup["last_filter"])
-    for fd, place in zip(map(_above, fds), (_INPUT, _OUTPUT, _REPORT), strict=False):
-        os.dup2(fd, place)
+    for fd, target in zip(map(_above, fds), (_INPUT, _OUTPUT, _REPORT), strict=False):
+        os.dup2(fd, target)
     os.closerange(_INPUT + len(fds), 1 << 16)
     size = os.fstat(_INPUT).st_size
     mapped = mmap.mmap(_INPUT, size, prot=mmap.PROT_READ) if size else None
-    for what, most in setup["limits"].items():
-        resource.setrlimit(getattr(resource, what), (most, most))
+    for limit, most in setup["limits"].items():
+        resource.setrlimit(getattr(resource, limit), (most, most))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
@@ -308,18 +308,18 @@ def _table(rows: mmap.mmap | None) -> object:
     return pa.ipc.open_stream(pa.py_buffer(rows)).read_all()
 
 
-def _numbers(given: Any) -> Any:
+def _numbers(value: Any) -> Any:
     """The numbers in a number, a sequence or an array of them, in order."""
     for plain in ("tolist", "to_pylist", "as_py"):
-        if hasattr(given, plain):
-            given = getattr(given, plain)()
-    if isinstance(given, (list, tuple)):
-        for one in given:
-            yield from _numbers(one)
-    elif hasattr(given, "__float__") or hasattr(given, "__index__"):
-        yield float(given)
+        if hasattr(value, plain):
+            value = getattr(value, plain)()
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _numbers(item)
+    elif hasattr(value, "__float__") or hasattr(value, "__index__"):
+        yield float(value)
     else:
-        raise TypeError(f"a number was expected, and {type(given).__name__} was given")
+        raise TypeError(f"a number was expected, and {type(value).__name__} was given")
 
 
 def _report(error: BaseException, setup: dict[str, Any]) -> None:
@@ -351,12 +351,12 @@ def _drop_capabilities() -> None:
     _checked(_libc.capset(head, (ctypes.c_uint32 * 6)()))
 
 
-def _restrict(wishes: dict[str, Any]) -> None:
+def _restrict(rights: dict[str, Any]) -> None:
     """Landlock: no file but those beneath some paths, to be read; no port; nobody outside."""
-    handled = struct.pack("=QQQ", wishes["files"], wishes["ports"], wishes["scopes"])
-    size = len(handled) if wishes["scopes"] else 16
+    handled = struct.pack("=QQQ", rights["files"], rights["ports"], rights["scopes"])
+    size = len(handled) if rights["scopes"] else 16
     ruleset = _checked(_libc.syscall(_CREATE_RULESET, handled, ctypes.c_size_t(size), 0))
-    for path, access in wishes["paths"]:
+    for path, access in rights["paths"]:
         beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rule = struct.pack("=Qi", access, beneath)
         _checked(_libc.syscall(_ADD_RULE, ruleset, _BENEATH, rule, 0))

@@ -15,8 +15,8 @@ def estimator(rows: Any) -> list[float]:
     from sklearn.linear_model import LogisticRegression
 
     table = np.column_stack(
-        [one.to_numpy(zero_copy_only=False).astype(float) for one in rows.columns]
+        [column.to_numpy(zero_copy_only=False).astype(float) for column in rows.columns]
     )
     table = table[np.isfinite(table).all(axis=1)]
-    made = LogisticRegression(max_iter=200).fit(table[:, :-1], table[:, -1])
-    return [*np.ravel(made.coef_).tolist(), *np.ravel(made.intercept_).tolist()]
+    model = LogisticRegression(max_iter=200).fit(table[:, :-1], table[:, -1])
+    return [*np.ravel(model.coef_).tolist(), *np.ravel(model.intercept_).tolist()]

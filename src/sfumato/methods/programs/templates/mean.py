@@ -9,5 +9,5 @@ import numpy as np
 
 def mean(rows: Any) -> list[float]:
     """One number for each column, missing values left out."""
-    columns = (one.to_numpy(zero_copy_only=False).astype(float) for one in rows.columns)
-    return [float(np.nanmean(one)) for one in columns]
+    columns = (column.to_numpy(zero_copy_only=False).astype(float) for column in rows.columns)
+    return [float(np.nanmean(column)) for column in columns]

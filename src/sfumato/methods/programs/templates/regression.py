@@ -13,10 +13,10 @@ RIDGE = 1e-6
 def regression(rows: Any) -> list[float]:
     """The intercept and one coefficient for each column but the last."""
     table = np.column_stack(
-        [one.to_numpy(zero_copy_only=False).astype(float) for one in rows.columns]
+        [column.to_numpy(zero_copy_only=False).astype(float) for column in rows.columns]
     )
     table = table[np.isfinite(table).all(axis=1)]
     inputs = np.column_stack([np.ones(len(table)), table[:, :-1]])
     gram = inputs.T @ inputs + RIDGE * np.eye(inputs.shape[1])
-    found: list[float] = np.linalg.solve(gram, inputs.T @ table[:, -1]).tolist()
-    return found
+    coefficients: list[float] = np.linalg.solve(gram, inputs.T @ table[:, -1]).tolist()
+    return coefficients

@@ -135,8 +135,8 @@ def twin(base: type[ForkingChamber], *, filtered: bool, fresh: bool) -> ForkingC
     class Twin(base):  # type: ignore[misc, valid-type]
         fresh_memory = fresh
 
-        def _wishes(self) -> dict[str, Any]:
-            wishes: dict[str, Any] = super()._wishes()
+        def _own_setup(self) -> dict[str, Any]:
+            wishes: dict[str, Any] = super()._own_setup()
             return wishes | ({} if filtered else {"last_filter": ALLOW_ALL.hex()})
 
     return Twin()

@@ -98,15 +98,15 @@ def test_none_is_open_for_a_plain_user() -> None:
 class _OuterBubblewrap(Bubblewrap):
     """As it is, but that the program's own filter lets everything through."""
 
-    def _wishes(self) -> dict[str, Any]:
-        return {**super()._wishes(), "last_filter": ALLOW_ALL.hex()}
+    def _own_setup(self) -> dict[str, Any]:
+        return {**super()._own_setup(), "last_filter": ALLOW_ALL.hex()}
 
 
 class _OuterLandlock(Landlock):
     """As it is, but that the program's own filter lets everything through."""
 
-    def _wishes(self) -> dict[str, Any]:
-        return {**super()._wishes(), "last_filter": ALLOW_ALL.hex()}
+    def _own_setup(self) -> dict[str, Any]:
+        return {**super()._own_setup(), "last_filter": ALLOW_ALL.hex()}
 
 
 def test_the_outer_wall_of_bubblewrap_holds_by_itself() -> None:
@@ -129,9 +129,9 @@ def test_the_outer_wall_of_landlock_holds_by_itself() -> None:
 class _Open(Landlock):
     """A planted wrong twin: it shuts nothing."""
 
-    def _wishes(self) -> dict[str, Any]:
+    def _own_setup(self) -> dict[str, Any]:
         wide = {"landlock": None, "first_filter": ALLOW_ALL.hex(), "last_filter": ALLOW_ALL.hex()}
-        return {**super()._wishes(), **wide}
+        return {**super()._own_setup(), **wide}
 
 
 def test_a_chamber_that_shuts_nothing_does_not_pass() -> None:
@@ -171,9 +171,9 @@ def test_a_channel_that_is_open_again_is_found(
     provided(base.name)
 
     class Leaking(base):  # type: ignore[misc, valid-type]
-        def _wishes(self) -> dict[str, Any]:
+        def _own_setup(self) -> dict[str, Any]:
             wide = opened(platform.machine(), {name: numbers})
-            return {**super()._wishes(), "last_filter": wide}
+            return {**super()._own_setup(), "last_filter": wide}
 
     assert channel in Leaking().probe().findings
 
@@ -184,7 +184,7 @@ def test_memory_that_files_are_behind_is_found(base: type[Bubblewrap | Landlock]
     provided(base.name)
 
     class Sharing(base):  # type: ignore[misc, valid-type]
-        def _wishes(self) -> dict[str, Any]:
-            return {**super()._wishes(), "fresh_memory": False}
+        def _own_setup(self) -> dict[str, Any]:
+            return {**super()._own_setup(), "fresh_memory": False}
 
     assert "no memory of its own" in Sharing().probe().findings[0]

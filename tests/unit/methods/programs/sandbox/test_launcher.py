@@ -184,7 +184,7 @@ def _handed(
     job = workers._Job(chamber, -1, [b""] * len(times), 1, BlockLimits(seconds=1.0), 1)
     job._stopped = clock  # type: ignore[assignment]
     began = clock.now
-    assert job.done(on_time=True) == [b"done"] * len(times)
+    assert job.results(on_time=True) == [b"done"] * len(times)
     return [moment - began for fork in forks for moment in (fork.handed, fork.end)]
 
 

@@ -44,7 +44,7 @@ def f(table):
 
 
 def test_a_chamber_sees_python_and_the_packages_for_programs_only() -> None:
-    found = runtime.found()
+    found = runtime.find_runtime()
     # Python, its packages and this checkout may lie anywhere, below /home or /tmp too. What counts
     # is that no shown folder contains one that is private.
     private = (Path("/etc"), Path("/proc"), Path("/tmp"), Path.home(), SOURCE.parent)
@@ -101,7 +101,7 @@ def test_a_sandbox_holds_from_a_checkout_below_tmp_with_a_space_in_its_path(
 def said(chamber: Chamber, source: str, block: bytes = b"") -> str:
     done = chamber.rehearse(Program(source.encode(), "f"), block, 1, LIMITS)
     assert done.record is None
-    return done.said
+    return done.reason
 
 
 def test_a_rehearsal_names_an_error_and_a_line_and_nothing_of_the_program_s(
@@ -126,7 +126,7 @@ def f(table):
         program = Program(source.replace("{error}", error).encode(), "f")
         done = chamber.rehearse(program, block, 1, LIMITS)
         assert (done.record, done.error, done.line) == (None, expected, 8)
-        assert done.said == f"{expected} in line 8"
+        assert done.reason == f"{expected} in line 8"
 
 
 def test_what_a_program_writes_as_its_report_is_worth_no_more(chamber: Chamber) -> None:
@@ -136,7 +136,7 @@ def test_what_a_program_writes_as_its_report_is_worth_no_more(chamber: Chamber) 
         done = chamber.rehearse(Program(source.encode(), "f"), b"", 1, LIMITS)
         assert done.record is None
         assert (done.error, done.line) == (None, None)
-        assert done.said.startswith("It ended without a result")
+        assert done.reason.startswith("It ended without a result")
     forged = "import os\ndef f(t):\n    os.write(5, b'\\0\\0\\xff\\xff\\0\\0')\n    os._exit(0)\n"
     assert chamber.rehearse(Program(forged.encode(), "f"), b"", 1, LIMITS).line is None
 
@@ -152,7 +152,7 @@ def test_a_rehearsal_says_what_to_do(chamber: Chamber) -> None:
     late = chamber.rehearse(
         Program(b"def f(t):\n    while True: pass\n", "f"), b"", 1, BlockLimits(seconds=0.2)
     )
-    assert "longer than 0.2 seconds" in late.said
+    assert "longer than 0.2 seconds" in late.reason
 
 
 def test_a_rehearsal_waits_for_its_turn(
@@ -193,7 +193,7 @@ def f(table):
 def test_numpy_and_arrow_end_without_threads_and_shared_futexes(chamber: Chamber) -> None:
     rows = stream(pa.table({"x": np.arange(200.0) / 10}))
     done = chamber.rehearse(Program(NUMERIC.encode(), "f"), rows, 8, LIMITS)
-    assert done.record is not None, done.said
+    assert done.record is not None, done.reason
     here: dict[str, Any] = {}
     exec(NUMERIC, here)  # noqa: S102 - ours
     expected = here["f"](pa.table({"x": np.arange(200.0) / 10}))
@@ -210,4 +210,4 @@ def f(table):
 """
     rows = pa.table({"x": [0.0, 0.1, 5.0, 5.1], "y": [0.0, 0.1, 5.0, 5.1]})
     done = chamber.rehearse(Program(source, "f"), stream(rows), 4, LIMITS)
-    assert done.record is not None, done.said
+    assert done.record is not None, done.reason

@@ -87,7 +87,9 @@ def test_packages_are_shown_where_others_are_hidden(monkeypatch: pytest.MonkeyPa
     """Where programs' packages lie in Python's own folder of packages, the order decides."""
     library = Path("/python/lib/python3")
     numpy = library / "site-packages" / "numpy"
-    found = runtime.found()._replace(paths=(library, numpy), hidden=(library / "site-packages",))
+    found = runtime.find_runtime()._replace(
+        paths=(library, numpy), hidden=(library / "site-packages",)
+    )
     monkeypatch.setattr(runtime, "found", lambda: found)
     words = bubblewrap._seen()
     hidden, shown = words.index("--tmpfs"), words.index(str(numpy))
