@@ -16,8 +16,8 @@ from tests.end.survey_served import served_here
 from sfumato.methods.local import oracle
 from sfumato.methods.local.collection import Collection
 from sfumato.methods.local.report_store import RENEWED_EVERY
+from sfumato.methods.local.reports import to_wire
 from sfumato.methods.local.rounds import new_round
-from sfumato.methods.local.wire import to_wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

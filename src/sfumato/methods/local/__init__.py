@@ -89,7 +89,7 @@ def mean(
     takes several amounts of each person at once, by `columns`, their number or names.
     """
     from sfumato.arguments import one_of
-    from sfumato.methods.local.task_catalogue import MEANS, make_task
+    from sfumato.methods.local.catalogue import MEANS, make_task
 
     one_of(name, "The name of a mechanism for means", MEANS)
     return make_task(name, {"bounds": bounds, "epsilon": epsilon, **options})  # type: ignore[return-value]
@@ -100,7 +100,7 @@ def ranges(
 ) -> RangeOracle:
     """Shares of ranges of ordered values: 'hierarchical' (with `fanout`, `oracle`) or 'haar'."""
     from sfumato.arguments import one_of
-    from sfumato.methods.local.task_catalogue import RANGES, make_task
+    from sfumato.methods.local.catalogue import RANGES, make_task
 
     one_of(name, "The name of a mechanism for ranges", RANGES)
     return make_task(name, {"domain": domain, "epsilon": epsilon, **options})  # type: ignore[return-value]
@@ -119,7 +119,7 @@ def heavy_hitters(
     *, bits: int, epsilon: Number | LocalEpsilon, text: bool = False, **options: Any
 ) -> HeavyHitters:
     """Frequent numbers of so many bits, or texts: no list of possible values is needed."""
-    from sfumato.methods.local.task_catalogue import make_task
+    from sfumato.methods.local.catalogue import make_task
 
     asked = {"bits": bits, "epsilon": epsilon, "text": text, **options}
     return make_task("heavy-hitters", asked)  # type: ignore[return-value]

@@ -1,15 +1,17 @@
-"""The oracles by name: one line each."""
+"""Local mechanisms by name: oracles of the share of each value, and those for other questions.
+
+Names are written with hyphens, as all of the command are; underscores are read too. Files of
+reports and sketches store names with underscores, so that older files are read.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
-from sfumato.methods.local.mechanism_names import hyphened
-from sfumato.methods.local.task_catalogue import TASKS, make_task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.methods.local.mechanism import LocalMechanism
 
 ORACLES: dict[str, tuple[str, str]] = {
-    "warner": ("warner", "Warner"),
+    "warner": ("k_ary_response", "Warner"),
     "k-ary": ("k_ary_response", "KAry"),
     "grid": ("grid", "DistanceGrid"),
     "sue": ("unary", "SUE"),
@@ -32,6 +34,33 @@ ORACLES: dict[str, tuple[str, str]] = {
     "longitudinal": ("longitudinal", "Longitudinal"),
 }
 """The module and the class of each."""
+
+TASKS: dict[str, tuple[str, str]] = {
+    "duchi": ("means", "Duchi"),
+    "piecewise": ("means", "Piecewise"),
+    "hybrid": ("means", "Hybrid"),
+    "marginals": ("coefficients", "MarginalOracle"),
+    "hierarchical": ("range_trees", "Hierarchical"),
+    "haar": ("haar", "Haar"),
+    "heavy-hitters": ("prefixes", "HeavyHitters"),
+    "planar-laplace": ("planar", "PlanarLaplace"),
+}
+"""Mechanisms for other questions, likewise."""
+
+MEANS = ("hybrid", "piecewise", "duchi")
+RANGES = ("hierarchical", "haar")
+
+Name = TypeVar("Name")
+
+
+def hyphened(name: Name) -> Name:
+    """A name in the one spelling by which mechanisms are found; what is no text stays."""
+    return name.replace("_", "-") if isinstance(name, str) else name  # type: ignore[return-value]
+
+
+def stored_name(name: str) -> str:
+    """A name as files of reports and sketches store it."""
+    return name.replace("-", "_")
 
 
 def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) -> Oracle:
@@ -72,3 +101,21 @@ def from_json(record: object) -> LocalMechanism:
         )
     options = {key: value for key, value in record.items() if key not in needed}
     return make(record["mechanism"], record["domain"], record["epsilon"], options)
+
+
+def make_task(name: str, options: Mapping[str, Any]) -> LocalMechanism:
+    """A mechanism by its name; what its question needs are options as well."""
+    arguments.one_of(name, "The name of a mechanism", tuple(TASKS))
+    module, kind = TASKS[name]
+    maker = getattr(import_module(f"sfumato.methods.local.{module}"), kind)
+    known = signature(maker).parameters
+    needed = {name for name, parameter in known.items() if parameter.default is Parameter.empty}
+    for option in sorted(options.keys() - known.keys()):
+        raise ParameterError(
+            "option_unknown",
+            f"The mechanism {name!r} has no option {option!r}; it has {', '.join(sorted(known))}.",
+        )
+    for option in sorted(needed - options.keys()):
+        raise ParameterError("option_missing", f"The mechanism {name!r} needs {option!r}.")
+    mechanism: LocalMechanism = maker(**options)
+    return mechanism

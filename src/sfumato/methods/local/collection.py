@@ -19,10 +19,10 @@ from sfumato.errors import ParameterError
 from sfumato.methods.local import oracle
 from sfumato.methods.local.batches import read_batch
 from sfumato.methods.local.report_store import Item, ReportStore
+from sfumato.methods.local.reports import from_wire
 from sfumato.methods.local.rounds import key_file, load_key, load_round, stamp, store_file
 from sfumato.methods.local.survey_estimate import SurveyEstimate
 from sfumato.methods.local.tickets import NONCE_BYTES, TicketOffice, digest_of, is_drawn, read
-from sfumato.methods.local.wire import from_wire
 from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:

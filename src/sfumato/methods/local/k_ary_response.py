@@ -1,4 +1,4 @@
-"""Randomized response over k values: the truth, or any one of the others."""
+"""Randomized response over k values, and Warner's over two."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.errors import ParameterError
 from sfumato.methods.local.base import SupportOracle
 from sfumato.methods.local.channel import Channel, room_for
 from sfumato.methods.local.draws import below
@@ -92,3 +93,26 @@ class KAry(SupportOracle):
         bits: IntArray | None,  # noqa: ARG002  reports have no bits
     ) -> IntArray:
         return tallied(rows["report"], self.size, times)
+
+
+class Warner(KAry):
+    """Say the truth with chance p = e^epsilon / (1 + e^epsilon), its opposite otherwise.
+
+    *Guarantee*: epsilon-LDP, epsilon = log(p / (1 - p)); a fair coin's p = 3/4 is log(3).
+    *Sensitivity*: None to establish: a person says yes or no.
+    *Error*: n Var = e^epsilon / (e^epsilon - 1)^2, whatever the true share; p (1 - p) / (2p - 1)^2.
+    *Edges*: Two values only. That people are a sample of others adds f (1 - f) / n, which is no
+    matter of privacy and not in it.
+    *Reference*: Warner 1965.
+    """
+
+    name = "warner"
+
+    def _prepare(self) -> None:
+        if self.size != 2:
+            raise ParameterError(
+                "domain_not_two",
+                f"warner asks a question of two answers, but domain has {self.size:,} values. "
+                "Use 'k-ary' for more.",
+            )
+        super()._prepare()

@@ -17,11 +17,10 @@ from sfumato.methods.local.base import people_of
 from sfumato.methods.local.choices import choices
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.hadamard import HadamardResponse
-from sfumato.methods.local.k_ary_response import KAry
+from sfumato.methods.local.k_ary_response import KAry, Warner
 from sfumato.methods.local.olh import OLH
 from sfumato.methods.local.subset import SubsetSelection
 from sfumato.methods.local.unary import OUE
-from sfumato.methods.local.warner import Warner
 
 if TYPE_CHECKING:
     from sfumato.exact_numbers import Number

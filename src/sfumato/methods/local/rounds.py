@@ -22,9 +22,9 @@ from sfumato import arguments
 from sfumato.data.schema.toml_document import read_text
 from sfumato.errors import OutputError, ParameterError, PolicyError, SourceError, option
 from sfumato.filesystem import check_target, whole
+from sfumato.methods.local.catalogue import hyphened
 from sfumato.methods.local.confusable_text import skeleton
 from sfumato.methods.local.exact_epsilon import level, log
-from sfumato.methods.local.mechanism_names import hyphened
 from sfumato.methods.local.paper_coins import device, likelihood_ratio
 from sfumato.methods.local.signatures import KEY_BYTES, public_key, sign, verify
 from sfumato.report.display import Card, Shown

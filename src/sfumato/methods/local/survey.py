@@ -16,9 +16,9 @@ from sfumato import arguments
 from sfumato.errors import ParameterError, PolicyError, SourceError
 from sfumato.methods.local.batches import write_batch
 from sfumato.methods.local.collection import DEVICE, REASONS, Delivery, ways_of
+from sfumato.methods.local.reports import to_wire
 from sfumato.methods.local.rounds import load_round, parse_round, stamp
 from sfumato.methods.local.tickets import NONCE_BYTES, read, written
-from sfumato.methods.local.wire import to_wire
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Card, Shown
 from sfumato.text import dumps

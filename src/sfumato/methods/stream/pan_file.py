@@ -19,8 +19,8 @@ from sfumato.data.engines.sources import open_source
 from sfumato.errors import BudgetError, OutputError, ParameterError, SourceError, option
 from sfumato.exact_numbers import positive
 from sfumato.filesystem import check_target
-from sfumato.methods.stream.pan_heavy import PanPrivateHeavy
 from sfumato.methods.stream.pan_mapping import PanRecord, open_mapped, write_new
+from sfumato.methods.stream.pan_private import PanPrivateHeavy
 from sfumato.platform_support import needs_locks
 from sfumato.privacy.noise.entropy import SystemEntropy
 

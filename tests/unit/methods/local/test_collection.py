@@ -12,9 +12,9 @@ import pytest
 
 from sfumato.errors import ParameterError, PolicyError, SourceError
 from sfumato.methods.local.collection import DEVICE, HAND, REASONS, Collection
+from sfumato.methods.local.reports import from_wire, to_wire
 from sfumato.methods.local.rounds import new_round
 from sfumato.methods.local.survey import Survey
-from sfumato.methods.local.wire import from_wire, to_wire
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:

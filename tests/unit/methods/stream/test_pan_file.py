@@ -102,7 +102,7 @@ def test_people_of_two_tables_add_up_as_those_of_one(monkeypatch: pytest.MonkeyP
             seen[name] = seen.get(name, 0) + many
 
     path = made()
-    monkeypatch.setattr("sfumato.methods.stream.pan_heavy.PanPrivateHeavy.update", spied)
+    monkeypatch.setattr("sfumato.methods.stream.pan_private.PanPrivateHeavy.update", spied)
     pan_file.update_all(path, ["monday.csv", "monday.csv"])
     assert seen == {str(one): 2 * (1 + one % 3) for one in range(1500)}
 

@@ -169,7 +169,7 @@ def test_a_killed_read_was_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lost
     path.write_bytes(before)
     with monkeypatch.context() as broken:
-        broken.setattr("sfumato.methods.stream.pan_heavy.PanPrivateHeavy.estimate", None)
+        broken.setattr("sfumato.methods.stream.pan_private.PanPrivateHeavy.estimate", None)
         with pytest.raises(TypeError):
             pan_file.read(path)
     assert pan_file.load(path).to_json()["reads_left"] == 1

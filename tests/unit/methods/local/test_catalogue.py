@@ -1,4 +1,4 @@
-"""The doors of `sf.local` to means, ranges, tables, words and places: by name and from JSON."""
+"""Mechanisms by name and from JSON, in either spelling of their names."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.methods.local import rounds
+from sfumato.methods.local.catalogue import MEANS, ORACLES, RANGES, TASKS
 from sfumato.methods.local.longitudinal import Longitudinal
-from sfumato.methods.local.task_catalogue import MEANS, RANGES, TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 local = sf.local
 MADE: dict[str, Callable[[], Any]] = {
@@ -147,3 +149,48 @@ def test_what_makes_no_sense_is_refused_in_words(what: str) -> None:
         call()
     assert raised.value.code == code
     assert raised.value.message.endswith(".")
+
+
+def test_no_name_has_an_underscore() -> None:
+    assert not [name for name in (*ORACLES, *TASKS, *local.names()) if "_" in name]
+
+
+@pytest.mark.parametrize("name", ["k-ary", "k_ary"])
+def test_either_spelling_makes_the_same(name: str) -> None:
+    made = local.oracle(name, 4, epsilon=1)
+    assert made.name == "k-ary"
+    told = made.to_json()
+    assert told["mechanism"] == "k_ary", "what reports begin with stays as it was"
+    assert local.from_json({**told, "mechanism": name}) == made
+    assert local.ranges(domain=8, epsilon=1, oracle=name).to_json()["oracle"] == "k_ary"
+
+
+def test_reports_under_either_spelling_are_summed() -> None:
+    old, new = local.oracle("k_ary", 4, epsilon=1), local.oracle("k-ary", 4, epsilon=1)
+    assert (old.sketch(new.randomize([1, 2])) + new.sketch(old.randomize([3]))).n == 3
+
+
+def test_other_mechanisms_are_read_by_either_spelling() -> None:
+    made = local.planar_laplace((0, 0), step=1, cells=(4, 4), epsilon=1)
+    for name in ("planar_laplace", "planar-laplace"):
+        assert local.from_json({**made.to_json(), "mechanism": name}) == made
+
+
+@pytest.mark.parametrize("name", ["k-ary", "k_ary"])
+def test_a_round_is_named_with_a_hyphen(tmp_path: Path, name: str) -> None:
+    made = rounds.new_round(
+        tmp_path / "r.toml", "Well?", ("a", "b", "c"), epsilon=1, mechanism=name
+    )
+    assert made.mechanism == "k-ary"
+    assert rounds.load_round(tmp_path / "r.toml") == made
+    assert sf.Survey(tmp_path / "r.toml").randomize("a")
+
+
+def test_a_round_that_was_signed_with_an_underscore_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "_mechanism", lambda *_: "k_ary")
+    made = rounds.new_round(tmp_path / "r.toml", "Well?", ("a", "b", "c"), epsilon=1)
+    assert made.mechanism == "k_ary"
+    assert rounds.load_round(tmp_path / "r.toml") == made
+    assert sf.Survey(tmp_path / "r.toml").randomize("a")
