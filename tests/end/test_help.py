@@ -9,17 +9,23 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import sfumato as sf
 from sfumato.cli.commands import COMMANDS
 from sfumato.cli.main import run
+from sfumato.methods.learn.catalogue import KINDS as MODELS
 from sfumato.methods.local.rounds import new_round
 from sfumato.methods.local.survey import Survey
-from sfumato.methods.publish.catalogue import KINDS
+from sfumato.methods.publish.catalogue import KINDS as PUBLICATIONS
+from sfumato.methods.synth.methods import FORMS
 from sfumato.operations.table import all_operations
 from sfumato.vault.families import FAMILIES
+
+if TYPE_CHECKING:
+    from sfumato.methods.kinds import Kind
 
 COMMAND = Path(sys.executable).with_name("sfumato")
 NAMES = [
@@ -146,9 +152,26 @@ def test_a_page_of_help_has_an_example_and_fits_the_terminal(
     assert re.search(r"^  --json {2,}Print one JSON object", page, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("words", "kind", "other"),
+    [
+        (("publish", "histogram"), PUBLICATIONS["histogram"], "fanout"),
+        (("learn", "kmeans"), MODELS["kmeans"], "penalty"),
+        (("synthesize", "--as", "graph"), FORMS["graph"], "hexagons"),
+    ],
+)
+def test_help_of_a_kind_has_its_options_alone(
+    words: tuple[str, ...], kind: Kind, other: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = told(capsys, *words, "--help")
+    for name in kind.option_lines:
+        assert re.search(rf"^  {name} ", page, re.MULTILINE)
+    assert not re.search(rf"^  {other} ", page, re.MULTILINE)
+
+
 def test_all_kinds_of_publications_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     page = told(capsys, "publish", "-h")
-    for name, kind in KINDS.items():
+    for name, kind in PUBLICATIONS.items():
         assert re.search(rf"^  {name} +{re.escape(kind.summary)}$", page, re.MULTILINE)
 
 

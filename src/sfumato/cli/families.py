@@ -23,6 +23,7 @@ from sfumato.cli.options import (
     declared,
     option,
     parameter_of,
+    typed_words,
 )
 from sfumato.cli.process import paid, release_collector
 from sfumato.cli.progress import progress
@@ -79,8 +80,16 @@ def command_of(family: Family) -> Callable[..., None]:
 
 
 def _text(family: Family) -> str:
-    """What the help of a family says: what it does, the words one may choose from, examples."""
+    """What the help of a family says: what it does, the words one may choose from, examples.
+
+    Help that names a kind, such as `publish histogram --help`, has the options of that kind.
+    """
     topics = {f"{one.metavar}S".capitalize(): one.choices for one in family.fields if one.choices}
+    kind = next((word for word in typed_words[1:] if word in family.kinds), None)
+    if kind is not None and {"-h", "--help"} & {*typed_words}:
+        lines = family.kinds[kind].option_lines
+        topics.pop("Kinds", None)
+        topics[f"Options of {kind}, each as --option NAME=VALUE"] = lines or {"none": ""}
     blocks = [family.help]
     for title, choices in topics.items():
         lines = (f"    {name}  {told}" for name, told in choices.items())
