@@ -87,9 +87,9 @@ def _text(family: Family) -> str:
     topics = {f"{one.metavar}S".capitalize(): one.choices for one in family.fields if one.choices}
     kind = next((word for word in typed_words[1:] if word in family.kinds), None)
     if kind is not None and {"-h", "--help"} & {*typed_words}:
-        lines = family.kinds[kind].option_lines
         topics.pop("Kinds", None)
-        topics[f"Options of {kind}, each as --option NAME=VALUE"] = lines or {"none": ""}
+        title = f"Options of {kind}, each as --option NAME=VALUE"
+        topics[title] = family.kinds[kind].option_lines or {"none": ""}
     blocks = [family.help]
     for title, choices in topics.items():
         lines = (f"    {name}  {told}" for name, told in choices.items())

@@ -48,8 +48,8 @@ class Kind:
     @property
     def maker(self) -> Callable[..., Any]:
         """Makes a method of a request; its keywords are the options."""
-        found: Callable[..., Any] = getattr(self.module, self.home.partition(":")[2] or "prepare")
-        return found
+        maker: Callable[..., Any] = getattr(self.module, self.home.partition(":")[2] or "prepare")
+        return maker
 
     def make(self, request: Any, given: Mapping[str, object], title: str) -> Any:
         """Make the method of a request with options; `title` names the kind in a refusal."""

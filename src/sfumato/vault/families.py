@@ -25,7 +25,7 @@ from sfumato.vault.family import DELTA, EPSILON, RHO, Family, Field
 
 
 def _listed(*families: Family) -> dict[str, Family]:
-    return {one.name: one for one in families}
+    return {family.name: family for family in families}
 
 
 _WORKLOAD = Field(

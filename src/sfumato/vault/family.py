@@ -107,17 +107,17 @@ class Family:
     @property
     def signature(self) -> Signature:
         """What a call of it takes, whichever way it comes."""
-        ordered = sorted((*self.fields, *self.cost), key=lambda one: not one.positional)
-        found = [one.parameter for one in ordered]
+        ordered = sorted((*self.fields, *self.cost), key=lambda field: not field.positional)
+        parameters = [field.parameter for field in ordered]
         if self.kinds:
-            found.append(Parameter("options", Parameter.VAR_KEYWORD))
-        return Signature(found)
+            parameters.append(Parameter("options", Parameter.VAR_KEYWORD))
+        return Signature(parameters)
 
     @property
     def words(self) -> str:
         """What a call of it does and takes, for help."""
-        said = (*self.fields, *self.cost, REQUEST_ID)
-        listed = "\n".join(f"    {one.name}: {one.help}" for one in said)
+        fields = (*self.fields, *self.cost, REQUEST_ID)
+        listed = "\n".join(f"    {field.name}: {field.help}" for field in fields)
         return f"{self.help}\n\n{listed}"
 
     def method(self, asking: Callable[..., Any]) -> Callable[..., Any]:
@@ -129,7 +129,7 @@ class Family:
         asked.__name__ = asked.__qualname__ = self.name
         asked.__doc__ = self.words
         parameters = [*self.signature.parameters.values(), REQUEST_ID.parameter]
-        ordered = sorted(parameters, key=lambda one: one.kind)
+        ordered = sorted(parameters, key=lambda parameter: parameter.kind)
         asked.__signature__ = Signature(ordered)  # type: ignore[attr-defined]
         return asked
 

@@ -43,17 +43,17 @@ def prepare(
     **options: object,
 ) -> Learning:
     """Plan a model from public facts alone."""
-    found, schema = kind_named(KINDS, kind, "model"), facts.declared.schema
-    rows = next((one.rows for one in schema.constraints if isinstance(one, DeclaredRows)), None)
-    goal = _target(found, kind, schema, target)
+    named, schema = kind_named(KINDS, kind, "model"), facts.declared.schema
+    declared = (rule.rows for rule in schema.constraints if isinstance(rule, DeclaredRows))
+    goal = _target(named, kind, schema, target)
     request = LearningRequest(
         dataset=schema.table,
         schema=schema,
-        features=_features(found, kind, schema, features, goal),
+        features=_features(named, kind, schema, features, goal),
         target=goal,
         unit=facts.declared.unit,
         price=facts.price(offer),
-        rows=rows,
+        rows=next(declared, None),
     )
     return models.prepare(kind, request, options)
 
@@ -108,15 +108,15 @@ def _features(
             f"{quoted(target.name)} is the target, which cannot tell itself. Leave it out of the "
             "features.",
         )
-    found = tuple(schema.column(one) for one in names)
-    for one in found:
-        if one.role is Role.IDENTIFIER:
+    columns = tuple(schema.column(name) for name in names)
+    for column in columns:
+        if column.role is Role.IDENTIFIER:
             raise ParameterError(
                 "features_wrong",
-                f"Column {quoted(one.name)} says who somebody is, and nothing can be learnt of it. "
-                "Leave it out of the features.",
+                f"Column {quoted(column.name)} says who somebody is, and nothing can be learnt of "
+                "it. Leave it out of the features.",
             )
-    return found
+    return columns
 
 
 def check_targets(
@@ -130,8 +130,8 @@ def check_targets(
     """Refuse what could not be written of a model, before anything is spent on it."""
     _check_name(out)
     places = [out] if report is None else [out, report]
-    for place in places:
-        check_target(place, overwrite=overwrite, kept=(*kept, *vault_files_around(place)))
+    for path in places:
+        check_target(path, overwrite=overwrite, kept=(*kept, *vault_files_around(path)))
     return places
 
 
@@ -161,7 +161,7 @@ class LearnedModel(Answer):
         request = self.learning.request
         return model_type(self.learning.kind)(
             kind=self.learning.kind,
-            kinds={one.name: str(one.kind) for one in request.features},
+            kinds={column.name: str(column.kind) for column in request.features},
             target=None if request.target is None else request.target.name,
             facts=dict(self.learning.method.facts),
             tables=self.tables,
@@ -196,5 +196,5 @@ class LearnedModel(Answer):
 
 def result(answer: Answer, learning: Learning) -> LearnedModel:
     """The answer of the gatekeeper to learning, with the means to use it."""
-    told = {one.name: getattr(answer, one.name) for one in fields(answer)}
-    return LearnedModel(**told, learning=learning)
+    paid = {field.name: getattr(answer, field.name) for field in fields(answer)}
+    return LearnedModel(**paid, learning=learning)

@@ -117,19 +117,19 @@ def _read(
     grids: Sequence[Grid] = (),
 ) -> pa.Table:
     named = list(dict.fromkeys(columns))
-    whole = [exp.column(one, quoted=True).is_(exp.Null()).not_() for one in named]
+    complete = [exp.column(name, quoted=True).is_(exp.Null()).not_() for name in named]
     codes = {grid.column: exp.alias_(grid.code(), grid.column, quoted=True) for grid in grids}
-    selected = [codes.get(one) or exp.column(one, quoted=True) for one in named]
-    query = exp.select(*selected).from_(data.table.copy()).where(*whole)
+    selected = [codes.get(name) or exp.column(name, quoted=True) for name in named]
+    query = exp.select(*selected).from_(data.table.copy()).where(*complete)
     if len(data.unit.columns) != 1:  # each row is by itself, or is bounded by projection
         return data.engine.run(query)
     [owner] = data.unit.columns
     person = exp.alias_(exp.column(owner, quoted=True), PERSON)
-    rest = [one for one in named if one not in groups]
-    kept = bound(query.select(person), data.unit, list(groups), salt, rest)
-    found = data.engine.run(kept)
-    times = found.column(COUNT).to_numpy()
-    return found.select(named).take(times.nonzero()[0].repeat(times[times > 0]))
+    rest = [name for name in named if name not in groups]
+    bounded = bound(query.select(person), data.unit, list(groups), salt, rest)
+    rows = data.engine.run(bounded)
+    times = rows.column(COUNT).to_numpy()
+    return rows.select(named).take(times.nonzero()[0].repeat(times[times > 0]))
 
 
 def form_of(schema: Schema, wanted: str, what: str) -> Form:

@@ -46,19 +46,19 @@ def to_codes(axes: Sequence[Axis], queries: ArrayLike) -> IntArray:
     declared order.
     """
     # Lists keep what they hold: an array of them would make texts of booleans beside texts.
-    given = queries if isinstance(queries, np.ndarray) else np.array(queries, dtype=object)
-    if given.dtype.kind == "M":
-        given = given.astype("datetime64[us]")  # finer ones come out as whole numbers
-    if given.ndim != 3 or given.shape[1:] != (len(axes), 2):
+    ranges = queries if isinstance(queries, np.ndarray) else np.array(queries, dtype=object)
+    if ranges.dtype.kind == "M":
+        ranges = ranges.astype("datetime64[us]")  # finer ones come out as whole numbers
+    if ranges.ndim != 3 or ranges.shape[1:] != (len(axes), 2):
         raise ParameterError(
             "ranges_shape",
             f"Ranges must come as an array of shape (queries, {len(axes)}, 2), lowest and highest "
-            f"value of every column, but it has the shape {given.shape}.",
+            f"value of every column, but it has the shape {ranges.shape}.",
         )
-    codes = np.empty(given.shape, dtype=np.int64)
-    for place, axis in enumerate(axes):
-        ends = given[:, place]
-        codes[:, place] = (
+    codes = np.empty(ranges.shape, dtype=np.int64)
+    for column, axis in enumerate(axes):
+        ends = ranges[:, column]
+        codes[:, column] = (
             _on_grid(axis, ends) if isinstance(axis, Grid) else _among_listed(axis, ends)
         )
     return codes
@@ -69,25 +69,29 @@ def _on_grid(axis: Grid, ends: NDArray[np.generic]) -> IntArray:
     low, step = _number(axis.bounds.low), Fraction(axis.bounds.grid_step or 1)
     last, dated = points(axis), axis.kind is Kind.DATE
     values = set(ends.ravel().tolist())
-    at = {one: (_number(_plain(one, dated=dated), dated=dated) - low) / step for one in values}
-    above = {one: min(max(place.__ceil__(), 0), last) for one, place in at.items()}
-    below = {one: min(max(place.__floor__(), -1), last - 1) for one, place in at.items()}
+    at = {
+        value: (_number(_plain(value, dated=dated), dated=dated) - low) / step for value in values
+    }
+    above = {value: min(max(point.__ceil__(), 0), last) for value, point in at.items()}
+    below = {value: min(max(point.__floor__(), -1), last - 1) for value, point in at.items()}
     lows, highs = ends.T.tolist()
-    codes = [[above[one] for one in lows], [below[one] for one in highs]]
+    codes = [[above[value] for value in lows], [below[value] for value in highs]]
     return np.array(codes, dtype=np.int64).T
 
 
 def _among_listed(axis: Listed, ends: NDArray[np.generic]) -> IntArray:
     order = {value: code for code, value in enumerate(axis.values.to_pylist()[: points(axis)])}
-    dated, given = pa.types.is_date(axis.values.type), ends.ravel().tolist()
-    found = np.array([order.get(_plain(one, dated=dated), -1) for one in given], dtype=np.int64)
-    if (found < 0).any():
+    dated, values = pa.types.is_date(axis.values.type), ends.ravel().tolist()
+    codes = np.array(
+        [order.get(_plain(value, dated=dated), -1) for value in values], dtype=np.int64
+    )
+    if (codes < 0).any():
         raise ParameterError(
             "range_value_unknown",
             f"A range of column {quoted(axis.column)} begins or ends at a value that is not "
             "declared. Name declared values.",
         )
-    return found.reshape(ends.shape)
+    return codes.reshape(ends.shape)
 
 
 def _plain(value: object, *, dated: bool) -> object:
