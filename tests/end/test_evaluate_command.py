@@ -74,7 +74,7 @@ def test_a_target_is_learned_and_the_words_say_what_it_means(
     assert learned["synthetic"] > 0.9
     assert run(["evaluate", "made.csv", *WORDS]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    for words in ("would have to move", "copies of real ones", "For the owner"):
+    for words in ("total variation distance", "equal a real row", "For the owner"):
         assert words in said
 
 

@@ -17,7 +17,6 @@ from sqlglot import exp
 
 from sfumato.anonymize.distributions import distributions
 from sfumato.anonymize.labels import spelled_label
-from sfumato.anonymize.pages import write_pages
 from sfumato.anonymize.released_classes import NO_CLASSES, remeasure
 from sfumato.anonymize.source_check import Promised, changed, mark
 from sfumato.anonymize.summary import REMOVED, in_words, risk_of, unchanged_words
@@ -31,6 +30,7 @@ from sfumato.data.schema.hierarchy.base import ROOT
 from sfumato.errors import LargeReleaseWarning
 from sfumato.release.engine_tables import EngineRows
 from sfumato.release.output import Output, check_outputs
+from sfumato.release.page import write_pages
 from sfumato.release.recoding import blank_rows, relabelled, total_order
 from sfumato.release.release import (
     SAMPLE,
@@ -324,7 +324,8 @@ class Anonymized:
             release = self._described()
             self._write_tables(output, writer)
             if pages != (None, None):
-                write_pages(self, release, writer, self._sample(output), pages)
+                compare_columns = partial(distributions, self)
+                write_pages(release, writer, self._sample(output), pages, compare_columns)
             writer.tell(release)
         return release
 

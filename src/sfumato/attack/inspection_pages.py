@@ -1,6 +1,6 @@
-"""Pages about tables that were looked at, not made: attacked, inspected or measured.
+"""Pages about tables that were examined: attacked, inspected or measured.
 
-All of it tells of rows of people, and is for their owner. Decision 0298.
+They are computed from rows of people and are for the owner only. Decision 0298.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.attack.finding import Findings
 from sfumato.data.schema.column import Role
-from sfumato.release.facts import COSTS
 from sfumato.release.files_in_use import source_files
-from sfumato.release.page_parts import ReportParts, report_page
-from sfumato.release.plain_words import glossary
+from sfumato.release.guarantee_text import glossary
+from sfumato.release.page_parts import COSTS, ReportParts, digests, report_page
 from sfumato.release.sidecar import checksum
-from sfumato.release.verification import digests
 from sfumato.report.bars import draw_bars
 from sfumato.report.blocks import Commands, Heading, KeyFigures, Listing, Note, PageTable, Paragraph
 from sfumato.report.value_text import share, value_text
@@ -28,178 +26,183 @@ if TYPE_CHECKING:
     from sfumato.report.blocks import Block
 
 _OWNER = (
-    "For the owner: computed from rows of people. Keep this page; it must not travel with a "
+    "For the owner only: computed from rows of people. Keep this page; do not share it with a "
     "release."
 )
-_TO_TYPE = "To have the same again"
-_SETS = 12
-"""So many sets of columns are shown, the most telling ones."""
+_MOST_SETS = 12
+"""The most sets of columns in a chart, those with the most unique people first."""
 
 
 def attack_page(found: Finding | Findings, release: str, command: str) -> str:
-    """Attacks on a release, whoever made it."""
+    """The page about attacks on a release, whoever made it."""
     findings = found if isinstance(found, Findings) else Findings((found,), {})
-    beaten = [one for one in findings if one.beats_baseline]
-    many = len(findings.findings)
-    said = f"{len(beaten)} of {many} attackers who were tried are right more often than a guess is."
-    if many == 1:
-        [one] = findings.findings
-        said = one.words()
+    successful = [finding for finding in findings if finding.beats_baseline]
+    run = len(findings.findings)
+    promise = f"{len(successful)} of {run} attackers are right more often than a guess."
+    if run == 1:
+        promise = findings.findings[0].words()
     figures = [
-        (f"{many:,}", "attacks that ran"),
-        (f"{len(beaten):,}", "do better than a guess"),
+        (f"{run:,}", "attacks that ran"),
+        (f"{len(successful):,}", "do better than a guess"),
         (f"{len(findings.not_run):,}", "could not run"),
     ]
     return report_page(
         ReportParts(
-            title=f"What an attacker gets: {without_passwords(release)}",
-            promise=said,
+            title=f"What attackers learn from {without_passwords(release)}",
+            promise=promise,
             audience=_OWNER,
             private=True,
             released=False,
             subject=[KeyFigures(figures)],
-            guarantee=[Paragraph("An attack promises nothing, whether it fails or succeeds.")],
-            limits=[Paragraph("Whoever knows more, or comes with another attack, may get more.")],
+            guarantee=[Paragraph("An attack guarantees nothing, whether it fails or succeeds.")],
+            limits=[
+                Paragraph("An attacker who knows more, or uses another attack, may learn more.")
+            ],
             findings=findings,
             verify=_verify(release, "attacked", command),
         )
     )
 
 
-def inspection_page(found: Inspection, table: str, command: str) -> str:
-    """Who stands out in a table as it is."""
-    roles = [(one.column.name, one.column.kind, one.column.role, one.reason)
-             for one in found.guesses]  # fmt: skip
-    warnings = [f"{one.column.name}: {text}" for one in found.guesses for text in one.warnings]
-    names = [one.column.name for one in found.guesses if one.column.role is Role.SENSITIVE]
-    open_columns = f" What they say of people is in {', '.join(names)}." if names else ""
+def inspection_page(inspection: Inspection, table: str, command: str) -> str:
+    """The page about who stands out in a table as it is."""
+    guesses = inspection.guesses
+    roles = [
+        (guess.column.name, guess.column.kind, guess.column.role, guess.reason) for guess in guesses
+    ]
+    warnings = [f"{guess.column.name}: {text}" for guess in guesses for text in guess.warnings]
+    sensitive = [guess.column.name for guess in guesses if guess.column.role is Role.SENSITIVE]
+    exposed = f" Sensitive facts are in {', '.join(sensitive)}." if sensitive else ""
+    figures = [(f"{inspection.rows:,}", "rows"), (f"{len(guesses):,}", "columns")]
     return report_page(
         ReportParts(
-            title=f"Who stands out: {without_passwords(table)}",
-            promise=stands_out(found),
+            title=f"Who stands out in {without_passwords(table)}",
+            promise=stands_out(inspection),
             audience=_OWNER,
             private=True,
             released=False,
             subject=[
-                KeyFigures([(f"{found.rows:,}", "rows"), (f"{len(found.guesses):,}", "columns")]),
-                PageTable("Its columns", ("Column", "Kind", "Role", "Reason"), roles),
+                KeyFigures(figures),
+                PageTable("Columns", ("Column", "Type", "Role", "Reason"), roles),
                 *(Note(text) for text in warnings),
                 *glossary("quasi-identifier sensitive"),
             ],
             guarantee=[Paragraph("Nothing: this is the table as it is.")],
-            limits=[Paragraph(f"Whoever gets the table gets its rows.{open_columns}")],
-            found=uniqueness(found),
+            limits=[Paragraph(f"Anyone who gets the table can read every row.{exposed}")],
+            risk=uniqueness(inspection),
             verify=_verify(table, "inspected", command),
         )
     )
 
 
-def stands_out(found: Inspection) -> str:
-    """Who is found by what, in one sentence."""
-    if not found.sets:
-        return "No column is a quasi-identifier, so there is nothing to tell people apart by."
-    worst = found.full
-    return (
-        f"{share(worst.unique_share)} of {found.counted} are the only ones with their "
-        f"{', '.join(worst.columns)}."
-    )
+def stands_out(inspection: Inspection) -> str:
+    """The share of unique people, in one sentence."""
+    if not inspection.sets:
+        return "No column is a quasi-identifier, so nothing tells people apart."
+    full = inspection.full
+    columns = ", ".join(full.columns)
+    return f"{share(full.unique_share)} of {inspection.counted} are unique in {columns}."
 
 
-def uniqueness(found: Inspection) -> list[Block]:
-    """Sets of columns by how many are unique in them, and three attackers."""
-    if not found.sets:
+def uniqueness(inspection: Inspection) -> list[Block]:
+    """The share of unique people for sets of columns, and the risk from three attackers."""
+    if not inspection.sets:
         return []
-    ordered = sorted(found.sets, key=lambda one: (-one.unique_share, len(one.columns)))
-    bars = [(" + ".join(one.columns), one.unique_share) for one in ordered[:_SETS]]
-    risk = found.reidentification
+    ordered = sorted(inspection.sets, key=lambda risk: (-risk.unique_share, len(risk.columns)))
+    bars = [(" + ".join(risk.columns), risk.unique_share) for risk in ordered[:_MOST_SETS]]
+    risks = inspection.reidentification
     attackers = (
-        ("Prosecutor: knows that the person is in the table", risk.prosecutor),
-        ("Journalist: picks anyone of the population", risk.journalist),
-        ("Marketer: links all rows at once", risk.marketer),
+        ("Prosecutor: knows that the person is in the table", risks.prosecutor),
+        ("Journalist: looks for anyone in the population", risks.journalist),
+        ("Marketer: links all rows at once", risks.marketer),
     )
-    rows = [(name, *map(share, (one.highest, one.average, one.at_risk))) for name, one in attackers]
-    small = f"{found.counted.capitalize()} in groups below 5"
+    rows = [
+        (name, *map(share, (risk.highest, risk.average, risk.at_risk))) for name, risk in attackers
+    ]
+    small = f"{inspection.counted.capitalize()} in groups below 5"
     return [
         draw_bars(
             bars,
-            label=f"Who is unique, by the most telling of {len(found.sets):,} sets of columns",
+            label=f"Unique people, by the most revealing of {len(inspection.sets):,} column sets",
             what="Columns",
             value="Unique",
             percent=True,
-            note=found.left_out or "",
+            note=inspection.left_out or "",
         ),
         PageTable(
-            "An attacker who knows all quasi-identifiers",
+            "Risk from an attacker who knows all quasi-identifiers",
             ("Attacker", "Highest risk", "Average risk", small),
             rows,
         ),
     ]
 
 
-def measure_page(found: Mapping[str, Any], table: str, command: str) -> str:
-    """What a table reaches, whoever anonymized it, from its measures as JSON."""
-    counted = found["counted"]
-    whose = "original's" if found["reference"] == "original" else "release's own"
-    promise = f"Nobody stands in a group of fewer than {found['k']:,} {counted} that look alike."
+def measure_page(measures: Mapping[str, Any], table: str, command: str) -> str:
+    """The page about the criteria that a table meets, whoever anonymized it."""
+    counted = measures["counted"]
+    origin = "the original" if measures["reference"] == "original" else "the release itself"
+    promise = f"Every group of {counted} that look alike has at least {measures['k']:,}."
     figures = [
-        (f"{found['rows']:,}", "rows"),
-        (f"{found['classes']:,}", "groups that look alike"),
-        (f"{found['k']:,}", f"{counted} in the smallest"),
+        (f"{measures['rows']:,}", "rows"),
+        (f"{measures['classes']:,}", "groups that look alike"),
+        (f"{measures['k']:,}", f"{counted} in the smallest group"),
     ]
-    costs = [(COSTS.get(name, name), value_text(one)) for name, one in found["cost"].items()]
-    more = [
-        PageTable(f"Against the {name}", ("What", "Value"), _pairs(found[name]))
+    costs = [(COSTS.get(name, name), value_text(cost)) for name, cost in measures["cost"].items()]
+    comparisons = [
+        PageTable(
+            f"Compared with the {name}",
+            ("What", "Value"),
+            [(key.replace("_", " "), value_text(value)) for key, value in measures[name].items()],
+        )
         for name in ("population", "workload")
-        if found.get(name)
+        if measures.get(name)
     ]
     return report_page(
         ReportParts(
-            title=f"What a table reaches: {without_passwords(table)}",
+            title=f"What {without_passwords(table)} achieves",
             promise=promise,
             audience=_OWNER,
             private=True,
             released=False,
             subject=[KeyFigures(figures)],
             guarantee=[
-                Listing([promise, "It is measured in these rows, and promises nothing of others."]),
-                *_reached(found["sensitive"]),
-                Paragraph(f"Groups are compared with the {whose} distribution of values."),
+                Listing([promise, "This was measured in these rows. It promises nothing else."]),
+                *_sensitive_table(measures["sensitive"]),
+                Paragraph(f"Groups are compared with the distribution of values in {origin}."),
                 *glossary("anonymity diversity closeness disclosure likeness class sensitive"),
             ],
-            limits=[Paragraph("What a group shares is known of everyone in it, however large.")],
+            limits=[Paragraph("A value that a whole group shares is known of everyone in it.")],
             utility=[
                 Heading("What was lost", 3),
-                PageTable("All costs; of each, less is better", ("Cost", "Value"), costs),
-                *more,
+                PageTable("All costs; smaller is better", ("Cost", "Value"), costs),
+                *comparisons,
             ],
             verify=_verify(table, "measured", command),
         )
     )
 
 
-def _reached(sensitive: Mapping[str, Mapping[str, Any]]) -> list[Block]:
-    """Every l and t of each sensitive column."""
-    names = dict.fromkeys(name for one in sensitive.values() for name in one)
+def _sensitive_table(sensitive: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+    """Every measure, such as l and t, of each sensitive column."""
+    names = dict.fromkeys(name for measures in sensitive.values() for name in measures)
     rows = [
-        (name.replace("_", " "), *(_level(one.get(name)) for one in sensitive.values()))
+        (
+            name.replace("_", " "),
+            *(_measure_text(measures.get(name)) for measures in sensitive.values()),
+        )
         for name in names
     ]
-    return [PageTable("What each sensitive column reaches", ("Measure", *sensitive), rows)] * bool(
-        rows
-    )
+    table = PageTable("Measures of each sensitive column", ("Measure", *sensitive), rows)
+    return [table] if rows else []
 
 
-def _level(value: Any) -> str:
-    """A figure, or one for each l."""
+def _measure_text(value: Any) -> str:
+    """One number, or one for each l."""
     if not isinstance(value, dict):
         return value_text(value)
-    return "; ".join(f"l = {l}: {value_text(one)}" for l, one in value.items())  # noqa: E741
+    return "; ".join(f"l = {level}: {value_text(number)}" for level, number in value.items())
 
 
-def _pairs(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(name.replace("_", " "), value_text(one)) for name, one in facts.items()]
-
-
-def _verify(source: str, done: str, command: str) -> Sequence[Block]:
-    files = {one.name: checksum(one) for one in source_files(source) if one.is_file()}
-    return [*digests(files, done), Commands(_TO_TYPE, [command])]
+def _verify(source: str, action: str, command: str) -> Sequence[Block]:
+    files = {path.name: checksum(path) for path in source_files(source) if path.is_file()}
+    return [*digests(files, action), Commands("Run the same command again", [command])]

@@ -66,7 +66,7 @@ def compare(
 
 def show(found: Comparison, report: Path | None) -> None:
     """Print a line for each candidate, and what of them is worth choosing."""
-    from sfumato.attack.comparison.page import said
+    from sfumato.attack.comparison.page import summary
     from sfumato.report.terminal import print_for_owner
 
-    print_for_owner(said(found), report)
+    print_for_owner(summary(found), report)

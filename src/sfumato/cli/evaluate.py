@@ -42,7 +42,7 @@ def evaluate(
             --target disease --report evaluation.html
     """
     from sfumato.attack.evaluation.evaluate import compare_tables
-    from sfumato.attack.evaluation.page import said
+    from sfumato.attack.evaluation.page import summary
     from sfumato.report.terminal import print_for_owner
 
     check_page(report, synthetic, original, schema, overwrite=overwrite)
@@ -53,4 +53,4 @@ def evaluate(
     if as_json:
         typer.echo(dumps(found.json(), ensure_ascii=False))
     else:
-        print_for_owner(said(found), report)
+        print_for_owner(summary(found), report)

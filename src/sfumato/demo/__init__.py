@@ -1,1 +1,1 @@
-"""A made-up town to show every method on, one section per method."""
+"""A made-up town that shows every method, one section of the demo page per method."""

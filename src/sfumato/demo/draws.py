@@ -1,7 +1,7 @@
-"""Made-up facts that depend on a counter alone, so that any row can be made again by itself.
+"""Pseudo-random facts that depend on the row number only, so any row can be made by itself.
 
-These draws decide nothing about real people and protect no one: they are a fixed function of the
-row number (the SplitMix64 finalizer, Steele, Lea and Flood 2014), and anyone can compute them.
+These draws protect no one and concern no real people: they are a fixed function of the row number
+(the SplitMix64 finalizer, Steele, Lea and Flood 2014), and anyone can compute them.
 Decision 0070.
 """
 

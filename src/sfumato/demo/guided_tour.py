@@ -1,6 +1,6 @@
-"""`sfumato demo --serve`: the town's vault, with one account of each kind, to walk through.
+"""`sfumato demo --serve`: a vault of the town with one account of each kind.
 
-Nothing of it is real but the mechanisms: budgets are spent, refusals refuse.
+The people are made up; the mechanisms are real. Budgets are spent, and queries can be refused.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 VAULT = "vault"
 ACCOUNTS = {
-    "owner": "owns the vault: decides about tables, people, budgets and releases",
-    "perla": "permanent staff: asks, publishes, makes synthetic tables, sends programs",
-    "tom": "temporary staff: asks and publishes",
-    "eve": "external: asks, within a small budget",
-    "paula": "purchaser: asks, very little",
-    "everybody": "the public: reads what is open, also without signing in",
+    "owner": "owns the vault: manages tables, people, budgets and releases",
+    "perla": "permanent staff: queries, publishes, makes synthetic tables, runs programs",
+    "tom": "temporary staff: queries and publishes",
+    "eve": "external: queries, with a small budget",
+    "paula": "purchaser: queries, with a very small budget",
+    "everybody": "the public: reads open releases, also without signing in",
 }
-"""One of each kind, and what they may do."""
+"""One account of each kind, and what it may do."""
 _KINDS = {
     "perla": ("permanent-staff", "1"),
     "tom": ("temporary-staff", "0.5"),
@@ -43,12 +43,12 @@ _OPERATOR = "demo"
 
 
 def password() -> str:
-    """Four words and a few digits, drawn by the operating system."""
+    """Four words and a few digits, drawn from the random source of the operating system."""
     return "-".join([*(choice(_WORDS) for _ in range(4)), token_hex(3)])
 
 
 def sample_vault(folder: Path) -> Vault:
-    """A vault of the town's tables in a folder that has them, with everybody who may ask."""
+    """Make a vault in a folder that has the tables of the town, with all accounts."""
     vault = create_vault(folder / VAULT)
     try:
         _fill(vault, folder)
@@ -59,27 +59,27 @@ def sample_vault(folder: Path) -> Vault:
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder in which there is a vault already: its budgets are spent as they are."""
-    place = folder / VAULT
-    if place.exists():
+    """Refuse a folder that already has a vault, because its budgets may be spent."""
+    path = folder / VAULT
+    if path.exists():
         raise OutputError(
             "demo_vault_exists",
-            f"There is a vault in '{place}' already. Serve it with 'sfumato serve --vault "
-            f"{place}', or choose another folder with --out.",
+            f"'{path}' already has a vault. Serve it with 'sfumato serve --vault "
+            f"{path}', or choose another folder with --out.",
         )
 
 
 def _fill(vault: Vault, folder: Path) -> None:
-    """Tables, people, one release and one feed that are open."""
+    """Add tables and principals, and open one release and one feed to the public."""
     for name, budget in (("town", 3), ("visits", 4)):
-        given = folder / f"{name}.csv", folder / f"{name}.toml"
-        vault.add(name, *given, epsilon=budget, delta="1e-6")
+        files = folder / f"{name}.csv", folder / f"{name}.toml"
+        vault.add(name, *files, epsilon=budget, delta="1e-6")
     for name, (kind, share) in _KINDS.items():
         vault.people.add(name, kind, operator=_OPERATOR)
         for population in ("town", "visits") if share is not None else ():
             vault.people.grant(name, epsilon=str(share), population=population, operator=_OPERATOR)
-    asked: dict[str, Any] = {"kind": "histogram", "columns": ["department"], "epsilon": "0.5"}
-    job = vault.jobs.submit("publish", "visits", request_id="demo", **asked)
+    request: dict[str, Any] = {"kind": "histogram", "columns": ["department"], "epsilon": "0.5"}
+    job = vault.jobs.submit("publish", "visits", request_id="demo", **request)
     vault.jobs.work()
     vault.releases.open_to(job.id, "public", operator=_OPERATOR)
     vault.feeds.add(

@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 
 PAGE = "index.html"
 BESIDE = {
-    "town.csv": "one row per person, as the clinic holds it",
-    "town.parquet": "the same in a form that computers prefer",
+    "town.csv": "one row per person, as the clinic has it",
+    "town.parquet": "the same as a Parquet file",
     "town.toml": "what its columns mean, and which of them are private",
     "visits.csv": "one row per visit to the clinic, several for some people",
     "visits.toml": "the same about the visits, with the person as privacy unit",
     "voters.csv": "the public voter list of the same town",
-    "twin.csv": "a synthetic twin of town.csv: rows that belong to nobody",
+    "twin.csv": "a synthetic table of town.csv: rows that belong to nobody",
 }
-"""The files beside the page and what is in them."""
+"""The files beside the page, and what is in them."""
 TABLES = tuple(name for name in BESIDE if name != "twin.csv")
-"""Those that can be made without spending anything."""
+"""The files that need no private release."""
 
 _GENERATOR = "Sfumato demo"
 
@@ -53,15 +53,15 @@ def run(
 ) -> list[Path]:
     """Write the page and the files beside it into `out`, all or none; return their paths.
 
-    Pages of an earlier demo are replaced; anything else in the way is refused. `progress` is told
-    how many steps of how many are done. Without a `page` only the tables are made.
+    Files of an earlier demo are replaced; any other file in the way is an error. `progress` is
+    called with the steps done and the total. Without a `page` only the tables are made.
     """
     names = [PAGE, *BESIDE] if page else [*TABLES]
     _check(out, names)
     steps = len(SECTIONS) + 3 if page else 2
     with _folder(out), ExitStack() as stack:
-        # The first to be opened is the last to appear: the page comes after what it points to.
-        places = {name: stack.enter_context(whole(out / name, overwrite=True)) for name in names}
+        # The first to be opened appears last: the page appears after the files that it links to.
+        paths = {name: stack.enter_context(whole(out / name, overwrite=True)) for name in names}
         progress(0, steps)
         tables = {
             "town": town.table(people),
@@ -71,17 +71,17 @@ def run(
         progress(1, steps)
         if page:
             tables["twin"] = synthesize.twin_of(tables["town"])
-        _write_files(tables, places)
+        _write_files(tables, paths)
         progress(2, steps)
         if page:
-            places[PAGE].write_text(_told(tables, places, progress), encoding="utf-8")
+            paths[PAGE].write_text(_make_page(tables, paths, progress), encoding="utf-8")
             progress(steps, steps)
     return [out / name for name in names]
 
 
-def _told(tables: dict[str, pa.Table], places: dict[str, Path], progress: Progress) -> str:
-    """The page, section after section."""
-    context = _look(tables, places["town.toml"])
+def _make_page(tables: dict[str, pa.Table], paths: dict[str, Path], progress: Progress) -> str:
+    """The page, section by section."""
+    context = _inspect(tables, paths["town.toml"])
     blocks: list[Block] = []
     for done, section in enumerate(SECTIONS, start=3):
         progress(done, len(SECTIONS) + 3)
@@ -89,52 +89,52 @@ def _told(tables: dict[str, pa.Table], places: dict[str, Path], progress: Progre
     return _page(blocks)
 
 
-def _look(tables: dict[str, pa.Table], schema: Path) -> Town:
-    """Look at the town twice: knowing nothing, and knowing what its steward has declared."""
+def _inspect(tables: dict[str, pa.Table], schema: Path) -> Town:
+    """Inspect the town twice: without a schema, and with the schema that a person declared."""
     with closing(read(tables["town"])) as unknown:
         guesses = tuple(map(Guess, unknown.schema.columns, unknown.reasons))
     with closing(read(tables["town"], schema)) as known:
         inspection = known.inspect()
-    people, visits, voters, twin = (tables[one] for one in ("town", "visits", "voters", "twin"))
+    people, visits, voters, twin = (tables[name] for name in ("town", "visits", "voters", "twin"))
     return Town(people, visits, voters, guesses, inspection, twin)
 
 
 def _page(blocks: list[Block]) -> str:
     tail: list[Block] = [
         Heading("Files beside this page"),
-        Paragraph("Try every command of Sfumato on them."),
+        Paragraph("Try the commands of Sfumato on them."),
         FileLinks(list(BESIDE.items())),
     ]
     return render(
         "A town in plain sight",
         [*blocks, *tail],
-        lead="Sfumato shows what a table gives away about people, and how to release it so that "
-        "no outline remains. This page tells it of a town that does not exist.",
+        lead="Sfumato shows what a table reveals about people, and how to release it safely. This "
+        "page uses a town that does not exist.",
         footer=f"Made by Sfumato {__version__}. Every person, address and number on this page is "
-        "invented.",
+        "made up.",
         generator=_GENERATOR,
     )
 
 
-def _write_files(tables: dict[str, pa.Table], places: dict[str, Path]) -> None:
-    for name, place in places.items():
+def _write_files(tables: dict[str, pa.Table], paths: dict[str, Path]) -> None:
+    for name, path in paths.items():
         stem, _, kind = name.partition(".")
         if kind == "csv":
-            # The words of the town hold no separator or quote, so none need quotes.
+            # No word of the town has a separator or quote, so no value needs quotes.
             arrow_csv.write_csv(
                 tables[stem],
-                place,
+                path,
                 arrow_csv.WriteOptions(quoting_style="none", quoting_header="none"),
             )
         elif kind == "parquet":
-            arrow_parquet.write_table(tables[stem], place, compression="zstd")
+            arrow_parquet.write_table(tables[stem], path, compression="zstd")
         elif kind == "toml":
-            place.write_bytes(files("sfumato.demo").joinpath(name).read_bytes())
+            path.write_bytes(files("sfumato.demo").joinpath(name).read_bytes())
 
 
 @contextmanager
 def _folder(out: Path) -> Iterator[None]:
-    """Make the directory if there is none, and take it away again if nothing comes of it."""
+    """Make the directory if there is none; remove it again if writing fails."""
     if out.is_dir():
         yield
         return
@@ -154,7 +154,7 @@ def _folder(out: Path) -> Iterator[None]:
 
 
 def _check(out: Path, names: list[str]) -> None:
-    """Refuse to replace files that no demo has written, and those that a vault uses."""
+    """Refuse to replace files that no demo wrote, and files that a vault uses."""
     used = vault_files_around(out / PAGE)
     for name in names:
         check_apart(out / name, used)

@@ -1,4 +1,4 @@
-"""A made-up county of any size: one row per person, half census, half clinic.
+"""A made-up county of any size: one row per person, partly census, partly clinic.
 
 Row i depends on i alone, so a table of ten million rows starts with the table of a thousand, and
 batches can be made in any order. People fill one town after another; each town has six post codes
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Town:
-    """The made-up town: its tables, what its columns look like, and what was seen in them.
+    """The made-up town: its tables, guessed roles of its columns, and an inspection.
 
-    The guesses are those of a program that was told nothing; the inspection rests on the roles
-    that a person has confirmed in the schema.
+    The guesses were made without a schema; the inspection uses the roles that a person confirmed
+    in the schema.
     """
 
     people: pa.Table
@@ -81,7 +81,7 @@ _AGES = np.arange(_OLDEST)
 
 
 class Townspeople:
-    """The facts about some people, as arrays; what they are called is made on demand."""
+    """The facts about some people, as arrays; names are made on demand."""
 
     def __init__(self, first: int, count: int) -> None:
         self.counters: Counters = np.arange(first, first + count, dtype=np.uint64)
@@ -221,7 +221,7 @@ def _marital_weights() -> FloatArray:
         widowed = 1 / (1 + np.exp(-(_AGES - midpoint) / 6))
         divorced = 0.26 * np.clip((_AGES - 24) / 26, 0, 1) * (1 - widowed)
         tables.append([1 - ever, ever * (1 - widowed - divorced), ever * divorced, ever * widowed])
-    return np.concatenate([np.stack(one, axis=1) for one in tables])
+    return np.concatenate([np.stack(columns, axis=1) for columns in tables])
 
 
 def _education_weights() -> FloatArray:
@@ -261,7 +261,7 @@ def _disease_weights() -> FloatArray:
         [np.interp(_AGES, words.DISEASE_AGES, row) for row in of_sex]
         for of_sex in words.DISEASE_WEIGHTS
     ]
-    return np.concatenate([np.stack(one, axis=1) for one in curves])
+    return np.concatenate([np.stack(columns, axis=1) for columns in curves])
 
 
 def _visit_weights() -> FloatArray:

@@ -1,50 +1,91 @@
-"""The parts that every page has, whatever door it comes from: one order, one set of words.
+"""What all report pages share: the order of sections, tables of facts, and how to verify files.
 
-A door fills in the parts that it has; how they are called and which comes first is said here.
-Decision 0298.
+A page fills in the parts that it has; their order and headings are set here. Decision 0298.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from shlex import quote
+from typing import TYPE_CHECKING, Any
 
 from sfumato import __version__
 from sfumato.attack.page import FAILED, TITLE, failed_blocks, tried_blocks
-from sfumato.report.blocks import Heading, Note, Paragraph
+from sfumato.data.schema.names import count
+from sfumato.report.blocks import (
+    Commands,
+    Heading,
+    Note,
+    PageTable,
+    Paragraph,
+    SignatureLines,
+)
 from sfumato.report.page import render
+from sfumato.report.value_text import figure_name, figure_text, share, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sfumato.attack.finding import Findings
+    from sfumato.release.release import Provenance, Release
     from sfumato.report.blocks import Block
 
-RELEASED, LOOKED_AT = "What was released", "What was looked at"
+RELEASED, EXAMINED = "What was released", "What was examined"
 GUARANTEED = "What is guaranteed"
 OPEN = "What it does not protect against"
 UTILITY = "What it is good for"
 VERIFY = "How to verify"
-FINDINGS_TRAVEL = (
-    "This page may be shown to anyone, by decision of its owner: beside what was released it tells "
-    "what attacks found, which was computed from the original rows and is covered by no guarantee."
+PRIVATE = "differential privacy"
+FINDINGS_INCLUDED = (
+    "Anyone may see this page, by decision of its owner. Beside the release it reports what "
+    "attacks found. Those results were computed from the original rows, and no guarantee covers "
+    "them."
 )
-_UNTRIED = (
-    "No {other}attack was tried for this page, which is no sign of safety. What an attacker still "
-    "gets, sfumato attack all tells its owner."
+_NO_ATTACK = (
+    "No {other}attack was tried for this page. That does not mean that the release is safe: "
+    "sfumato attack all shows its owner what attackers can learn."
 )
-_NOT_TOLD = (
-    "What attacks find is computed from the original, so it is told to its owner alone and does "
-    "not stand here."
+_FINDINGS_WITHHELD = (
+    "Results of attacks are computed from the original, so only the owner sees them."
 )
+_SIDECAR_HAS_DIGESTS = (
+    "The side-car beside the release has the SHA-256 of each of its files. sfumato refuses to read "
+    "a file that does not match."
+)
+_MOST_DIGESTS = 20
+"""For more files, the page refers to the digests in the side-car."""
+COSTS = {
+    "loss": "loss: mean share of the hierarchy that a label covers",
+    "loss_geometric": "loss, geometric mean over columns",
+    "discernability": "discernability: number of pairs of rows that look alike",
+    "average_class_size": "average class size, in multiples of k",
+    "c_avg": "C_AVG: released rows per class, in multiples of k",
+    "precision": "precision: mean share of the steps up the hierarchies",
+    "entropy": "entropy: bits lost",
+    "suppressed": "suppressed rows",
+}
+"""The costs of anonymized tables in words. A smaller cost is better."""
+_DIGEST = re.compile(r"[0-9a-f]{32,}")
+_SHOWN_ELSEWHERE = {"columns", "unit"}
+_FOR_PROGRAMS = {"plan", "all"}
+"""Parameters of a query: how it runs, and which rows are totals."""
+_PARAMETER_NAMES = {
+    "suppress": "most rows that may be suppressed",
+    "suppressed": "rows that stand out too much",
+    "cost": "cost to minimise",
+    "version": "version of Sfumato",
+    "unit": "what is hidden",
+}
+_SUPPRESSED = {"drop": "left out", "star": "blank"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportParts:
-    """What a door has to say. `promise` is the guarantee in one plain sentence.
+    """The parts of one page. `promise` is the guarantee in one plain sentence.
 
-    A page that is `private` was computed from rows of people, and stays with their owner. `found`
-    is what stands with the attacks that were tried; `released` says whether it is of a release.
+    A `private` page was computed from rows of people and stays with their owner. `risk` stands
+    before the attacks. `released` is false for pages about tables that are no releases.
     """
 
     title: str
@@ -56,39 +97,124 @@ class ReportParts:
     guarantee: Sequence[Block] = ()
     limits: Sequence[Block] = ()
     utility: Sequence[Block] = ()
-    found: Sequence[Block] = ()
+    risk: Sequence[Block] = ()
     findings: Findings | None = None
     verify: Sequence[Block] = ()
     version: str = __version__
 
 
 def report_page(parts: ReportParts) -> str:
-    """The whole page."""
+    """The whole page, without sections that are empty."""
+    findings = parts.findings
+    sections = {
+        RELEASED if parts.released else EXAMINED: parts.subject,
+        GUARANTEED: parts.guarantee,
+        OPEN: parts.limits,
+        UTILITY: parts.utility,
+        TITLE: [*parts.risk, *_attack_blocks(parts)],
+        FAILED: [] if findings is None else failed_blocks(findings),
+        VERIFY: parts.verify,
+    }
     blocks: list[Block] = [Note(parts.audience, warning=parts.private)]
-    for heading, content in _sections(parts).items():
+    for heading, content in sections.items():
         blocks += [Heading(heading), *content] if content else []
     footer = f"Made by Sfumato {parts.version}. {parts.audience}"
     return render(parts.title, blocks, lead=parts.promise, footer=footer)
 
 
-def _sections(parts: ReportParts) -> dict[str, Sequence[Block]]:
-    """The parts under their names, in order."""
-    findings = parts.findings
-    failed = [] if findings is None else failed_blocks(findings)
-    return {
-        RELEASED if parts.released else LOOKED_AT: parts.subject,
-        GUARANTEED: parts.guarantee,
-        OPEN: parts.limits,
-        UTILITY: parts.utility,
-        TITLE: [*parts.found, *_tried(parts)],
-        FAILED: failed,
-        VERIFY: parts.verify,
-    }
-
-
-def _tried(parts: ReportParts) -> list[Block]:
-    """The attacks; where none is told of, why."""
+def _attack_blocks(parts: ReportParts) -> list[Block]:
+    """The attacks; if there are none, the reason."""
     if parts.findings is not None:
         return tried_blocks(parts.findings)
-    other = "other " if parts.found else ""
-    return [Paragraph(_UNTRIED.format(other=other) if parts.private else _NOT_TOLD)]
+    other = "other " if parts.risk else ""
+    return [Paragraph(_NO_ATTACK.format(other=other) if parts.private else _FINDINGS_WITHHELD)]
+
+
+def facts_table(caption: str, facts: Mapping[str, Any], *, verbatim: bool = False) -> PageTable:
+    """Facts by name. Empty values and digests for programs are left out.
+
+    With `verbatim` the names were given by the user and are shown unchanged.
+    """
+    rows = [
+        (name, value_text(value)) if verbatim else (_fact_name(name, value), _fact(name, value))
+        for name, value in facts.items()
+        if not _is_empty(value)
+    ]
+    return PageTable(caption, ("What", "Value"), rows)
+
+
+def _fact_name(name: str, value: Any) -> str:
+    if name == "cost" and isinstance(value, dict):  # the budget that a private release used
+        return "budget spent"
+    return _PARAMETER_NAMES.get(name, figure_name(name))
+
+
+def _is_empty(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_empty, value.values()))
+    empty = value is None or value is False or (not isinstance(value, int | float) and not value)
+    return empty or (isinstance(value, str) and _DIGEST.fullmatch(value) is not None)
+
+
+def _fact(name: str, value: Any) -> str:
+    if value is True:
+        return "yes"
+    if name == "suppress" and isinstance(value, str) and "/" not in value:
+        return share(float(value))
+    if isinstance(value, dict):
+        value = {key: item for key, item in value.items() if not _is_empty(item)}
+    text = figure_text(name, value)
+    return _SUPPRESSED.get(text, text) if name == "suppressed" else text
+
+
+def about_release(provenance: Provenance, facts: Mapping[str, Any]) -> list[Block]:
+    """What a release is, when it was made and by whom."""
+    facts = {**facts, "date": provenance.made, "made by": provenance.by}
+    return [facts_table("About this release", facts)] if any(facts.values()) else []
+
+
+def verify_release(release: Release, files: Mapping[str, str]) -> list[Block]:
+    """How to check the files of a release and its promise, and how it was made.
+
+    `files` are the written files with the SHA-256 of each; files of a folder begin with its name.
+    """
+    few = 0 < len(files) <= _MOST_DIGESTS
+    blocks = digests(files, "released") if few else [Paragraph(_SIDECAR_HAS_DIGESTS)]
+    provenance, left_out = release.provenance, _SHOWN_ELSEWHERE | _FOR_PROGRAMS
+    parameters = {
+        "algorithm": provenance.method.removeprefix("publish "),
+        **{name: value for name, value in provenance.parameters.items() if name not in left_out},
+        "version": provenance.version,
+    }
+    blocks += _promise_commands(release, files)
+    blocks += [Heading("How it was made", 3), facts_table("Parameters", parameters)]
+    if release.holder is not None:
+        lines = SignatureLines(("Checked by", "Date", "Signature"))
+        blocks += [Heading("Checked", 3), lines]
+    return blocks
+
+
+def digests(files: Mapping[str, str], action: str) -> list[Block]:
+    """Commands that check whether files are those that were, for example, "released"."""
+    if not files:
+        return []
+    lines = [f"echo {quote(f'{digest}  {name}')} | sha256sum -c" for name, digest in files.items()]
+    subject = "the file is" if len(files) == 1 else f"the {count(len(files), 'file')} are"
+    return [Commands(f"Check that {subject} what was {action} (SHA-256)", lines)]
+
+
+def _promise_commands(release: Release, files: Mapping[str, str]) -> list[Block]:
+    """Commands that check the promise of a release."""
+    facts = release.guarantee.parameters
+    if release.guarantee.kind == PRIVATE:
+        if release.receipt is None:
+            return []
+        caption = f"Check in the vault that receipt {release.receipt} was charged"
+        return [Commands(caption, ["sfumato ledger verify", "sfumato ledger show"])]
+    if not facts.get("k"):
+        return []
+    folders = {name.rpartition("/")[0] for name in files}
+    paths = folders if all(folders) else files.keys()
+    name = quote(next(iter(paths))) if len(paths) == 1 else "RELEASE"
+    caption = f"Check that the release keeps its promise: k must be {facts['k']:,} or more"
+    return [Commands(caption, [f"sfumato measure {name} --schema SCHEMA.toml"])]

@@ -26,11 +26,11 @@ from sfumato.methods.local.survey_page import (
     ShownRound,
     ThrownByHand,
     results_page,
-    script,
     style,
     survey_page,
     thanks_page,
 )
+from sfumato.report.palette import sheet
 from sfumato.server import problem_json
 from sfumato.server.authorization import check_caller
 from sfumato.server.path_routes import path_route
@@ -220,7 +220,7 @@ class _Site:
         if name == "survey.css":
             return Response(style(), media_type="text/css; charset=utf-8")
         if name in SCRIPTS:
-            return Response(script(name), media_type="text/javascript; charset=utf-8")
+            return Response(sheet(name), media_type="text/javascript; charset=utf-8")
         raise problem_json.not_found()
 
     async def reports(self, request: Request) -> Response:

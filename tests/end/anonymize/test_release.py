@@ -171,7 +171,7 @@ def test_what_travels_and_what_stays(home: Path, shell: Shell) -> None:
     assert kept["fingerprint"] not in travels
     assert "suppressed rows" not in travels
     assert "This page may travel with the release" in (home / "page.html").read_text()
-    assert "This page stays with its holder" in (home / "mine.html").read_text()
+    assert "Only the holder may see this page" in (home / "mine.html").read_text()
     assert kept["fingerprint"] not in (home / "mine.html").read_text().replace("<wbr>", "")
 
 

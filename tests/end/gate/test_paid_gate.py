@@ -25,7 +25,7 @@ from sfumato.attack.release_check import read_as_rows
 from sfumato.cli.main import run
 from sfumato.errors import PolicyError
 from sfumato.methods.publish.catalogue import KINDS_OF_ROWS
-from sfumato.release.page_parts import FINDINGS_TRAVEL
+from sfumato.release.page_parts import FINDINGS_INCLUDED
 from sfumato.vault.release_attacks import CHOSEN
 from sfumato.vault.vault import open_vault
 
@@ -53,7 +53,7 @@ def test_what_is_strong_is_released_and_says_how_it_was_chosen(
     assert beside["guarantee"]["statement"].endswith(CHOSEN)
     assert beside["error"] is not None
     assert FOUND in Path("own.html").read_text()
-    assert "stays with its owner" in Path("own.html").read_text()
+    assert "Only the owner may see this page" in Path("own.html").read_text()
     assert stat.S_IMODE(Path("own.html").stat().st_mode) == 0o600
     assert FOUND not in Path("all.html").read_text()
     assert sf.Release.load("safe.csv").findings["link"].success.value <= 0.99
@@ -127,8 +127,8 @@ def test_findings_of_a_private_release_travel_only_where_that_is_asked_for(
     assert not told["statement"].endswith(CHOSEN)  # nothing was required
     page = Path("all.html").read_text()
     assert FOUND in page
-    assert page.count(FINDINGS_TRAVEL) == 2
-    assert "All that stands on this page was released" not in page
+    assert page.count(FINDINGS_INCLUDED) == 2
+    assert "everything on it was released" not in page
     assert "travels with the release" in capsys.readouterr().out.splitlines()[-1]
 
 

@@ -22,7 +22,7 @@ import sfumato as sf
 from sfumato.attack.registry import CLASS_ATTACKS
 from sfumato.cli.main import run
 from sfumato.errors import ParameterError, PolicyError
-from sfumato.release.page_parts import FINDINGS_TRAVEL
+from sfumato.release.page_parts import FINDINGS_INCLUDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +121,7 @@ def test_findings_travel_only_where_that_is_asked_for(capsys: pytest.CaptureFixt
     assert any("computed from the original rows" in one for one in told["notes"])
     page = Path("all.html").read_text()
     assert FOUND in page
-    assert page.count(FINDINGS_TRAVEL) == 2  # above all, and below
+    assert page.count(FINDINGS_INCLUDED) == 2  # above all, and below
     assert "nothing but what was released" not in page
     assert "exact number of rows of the original" in page
     assert sf.Release.load("safe.csv").public.findings is not None

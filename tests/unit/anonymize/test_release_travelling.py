@@ -179,7 +179,7 @@ def test_only_public_facts_and_the_release_itself_are_told(
     pages = ((tmp_path / name).read_text() for name in ("page.html", "mine.html"))
     page, mine = (one.replace("<wbr>", "") for one in pages)
     assert "may travel" in page
-    assert "stays with its holder" in mine
+    assert "Only the holder may see this page" in mine
     assert mark not in page + mine  # side-cars are for programs, pages for people
 
 

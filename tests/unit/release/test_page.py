@@ -108,7 +108,7 @@ def test_nothing_is_empty_and_no_marks_for_programs_are_in_it() -> None:
 def test_words_of_the_field_are_explained_on_the_spot() -> None:
     told = page(release())
     assert '<details class="terms"><summary>What the words mean</summary>' in told
-    assert "k-anonymity: each row reads the same" in text_of(told)
+    assert "k-anonymity: each row has the same quasi-identifiers" in text_of(told)
 
 
 def test_a_private_release_is_told_in_odds_and_decimals() -> None:
@@ -126,7 +126,7 @@ def test_a_private_release_is_told_in_odds_and_decimals() -> None:
     text = text_of(page(made))
     assert "Histogram of age" in text
     assert "at most 1.65 times as likely" in text
-    assert "What is true of many people is not hidden" in text
+    assert "does not hide what is true of many people" in text
     assert "1/2" not in text
     assert "epsilon 0.5" in text
     assert HASH not in text
@@ -138,7 +138,7 @@ def test_an_old_release_without_these_words_still_has_a_page() -> None:
         "syntactic", "Every class satisfies 4-anonymity.", {"criteria": ["4-anonymity"]}
     )
     text = text_of(page(Release({}, old, Provenance("optimal", {}, ""))))
-    assert "In the words of the field: 4-anonymity." in text
+    assert "Criteria: 4-anonymity." in text
 
 
 def test_names_of_the_user_are_shown_as_they_are() -> None:

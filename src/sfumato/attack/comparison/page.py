@@ -1,4 +1,4 @@
-"""Candidates for a release as a page for the owner: privacy in shades, and every figure beneath."""
+"""The page that compares candidates for a release, for the owner: privacy against utility."""
 
 from __future__ import annotations
 
@@ -9,291 +9,315 @@ from sfumato.attack.comparison.result import PROMISE
 from sfumato.attack.finding import percent
 from sfumato.attack.page import TITLE, failed_blocks, tried_blocks
 from sfumato.data.schema.names import count
-from sfumato.release.page_parts import GUARANTEED, LOOKED_AT, OPEN, UTILITY
+from sfumato.release.page_parts import EXAMINED, GUARANTEED, OPEN, UTILITY
 from sfumato.report.blocks import Folded, Glossary, Heading, Listing, Note, PageTable, Paragraph
 from sfumato.report.page import render
 from sfumato.report.points import Interval, NamedPoint, draw_tradeoff
 from sfumato.report.value_text import share, show
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.attack.comparison.result import Candidate, Comparison
     from sfumato.attack.finding import Finding
     from sfumato.report.blocks import Block, Cell
     from sfumato.report.picture import Picture
 
 _OWNER = (
-    "For the owner: computed from the original, without any noise. What stands on this page tells "
-    "of real rows; it is no part of what any candidate promises, and must not travel with one. "
-    "Choosing a candidate by it is a choice that the original has a say in."
+    "For the owner only: computed from the original, without noise. This page describes real rows. "
+    "No candidate promises what it says, so do not share it with a release. Note that choosing a "
+    "candidate with this page makes the choice depend on the original."
 )
-_LABEL = "Privacy against use: to the right nobody is found out, at the top all counts are kept"
-_ACROSS = "Privacy: out of reach of the best attack"
-_UP = "Use: counts kept as in the original"
+_LABEL = "Privacy against utility: further right attackers learn less, further up counts are closer"
+_X_TITLE = "Privacy: people whom the best attack does not find"
+_Y_TITLE = "Utility: counts that stay as in the original"
 _NOTE = (
-    "Each point is a candidate. Thin lines hold the figure in 95 of 100 cases. The line joins "
-    "those that no other beats; a grey point is no better in either than another."
+    "Each point is a candidate; thin lines are 95 % confidence intervals. The line joins the "
+    "best trade-offs: no other candidate is better in both. Grey points are worse than another."
 )
 _UNKNOWN = "–"
 _ATTACKS = (
-    "How often each attack is right, its ends, and how often a guess would be. Of people who are "
-    "not in the data it is told where such a list was given. An attack that did not run says "
-    "nothing: silence is not safety."
+    "How often each attack is right, with its 95 % confidence interval, and how often a guess is. "
+    "Rates for people who are not in the data are shown where a list of such people was given. An "
+    "attack that did not run shows nothing: it does not mean safety."
 )
 _LIMITS = (
-    "Only a promise speaks of attacks that nobody tried; figures of attacks speak of these alone.",
-    "Candidates are alternatives: of two that are released, an attacker has both.",
-    "Differences within the ends of two points are chance, whichever of them a line joins.",
+    "Only a guarantee covers attacks that nobody tried; measured attacks cover only themselves.",
+    "Candidates are alternatives. If two are released, an attacker has both.",
+    (
+        "If the intervals of two points overlap, the difference may be chance, even where the line "
+        "joins only one of them."
+    ),
 )
 _TERMS = (
     (
-        "Found out beyond a guess",
+        "Learned beyond a guess",
         (
-            "How often an attacker is right, less how often somebody is who guesses, or who "
-            "attacks people that are not in the data; 0 % learns nothing of anybody, 100 % "
-            "everything of all. The attack is told that surely gets most. Those that guess much of "
-            "anybody right, because the world is like that, count only where a list of other "
-            "people was given."
+            "How often the attacker is right, minus how often a guess is right, or an attack on "
+            "people who are not in the data. 0 % means nothing was learned, 100 % everything about "
+            "everyone. The table shows the attack that learns most. Attacks that infer facts which "
+            "are true of most people count only where a list of other people was given."
         ),
     ),
     (
         "Counts kept",
         (
-            "All candidates are asked how many rows have each value of a column, and each pair of "
-            "values of two columns. A label that stands for several values counts as evenly spread "
-            "over them. 100 % less the share of rows that are counted in another place than in the "
-            "original, on average; the ends are those of the mean over all such tables."
+            "For each value of a column, and each pair of values of two columns, the rows are "
+            "counted in every candidate. A label that covers several values counts evenly for all "
+            "of them. The number is 100 % minus the total variation distance to the original, "
+            "averaged over these tables; its interval is that of the mean."
         ),
     ),
-    ("Off in a range", "By how much of all rows the count in a range of two columns is off."),
-    ("k", "So many rows look alike in the columns by which people are found, at least."),
-    ("l", "So many different sensitive values have rows that look alike, at least."),
-    ("t", "So far the sensitive values of rows that look alike are from those of all, at most."),
-    ("epsilon", "How much one person may change what is released; the smaller, the more private."),
-    ("Loss", "How much of the hierarchies labels cover: 0 is nothing lost, 1 everything."),
+    (
+        "Error in a range",
+        "The error of the count of rows in a range of two columns, as a share of all rows.",
+    ),
+    ("k", "At least this many rows have the same quasi-identifiers."),
+    ("l", "Rows that look alike have at least this many different sensitive values."),
+    ("t", "The sensitive values of rows that look alike differ at most this much from all rows."),
+    ("epsilon", "How much one person may change the release. A smaller epsilon protects better."),
+    ("Loss", "The share of the hierarchies that labels cover: 0 is nothing lost, 1 everything."),
 )
 
 
-def page(found: Comparison) -> str:
-    """The whole page, its parts called and ordered as those of any other."""
+def page(comparison: Comparison) -> str:
+    """The whole page."""
     return render(
         "Candidates for a release",
-        [*comparison_blocks(found), Glossary(_TERMS)],
-        lead="Privacy in shades: what attackers get of each candidate, and what it is good for.",
-        footer=f"Made by Sfumato {__version__}. For the owner: computed from the original.",
+        [*comparison_blocks(comparison), Glossary(_TERMS)],
+        lead="What attackers learn from each candidate, and how useful it is.",
+        footer=f"Made by Sfumato {__version__}. For the owner only: computed from the original.",
     )
 
 
-def comparison_blocks(found: Comparison) -> list[Block]:
-    """What is told of candidates, for a page of its own or for a part of another."""
-    drawn = picture(found)
-    parts: dict[str, list[Block]] = {
-        LOOKED_AT: [*([] if drawn is None else [drawn]), _listed(found)],
-        GUARANTEED: [_promises(found)],
+def comparison_blocks(comparison: Comparison) -> list[Block]:
+    """The comparison as a page of its own or as part of another page."""
+    drawn = picture(comparison)
+    sections: dict[str, list[Block]] = {
+        EXAMINED: [*([] if drawn is None else [drawn]), _overview(comparison)],
+        GUARANTEED: [_guarantees(comparison)],
         OPEN: [Listing(_LIMITS)],
-        UTILITY: [Paragraph(_about_use(found)), _use(found)],
-        TITLE: [Paragraph(_ATTACKS), _attacks(found), *_joins(found), *_each(found)],
+        UTILITY: [Paragraph(_utility_text(comparison)), _utility_table(comparison)],
+        TITLE: [
+            Paragraph(_ATTACKS),
+            _attack_table(comparison),
+            *_join_table(comparison),
+            *_attacks_by_candidate(comparison),
+        ],
     }
-    blocks: list[Block] = [Note(_OWNER, warning=True), Listing(said(found))]
-    for heading, content in parts.items():
+    blocks: list[Block] = [Note(_OWNER, warning=True), Listing(summary(comparison))]
+    for heading, content in sections.items():
         blocks += [Heading(heading), *content]
     return blocks
 
 
-def said(found: Comparison) -> list[str]:
-    """What was found, in sentences."""
-    best = found.frontier
-    told = [_sentence(one) for one in found.candidates]
-    placed = [one for one in found if one.exposure and one.utility]
-    if len(best) == 1 < len(placed) == len(found):
-        told.insert(0, f"{best[0].name} is at least as good as every other in both.")
+def summary(comparison: Comparison) -> list[str]:
+    """The results in sentences."""
+    best = comparison.frontier
+    sentences = [_candidate_sentence(candidate) for candidate in comparison.candidates]
+    rated = [candidate for candidate in comparison if candidate.exposure and candidate.utility]
+    if len(best) == 1 < len(rated) == len(comparison):
+        sentences.insert(0, f"{best[0].name} is at least as good as every other in both.")
     elif len(best) > 1:
-        names = ", ".join(one.name for one in best)
-        told.insert(
+        names = ", ".join(candidate.name for candidate in best)
+        sentences.insert(
             0,
-            f"No other candidate beats these, first those of which attacks get least: {names}. "
-            "Which of them is right depends on how much may be learned of people, and by whom.",
+            f"Best trade-offs (no other candidate is better in both privacy and utility): {names}. "
+            "Attackers learn least from the first. The right choice depends on how much anyone may "
+            "learn about people.",
         )
-    beaten = [one for one in found.candidates if any(other.beats(one) for other in best)]
-    told += [
-        f"{one.name} need not be chosen: "
-        f"{next(other.name for other in best if other.beats(one))} is no worse in either."
-        for one in beaten
+    for candidate in comparison.candidates:
+        better = next((other for other in best if other.beats(candidate)), None)
+        if better is not None:
+            sentences.append(
+                f"{candidate.name} is not worth choosing: {better.name} is at least as good in "
+                "both privacy and utility."
+            )
+    sentences += [_join_sentence(candidate, join) for candidate, join in _joins(comparison)]
+    return [*sentences, *comparison.remarks]
+
+
+def _joins(comparison: Comparison) -> list[tuple[Candidate, Finding]]:
+    """The candidates that were joined with the list, and the result of the join."""
+    return [
+        (candidate, candidate.joined) for candidate in comparison if candidate.joined is not None
     ]
-    return [*told, *map(_join_sentence, _joined(found)), *found.remarks]
 
 
-def _joined(found: Comparison) -> list[tuple[Candidate, Finding]]:
-    """What a join with the list is worth, of each candidate that was joined."""
-    return [(one, one.joined) for one in found if one.joined is not None]
-
-
-def _join_sentence(joined: tuple[Candidate, Finding]) -> str:
-    of, figures = joined[0], joined[1].figures
+def _join_sentence(candidate: Candidate, join: Finding) -> str:
+    figures = join.figures
     return (
-        f"{of.name}, joined with the list: {figures['joined']:,} pairs of rows, of which "
-        f"{percent(figures['precision'])} are true; {percent(1 - figures['recall'])} of true pairs "
-        "are lost."
+        f"{candidate.name} joined with the list gives {figures['joined']:,} pairs of rows. "
+        f"{percent(figures['precision'])} of them are true, and "
+        f"{percent(1 - figures['recall'])} of the true pairs are missing."
     )
 
 
-def _joins(found: Comparison) -> list[Block]:
+def _join_table(comparison: Comparison) -> list[Block]:
     headers = (
-        *("Candidate", "Pairs joined", "True", "False", "Lost"),
+        *("Candidate", "Pairs joined", "True", "False", "Missing"),
         *("Count over the originals", "From", "To"),
     )
+    columns = ("joined", "true", "false", "lost", "count")
     rows = [
         (
-            of.name,
-            *(show(one.figures[name]) for name in ("joined", "true", "false", "lost", "count")),
-            *map(show, one.figures["count_bounds"]),
+            candidate.name,
+            *(show(join.figures[name]) for name in columns),
+            *map(show, join.figures["count_bounds"]),
         )
-        for of, one in _joined(found)
+        for candidate, join in _joins(comparison)
     ]
-    title = "What a join with the list is worth; it is not counted as risk"
-    return [PageTable(title, headers, rows)] if rows else []
+    caption = "How good a join with the list is. This is not counted as risk."
+    return [PageTable(caption, headers, rows)] if rows else []
 
 
-def _sentence(one: Candidate) -> str:
-    exposure, utility = one.exposure, one.utility
+def _candidate_sentence(candidate: Candidate) -> str:
+    exposure, utility = candidate.exposure, candidate.utility
     if exposure is None:
-        risk = "no attack could be run on it, which does not say that it is safe"
+        risk = "no attack could be run on it, which does not mean that it is safe"
     elif exposure.attack == PROMISE:
         risk = (
-            "no attack could be run on it; its promise lets an attacker be right at most "
-            f"{percent(exposure.risk)} beyond a guess"
+            "no attack could be run on it; its guarantee lets an attacker be right at most "
+            f"{percent(exposure.risk)} more often than a guess"
         )
     else:
         risk = (
-            f"the best attack ({exposure.attack}) is right {percent(exposure.risk)} beyond a guess "
-            f"({percent(exposure.low)} to {percent(exposure.high)})"
+            f"the best attack ({exposure.attack}) is right {percent(exposure.risk)} more often "
+            f"than a guess ({percent(exposure.low)} to {percent(exposure.high)})"
         )
     use = "its counts are not known" if utility is None else f"{share(utility.kept)} of counts stay"
-    return f"{one.name}: {risk}; {use}."
+    return f"{candidate.name}: {risk}; {use}."
 
 
-def picture(found: Comparison) -> Picture | None:
-    """Privacy against use, a point for each candidate that has both."""
-    best = {one.name for one in found.frontier}
-    spots, rows = [], []
-    for one in found.candidates:
-        exposure, utility = one.exposure, one.utility
+def picture(comparison: Comparison) -> Picture | None:
+    """Privacy against utility, a point for each candidate that has both; None if none has."""
+    best = {candidate.name for candidate in comparison.frontier}
+    points, rows = [], []
+    for candidate in comparison.candidates:
+        exposure, utility = candidate.exposure, candidate.utility
         if exposure is None or utility is None:
             continue
-        hidden = Interval(1 - exposure.risk, 1 - exposure.high, 1 - exposure.low)
+        privacy = Interval(1 - exposure.risk, 1 - exposure.high, 1 - exposure.low)
         kept = Interval(utility.kept, utility.low, utility.high)
-        spots.append(NamedPoint(one.name, hidden, kept, one.name in best))
-        rows.append((one.name, *map(_between, (hidden, kept)), _yes(one.name in best)))
-    if not spots:
+        is_best = candidate.name in best
+        points.append(NamedPoint(candidate.name, privacy, kept, is_best))
+        intervals = (
+            f"{percent(interval.value)} ({percent(interval.low)} to {percent(interval.high)})"
+            for interval in (privacy, kept)
+        )
+        rows.append((candidate.name, *intervals, "yes" if is_best else "no"))
+    if not points:
         return None
-    headers = ("Candidate", "Privacy", "Counts kept", "No other beats it")
-    lacking = [one.name for one in found.candidates if one.exposure is None]
-    note = f"{_NOTE} Not drawn, as no attack ran: {', '.join(lacking)}." if lacking else _NOTE
-    if any(one.exposure is not None and one.exposure.attack == PROMISE for one in found):
-        note += " Where no attack ran, a point is as far to the left as its promise allows."
-    return draw_tradeoff(
-        spots,
-        label=_LABEL,
-        titles=(_ACROSS, _UP),
-        table=PageTable(_LABEL, headers, rows),
-        note=note,
-    )
+    note = _NOTE
+    lacking = [candidate.name for candidate in comparison.candidates if candidate.exposure is None]
+    if lacking:
+        note += f" Not shown, because no attack ran: {', '.join(lacking)}."
+    exposures = [candidate.exposure for candidate in comparison]
+    if any(exposure is not None and exposure.attack == PROMISE for exposure in exposures):
+        note += " Where no attack ran, the point shows the most that the guarantee allows."
+    headers = ("Candidate", "Privacy", "Counts kept", "Best trade-off")
+    table = PageTable(_LABEL, headers, rows)
+    return draw_tradeoff(points, label=_LABEL, titles=(_X_TITLE, _Y_TITLE), table=table, note=note)
 
 
-def _between(one: Interval) -> str:
-    return f"{percent(one.value)} ({percent(one.low)} to {percent(one.high)})"
-
-
-def _yes(told: bool) -> str:
-    return "yes" if told else "no"
-
-
-def _listed(found: Comparison) -> PageTable:
+def _overview(comparison: Comparison) -> PageTable:
     headers = (
         *("Candidate", "What it is", "k", "l", "t", "epsilon"),
-        *("Found out beyond a guess", "By", "Counts kept"),
+        *("Learned beyond a guess", "By", "Counts kept"),
     )
-    rows = [
-        (
-            one.name,
-            one.kind,
-            *(_figure(number) for number in (one.k, one.l, one.t, one.epsilon)),
-            _UNKNOWN if one.exposure is None else percent(one.exposure.risk),
-            _UNKNOWN if one.exposure is None else one.exposure.attack,
-            _UNKNOWN if one.utility is None else percent(one.utility.kept),
+    rows = []
+    for candidate in comparison.candidates:
+        exposure, utility = candidate.exposure, candidate.utility
+        numbers = (candidate.k, candidate.l, candidate.t, candidate.epsilon)
+        rows.append(
+            (
+                candidate.name,
+                candidate.kind,
+                *map(_number_text, numbers),
+                _UNKNOWN if exposure is None else percent(exposure.risk),
+                _UNKNOWN if exposure is None else exposure.attack,
+                _UNKNOWN if utility is None else percent(utility.kept),
+            )
         )
-        for one in found.candidates
-    ]
-    return PageTable(f"{count(len(rows), 'candidate')} for {found.rows:,} rows", headers, rows)
+    caption = f"{count(len(rows), 'candidate')} for {comparison.rows:,} rows"
+    return PageTable(caption, headers, rows)
 
 
-def _figure(number: float | None) -> Cell:
+def _number_text(number: float | None) -> Cell:
     return _UNKNOWN if number is None else show(number)
 
 
-def _promises(found: Comparison) -> PageTable:
+def _guarantees(comparison: Comparison) -> PageTable:
     rows = [
-        (one.name, one.guarantee or "Nothing: it has no side-car that promises anything.")
-        for one in found.candidates
+        (candidate.name, candidate.guarantee or "Nothing: it has no side-car with a guarantee.")
+        for candidate in comparison.candidates
     ]
-    return PageTable("What each promises", ("Candidate", "Promise"), rows)
+    return PageTable("What each candidate guarantees", ("Candidate", "Guarantee"), rows)
 
 
-def _attacks(found: Comparison) -> PageTable:
+def _attack_table(comparison: Comparison) -> PageTable:
     """A row for each attack that ran on any candidate, a column for each candidate."""
-    names = dict.fromkeys(one.attack for found_of in found for one in found_of.findings)
-    by_candidate = [{one.attack: one for one in of.findings} for of in found]
-    rows = []
-    for name in names:
-        cells = []
-        for findings in by_candidate:
-            one = findings.get(name)
-            if one is None:
-                cells.append("did not run")
-                continue
-            success = one.success
-            told = f"{percent(success.value)} ({percent(success.low)} to {percent(success.high)})"
-            told += f", guess {percent(one.baseline.value)}"
-            if one.control is not None:
-                told += f", of others {percent(one.control.value)}"
-            cells.append(told)
-        rows.append((name, *cells))
-    headers = ("Attack", *(one.name for one in found))
-    return PageTable("Every attack, right and by a guess", headers, rows)
+    by_candidate = [
+        {finding.attack: finding for finding in candidate.findings} for candidate in comparison
+    ]
+    attacks = dict.fromkeys(attack for findings in by_candidate for attack in findings)
+    rows = [
+        (attack, *(_success_text(findings.get(attack)) for findings in by_candidate))
+        for attack in attacks
+    ]
+    headers = ("Attack", *(candidate.name for candidate in comparison))
+    return PageTable("How often each attack is right, and a guess", headers, rows)
 
 
-def _each(found: Comparison) -> list[Block]:
-    """All that attacks found of each candidate, folded under its name."""
-    blocks: list[Block] = []
-    for one in found:
-        more = [Listing(one.remarks)] if one.remarks else []
-        told = [*more, *tried_blocks(one.findings), *failed_blocks(one.findings)]
-        blocks.append(Folded(f"{one.name}: every attack, and what did not run", told))
-    return blocks
+def _success_text(finding: Finding | None) -> str:
+    if finding is None:
+        return "did not run"
+    rate = finding.success
+    text = f"{percent(rate.value)} ({percent(rate.low)} to {percent(rate.high)})"
+    text += f", guess {percent(finding.baseline.value)}"
+    if finding.control is not None:
+        text += f", people not in the data {percent(finding.control.value)}"
+    return text
 
 
-def _about_use(found: Comparison) -> str:
-    names = ", ".join(found.columns)
+def _attacks_by_candidate(comparison: Comparison) -> Sequence[Block]:
+    """All attacks on each candidate, folded under its name."""
+    return [
+        Folded(
+            f"{candidate.name}: every attack, and what did not run",
+            [
+                *([Listing(candidate.remarks)] if candidate.remarks else []),
+                *tried_blocks(candidate.findings),
+                *failed_blocks(candidate.findings),
+            ],
+        )
+        for candidate in comparison
+    ]
+
+
+def _utility_text(comparison: Comparison) -> str:
     return (
-        "The same counts are asked of every candidate, whatever kind it is: by each column, and by "
-        f"two columns together, of {names}. Where labels stand for several values they count as "
-        "evenly spread."
+        "The same rows are counted in every candidate: by each column, and by each pair, of "
+        f"{', '.join(comparison.columns)}. A label that covers several values counts evenly for "
+        "all of them."
     )
 
 
-def _use(found: Comparison) -> PageTable:
-    figures = dict.fromkeys(name for one in found for name in one.figures)
+def _utility_table(comparison: Comparison) -> PageTable:
+    names = dict.fromkeys(name for candidate in comparison for name in candidate.figures)
     headers = (
         *("Candidate", "Counts kept", "From", "To"),
-        *("Off by a column", "Off by two columns", "Off in a range"),
-        *(name.replace("_", " ").capitalize() for name in figures),
+        *("Error by a column", "Error by two columns", "Error in a range"),
+        *(name.replace("_", " ").capitalize() for name in names),
     )
     rows = []
-    for one in found:
-        utility = one.utility
-        told: list[Cell] = [_UNKNOWN] * 6
+    for candidate in comparison:
+        utility = candidate.utility
+        cells: list[Cell] = [_UNKNOWN] * 6
         if utility is not None:
             kept = (utility.kept, utility.low, utility.high)
             shares = (*kept, utility.one_way, utility.two_way, utility.ranges)
-            told = [_UNKNOWN if n is None else percent(n) for n in shares]
-        rows.append((one.name, *told, *(_figure(one.figures.get(name)) for name in figures)))
-    return PageTable("Every figure of use", headers, rows)
+            cells = [_UNKNOWN if number is None else percent(number) for number in shares]
+        figures = (_number_text(candidate.figures.get(name)) for name in names)
+        rows.append((candidate.name, *cells, *figures))
+    return PageTable("All measures of utility", headers, rows)

@@ -1,4 +1,4 @@
-"""A synthetic table beside its original as a page for its owner, in pictures a layman reads."""
+"""The page that compares a synthetic table with its original, for the owner of the original."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.trajectory.page import path_blocks, paths_said
-from sfumato.release.page_parts import ReportParts, report_page
+from sfumato.methods.trajectory.page import trajectory_blocks, trajectory_summary
+from sfumato.release.page_parts import ReportParts, digests, report_page
 from sfumato.release.sidecar import checksum
-from sfumato.release.verification import digests
 from sfumato.report.bars import draw_bars
 from sfumato.report.blocks import (
     Commands,
@@ -30,316 +29,343 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray
     from sfumato.attack.evaluation.learning import Learned
-    from sfumato.attack.evaluation.measures import Range
     from sfumato.attack.evaluation.result import ComparedColumn, ComparedPair, Evaluation
     from sfumato.report.blocks import Block
     from sfumato.report.picture import Picture
 
 _OWNER = (
-    "For the owner: computed from the original, without any noise. What stands on this page tells "
-    "of real rows; it is not part of the synthetic table's promise and must not travel with it."
+    "For the owner only: computed from the original, without noise. This page describes real rows. "
+    "The promise of the synthetic table does not cover it, so do not share it with the table."
 )
 _PROMISES_NOTHING = (
-    "An evaluation promises nothing. What the synthetic table guarantees is told by the report "
-    "that was made with it, and by its side-car."
+    "An evaluation promises nothing. The report that was made with the synthetic table, and its "
+    "side-car, state what the table guarantees."
 )
-_NEARNESS = (
-    "A table that is near to its original is useful; whether it is safe is another question. Few "
-    "copies are a good sign and no proof."
+_LIMIT = (
+    "A table close to its original is useful; whether it is safe is another question. Few copies "
+    "of real rows are a good sign and no proof."
 )
-_AGAIN = "To compare them again"
 _COMMAND = "sfumato evaluate SYNTHETIC --original FILE --schema SCHEMA.toml"
 _ORIGINAL, _SYNTHETIC = "Original", "Synthetic"
 _WORST = 5
-_TWO = 2 * LONGEST_VALUE
-_FEWEST_DRAWN = 3
-_KEPT = 2.0
-"""So many times the copies that are expected are a sign that rows were kept."""
-_VALUE = "Cramér's V"
-_STRENGTHS = (0.05, 0.1, 0.2, 0.4, 0.7)
-_DIFFERENCES = (0.02, 0.05, 0.1, 0.2, 0.4)
-"""Where the shades of associations and of their differences change."""
-_WAYS = {1: "a column", 2: "two columns together", 3: "three columns together"}
+_LONGEST_PAIR = 2 * LONGEST_VALUE
+_LEAST_COLUMNS_FOR_MAP = 3
+_SUSPICIOUS_FACTOR = 2.0
+"""This many times the expected number of copies suggests that rows were copied."""
+_SUSPICIOUS_EXCESS = 10
+"""And at least this many more copies than expected."""
+_ASSOCIATION = "Cramér's V"
+ASSOCIATION_STEPS = (0.05, 0.1, 0.2, 0.4, 0.7)
+"""Where the shades of associations change: from none to strong by the usual reading of V."""
+_DIFFERENCE_STEPS = (0.02, 0.05, 0.1, 0.2, 0.4)
+_SET_NAMES = {1: "Single columns", 2: "Two-way marginals", 3: "Three-way marginals"}
 _TERMS = (
     (
-        "Rows that would have to move",
+        "Total variation distance",
         (
-            "Total variation: the share of rows that would have to take other values for the two "
-            "tables to have the same counts. 0 % is the same table, 100 % has nothing in common."
+            "The share of rows that would need other values for two tables to have the same "
+            "counts. 0 % means equal counts, 100 % nothing in common."
+        ),
+    ),
+    ("Marginal", "The counts of rows by the values of some columns, such as two (two-way)."),
+    (
+        "Fresh sample",
+        (
+            "As many rows drawn at random from the original. It differs from the original only by "
+            "chance, so a table without copied rows cannot be expected to be closer."
         ),
     ),
     (
-        "A fresh sample",
-        (
-            "As many rows drawn by chance from the original itself. It differs from the original "
-            "only by chance, so nothing that does not copy can be expected to be nearer."
-        ),
-    ),
-    (
-        "How strongly columns hang together",
-        "Cramér's V: 0 where one column tells nothing about the other, 1 where it tells all.",
+        "Association (Cramér's V)",
+        "0 if one column says nothing about the other, 1 if it determines it.",
     ),
     (
         "Propensity ratio",
         (
-            "How much better than by chance one can guess which table a row is from by two of its "
-            "columns: 1 for rows drawn from the original, more the further the tables are apart."
+            "How well two columns of a row tell which table it is from, compared with chance: 1 "
+            "for rows drawn from the original, larger if the tables differ more."
         ),
     ),
     (
         "Invented combination",
-        "Two values that stand together in synthetic rows and in no row of the original.",
+        "Two values that occur together in synthetic rows but in no row of the original.",
     ),
 )
 
 
-def page(found: Evaluation) -> str:
+def page(evaluation: Evaluation) -> str:
     """The whole page."""
     figures = [
-        (f"{found.rows[0]:,}", "rows in the original"),
-        (f"{found.rows[1]:,}", "synthetic rows"),
-        (f"{len(found.columns):,}", "columns compared"),
+        (f"{evaluation.rows[0]:,}", "rows in the original"),
+        (f"{evaluation.rows[1]:,}", "synthetic rows"),
+        (f"{len(evaluation.columns):,}", "columns compared"),
     ]
-    marks = {one.name: checksum(one) for one in found.files if one.is_file()}
+    checksums = {path.name: checksum(path) for path in evaluation.files if path.is_file()}
     return report_page(
         ReportParts(
-            title="A synthetic table beside its original",
-            promise="How near it is, what can be learned from it, and what it gives away.",
+            title="A synthetic table compared with its original",
+            promise="How close it is, what can be learned from it, and what it reveals.",
             audience=_OWNER,
             private=True,
-            subject=[KeyFigures(figures), *_form(found)],
+            subject=[KeyFigures(figures), *_binned_columns(evaluation)],
             guarantee=[Paragraph(_PROMISES_NOTHING)],
-            limits=[Paragraph(_NEARNESS)],
+            limits=[Paragraph(_LIMIT)],
             utility=[
-                Listing(said(found)),
-                *path_blocks(found.paths),
-                *_columns(found),
-                *_together(found),
-                *_worst(found),
-                *_questions(found),
-                *_learned(found.learned),
+                Listing(summary(evaluation)),
+                *trajectory_blocks(evaluation.paths),
+                *_column_blocks(evaluation),
+                *_association_blocks(evaluation),
+                *_worst_pairs(evaluation),
+                *_worst_ranges(evaluation),
+                *_learning_blocks(evaluation.learned),
                 Glossary(_TERMS),
             ],
-            found=_copies(found),
-            verify=[*digests(marks, "compared"), Commands(_AGAIN, [_COMMAND])],
+            risk=_copy_blocks(evaluation),
+            verify=[
+                *digests(checksums, "compared"),
+                Commands("Compare the tables again", [_COMMAND]),
+            ],
         )
     )
 
 
-def said(found: Evaluation) -> list[str]:
-    """What was found, in sentences."""
-    told = [] if found.paths is None else paths_said(found.paths)
-    told += [
-        f"In {_WAYS[size]} {share(one.mean.tvd)} of rows would have to move on average; in a fresh "
-        f"sample {share(one.mean.floor)}."
-        for size, one in found.sets.items()
+def summary(evaluation: Evaluation) -> list[str]:
+    """The results in sentences."""
+    sentences = [] if evaluation.paths is None else trajectory_summary(evaluation.paths)
+    sentences += [
+        f"{_SET_NAMES[size]} differ by {share(distances.mean.tvd)} on average (total variation "
+        f"distance); those of a fresh sample by {share(distances.mean.floor)}."
+        for size, distances in evaluation.sets.items()
     ]
-    if found.propensity is not None:
-        told.append(
-            f"By two columns the tables are told apart {show(found.propensity)} times as well as a "
-            "fresh sample would be (propensity ratio; 1 is best)."
+    if evaluation.propensity is not None:
+        sentences.append(
+            f"By two columns the tables can be told apart {show(evaluation.propensity)} times as "
+            "well as a fresh sample (propensity ratio; 1 is best)."
         )
-    if found.told_apart is not None:
-        told.append(
-            f"A trained program picks the synthetic one of two rows in {share(found.told_apart)} "
-            "of cases; guessing is right in 50 %."
+    if evaluation.told_apart is not None:
+        sentences.append(
+            f"A trained classifier picks the synthetic one of two rows in "
+            f"{share(evaluation.told_apart)} of cases; a guess is right in 50 %."
         )
-    if found.ranges:
-        errors = [one.error for one in found.ranges]
-        told.append(
-            f"Of {len(errors):,} questions how many rows lie in a range, answers are off by "
-            f"{share(sum(errors) / len(errors))} of all rows on average, {share(max(errors))} at "
-            "worst."
+    if evaluation.ranges:
+        errors = [answer.error for answer in evaluation.ranges]
+        sentences.append(
+            f"{len(errors):,} counts of rows in a range are off by "
+            f"{share(sum(errors) / len(errors))} of all rows on average, and by "
+            f"{share(max(errors))} at worst."
         )
-    if 2 in found.sets:
-        mean = found.sets[2].mean
-        told.append(
+    if 2 in evaluation.sets:
+        mean = evaluation.sets[2].mean
+        sentences.append(
             f"{share(mean.fabricated)} of synthetic rows have a pair of values that no row of the "
-            f"original has (new people would: {share(mean.unseen)}); {share(mean.lost)} of the "
-            "original's rows have one that is lost."
+            f"original has (new people would: {share(mean.unseen)}). {share(mean.lost)} of the "
+            "original rows have a pair that no synthetic row has."
         )
-    told.append(_copied(found))
-    if found.learned is not None:
-        told.append(_learning(found.learned))
-    return [*told, *found.remarks]
+    sentences.append(_copies_sentence(evaluation))
+    if evaluation.learned is not None:
+        sentences.append(_learning_sentence(evaluation.learned))
+    return [*sentences, *evaluation.remarks]
 
 
-def _copied(found: Evaluation) -> str:
-    copies = found.copies
-    verdict = "so nothing says that rows were kept"
-    if copies.exact > max(_KEPT * copies.expected, copies.expected + 10):
-        verdict = "so rows of real people seem to have been kept"
+def _copies_sentence(evaluation: Evaluation) -> str:
+    copies = evaluation.copies
+    most = max(_SUSPICIOUS_FACTOR * copies.expected, copies.expected + _SUSPICIOUS_EXCESS)
+    if copies.exact > most:
+        verdict = "The synthetic table seems to contain rows of real people."
+    else:
+        verdict = "This gives no sign that rows were copied."
     return (
-        f"{copies.exact:,} of {copies.looked_at:,} synthetic rows are copies of real ones; as many "
-        f"new people would have about {copies.expected:,.0f}, {verdict}."
+        f"{copies.exact:,} of {copies.looked_at:,} synthetic rows equal a real row; of as many new "
+        f"people about {copies.expected:,.0f} would. {verdict}"
     )
 
 
-def _learning(one: Learned) -> str:
+def _learning_sentence(learned: Learned) -> str:
     return (
-        f"Trained on the synthetic table, {one.best} guesses {one.question} right in "
-        f"{share(one.synthetic)} of real rows that it has not seen; trained on the original in "
-        f"{share(one.real)}. Always saying the commonest is right in {share(one.baseline)}."
+        f"Trained on the synthetic table, {learned.best} predicts {learned.question} correctly for "
+        f"{share(learned.synthetic)} of real rows that it has not seen; trained on the original, "
+        f"for {share(learned.real)}. Always predicting the most common value is correct for "
+        f"{share(learned.baseline)}."
     )
 
 
-def _form(found: Evaluation) -> list[Block]:
-    """How columns were compared where that is not value by value."""
-    binned = [(one.name, one.coding.told) for one in found.columns if one.coding.told]
-    if not binned:
+def _binned_columns(evaluation: Evaluation) -> list[Block]:
+    """Columns that are not compared value by value."""
+    rows = [
+        (column.name, column.coding.told) for column in evaluation.columns if column.coding.told
+    ]
+    if not rows:
         return []
-    return [PageTable("How columns are compared", ("Column", "How"), binned, folded=True)]
+    return [PageTable("How columns are compared", ("Column", "How"), rows, folded=True)]
 
 
-def _columns(found: Evaluation) -> list[Block]:
-    """Every column in a picture, that which is furthest off first; of many, most are fold."""
-    ordered = sorted(found.columns, key=lambda one: one.distance.floor - one.distance.tvd)
-    drawn = (
-        (f"{one.name}: {share(one.distance.tvd)} would move", column_picture(one))
-        for one in ordered
+def _column_blocks(evaluation: Evaluation) -> list[Block]:
+    """Every column in a picture, the least similar first; of many, most are folded."""
+    ordered = sorted(
+        evaluation.columns, key=lambda column: column.distance.floor - column.distance.tvd
     )
-    return [Heading("Each column, original beside synthetic", 3), *fold(drawn)]
+    pictures = (
+        (f"{column.name}: distance {share(column.distance.tvd)}", column_picture(column))
+        for column in ordered
+    )
+    return [Heading("Each column: original and synthetic", 3), *fold(pictures)]
 
 
-def column_picture(one: ComparedColumn) -> Picture:
-    """A column of both tables: two lines where it is long, else two bars for each value."""
-    coding = one.coding
+def column_picture(column: ComparedColumn) -> Picture:
+    """A column of both tables: two lines if it is long, else two bars for each value."""
+    coding = column.coding
     sides = [
         Distribution(name, np.array(counts) / sum(counts))
-        for name, counts in ((_ORIGINAL, one.original), (_SYNTHETIC, one.synthetic))
+        for name, counts in ((_ORIGINAL, column.original), (_SYNTHETIC, column.synthetic))
     ]
     labels = [coding.label(code) for code in range(coding.size)]
-    shown = ColumnComparison(one.name, labels, sides, coding.starts, dates=coding.dates)
-    return draw_comparison(shown, label=_label(one), series="Table")
+    comparison = ColumnComparison(column.name, labels, sides, coding.starts, dates=coding.dates)
+    distance = column.distance
+    label = (
+        f"{column.name}: total variation distance {share(distance.tvd)}, for a fresh sample "
+        f"{share(distance.floor)}"
+    )
+    return draw_comparison(comparison, label=label, series="Table")
 
 
-def _label(one: ComparedColumn) -> str:
-    moved = f"{one.name}: {share(one.distance.tvd)} of rows would have to move"
-    return f"{moved}, in a fresh sample {share(one.distance.floor)}"
-
-
-def _together(found: Evaluation) -> list[Block]:
-    """A map of how strongly columns hang together, in both tables, and where it differs."""
-    names = [one.name for one in found.columns]
-    if len(names) < _FEWEST_DRAWN:
+def _association_blocks(evaluation: Evaluation) -> list[Block]:
+    """A map of associations between columns in both tables, and one of their differences."""
+    names = [column.name for column in evaluation.columns]
+    if len(names) < _LEAST_COLUMNS_FOR_MAP:
         return []
-    original, synthetic = (_matrix(found.pairs, names, side) for side in (0, 1))
-    maps = association_maps(found)
-    looked_at, total = found.sets[2].looked_at, found.sets[2].of
-    sampled = "" if looked_at == total else f" Of {total:,} pairs {looked_at:,} were looked at."
+    original, synthetic = (_association_matrix(evaluation.pairs, names, side) for side in (0, 1))
+    maps = association_maps(evaluation)
+    compared, total = evaluation.sets[2].looked_at, evaluation.sets[2].of
+    sampled = "" if compared == total else f" {compared:,} of {total:,} pairs were compared."
     side = MapSide("", names)
     return [
-        Heading("How columns hang together", 3),
+        Heading("Associations between columns", 3),
         Paragraph(
-            "Each square stands for two columns, in the order of the list below; the fuller its "
-            "tone, the more one of them tells about the other. The two maps should look alike."
-            + sampled
+            "Each square is a pair of columns, in the order of the list below. A fuller tone means "
+            f"that one column says more about the other. Both maps should look alike.{sampled}"
         ),
         maps,
         draw_heat_map(
             np.abs(original - synthetic),
             (side, side),
-            label="Where they differ: by how much Cramér's V is off",
+            label="Difference of the associations (Cramér's V)",
             table=maps.table,
-            value=f"Difference in {_VALUE}",
-            steps=_DIFFERENCES,
+            value=f"Difference of {_ASSOCIATION}",
+            steps=_DIFFERENCE_STEPS,
         ),
     ]
 
 
-def association_maps(found: Evaluation) -> Picture:
-    """How strongly columns hang together, the original's map beside the synthetic one's."""
-    names = [one.name for one in found.columns]
+def association_maps(evaluation: Evaluation) -> Picture:
+    """The associations between columns: the map of the original beside the synthetic one."""
+    names = [column.name for column in evaluation.columns]
     rows = [
-        (" and ".join(one.columns), *(f"{v:.2f}" for v in one.association), _correlated(one))
-        for one in found.pairs
+        (
+            " and ".join(pair.columns),
+            *(f"{association:.2f}" for association in pair.association),
+            _correlation_text(pair),
+        )
+        for pair in evaluation.pairs
     ]
     headers = ("Columns", _ORIGINAL, _SYNTHETIC, "Correlation")
-    sides = ((_ORIGINAL, 0), (_SYNTHETIC, 1))
     return draw_tiles(
-        [(name, _matrix(found.pairs, names, side)[::-1]) for name, side in sides],
-        label="How strongly columns hang together in either table",
-        table=PageTable("How strongly columns hang together", headers, rows, folded=True),
-        value=_VALUE,
-        steps=_STRENGTHS,
+        [
+            (name, _association_matrix(evaluation.pairs, names, side)[::-1])
+            for side, name in enumerate((_ORIGINAL, _SYNTHETIC))
+        ],
+        label="Associations between columns in both tables",
+        table=PageTable("Associations between columns", headers, rows, folded=True),
+        value=_ASSOCIATION,
+        steps=ASSOCIATION_STEPS,
     )
 
 
-def _matrix(pairs: Sequence[ComparedPair], names: Sequence[str], side: int) -> FloatArray:
-    place = {name: number for number, name in enumerate(names)}
+def _association_matrix(
+    pairs: Sequence[ComparedPair], names: Sequence[str], side: int
+) -> FloatArray:
+    index = {name: number for number, name in enumerate(names)}
     matrix = np.eye(len(names))
-    for one in pairs:
-        first, second = (place[name] for name in one.columns)
-        matrix[first, second] = matrix[second, first] = one.association[side]
+    for pair in pairs:
+        first, second = (index[name] for name in pair.columns)
+        matrix[first, second] = matrix[second, first] = pair.association[side]
     return matrix
 
 
-def _correlated(one: ComparedPair) -> str:
-    if one.correlation is None or None in one.correlation:
+def _correlation_text(pair: ComparedPair) -> str:
+    if pair.correlation is None or None in pair.correlation:
         return "–"
-    first, second = one.correlation
-    return f"{first:+.2f} and {second:+.2f}"
+    original, synthetic = pair.correlation
+    return f"{original:+.2f} and {synthetic:+.2f}"
 
 
-def _worst(found: Evaluation) -> list[Block]:
-    """The pairs that are furthest off, and what was invented, in words."""
-    worst = found.worst_pairs[:_WORST]
+def _worst_pairs(evaluation: Evaluation) -> list[Block]:
+    """The pairs of columns that differ most, and invented combinations of values."""
+    worst = evaluation.worst_pairs[:_WORST]
     if not worst:
         return []
-    told = [
-        f"{' and '.join(one.columns)}: {share(one.distance.tvd)} of rows would have to move. Most "
-        f"at {_shares(one.furthest)}."
-        for one in worst
-    ]
-    blocks: list[Block] = [Heading("Where it is furthest off", 3), Listing(told)]
-    invented = [one.fabricated for one in found.pairs if one.fabricated is not None]
-    invented.sort(key=lambda one: -one.synthetic)
+    sentences = []
+    for pair in worst:
+        furthest = pair.furthest
+        sentences.append(
+            f"{' and '.join(pair.columns)}: total variation distance {share(pair.distance.tvd)}. "
+            f"Largest difference at {cut(furthest.words, _LONGEST_PAIR)}: "
+            f"{share(furthest.original)} in the original, {share(furthest.synthetic)} in the "
+            "synthetic table."
+        )
+    blocks: list[Block] = [Heading("The largest differences", 3), Listing(sentences)]
+    invented = [pair.fabricated for pair in evaluation.pairs if pair.fabricated is not None]
+    invented.sort(key=lambda combination: -combination.synthetic)
     if invented:
         rows = [
-            (cut(one.words, _TWO), f"{round(one.synthetic * found.rows[1]):,}")
-            for one in invented[:_WORST]
+            (
+                cut(combination.words, _LONGEST_PAIR),
+                f"{round(combination.synthetic * evaluation.rows[1]):,}",
+            )
+            for combination in invented[:_WORST]
         ]
-        headers = ("Values that never stand together in the original", "Synthetic rows")
+        headers = ("Values that never occur together in the original", "Synthetic rows")
         blocks.append(PageTable("Invented combinations", headers, rows))
     return blocks
 
 
-def _shares(one: Range) -> str:
-    values = cut(one.words, _TWO)
-    return f"{values}: {share(one.original)} in the original, {share(one.synthetic)} here"
-
-
-def _questions(found: Evaluation) -> list[Block]:
-    worst = sorted(found.ranges, key=lambda one: -one.error)[:_WORST]
+def _worst_ranges(evaluation: Evaluation) -> list[Block]:
+    worst = sorted(evaluation.ranges, key=lambda answer: -answer.error)[:_WORST]
     if not worst:
         return []
-    rows = [(cut(one.words, _TWO), share(one.original), share(one.synthetic)) for one in worst]
-    headers = ("How many rows have", _ORIGINAL, _SYNTHETIC)
-    caption = f"The {len(rows)} answers that are furthest off, of {len(found.ranges):,}"
-    return [Heading("Questions asked of both", 3), PageTable(caption, headers, rows)]
+    rows = [
+        (cut(answer.words, _LONGEST_PAIR), share(answer.original), share(answer.synthetic))
+        for answer in worst
+    ]
+    headers = ("Rows with", _ORIGINAL, _SYNTHETIC)
+    caption = f"The {len(rows)} counts with the largest error, of {len(evaluation.ranges):,}"
+    return [Heading("Counts in ranges", 3), PageTable(caption, headers, rows)]
 
 
-def _learned(learned: Learned | None) -> list[Block]:
+def _learning_blocks(learned: Learned | None) -> list[Block]:
     if learned is None:
         return []
-    bars: list[tuple[str, float]] = [("Always the commonest", learned.baseline)]
+    bars: list[tuple[str, float]] = [("Always the most common value", learned.baseline)]
     for name, (real, synthetic) in learned.models.items():
         bars += [(f"{name.capitalize()}, trained on the synthetic table", synthetic)]
         bars += [(f"{name.capitalize()}, trained on the original", real)]
-    label = f"Right guesses of {learned.question}, on {learned.tested:,} real rows not seen before"
-    picture = draw_bars(bars, label=label, what="Model", value="Right", percent=True)
-    return [Heading("What can be learned from it", 3), Paragraph(_learning(learned)), picture]
+    label = f"Correct predictions of {learned.question}, for {learned.tested:,} unseen real rows"
+    drawn = draw_bars(bars, label=label, what="Model", value="Correct", percent=True)
+    return [
+        Heading("Models trained on the table", 3),
+        Paragraph(_learning_sentence(learned)),
+        drawn,
+    ]
 
 
-def _copies(found: Evaluation) -> list[Block]:
-    copies = found.copies
+def _copy_blocks(evaluation: Evaluation) -> list[Block]:
+    copies = evaluation.copies
     rows = [
         ("of any row", f"{copies.exact:,}", f"{copies.expected:,.0f}"),
-        ("of a row that is one of a kind", f"{copies.unique:,}", f"{copies.unique_expected:,.0f}"),
+        ("of a row that is unique", f"{copies.unique:,}", f"{copies.unique_expected:,.0f}"),
     ]
     headers = ("Copies", "Synthetic rows", "As many new people")
     return [
         Heading("Copies of real rows", 3),
-        Paragraph(_copied(found)),
-        PageTable("Rows that are the same in all columns compared", headers, rows),
+        Paragraph(_copies_sentence(evaluation)),
+        PageTable("Rows that are equal in all compared columns", headers, rows),
     ]

@@ -1,4 +1,4 @@
-"""Release the table: nobody stands out any more, and what that costs."""
+"""Release the table: nobody stands out any more. What that costs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 K, L = 5, 3
 _SUPPRESS = "0.05"
-_CROWDS = (2, 5, 10, 20, 50)
+_SIZES = (2, 5, 10, 20, 50)
 _ALGORITHMS = {"optimal": "one level per column", "mondrian": "boxes of their own"}
 _SHOWN = 6
 _SHOWN_COSTS = {
     "loss": "loss: mean share of a hierarchy that a label covers",
-    "discernability": "discernability: rows that look alike, in pairs",
+    "discernability": "discernability: number of pairs of rows that look alike",
     "average_class_size": f"average class size, in multiples of {K}",
     "entropy": "entropy: bits lost",
     "suppressed": "suppressed rows",
@@ -37,7 +37,7 @@ _SHOWN_COSTS = {
 
 
 def section(town: Town) -> list[Block]:
-    """Show the table before and after, every cost, and how cost grows with the crowd."""
+    """Show the table before and after, every cost, and how the cost grows with k."""
     with (
         as_file(files("sfumato.demo").joinpath("town.toml")) as schema,
         closing(read(town.people, schema)) as people,
@@ -50,35 +50,35 @@ def section(town: Town) -> list[Block]:
     return [
         Heading("Release the table"),
         Paragraph(
-            f"Sfumato makes every value coarser, as little as it can, until each row looks like at "
-            f"least {K - 1} others in all {len(shown)} columns that others may know. Out of "
-            f"{wide.figures['lattice'] or 0:,} ways to do so it found the cheapest, and proved it, "
-            f"by looking at {wide.figures['checked'] or 0:,}."
+            f"Sfumato makes values coarser, as little as possible, until each row equals at least "
+            f"{K - 1} others in all {len(shown)} columns that others may know. It found the "
+            f"cheapest of {wide.figures['lattice'] or 0:,} ways to do this, and proved it by "
+            f"examining {wide.figures['checked'] or 0:,}."
         ),
-        _table("Before: six people, their names already struck out", town.people, shown),
+        _table("Before: six people, with the names already removed", town.people, shown),
         _table("After: six rows of the release, in its own order", released, shown),
         _figures(wide),
         _costs(wide),
-        Heading("What a larger crowd costs", level=3),
+        Heading("The price of larger groups", level=3),
         Paragraph(
-            "Whoever wants to hide among more people must say less. Labels that each box of rows "
-            "chooses for itself say more than one level for the whole column, but they are harder "
-            "to work with."
+            "The more people look alike, the less the table says. Labels chosen for each box of "
+            "rows keep more detail than one level for the whole column, but they are harder to "
+            "work with."
         ),
         draw_lines(
             curves,
-            label="Information lost as the crowd grows",
+            label="Information lost as k grows",
             x="k: rows that look alike",
             y="Loss",
             series="Labels",
             logarithmic=True,
             percent=True,
         ),
-        Heading("What a crowd does not hide", level=3),
+        Heading("What k-anonymity does not hide", level=3),
         _diversity(wide, diverse),
         Note(
-            f"The release keeps {', '.join(wide.unprotected)} unchanged: no criterion looks there, "
-            "and whoever knows such a value learns from it.",
+            f"The release keeps {', '.join(wide.unprotected)} unchanged. No criterion protects "
+            "these columns, and anyone who knows such a value can use it to find a row.",
             warning=True,
         ),
     ]
@@ -86,16 +86,16 @@ def section(town: Town) -> list[Block]:
 
 def _decide(people: People, asked: CriteriaRequest, algorithm: str = "optimal") -> Anonymized:
     criteria = asked.criteria(people.schema, ["disease"])
-    # Boxes of rows need no suppression: a box that is too small is not cut off.
+    # Boxes need no suppression: rows are divided only as long as each box is large enough.
     suppress = _SUPPRESS if algorithm == "optimal" else "0"
     return anonymize(people, criteria, algorithm=algorithm, suppress=suppress)
 
 
 def _curves(people: People) -> list[Point]:
-    """The loss for crowds of growing size, by two kinds of labels."""
+    """The loss for growing k, with two kinds of labels."""
     points = []
     for algorithm, name in _ALGORITHMS.items():
-        for k in _CROWDS:
+        for k in _SIZES:
             loss = _decide(people, CriteriaRequest(k=k), algorithm).figures["cost"]["loss"]
             points.append(Point(name, k, loss or 0.0))
     return points
@@ -114,8 +114,11 @@ def _figures(wide: Anonymized) -> KeyFigures:
     return KeyFigures(
         [
             (f"{figures['released']:,}", f"of {figures['rows']:,} rows are released"),
-            (f"{figures['classes']:,}", f"classes, where {wide.before['classes']:,} were before"),
-            ("0", f"people stand in a crowd smaller than {K}"),
+            (
+                f"{figures['classes']:,}",
+                f"classes, compared with {wide.before['classes']:,} before",
+            ),
+            ("0", f"people are in a class smaller than {K}"),
         ]
     )
 
@@ -123,7 +126,7 @@ def _figures(wide: Anonymized) -> KeyFigures:
 def _costs(wide: Anonymized) -> PageTable:
     cost = wide.figures["cost"]
     return PageTable(
-        "What it cost, by several measures; of each, less is better",
+        "What it cost, by several measures; smaller is better",
         ("Cost", "Before", "After"),
         [
             (what, show(wide.before[name]), show(cost[name] or 0.0))
@@ -133,9 +136,9 @@ def _costs(wide: Anonymized) -> PageTable:
 
 
 def _diversity(wide: Anonymized, diverse: Anonymized) -> Paragraph:
-    loss, more = (one.figures["cost"]["loss"] or 0.0 for one in (wide, diverse))
+    loss, more = (decided.figures["cost"]["loss"] or 0.0 for decided in (wide, diverse))
     return Paragraph(
-        f"If all {K} who look alike have the same illness, the crowd hides nothing. Asking that "
-        f"illnesses be as mixed in every class as {L} equally common ones (entropy {L}-diversity) "
-        f"takes the loss from {share(loss)} to {share(more)}."
+        f"If all {K} people who look alike have the same illness, the class hides nothing. If "
+        f"every class must mix illnesses like {L} equally common ones (entropy {L}-diversity), the "
+        f"loss grows from {share(loss)} to {share(more)}."
     )

@@ -1,4 +1,4 @@
-"""What an attacker still gets: the same attacks on the table, on its releases and at the door."""
+"""What an attacker still learns: attacks on the table, its releases and a vault."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ if TYPE_CHECKING:
     from sfumato.report.blocks import Block
 
 _LISTED = 4_000
-"""So many of the voters are looked up, evenly."""
+"""The number of voters who are looked up, evenly spread over the list."""
 _GAMES = 300
 _PRICES = (Fraction(1), Fraction(4))
 _SENSITIVE = ("disease", "salary")
 
 
 def section(town: Town) -> list[Block]:
-    """Show linking on three tables, what classes say, and what questions say of one person."""
+    """Show linking on three tables, what classes reveal, and what queries reveal."""
     with as_file(files("sfumato.demo").joinpath("town.toml")) as schema:
         crowded = _crowded(town.people, schema)
-        play = partial(_played, schema)
+        play = partial(_run_attack, schema)
         return [
-            Heading("What an attacker still gets"),
+            Heading("What an attacker still learns"),
             Paragraph(
-                "A release is worth what it withstands. Here the attacker is us: how often is "
-                "somebody with the voters' list right, and how often would a guess be?"
+                "Here we attack the releases ourselves. How often is an attacker with the voter "
+                "list right, and how often would a guess be right?"
             ),
             *_linking(town, crowded, play),
             *_homogeneity(crowded, play),
             *_differencing(town, play),
             Note(
-                "An attack that fails proves no safety: it is one attacker, with one knowledge. "
-                "Only differential privacy limits what all of them can learn, those too that "
-                "nobody has thought of."
+                "An attack that fails proves no safety: it is one attacker with one kind of "
+                "knowledge. Only differential privacy limits what any attacker can learn, also "
+                "with attacks that nobody has thought of."
             ),
         ]
 
 
-def _played(schema: Path, name: str, release: pa.Table, **more: object) -> Finding:
-    found = attack(name, release, schema, **more)  # type: ignore[arg-type]
-    assert isinstance(found, Finding)
-    return found
+def _run_attack(schema: Path, name: str, release: pa.Table, **options: object) -> Finding:
+    finding = attack(name, release, schema, **options)  # type: ignore[arg-type]
+    assert isinstance(finding, Finding)
+    return finding
 
 
 def _crowded(people: pa.Table, schema: Path) -> pa.Table:
-    """The town with labels of their own for each box of people."""
+    """The anonymized town, with labels chosen for each box of people."""
     with closing(read(people, schema)) as opened:
         criteria = CriteriaRequest(k=K).criteria(opened.schema, _SENSITIVE)
         return anonymize(opened, criteria, algorithm="mondrian", advice=False).release().table
@@ -77,48 +77,50 @@ def _linking(town: Town, crowded: pa.Table, play: Callable[..., Finding]) -> lis
     released = {
         "Without names": town.people,
         f"{K}-anonymous": crowded,
-        "Synthetic twin": town.twin,
+        "Synthetic": town.twin,
     }
-    found = {
+    findings = {
         name: play("link", table, known=voters, original=town.people, synthetic=table is town.twin)
         for name, table in released.items()
     }
-    raw, crowd, twin = (percent(one.success.value) for one in found.values())
+    raw, crowd, twin = (percent(finding.success.value) for finding in findings.values())
     return [
         Heading("Looking people up", level=3),
         Paragraph(
-            f"{raw} of the voters are found in the table without names. Among people who look "
-            f"alike it is {crowd}, and in the twin {twin}: rows there are nobody's, and tell no "
-            "more of those who are in the data than of anyone."
+            f"{raw} of the voters are found in the table without names, {crowd} in the "
+            f"{K}-anonymous table, and {twin} in the synthetic one. Synthetic rows belong to "
+            "nobody, so they say no more about people in the data than about others."
         ),
         attacks_picture(
-            [*found.values()], label="Voters whose row is found, in three tables", names=[*found]
+            [*findings.values()],
+            label="Voters whose row is found, in three tables",
+            names=[*findings],
         ),
     ]
 
 
 def _homogeneity(crowded: pa.Table, play: Callable[..., Finding]) -> list[Block]:
-    found = [
+    findings = [
         play("homogeneity", crowded, options=AttackOptions(sensitive=name)) for name in _SENSITIVE
     ]
-    disease, salary = found
+    disease, salary = findings
     return [
-        Heading("Knowing without finding", level=3),
+        Heading("Learning a value without finding the row", level=3),
         Paragraph(
-            "Where all who look alike share a value, nobody has to be found to be known: in the "
-            f"{K}-anonymous table the disease of {disease.victims:,} people and the salary of "
-            f"{salary.victims:,} are certain. Diversity is what prevents it."
+            "If all people who look alike share a value, an attacker knows it without finding the "
+            f"row. In the {K}-anonymous table the disease of {disease.victims:,} people and the "
+            f"salary of {salary.victims:,} are certain. l-diversity prevents this."
         ),
         attacks_picture(
-            found,
+            findings,
             label=f"People whose value is certain in the {K}-anonymous table",
-            names=[f"Their {name}" for name in _SENSITIVE],
+            names=[name.capitalize() for name in _SENSITIVE],
         ),
     ]
 
 
 def _differencing(town: Town, play: Callable[..., Finding]) -> list[Block]:
-    found = [
+    findings = [
         play(
             "differencing",
             town.people,
@@ -126,18 +128,19 @@ def _differencing(town: Town, play: Callable[..., Finding]) -> list[Block]:
         )
         for price in _PRICES
     ]
-    last = found[-1]
+    last = findings[-1]
     return [
-        Heading("Asking twice", level=3),
+        Heading("Two queries about one person", level=3),
         Paragraph(
-            "How many people are there, and how many without this one? The difference of two true "
-            "answers tells of one person. Through the door of a vault both have noise, and no "
-            f"cleverness passes the line but by chance: at epsilon {_PRICES[-1]} it stands at "
-            f"{percent(last.bound or 1.0)}, and {percent(last.success.value)} were right."
+            "How many people are there, and how many without this person? The difference of two "
+            "exact answers reveals the person. A vault adds noise to both. At epsilon "
+            f"{_PRICES[-1]} no attacker can be right more often than "
+            f"{percent(last.bound or 1.0)}, except by chance; here "
+            f"{percent(last.success.value)} were right."
         ),
         attacks_picture(
-            found,
-            label=f"Is the victim in the table? {_GAMES} games each, with two questions",
+            findings,
+            label=f"Is the victim in the table? {_GAMES} trials each, with two queries",
             names=[f"Epsilon {float(price):g}" for price in _PRICES],
         ),
     ]

@@ -1,4 +1,4 @@
-"""Who knows whom: a graph without names gives people away, and a made-up one does not."""
+"""Friendships: a graph without names reveals people, and a synthetic one does not."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _SCHEMA = Schema("friends", _ENDS, form=Edges("one", "other"))
 
 
 def section(town: Town) -> list[Block]:
-    """Tie some of the town's people, attack the ties, and make up others."""
-    title = Heading("Who knows whom")
+    """Connect some people of the town, attack the graph, and make a synthetic one."""
+    title = Heading("Friendships: graphs")
     if find_spec("scipy") is None:
-        return [title, Note("Graphs need packages that are not installed: sfumato[graph].")]
+        return [title, Note("Graphs need packages that are not installed. Install sfumato[graph].")]
     true = _friends(town)
     with closing(read(true, schema=_SCHEMA)) as friends:
         before = _attacked(friends)
@@ -46,21 +46,21 @@ def section(town: Town) -> list[Block]:
             after = _attacked(made_up, friends)
         points = [
             Point(name, rank, degree)
-            for name, table in (("true", true), ("made up", twin))
+            for name, table in (("true", true), ("synthetic", twin))
             for rank, degree in enumerate(_degrees(table), start=1)
         ]
     return [
         title,
         Paragraph(
-            f"Friendships of {_PEOPLE} people, their names replaced by numbers. Somebody who knows "
-            "how many friends a person has, and how many these have, finds "
-            f"{percent(before.success.value)} of them in the graph. In one made up at epsilon "
-            f"{_EPSILON} it is {percent(after.success.value)}, a guess "
+            f"Friendships of {_PEOPLE} people, with numbers instead of names. An attacker who "
+            "knows how many friends a person has, and how many friends those have, finds "
+            f"{percent(before.success.value)} of the people in the graph. In a synthetic graph at "
+            f"epsilon {_EPSILON} it is {percent(after.success.value)}; a guess finds "
             f"{percent(after.baseline.value)}."
         ),
         draw_lines(
             points,
-            label="How many friends people have, from the most on",
+            label="Number of friends of each person, largest first",
             x="Person",
             y="Friends",
             series="Graph",
@@ -69,13 +69,13 @@ def section(town: Town) -> list[Block]:
 
 
 def _attacked(table: Table, original: Table | None = None) -> Finding:
-    found = table.attack("neighbourhood", original=original)
-    assert isinstance(found, Finding)
-    return found
+    finding = table.attack("neighbourhood", original=original)
+    assert isinstance(finding, Finding)
+    return finding
 
 
 def _friends(town: Town) -> pa.Table:
-    """Neighbours of a ring, and some whom many know: the same each time."""
+    """A ring of neighbours, and some people whom many know; the same in every run."""
     counters = np.arange(4 * _PEOPLE, dtype=np.uint64) + np.uint64(town.people.num_rows)
     heavy = (1 - uniform("friends", counters)) ** (-2 / 3) - 1  # few have very many
     ring = [(at, (at + step) % _PEOPLE) for at in range(_PEOPLE) for step in _STEPS]
@@ -86,4 +86,4 @@ def _friends(town: Town) -> pa.Table:
 
 def _degrees(table: pa.Table) -> list[int]:
     ends = np.concatenate([column.to_numpy() for column in table.columns])
-    return [int(one) for one in np.sort(np.bincount(ends))[::-1][:_PEOPLE]]
+    return [int(degree) for degree in np.sort(np.bincount(ends))[::-1][:_PEOPLE]]

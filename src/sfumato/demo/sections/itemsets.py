@@ -1,4 +1,4 @@
-"""Sets: the departments that each patient went to, and which of them go together."""
+"""Itemsets: the departments that each patient visited, and which of them go together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sfumato.data.schema.row_forms import Items
 from sfumato.data.schema.schema_file import load
 from sfumato.release.open_table import read
-from sfumato.report.bars import Bar, draw_bars
+from sfumato.report.bars import bar_with_error, draw_bars
 from sfumato.report.blocks import Heading, Paragraph
 from sfumato.vault.protection import protect
 
@@ -23,38 +23,34 @@ _EPSILON, _SHOWN = "1", 8
 
 
 def section(town: Town) -> list[Block]:
-    """Tell which departments have the same patients, by noisy counts of pairs."""
+    """Show which departments have the same patients, by noisy counts of pairs."""
     rows = town.visits.select(["patient", "department"]).group_by(["patient", "department"])
-    held = rows.aggregate([]).group_by("patient").aggregate([("department", "count")])
-    several = sum(many > 1 for many in held["department_count"].to_pylist())
+    departments_of = rows.aggregate([]).group_by("patient").aggregate([("department", "count")])
+    several = sum(number > 1 for number in departments_of["department_count"].to_pylist())
     return [
-        Heading("Sets of items"),
+        Heading("Itemsets"),
         Paragraph(
-            "A basket, a list of ratings or a search log is a set: many rows of one person, each "
-            "of them an item. Here the items are departments of the clinic; "
-            f"{several:,} of {held.num_rows:,} patients went to more than one. Each patient counts "
-            "once in each pair of departments, and noise hides all pairs of a patient together."
+            "A shopping basket, a list of ratings or a search log is an itemset: many rows of one "
+            f"person, one item in each. Here the items are departments of the clinic; {several:,} "
+            f"of {departments_of.num_rows:,} patients visited more than one. Each patient counts "
+            "once in each pair of departments, and the noise hides all pairs of a patient "
+            "together."
         ),
         _pairs(town),
     ]
 
 
 def _pairs(town: Town) -> Picture:
-    """The most frequent pairs, with how far their counts may be off."""
+    """The most frequent pairs, with the error of their counts."""
     with as_file(files("sfumato.demo") / "visits.toml") as file:
         schema = replace(load(file), form=Items("patient", "department"))
     with closing(read(town.visits, schema)) as opened:
         released = protect(opened, epsilon=2).publish("itemsets", epsilon=_EPSILON, size=2)
-    far = float((released.error or {})["count"]["bound95"])
-    found = sorted(released.table.to_pylist(), key=lambda one: -one["count"])[:_SHOWN]
+    error = float((released.error or {})["count"]["bound95"])
+    pairs = sorted(released.table.to_pylist(), key=lambda pair: -pair["count"])[:_SHOWN]
     bars = [
-        Bar(
-            f"{one['department_1']} and {one['department_2']}",
-            one["count"],
-            one["count"] - far,
-            one["count"] + far,
-        )
-        for one in found
+        bar_with_error(f"{pair['department_1']} and {pair['department_2']}", pair["count"], error)
+        for pair in pairs
     ]
     return draw_bars(
         bars,

@@ -1,4 +1,4 @@
-"""Learn: who of the town is ill, told from age and work, by a model that holds nobody."""
+"""Learn models that predict who is ill, without revealing anyone."""
 
 from __future__ import annotations
 
@@ -40,23 +40,24 @@ _SCHEMA = Schema(
 
 
 def section(town: Town) -> list[Block]:
-    """Tell how well models learnt under a budget predict, at three prices."""
+    """Show how well private models predict, at three values of epsilon."""
     table = health(town.people)
-    held = table.num_rows // 4
-    learnt, others = table.slice(held), table.slice(0, held)
+    tested = table.num_rows // 4
+    learned, others = table.slice(tested), table.slice(0, tested)
     usual = max(np.unique(others["ill"].to_numpy(zero_copy_only=False), return_counts=True)[1])
     return [
         Heading("Learn a model"),
         Paragraph(
-            "A model can be learnt from counts and sums with noise, and then predicts for free: "
-            "nothing of anybody is in it. Here models tell who has an illness by age, sex and "
-            f"visits to the clinic. They learn from {learnt.num_rows:,} people and are tried on "
-            f"{held:,} others, of whom who always says the usual gets {usual / held:.0%} right."
+            "A model can be learned from noisy counts and sums. Its predictions then cost no "
+            "further budget, because it protects every person it was learned from. Here models "
+            "predict who has an illness from age, sex and visits to the clinic. They learn from "
+            f"{learned.num_rows:,} people and are tested on {tested:,} others. Always predicting "
+            f"the most common value is {usual / tested:.0%} right."
         ),
-        _scores(learnt, others),
+        _scores(learned, others),
         Note(
-            "All bounds are declared and public. Trying several models and keeping the best would "
-            "cost the price of each, and the trying too, if it is on rows of the same people."
+            "All bounds are declared and public. Learning several models and keeping the best "
+            "costs the budget of each; so does the test, if it uses rows of the same people."
         ),
     ]
 
@@ -74,10 +75,10 @@ def _words(people: pa.Table, name: str) -> NDArray[np.str_]:
     return np.array(people[name].to_pylist(), dtype=str)
 
 
-def _scores(learnt: pa.Table, others: pa.Table) -> Picture:
-    """The share of others that each model tells rightly, at each price."""
+def _scores(learned: pa.Table, others: pa.Table) -> Picture:
+    """The share of other people that each model predicts correctly, at each epsilon."""
     truth, points = _words(others, "ill"), []
-    with closing(read(learnt, _SCHEMA)) as opened:
+    with closing(read(learned, _SCHEMA)) as opened:
         for name, kind in _KINDS.items():
             for epsilon in _EPSILONS:
                 private = protect(opened, epsilon=epsilon)
@@ -85,7 +86,7 @@ def _scores(learnt: pa.Table, others: pa.Table) -> Picture:
                 points.append(Point(name, float(epsilon), model.score(others, truth)))
     return draw_lines(
         points,
-        label="Share of other people whom the model tells rightly",
+        label="Share of other people predicted correctly",
         x="Epsilon",
         y="Share",
         series="Model",

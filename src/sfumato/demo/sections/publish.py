@@ -1,4 +1,4 @@
-"""Publish statistics: a map at four prices, and how far off each method is."""
+"""Publish statistics: a map at four epsilons, and the error of each method."""
 
 from __future__ import annotations
 
@@ -47,55 +47,54 @@ _OVER_THE_YEAR = {
     "tree": "auto",
     "wavelet": "wavelet",
     "running counts": "continual",
-    "slow waves": "fourier",
-    "even stretches": "dawa",
+    "Fourier": "fourier",
+    "DAWA": "dawa",
     "multiplicative weights": "mwem",
 }
-"""Names for people, and the kinds of publication."""
+"""The name of each kind of publication on the page, and in the library."""
 _QUERIES = 400
 _COLUMNS = ("east", "north")
 
 
 def section(town: Town) -> list[Block]:
-    """Publish where the people of the town live and when they see a doctor, by every method."""
+    """Publish where people live and when they see a doctor, with every method."""
     return [
         Heading("Publish statistics"),
         Paragraph(
             "A table of counts can be published once and for all, with noise in every cell that "
-            f"hides any one person. The map shows in which of {MAP_SIDE**2:,} cells "
-            "people live. The smaller epsilon, the better they are hidden and the more noise there "
-            "is."
+            f"hides any one person. The map shows in which of {MAP_SIDE**2:,} cells people live. A "
+            "smaller epsilon hides them better and adds more noise."
         ),
         *_homes(town.people.num_rows),
         *_days(town.visits),
         Note(
-            "Which method to take must be decided from what is public, before anything is spent: "
-            "trying them all, as this page does with made-up people, would cost the price of each."
+            "Choose the method from public facts, before spending any budget. Trying all of them, "
+            "as this page does with made-up people, would cost the budget of each."
         ),
     ]
 
 
 def _homes(people: int) -> list[Block]:
-    """The map at four prices, and how well each method answers about rectangles of it."""
+    """The map at four epsilons, and the error of each method for counts in rectangles."""
     table, truth = homes(people)
     ends = below("rectangles", np.arange(4 * _QUERIES, dtype=np.uint64), MAP_SIDE)
     queries = np.sort(ends.reshape(_QUERIES, 2, 2), axis=2)
     with closing(read(table, HOMES)) as opened:
         return [
             homes_map(opened, truth),
-            Heading("One map, many ways", level=3),
+            Heading("One map, many methods", level=3),
             Paragraph(
-                "Who asks for rectangles of the map adds up many cells, and their noise. Methods "
-                "that count larger regions too, or first find out where people live, do better "
-                "the finer the map is and the smaller epsilon. Each point is the typical error of "
-                f"one release over {_QUERIES} random rectangles."
+                "A count in a rectangle of the map adds up many cells and their noise. Methods "
+                "that also count larger regions, or first find out where people live, do better "
+                "on fine maps and at small epsilon. Each point is the typical error of one release "
+                f"over {_QUERIES} random rectangles."
             ),
             _errors(opened, _COLUMNS, _ON_THE_MAP, queries, box_sums(truth, queries), "homes"),
         ]
 
 
 def homes(people: int) -> tuple[pa.Table, FloatArray]:
-    """Where people live, and how many in each cell of the map."""
+    """Where people live, and the number of people in each cell of the map."""
     table = homes_table(people)
     truth = np.zeros((MAP_SIDE, MAP_SIDE))
     np.add.at(truth, (table["east"].to_numpy(), table["north"].to_numpy()), 1)
@@ -103,14 +102,14 @@ def homes(people: int) -> tuple[pa.Table, FloatArray]:
 
 
 def _days(visits: pa.Table) -> list[Block]:
-    """How well each method answers about stretches of days."""
+    """The error of each method for counts in ranges of days."""
     days = visits["day"].combine_chunks().cast(pa.int32()).to_numpy()
     first, last = int(days.min()), int(days.max())
     truth = np.bincount(days - first).astype(np.float64)
     ends = below("stretches", np.arange(2 * _QUERIES, dtype=np.uint64), last - first + 1)
-    stretches = np.sort(ends.reshape(_QUERIES, 1, 2), axis=2)
-    exact = box_sums(truth, stretches)
-    queries = (stretches + first).astype("datetime64[D]")
+    ranges = np.sort(ends.reshape(_QUERIES, 1, 2), axis=2)
+    exact = box_sums(truth, ranges)
+    queries = (ranges + first).astype("datetime64[D]")
     with (
         as_file(files("sfumato.demo") / "visits.toml") as schema,
         closing(read(visits, schema)) as visited,
@@ -120,17 +119,17 @@ def _days(visits: pa.Table) -> list[Block]:
         everyday = replace(visited.schema, unit=replace(unit, max_groups=MAX_VISITS))
         opened = replace(visited, schema=everyday)
         return [
-            Heading("One year, many ways", level=3),
+            Heading("One year, many methods", level=3),
             Paragraph(
-                "The same for visits to the clinic in random stretches of days, where one person "
-                "stands for all their visits, twelve at most."
+                "The same for visits to the clinic in random ranges of days. The noise hides a "
+                "person with all their visits, at most twelve."
             ),
             _errors(opened, ("day",), _OVER_THE_YEAR, queries, exact, "visits"),
         ]
 
 
 def homes_map(opened: Opened, truth: FloatArray, epsilons: Sequence[str] = EPSILONS) -> Picture:
-    """The truth beside noisy counts of every cell."""
+    """The true counts of every cell beside noisy ones."""
     tiles = [("the truth", truth.T)]
     rows = []
     for epsilon in epsilons:
@@ -140,7 +139,7 @@ def homes_map(opened: Opened, truth: FloatArray, epsilons: Sequence[str] = EPSIL
         tiles.append((f"epsilon {epsilon}", cells.T))
         off = np.abs(cells - truth)
         rows.append((epsilon, f"{off.mean():,.2f}", f"{off.max():,.0f}"))
-    label = "Homes in each cell of the map: the truth, and what may be published"
+    label = "Homes in each cell of the map: the truth, and what can be published"
     headers = ("Epsilon", "Average error of a cell", "Largest")
     return draw_tiles(tiles, label=label, table=PageTable(label, headers, rows), value="Homes")
 
@@ -153,7 +152,7 @@ def _errors(
     exact: FloatArray,
     what: str,
 ) -> Picture:
-    """The typical error of queries by every method at every price."""
+    """The root mean squared error of range counts, by every method and epsilon."""
     points = []
     for name, kind in methods.items():
         for epsilon in EPSILONS:

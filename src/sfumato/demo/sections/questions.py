@@ -1,8 +1,8 @@
-"""Ask questions: noisy answers beside the truth, a budget that runs out, an attack that fails.
+"""Queries: noisy answers beside the truth, a budget that runs out, an attack that fails.
 
-The attack is linear reconstruction (Dinur & Nissim 2003): who is ill, from how many are ill in
-random halves of the people. Enough counts that are too exact give away everybody. The bits that
-are nearest to all counts are found by least squares.
+The attack is linear reconstruction (Dinur & Nissim 2003): it infers who is ill from the number of
+ill people in random halves of the population, by least squares. Enough exact counts reveal
+everybody.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sfumato.vault.private import Private
 
 HALVES = 600
-"""How many random halves of the people are counted."""
+"""The number of random halves in which ill people are counted."""
 
 _EACH = 150
 _BUDGET = 10
@@ -53,7 +53,7 @@ _WHOLE = '[columns.{}]\nkind = "integer"\nbounds = [0, {}]\nnullable = false\n'
 
 
 def recovered(people: pa.Table, epsilons: Sequence[float]) -> tuple[float, list[float]]:
-    """The share of people whose illness is found: from exact counts, and from private ones."""
+    """The share of people whose illness is inferred from exact counts, and from private ones."""
     ill = _chosen(people)
     places = np.arange(HALVES * len(ill), dtype=np.uint64)
     inside = (bits("half", places) >> np.uint64(63)).reshape(HALVES, len(ill)) == 1
@@ -66,7 +66,7 @@ def recovered(people: pa.Table, epsilons: Sequence[float]) -> tuple[float, list[
 
 
 def _chosen(people: pa.Table) -> BoolArray:
-    """As many ill as healthy people, so that a blind guess is right half of the time."""
+    """As many ill as healthy people, so that a guess is right half of the time."""
     ill = pc.not_equal(people["disease"], "none").to_numpy()
     each = min(_EACH, int(ill.sum()), int((~ill).sum()))
     rows = np.concatenate([np.flatnonzero(ill)[:each], np.flatnonzero(~ill)[:each]])
@@ -74,14 +74,14 @@ def _chosen(people: pa.Table) -> BoolArray:
 
 
 def _share_found(inside: BoolArray, counts: NDArray[Any], ill: BoolArray) -> float:
-    found = np.linalg.lstsq(inside.astype(float), counts.astype(float), rcond=None)[0]
-    return float(((found >= 0.5) == ill).mean())
+    estimates = np.linalg.lstsq(inside.astype(float), counts.astype(float), rcond=None)[0]
+    return float(((estimates >= 0.5) == ill).mean())
 
 
 def _private_counts(
     home: Path, ill: BoolArray, inside: BoolArray, epsilons: Sequence[float]
 ) -> list[NDArray[Any]]:
-    """The same counts from a vault that holds the people; who is in which half is public."""
+    """The same counts from a vault with the people; the members of each half are public."""
     person = _WHOLE.format("person", len(ill) - 1)
     half, members = np.nonzero(inside)
     held = {
@@ -110,7 +110,9 @@ def _private_counts(
         keys={("person",): int(inside.sum(axis=0).max())},
     )
     with open_vault(vault) as opened:
-        return [opened.query(_QUESTION, epsilon=one).table["n"].to_numpy() for one in epsilons]
+        return [
+            opened.query(_QUESTION, epsilon=epsilon).table["n"].to_numpy() for epsilon in epsilons
+        ]
 
 
 BUDGET = 2
@@ -129,21 +131,21 @@ _EPSILONS = (0.5, 1.0, 2.0, 4.0)
 
 
 def section(town: Town) -> list[Block]:
-    """Ask the clinic's visits until the budget is spent, and show what an attacker gets."""
+    """Query the visits until the budget is spent, and show what an attacker learns."""
     with (
         as_file(files("sfumato.demo") / "visits.toml") as schema,
         closing(read(town.visits, schema)) as visits,
     ):
-        # Twelve, so that nobody's visits are left out of any month.
+        # Twelve, so that no visits of a person are dropped in any month.
         unit: Any = visits.schema.unit
         private = protect(visits, unit=replace(unit, max_groups=12), epsilon=BUDGET)
         return [
-            Heading("Ask questions"),
+            Heading("Ask queries"),
             Paragraph(
-                "Instead of the table the clinic may give answers. Each carries as much noise as "
-                "hides any one person with all their visits, and each has a price; the budget for "
-                f"all answers ever is epsilon {BUDGET}. Only because everyone on this page is made "
-                "up may the truth stand beside the answers."
+                "Instead of the table, the clinic can release answers. Each has enough noise to "
+                "hide any one person with all their visits, and each uses some of the budget: "
+                f"epsilon {BUDGET} for all answers together. The truth may stand beside the "
+                "answers only because everyone on this page is made up."
             ),
             *_monthly(private, town.visits),
             *_until_spent(private, town.visits),
@@ -152,7 +154,7 @@ def section(town: Town) -> list[Block]:
 
 
 def _monthly(private: Private, visits: pa.Table) -> list[Block]:
-    """One question with twelve groups, drawn over the truth."""
+    """One query with twelve groups, drawn over the truth."""
     answer = private.query(_MONTHLY, epsilon="0.5")
     assert answer.error is not None
     bound = answer.error["n"]["bound95"]
@@ -166,17 +168,17 @@ def _monthly(private: Private, visits: pa.Table) -> list[Block]:
     return [
         draw_lines(
             points,
-            label="Visits to the clinic in each month: the truth, and the private answer with the "
-            "band in which 95 % of such answers have the truth",
+            label="Visits to the clinic in each month: the truth, and the private answer with its "
+            "95 % confidence band",
             x="Month",
             y="Visits",
-            series="Who says so",
+            series="Source",
         )
     ]
 
 
 def _until_spent(private: Private, visits: pa.Table) -> list[Block]:
-    """More questions, each with its error, until one is refused."""
+    """More queries, each with its error, until one is refused."""
     cancer = pc.equal(visits["diagnosis"], "cancer")
     truths = (
         visits.num_rows,
@@ -200,37 +202,42 @@ def _until_spent(private: Private, visits: pa.Table) -> list[Block]:
     return [
         Heading("Until the budget is spent", level=3),
         PageTable(
-            "Questions at epsilon 0.4 each, and what is left after each of them",
-            ("Question", "Answer", "95 % interval", "Truth", "Epsilon left"),
+            "Queries at epsilon 0.4 each, and the budget left after each",
+            ("Query", "Answer", "95 % interval", "Truth", "Epsilon left"),
             rows,
         ),
-        Note(f"Then the clinic falls silent, for good. {refusal}", warning=True),
+        Note(
+            f"Then the budget is spent, and the clinic answers nothing more. {refusal}",
+            warning=True,
+        ),
     ]
 
 
 def _attack(people: pa.Table) -> list[Block]:
-    """How many people's illness is found, from exact counts and from private ones."""
+    """The share of people whose illness is inferred, from exact and from private counts."""
     exact, private = recovered(people, _EPSILONS)
-    points = [Point("from exact counts", one, exact) for one in _EPSILONS]
-    points += [Point("at most, by theory", one, 1 / (1 + exp(-one))) for one in _EPSILONS]
+    points = [Point("from exact counts", epsilon, exact) for epsilon in _EPSILONS]
     points += [
-        Point("from Sfumato's answers", one, share)
-        for one, share in zip(_EPSILONS, private, strict=True)
+        Point("upper bound by theory", epsilon, 1 / (1 + exp(-epsilon))) for epsilon in _EPSILONS
+    ]
+    points += [
+        Point("from Sfumato's answers", epsilon, share)
+        for epsilon, share in zip(_EPSILONS, private, strict=True)
     ]
     return [
-        Heading("Why exact answers are no answer", level=3),
+        Heading("Why exact answers are dangerous", level=3),
         Paragraph(
-            f"An attacker asks how many are ill in {HALVES} random halves of 300 people, of whom "
-            "150 are. No count names anybody. Yet there is hardly more than one way to be ill that "
-            f"fits them all: from exact counts the illness of {share(exact)} of the "
-            "people is found. A blind guess is right for half of them."
+            f"An attacker asks for the number of ill people in {HALVES} random halves of 300 "
+            "people, of whom 150 are ill. No count names anybody. Yet hardly more than one "
+            "combination of ill people fits all counts: exact counts reveal the illness of "
+            f"{share(exact)} of the people. A guess is right for half of them."
         ),
         draw_lines(
             points,
-            label="Share of people whose illness is found by linear reconstruction",
+            label="Share of people whose illness is inferred by linear reconstruction",
             x="Epsilon for all counts together",
-            y="Found",
-            series="How",
+            y="Inferred",
+            series="Source",
             logarithmic=True,
             percent=True,
         ),

@@ -1,4 +1,4 @@
-"""See the risk: who stands out in the table, and who can be named with a public list."""
+"""The risk: who stands out in the table, and who can be named with a public list."""
 
 from __future__ import annotations
 
@@ -21,30 +21,29 @@ if TYPE_CHECKING:
     from sfumato.report.blocks import Block
 
 KNOWN = ("birth_date", "sex", "zip")
-"""What the voter list, a birthday card or a neighbour tells about anyone."""
-_TELLING = ("HIV", "cancer", "depression", "dementia")
+"""Facts about anyone that the voter list, a birthday card or a neighbour reveals."""
+_REVEALING = ("HIV", "cancer", "depression", "dementia")
 _EXAMPLES = 6
 _NAMED = 3
 
 
 def section(town: Town) -> list[Block]:
-    """Show who is unique, by which columns, and who is named by linking."""
+    """Show who is unique, by which columns, and who can be named by linking."""
     sets = town.inspection.sets
-    known = next(one for one in sets if set(one.columns) == set(KNOWN))
+    known = next(risk for risk in sets if set(risk.columns) == set(KNOWN))
     return [
         Heading("See the risk"),
         Paragraph(
-            f"A clinic holds one row for each of the {known.rows:,} people of a town. Before it "
-            "shares the table it strikes out the names and the social security numbers. Is that "
-            "enough?"
+            f"A clinic has one row for each of the {known.rows:,} people of a town. Before sharing "
+            "the table it removes the names and the social security numbers. Is that enough?"
         ),
         Headline(
             f"{100 * known.unique_share:.0f} %",
-            "of these people are the only one with their date of birth, sex and ZIP code.",
+            "of these people are unique by date of birth, sex and ZIP code.",
             draw_people(
                 known.unique_share,
-                label=f"Of a hundred people, {100 * known.unique_share:.0f} stand alone.",
-                inside="alone",
+                label=f"{100 * known.unique_share:.0f} of 100 people are unique.",
+                inside="unique",
                 outside="shares all three with someone",
             ),
         ),
@@ -61,7 +60,7 @@ def _attackers(town: Town) -> list[Block]:
     risk = town.inspection.reidentification
     attackers = (
         ("prosecutor", "knows that the person is in the table", risk.prosecutor),
-        ("journalist", "looks for anyone at all", risk.journalist),
+        ("journalist", "looks for any person", risk.journalist),
         ("marketer", "links the whole table at once", risk.marketer),
     )
     count = len(everything.columns)
@@ -70,46 +69,49 @@ def _attackers(town: Town) -> list[Block]:
             [
                 (
                     share(everything.unique_share),
-                    f"are alone by all {count} columns that others may know",
+                    f"are unique by all {count} columns that others may know",
                 ),
                 (
                     share(everything.small_share),
-                    f"are alone or share all {count} with fewer than {SMALL - 1} others",
+                    f"share all {count} columns with fewer than {SMALL - 1} others",
                 ),
             ]
         ),
         PageTable(
-            f"How often an attacker who knows those {count} columns picks the right row",
+            f"How often an attacker who knows these {count} columns picks the right row",
             ("Attacker", "What they do", "On average", "At worst"),
-            [(name, what, share(one.average), share(one.highest)) for name, what, one in attackers],
+            [
+                (name, what, share(rates.average), share(rates.highest))
+                for name, what, rates in attackers
+            ],
         ),
     ]
 
 
 def _columns(sets: Sequence[SetRisk]) -> list[Block]:
-    """Every set of columns as a skyline; the most telling of each size by name."""
-    by_columns = {frozenset(one.columns): one for one in sets}
+    """Every set of columns in one chart; the most revealing of each size by name."""
+    by_columns = {frozenset(risk.columns): risk for risk in sets}
     known = by_columns[frozenset(KNOWN)]
     alone = {name: by_columns[frozenset([name])].unique_share for name in KNOWN}
-    telling = {known.columns: known}
+    revealing = {known.columns: known}
     for size in range(1, LARGEST + 1):
-        same = [one for one in sets if len(one.columns) == size]
-        best = sorted(same, key=lambda one: -one.unique_share)[:_NAMED]
-        telling |= {one.columns: one for one in best}
-    ordered = sorted(telling.values(), key=lambda one: (len(one.columns), one.unique_share))
+        same_size = [risk for risk in sets if len(risk.columns) == size]
+        best = sorted(same_size, key=lambda risk: -risk.unique_share)[:_NAMED]
+        revealing |= {risk.columns: risk for risk in best}
+    ordered = sorted(revealing.values(), key=lambda risk: (len(risk.columns), risk.unique_share))
     return [
-        Heading("Which columns give people away", level=3),
+        Heading("Which columns reveal people", level=3),
         Paragraph(
-            f"Sex alone points at {share(alone['sex'])} of the people, the ZIP code at "
-            f"{share(alone['zip'])}, the date of birth at "
-            f"{share(alone['birth_date'])}. None is enough alone; together they draw an "
-            "outline around each person. Every bar is one set of columns, and its height the share "
-            "of people who are alone with their values."
+            f"Sex alone identifies {share(alone['sex'])} of the people, the ZIP code "
+            f"{share(alone['zip'])}, the date of birth "
+            f"{share(alone['birth_date'])}. None is enough alone, but together they reveal most "
+            "people. Every bar is one set of columns; its height is the share of people who are "
+            "unique by them."
         ),
         draw_skyline(
             [
-                (_name(one), str(len(one.columns)), one.unique_share)
-                for one in sorted(sets, key=lambda one: len(one.columns))
+                (_name(risk), str(len(risk.columns)), risk.unique_share)
+                for risk in sorted(sets, key=lambda risk: len(risk.columns))
             ],
             label=f"Share of people who are unique, for each of {len(sets)} sets of columns",
             what="Columns",
@@ -118,8 +120,8 @@ def _columns(sets: Sequence[SetRisk]) -> list[Block]:
             percent=True,
         ),
         draw_bars(
-            [(_name(one), one.unique_share) for one in ordered],
-            label="The most telling sets of one, two, three and four columns",
+            [(_name(risk), risk.unique_share) for risk in ordered],
+            label="The most revealing sets of one, two, three and four columns",
             what="Columns",
             value="Unique people",
             percent=True,
@@ -129,37 +131,37 @@ def _columns(sets: Sequence[SetRisk]) -> list[Block]:
 
 
 def _linking(town: Town) -> list[Block]:
-    """Join the clinic's table to the voter list by what both hold."""
+    """Join the table of the clinic with the voter list by the columns that both have."""
     alone = _voters_alone(town.voters)
     linked = town.people.join(alone, keys=list(KNOWN), join_type="inner")
     right = linked.filter(pc.equal(linked["name"], linked["voter"]))
     rows = town.people.num_rows
     chance = right.num_rows / linked.num_rows
     return [
-        Heading("Putting names back", level=3),
+        Heading("Linking names", level=3),
         Paragraph(
-            f"Anyone may buy the voter list. It names {town.voters.num_rows:,} people with their "
-            "address, date of birth, sex and ZIP code, and no illness. The clinic's table has the "
-            "illness and no names. Laid side by side:"
+            f"Anyone can buy the voter list. It names {town.voters.num_rows:,} people with their "
+            "address, date of birth, sex and ZIP code, but no illness. The table of the clinic has "
+            "the illness but no names. Joined, they show:"
         ),
         KeyFigures(
             [
                 (f"{linked.num_rows:,}", "rows of the clinic match exactly one voter"),
-                (share(linked.num_rows / rows), "of all its rows now carry a name"),
+                (share(linked.num_rows / rows), "of all its rows now have a name"),
                 (share(chance), "of these names are right"),
             ]
         ),
         _examples(right),
         Note(
-            "Everyone here is made up, by a program, from names of paints; that is why their "
-            "names may be shown. With real data this page would show counts only.",
+            "A program made up everyone here from names of paints, so their names may be shown. "
+            "With real data this page would show only counts.",
             warning=True,
         ),
     ]
 
 
 def _voters_alone(voters: pa.Table) -> pa.Table:
-    """The voters who are the only one on the list with what is known about them."""
+    """The voters who are unique on the list by the columns that both tables have."""
     groups = voters.group_by(list(KNOWN)).aggregate(
         [("name", "count"), ("name", "min"), ("address", "min")]
     )
@@ -170,23 +172,23 @@ def _voters_alone(voters: pa.Table) -> pa.Table:
 
 
 def _examples(right: pa.Table) -> PageTable:
-    telling = right.filter(pc.is_in(right["disease"], pa.array(_TELLING))).sort_by("person")
+    revealing = right.filter(pc.is_in(right["disease"], pa.array(_REVEALING))).sort_by("person")
     columns = ["voter", "disease", *KNOWN, "address"]
     return PageTable(
-        "Some of the people found, by linking three columns",
+        "Some of the people found by linking three columns",
         ("Name", "Treated for", "Born", "Sex", "ZIP", "Address"),
         [
             tuple(str(row[column]) for column in columns)
-            for row in telling.slice(0, _EXAMPLES).to_pylist()
+            for row in revealing.slice(0, _EXAMPLES).to_pylist()
         ],
     )
 
 
 def _roles(town: Town) -> PageTable:
-    """What the program makes of each column, beside what a person has declared."""
+    """The role of each column as guessed by the program, and as declared by a person."""
     return PageTable(
-        "What each column says about a person: guessed from the data, then confirmed by a person",
-        ("Column", "Guess", "Why", "Confirmed as"),
+        "The role of each column: guessed from the data, then confirmed by a person",
+        ("Column", "Guess", "Reason", "Confirmed as"),
         [
             (guess.column.name, guess.column.role.value, guess.reason, known.column.role.value)
             for guess, known in zip(town.guesses, town.inspection.guesses, strict=True)
@@ -195,5 +197,5 @@ def _roles(town: Town) -> PageTable:
     )
 
 
-def _name(one: SetRisk) -> str:
-    return " + ".join(column.replace("_", " ") for column in one.columns)
+def _name(risk: SetRisk) -> str:
+    return " + ".join(column.replace("_", " ") for column in risk.columns)

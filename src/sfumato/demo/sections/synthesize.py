@@ -1,4 +1,4 @@
-"""Make up a twin: the town beside synthetic rows of it, and how near they are."""
+"""Synthetic data: the town beside a synthetic table of it, and how close they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.attack.evaluation.evaluate import compare_tables
-from sfumato.attack.evaluation.page import association_maps, column_picture, said
+from sfumato.attack.evaluation.page import association_maps, column_picture, summary
 from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, KeyFigures, Listing, Note, PageTable, Paragraph
 from sfumato.report.heat_maps import draw_tiles
@@ -30,7 +30,7 @@ _DECADE = 10
 
 
 def twin_of(people: pa.Table) -> pa.Table:
-    """Synthetic rows of the town's people, for a price."""
+    """A synthetic table of the people, with differential privacy."""
     with (
         as_file(files("sfumato.demo") / "town.toml") as schema,
         closing(read(people, schema)) as opened,
@@ -40,73 +40,78 @@ def twin_of(people: pa.Table) -> pa.Table:
 
 
 def section(town: Town) -> list[Block]:
-    """The town and its twin side by side: columns, what they say together, and figures."""
+    """The town and its synthetic table side by side: columns, associations and figures."""
     with (
         as_file(files("sfumato.demo") / "town.toml") as schema,
         closing(read(town.people, schema)) as opened,
     ):
-        found = compare_tables(town.twin, opened, None)
-    columns = {one.name: one for one in found.columns}
+        evaluation = compare_tables(town.twin, opened, None)
+    columns = {column.name: column for column in evaluation.columns}
     figures = [
-        (share(one.mean.tvd), f"would move in {words}; in a fresh sample {share(one.mean.floor)}")
-        for words, one in zip(
-            ("a column", "two columns", "three"), found.sets.values(), strict=True
+        (
+            share(distances.mean.tvd),
+            f"distance of {words}; fresh sample {share(distances.mean.floor)}",
+        )
+        for words, distances in zip(
+            ("single columns", "two-way marginals", "three-way marginals"),
+            evaluation.sets.values(),
+            strict=True,
         )
     ]
     return [
-        Heading("Make up a twin"),
+        Heading("Make synthetic data"),
         Paragraph(
             "A synthetic table has the columns of the real one, and rows that belong to nobody. "
-            "Some counts are measured with noise, and rows are drawn that have about these counts: "
-            f"here for epsilon {_EPSILON} and delta {_DELTA}, {town.twin.num_rows:,} of them. "
-            "Whatever worked on the original works on its twin, as often as anybody likes."
+            "Some counts are measured with noise, and random rows are drawn that have about these "
+            f"counts: here {town.twin.num_rows:,} rows at epsilon {_EPSILON} and delta {_DELTA}. "
+            "Any analysis of the original also runs on the synthetic table, as often as needed."
         ),
         Paragraph(
-            "How near it is can be said in rows that would have to take other values for both "
-            "tables to have the same counts. A fresh sample is as many rows drawn by chance from "
-            "the original itself."
+            "The total variation distance says how close the tables are: the share of rows that "
+            "would need other values for both tables to have the same counts. A fresh sample is "
+            "as many rows drawn at random from the original."
         ),
         KeyFigures(figures),
         *(column_picture(columns[name]) for name in _SHOWN),
         _by_decade(town),
-        Heading("What columns say together", level=3),
+        Heading("Associations between columns", level=3),
         Paragraph(
-            "Each square stands for two columns; the fuller its tone, the more one of them tells "
-            "about the other. The two maps should look alike."
+            "Each square is a pair of columns. A fuller tone means that one column says more about "
+            "the other. Both maps should look alike."
         ),
-        association_maps(found),
+        association_maps(evaluation),
         Heading("In words", level=3),
-        Listing(said(found)[len(found.sets) :]),
+        Listing(summary(evaluation)[len(evaluation.sets) :]),
         Note(
-            "Nobody but the owner may look at real people beside their twin, as this page does "
-            "with made-up ones: the comparison itself is not private."
+            "With real people, only the owner may see such a comparison: the comparison itself is "
+            "not private."
         ),
     ]
 
 
 def _by_decade(town: Town) -> Picture:
-    """When people were born and what they fell ill with, in both tables."""
+    """Decade of birth and illness, in both tables."""
     names = sorted(set(town.people["disease"].to_pylist()) - {None})
-    years = [pc.year(one["birth_date"]) for one in (town.people, town.twin)]
-    first = min(pc.min(one).as_py() for one in years) // _DECADE
-    last = max(pc.max(one).as_py() for one in years) // _DECADE
+    years = [pc.year(table["birth_date"]) for table in (town.people, town.twin)]
+    first = min(pc.min(year).as_py() for year in years) // _DECADE
+    last = max(pc.max(year).as_py() for year in years) // _DECADE
     tiles = [
         (name, _counted(year, table["disease"], names, (first, last)))
         for name, year, table in zip(
-            ("The town", "Its twin"), years, (town.people, town.twin), strict=True
+            ("The town", "Synthetic"), years, (town.people, town.twin), strict=True
         )
     ]
     label = "Decade of birth (across) and disease (up, in the order of the list)"
     rows = [
         (
-            f"{_DECADE * (first + place)}s",
+            f"{_DECADE * (first + index)}s",
             name,
-            *(f"{cells[row, place]:,.0f}" for _, cells in tiles),
+            *(f"{cells[row, index]:,.0f}" for _, cells in tiles),
         )
         for row, name in enumerate(names)
-        for place in range(last - first + 1)
+        for index in range(last - first + 1)
     ]
-    table = PageTable(label, ("Born", "Disease", "The town", "Its twin"), rows, folded=True)
+    table = PageTable(label, ("Born", "Disease", "The town", "Synthetic"), rows, folded=True)
     return draw_tiles(tiles, label=label, table=table, value="People")
 
 
@@ -114,9 +119,9 @@ def _counted(
     years: pa.ChunkedArray, diseases: pa.ChunkedArray, names: list[str], ends: tuple[int, int]
 ) -> FloatArray:
     cells = np.zeros((len(names), ends[1] - ends[0] + 1))
-    place = pc.index_in(diseases, value_set=pa.array(names))
-    known = pc.and_(pc.is_valid(place), pc.is_valid(years))
-    row = np.asarray(place.filter(known), dtype=np.int64)
+    index = pc.index_in(diseases, value_set=pa.array(names))
+    known = pc.and_(pc.is_valid(index), pc.is_valid(years))
+    row = np.asarray(index.filter(known), dtype=np.int64)
     column = np.asarray(years.filter(known), dtype=np.int64) // _DECADE - ends[0]
     np.add.at(cells, (row, column), 1)
     return cells

@@ -1,4 +1,4 @@
-"""Where people go: a few points tell whose a path is, and a made-up path is nobody's."""
+"""Trajectories: a few points reveal a person; synthetic trajectories belong to nobody."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _SCHEMA = Schema(
 
 
 def section(town: Town) -> list[Block]:
-    """Walk through a town for a day, attack the walks, and make up others."""
-    del town  # whose people have a home each, but no streets to walk
+    """Make walks through a town, attack them, and make synthetic ones."""
+    del town  # its people have homes but no streets to walk
     true, others = _walks(0), _walks(_PATHS)
     with closing(read(true, schema=_SCHEMA)) as walks:
         before = _attacked(walks, None, None)
@@ -52,40 +52,44 @@ def section(town: Town) -> list[Block]:
         after = _attacked(drawn, true, others)
     points = [
         Point(name, length, share)
-        for name, table in (("true", true), ("made up", twin))
+        for name, table in (("true", true), ("synthetic", twin))
         for length, share in enumerate(_lengths(table))
     ]
     return [
-        Heading("Where people go"),
+        Heading("Trajectories"),
         Paragraph(
-            f"A day of {_PATHS} people in a made-up town, without names. Four points, known to "
-            f"{_CELL} metres and {_MINUTES} minutes, fit {percent(before.success.value)} of them "
-            f"alone. Of paths made up at epsilon {_EPSILON} they fit somebody alone for "
-            f"{percent(after.success.value)} of these people, and for "
-            f"{percent(after.baseline.value)} of others who were never there."
+            f"The trajectories of {_PATHS} people on one day, without names. Four points, known to "
+            f"{_CELL} metres and {_MINUTES} minutes, identify {percent(before.success.value)} of "
+            f"the people. Among synthetic trajectories at epsilon {_EPSILON} they fit exactly one "
+            f"for {percent(after.success.value)} of these people, and for "
+            f"{percent(after.baseline.value)} of other people who are not in the data."
         ),
         draw_lines(
-            points, label="How long paths are", x="Points", y="Share of paths", series="Paths"
+            points,
+            label="Length of trajectories",
+            x="Points",
+            y="Share of trajectories",
+            series="Table",
         ),
     ]
 
 
 def _walks(first: int) -> pa.Table:
-    """Some of the walks of a town that does not exist, the same each time."""
+    """Some of the walks in a town that does not exist; the same in every run."""
     paths = made_up(2 * _PATHS)
     mine = (paths.path_of >= first) & (paths.path_of < first + _PATHS)
     columns = {"time": paths.times, "lon": paths.x, "lat": paths.y}
-    whole = {name: np.rint(one[mine]).astype(np.int64) for name, one in columns.items()}
+    whole = {name: np.rint(values[mine]).astype(np.int64) for name, values in columns.items()}
     return pa.table({"person": paths.path_of[mine], **whole})
 
 
 def _attacked(table: Table, original: pa.Table | None, control: pa.Table | None) -> Finding:
-    found = table.attack("path", original=original, control=control, cell=_CELL, minutes=_MINUTES)
-    assert isinstance(found, Finding)
-    return found
+    finding = table.attack("path", original=original, control=control, cell=_CELL, minutes=_MINUTES)
+    assert isinstance(finding, Finding)
+    return finding
 
 
 def _lengths(table: pa.Table) -> list[float]:
     many = np.unique(table.column("person").to_numpy(), return_counts=True)[1]
     longest = np.bincount(np.minimum(many, _POINTS), minlength=_POINTS + 1)
-    return [float(one) for one in longest / len(many)]
+    return [float(share) for share in longest / len(many)]

@@ -1,4 +1,4 @@
-"""Laplace noise against randomized response: the picture of both errors, and a page about it."""
+"""Laplace noise compared with randomized response: a picture of both errors, and a page."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ if TYPE_CHECKING:
     from sfumato.report.blocks import Block
     from sfumato.report.picture import Picture
 
-_LABEL = (
-    "Error of a count: one who is trusted adds noise once, one who is not gets it from everybody"
-)
+_LABEL = "Error of a count: a trusted collector adds noise once, otherwise everyone adds noise"
 _NOTE = "Both axes are logarithmic. Points are root mean squares over runs."
 _LEAD = (
-    "How many people say yes, at the same epsilon, by a collector who sees the answers and by one "
-    "who sees randomized responses only. Everybody on this page is made up; the noise is real."
+    "The number of people who say yes, at the same epsilon: counted by a collector who sees the "
+    "answers, and by one who sees only randomized responses. All people on this page are made up; "
+    "the noise is real."
 )
 
 
 def picture(contrast: Contrast) -> Picture:
-    """The error by the number of people, a draw_lines for each method and epsilon."""
+    """The error by the number of people, a line for each method and epsilon."""
     epsilons = sorted({point.epsilon for point in contrast.points})
     shown = {epsilons[0], epsilons[-1], *(epsilon for epsilon in epsilons if epsilon == 1)}
-    short = {LAPLACE: "Laplace", RESPONSE: "randomized response"}
+    names = {LAPLACE: "Laplace", RESPONSE: "randomized response"}
     points = [
-        Point(f"{short[point.method]}, epsilon {point.epsilon:g}", point.people, point.sd)
+        Point(f"{names[point.method]}, epsilon {point.epsilon:g}", point.people, point.sd)
         for point in contrast.points
         if point.epsilon in shown
     ]
@@ -49,7 +48,7 @@ def picture(contrast: Contrast) -> Picture:
 
 
 def blocks(contrast: Contrast) -> list[Block]:
-    """What a page says of both collectors."""
+    """The comparison as part of a page."""
     rows = [
         (
             point.method,
@@ -60,7 +59,6 @@ def blocks(contrast: Contrast) -> list[Block]:
         )
         for point in contrast.points
     ]
-    headers = ("Method", "People", "Epsilon", "Error in runs", "By the formula")
     slopes = [
         (
             method,
@@ -71,9 +69,10 @@ def blocks(contrast: Contrast) -> list[Block]:
     ]
     return [
         Paragraph(
-            "Laplace noise is added once, to the count of all: its error does not grow with the "
-            "number of people. Randomized response adds noise to every answer, and the errors of N "
-            "people add up to the square root of N times that of one. Both fall with epsilon alike."
+            "Laplace noise is added once, to the total: its error does not grow with the number of "
+            "people. Randomized response adds noise to every answer, so the error of N people is "
+            "the square root of N times that of one person. Both errors shrink alike as epsilon "
+            "grows."
         ),
         picture(contrast),
         PageTable(
@@ -82,16 +81,21 @@ def blocks(contrast: Contrast) -> list[Block]:
             slopes,
         ),
         Note(
-            "That is the price of not having to trust anybody: as a share of all people the error "
-            "of randomized response falls only with the square root of N, that of a trusted "
+            "This is the price of trusting nobody: as a share of all people, the error of "
+            "randomized response shrinks only with the square root of N, the error of a trusted "
             "collector with N."
         ),
-        PageTable("All points", headers, rows, folded=True),
+        PageTable(
+            "All points",
+            ("Method", "People", "Epsilon", "Error in runs", "By the formula"),
+            rows,
+            folded=True,
+        ),
     ]
 
 
 def page(contrast: Contrast) -> str:
-    """The page of a contrast."""
+    """The comparison as a page of its own."""
     return render(
         "Trusted or not: what the same epsilon costs",
         [Heading("The error of one count"), *blocks(contrast)],

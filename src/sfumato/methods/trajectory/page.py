@@ -1,4 +1,4 @@
-"""Paths of a synthetic table beside those of its original: figures and two maps, for the owner."""
+"""Synthetic trajectories compared with the original ones: figures and two maps, for the owner."""
 
 from __future__ import annotations
 
@@ -13,45 +13,49 @@ if TYPE_CHECKING:
     from sfumato.report.blocks import Block
 
 _MEANING = {
-    "ranges": "how far shares of paths through rectangles are off, relative to them",
-    "trips": "divergence of pairs of first and last place",
-    "travelled": "divergence of distances gone",
-    "diameter": "divergence of the widths of paths",
-    "patterns": "share of the 100 commonest patterns that both have (1 is best)",
+    "ranges": "mean relative error of the share of trajectories through a rectangle",
+    "trips": "divergence of the pairs of first and last place",
+    "travelled": "divergence of the distances travelled",
+    "diameter": "divergence of the diameters",
+    "patterns": "share of the 100 most common patterns that both tables have (1 is best)",
 }
-_STEPS = (0.001, 0.003, 0.01, 0.03, 0.1)
+_SHADE_STEPS = (0.001, 0.003, 0.01, 0.03, 0.1)
 
 
-def paths_said(found: ComparedPaths) -> list[str]:
-    """What was found, in sentences."""
-    figures = found.figures
-    counted = (
-        f"Shares of paths through a rectangle are off by {share(figures['ranges'])} of them on "
-        f"average; of the 100 commonest patterns {share(figures['patterns'])} are in both."
-    )
-    diverged = (
-        f"Trips, distances gone and widths diverge by {show(figures['trips'])}, "
-        f"{show(figures['travelled'])} and {show(figures['diameter'])} (0 is the same, 1 nothing "
-        "in common)."
-    )
-    return [counted, diverged]
-
-
-def path_blocks(found: ComparedPaths | None) -> list[Block]:
-    """Figures in a table, and where points lie in either table, side by side."""
-    if found is None:
-        return []
-    rows = [(name, f"{one:.3f}", _MEANING[name]) for name, one in found.figures.items()]
-    table = PageTable("What paths are good for", ("Figure", "Value", "What it is"), rows)
-    names = ("Original", "Synthetic")
+def trajectory_summary(comparison: ComparedPaths) -> list[str]:
+    """The results in sentences."""
+    figures = comparison.figures
     return [
-        Heading("Paths, original beside synthetic", 3),
-        Paragraph(f"{found.many[0]:,} paths of the original beside {found.many[1]:,}."),
+        (
+            f"The share of trajectories through a rectangle is off by {share(figures['ranges'])} "
+            f"of itself on average. {share(figures['patterns'])} of the 100 most common patterns "
+            "are in both tables."
+        ),
+        (
+            f"Trips, distances and diameters diverge by {show(figures['trips'])}, "
+            f"{show(figures['travelled'])} and {show(figures['diameter'])} (0 means equal, 1 "
+            "nothing in common)."
+        ),
+    ]
+
+
+def trajectory_blocks(comparison: ComparedPaths | None) -> list[Block]:
+    """The figures in a table, and where points lie in either table, side by side."""
+    if comparison is None:
+        return []
+    rows = [(name, f"{value:.3f}", _MEANING[name]) for name, value in comparison.figures.items()]
+    names = ("Original", "Synthetic")
+    original, synthetic = comparison.many
+    return [
+        Heading("Trajectories: original and synthetic", 3),
+        Paragraph(
+            f"{original:,} original trajectories compared with {synthetic:,} synthetic ones."
+        ),
         draw_tiles(
-            [(name, cells) for name, cells in zip(names, found.maps, strict=True)],
+            list(zip(names, comparison.maps, strict=True)),
             label="Where points lie in either table, north up",
-            table=table,
+            table=PageTable("Utility of trajectories", ("Figure", "Value", "What it is"), rows),
             value="Share of points",
-            steps=_STEPS,
+            steps=_SHADE_STEPS,
         ),
     ]

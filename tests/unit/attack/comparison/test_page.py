@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfumato.attack.comparison.page import page, picture, said
+from sfumato.attack.comparison.page import page, picture, summary
 from sfumato.attack.comparison.result import Candidate, Comparison
 from sfumato.attack.comparison.utility import Utility
 from sfumato.attack.finding import Finding, Findings, Rate
@@ -45,7 +45,7 @@ FOUND = Comparison((SAFE, COUNTS), 1000, ("age", "sex"), ("zip is not counted.",
 
 def test_the_page_says_for_whom_it_is_and_escapes_what_it_shows() -> None:
     made = page(FOUND)
-    assert "For the owner: computed from the original" in made
+    assert "For the owner only: computed from the original" in made
     assert "<script" not in made
     assert "Ann Example" not in made
 
@@ -67,23 +67,27 @@ def test_every_figure_stands_on_the_page() -> None:
 
 
 def test_a_layman_reads_sentences() -> None:
-    told = said(FOUND)
+    told = summary(FOUND)
     assert told[0].startswith(
-        "No other candidate beats these, first those of which attacks get least"
+        "Best trade-offs (no other candidate is better in both privacy and utility): "
     )
-    assert any("the best attack (link) is right 11.1 % beyond a guess" in one for one in told)
-    assert any("its promise lets an attacker be right at most 46.2 % beyond" in one for one in told)
+    assert any(
+        "the best attack (link) is right 11.1 % more often than a guess" in one for one in told
+    )
+    assert any(
+        "its guarantee lets an attacker be right at most 46.2 % more often" in one for one in told
+    )
     worse = replace(SAFE, name="worse", utility=replace(SAFE.utility, kept=0.5))  # type: ignore[type-var]
-    told = said(Comparison((SAFE, worse), 1000, ("age",)))
+    told = summary(Comparison((SAFE, worse), 1000, ("age",)))
     assert told[0] == f"{EVIL} is at least as good as every other in both."
-    assert any(one.startswith("worse need not be chosen") for one in told)
+    assert any(one.startswith("worse is not worth choosing") for one in told)
 
 
 def test_the_picture_is_said_as_a_table_too() -> None:
     drawn = picture(FOUND)
     assert drawn is not None
     assert [row[0] for row in drawn.table.rows] == [EVIL, "counts"]
-    assert "as far to the left as its promise allows" in drawn.note
+    assert "the point shows the most that the guarantee allows" in drawn.note
     nothing = replace(SAFE, findings=Findings((), {}))
     assert picture(Comparison((nothing,), 1000, ("age",))) is None
     assert "no attack could be run on it" in page(Comparison((nothing,), 1000, ("age",)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.attack.comparison.page import said
+from sfumato.attack.comparison.page import summary
 from sfumato.attack.comparison.result import PROMISE, Candidate, Comparison
 from sfumato.attack.comparison.utility import Utility
 from sfumato.attack.finding import Finding, Findings, Rate
@@ -58,18 +58,20 @@ def test_no_epsilon_is_given_up() -> None:
     assert loose.beats(candidate("worse", 20, 0.5))
     both = compared(strict, loose)
     assert [one.name for one in both.frontier] == ["loose", "strict"]
-    words = said(both)[0]  # the second keeps less and is found out more: it is not more useful
-    assert "first those of which attacks get least: loose, strict." in words
+    words = summary(both)[0]  # the second keeps less and is found out more: it is not more useful
+    assert "utility): loose, strict. Attackers learn least from the first." in words
     assert "most useful" not in words
 
 
 def test_what_could_not_be_attacked_is_not_said_to_be_beaten() -> None:
     assert (
         "as good as every other"
-        in said(compared(candidate("a", 5, 0.9), candidate("b", 9, 0.5)))[0]
+        in summary(compared(candidate("a", 5, 0.9), candidate("b", 9, 0.5)))[0]
     )
     silent = candidate("silent", None, 0.1)
-    assert not any("every other" in one for one in said(compared(candidate("a", 5, 0.9), silent)))
+    assert not any(
+        "every other" in one for one in summary(compared(candidate("a", 5, 0.9), silent))
+    )
 
 
 def test_what_is_known_of_anybody_counts_only_beside_others() -> None:

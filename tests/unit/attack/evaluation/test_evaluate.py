@@ -143,5 +143,5 @@ def test_it_shows_itself_and_writes_its_page_for_the_owner(
     target = tmp_path / "page.html"
     found.report(target)
     assert target.stat().st_mode & 0o777 == 0o600
-    assert "For the owner: computed from the original" in target.read_text()
+    assert "For the owner only: computed from the original" in target.read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html"]

@@ -1,4 +1,4 @@
-"""What an attacker still gets of the town."""
+"""What an attacker still learns of the town."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_three_tables_in_order_then_classes_then_the_door() -> None:
     voters = registers.voters_table(2000)
     shown = Town(people, nothing, voters, (), None, synthesize.twin_of(people))  # type: ignore[arg-type]
     blocks = attack.section(shown)
-    assert blocks[0] == Heading("What an attacker still gets")
+    assert blocks[0] == Heading("What an attacker still learns")
     linked, certain, asked = (one for one in blocks if isinstance(one, Picture))
     raw, crowd, twin = percents(linked)
     assert raw > 50 > 20 > crowd >= 0

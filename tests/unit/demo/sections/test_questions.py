@@ -44,7 +44,7 @@ def test_answers_stand_beside_the_truth_until_the_budget_is_spent() -> None:
     assert "epsilon 0.3 of 2 left" in refused.text
     assert {series for series, *_ in found.table.rows} == {
         "from exact counts",
-        "at most, by theory",
+        "upper bound by theory",
         "from Sfumato's answers",
     }
 

@@ -31,9 +31,9 @@ def test_a_page_shows_what_was_measured_beside_what_was_drawn(tmp_path: Path) ->
         "What was measured, and what was drawn from it",
         "Measured, with noise",
         "age (across) and smoker (up), measured together",
-        "How strongly columns of the synthetic rows hang together",
+        "Associations between columns of the synthetic rows",
         "never age = 3 with smoker = True",
-        "All that stands on this page was released",
+        "everything on it was released",
     ):
         assert words in page
     assert page.count("<figure") >= len(SCHEMA.columns) + 2

@@ -11,7 +11,7 @@ import pyarrow.csv as csv
 import pytest
 
 import sfumato as sf
-from sfumato.attack.evaluation.page import said
+from sfumato.attack.evaluation.page import summary
 from sfumato.methods.trajectory.generate import made_up
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def test_the_same_paths_are_off_by_nothing(folder: Path) -> None:
 
 def test_what_paths_are_good_for_is_said_first(folder: Path) -> None:
     found = evaluated(folder, rows(0))
-    assert said(found)[0].startswith("Shares of paths through a rectangle")
-    assert said(found)[1].startswith("Trips")
+    assert summary(found)[0].startswith("The share of trajectories through a rectangle")
+    assert summary(found)[1].startswith("Trips")
     assert next(iter(found._card().facts)) == "paths, ranges"
 
 
@@ -77,7 +77,7 @@ def test_the_page_has_both_maps_and_is_the_owners(folder: Path) -> None:
     found = evaluated(folder, rows(300))
     found.report(folder / "page.html")
     page = (folder / "page.html").read_text()
-    assert "Paths, original beside synthetic" in page
+    assert "Trajectories: original and synthetic" in page
     assert "For the owner" in page
     assert "Where points lie in either table" in page
     json.dumps(found.json())

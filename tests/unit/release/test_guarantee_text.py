@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sfumato.release.plain_words import glossary, limits, promises
+from sfumato.release.guarantee_text import glossary, limits, promises
 from sfumato.report.value_text import ratios_to_decimals
 
 
@@ -39,10 +39,12 @@ def test_replaced_people_are_not_said_to_be_absent() -> None:
 
 
 def test_two_people_are_protected_by_the_square() -> None:
-    assert any("for two the factor is 7.39." in one for one in limits({"epsilon": "1"}))
+    assert any("for two people the factor is 7.39." in one for one in limits({"epsilon": "1"}))
     # Group privacy of two: epsilon doubles, and delta becomes (1 + e^epsilon) delta.
     small = limits({"epsilon": "1", "delta": "1/1000000"})
-    assert any("is 7.39, and the chance of failing 3.8 times as large" in one for one in small)
+    assert any(
+        "is 7.39, and the probability of failure is 3.8 times as large" in one for one in small
+    )
 
 
 def test_nothing_is_promised_of_nothing() -> None:
