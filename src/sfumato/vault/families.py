@@ -3,10 +3,10 @@
 A family is a module and an entry of `FAMILIES`. By that it has a method of `Private` (of `Vault`
 too, where a question itself names its data sets) and a command. Its module has
 
-    prepare(facts, offer, **values) -> Plan     from public facts alone; what is charged and run
+    prepare(facts, offer, **values) -> Plan         from public facts alone; what is charged and run
     spelled(facts, **values) -> dict                what is asked, without files of this machine
-    result(answer, prepared) -> Answer              where an answer needs means to be read
-    check_targets(prepared, out, report, ...)       where it writes files
+    result(answer, plan) -> Answer                  where an answer needs means to be read
+    check_targets(plan, out, report, ...)           where it writes files
 
 and is loaded when it is first asked; so this page stays light and tells what can be asked.
 Decision 0210.
