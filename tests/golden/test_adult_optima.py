@@ -169,7 +169,7 @@ def test_what_mondrian_would_save_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     criteria: list[Criterion] = [KAnonymity(5), EntropyDiversity(3, of=OF)]
     with closing(read(ADULT / "adult.csv", tmp_path / "adult.toml")) as adult:
         decided = anonymize(adult, criteria, suppress="2%", advice=True)
-    assert [one.words() for one in decided.advice] == [
+    assert [one.sentence() for one in decided.advice] == [
         "mondrian would lose 0.0663 instead of 0.31: --algorithm mondrian without --suppress",
         "suppressing 5 % of rows would lose 0.239 instead of 0.31: --suppress 5%",
     ]

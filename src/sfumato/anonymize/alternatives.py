@@ -53,8 +53,8 @@ class Advice:
     instead: float
     counted: str = "rows"
 
-    def words(self) -> str:
-        """It in a line, with the flag to give."""
+    def sentence(self) -> str:
+        """The advice as one line, with the option to set."""
         subject = self.option.removeprefix("--algorithm ").split()[0]
         if self.option.startswith("--suppress"):
             subject = f"suppressing {self.option.split()[-1].replace('%', ' %')} of {self.counted}"
@@ -64,13 +64,13 @@ class Advice:
         return f"{subject} would bring {self.cost} to {figures}: {self.option}"
 
     def json(self) -> dict[str, Any]:
-        """It for programs."""
+        """The advice as JSON."""
         return {
             "option": self.option,
             "cost": self.cost,
             "value": self.value,
             "instead": self.instead,
-            "words": self.words(),
+            "words": self.sentence(),
         }
 
 
@@ -169,14 +169,14 @@ _LADDERS = {"k": (50, 20, 10, 5, 3, 2), "l": (8, 5, 4, 3, 2)}
 
 @dataclass(frozen=True)
 class Ladder:
-    """The releases that were decided, by name, and what is told of those that cannot be."""
+    """The decided releases by name, and a remark for each rung that no release reaches."""
 
     decided: Mapping[str, Anonymized]
     remarks: tuple[str, ...]
 
 
 def explore(asked: CriteriaRequest, decide: Callable[[CriteriaRequest], Anonymized]) -> Ladder:
-    """Decide on a release for each rung; one that cannot be reached is told, unless all are."""
+    """Decide on a release for each rung; refuse only where no rung can be reached."""
     name = "l" if asked.k is None and asked.l is not None else "k"
     requested = getattr(asked, name)
     rungs = sorted({*_LADDERS[name], *([] if requested is None else [requested])}, reverse=True)

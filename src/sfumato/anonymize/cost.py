@@ -188,7 +188,7 @@ class Separable(Cost):
         return lowest * (1 - self.slack)
 
     def weight(self, column: Quasi) -> float:
-        """How much a column matters; 1 unless told otherwise."""
+        """The weight of a column; 1 where none was set."""
         return self.weights.get(column.name, 1.0)
 
 
@@ -466,7 +466,7 @@ class EntropyLoss(Separable):
         return np.log2(np.maximum(labels.rows, 1))
 
     def untouched(self, column: Quasi, finest: float) -> float:
-        """The bits that values have by themselves, which keys of them do not tell."""
+        """The bits of single values, which their keys do not show."""
         return finest if column.united is None else column.united.bits
 
     def full(self, column: Quasi) -> float:

@@ -120,7 +120,7 @@ def _read(table: Table, form: Items) -> tuple[Baskets, ItemTree]:
 def _release(
     table: Table, form: Items, recoded: Recoded, tree: ItemTree, **request: Any
 ) -> Release:
-    """The baskets in an order of chance, so that their numbers tell nothing."""
+    """Release the baskets in random order, so that their numbers reveal nothing."""
     k, m, algorithm, by = (request[name] for name in ("k", "m", "algorithm", "by"))
     baskets = recoded.baskets
     # Basket numbers of the original must not leave, nor their order: both could be linked.

@@ -117,7 +117,7 @@ def at_levels(column: Quasi, leaf: Positions, level: Positions) -> Written:
 
 
 def ranges(column: Quasi, low: Positions, high: Positions) -> Written:
-    """The range [low, high], the value itself, or the root where no order tells what is between."""
+    """The range [low, high], the value itself, or the root where values have no order."""
     leaves = column.taxonomy.leaves
     between = np.array([ordered(leaf) for leaf in leaves])
     texts = column.taxonomy.labels[0]
@@ -309,7 +309,7 @@ def _respelled(column: Column, label: str) -> str:
 
 
 def bare_label(column: Column, label: str) -> str:
-    """A plain label with no decimals that say nothing: 1.70 is 1.7, as values and in ranges."""
+    """A plain label without trailing zeros: 1.70 is 1.7, as a value and in ranges."""
 
     def bare(text: str) -> str | None:
         parsed = _parsed_value(column, text)

@@ -339,8 +339,8 @@ class Floor:
     united: Mapping[str, United]
     sizes: SizeCounts
 
-    def words(self, names: Sequence[str], *, proven: bool) -> str:
-        """What was not looked at, in a sentence."""
+    def sentence(self, names: Sequence[str], *, proven: bool) -> str:
+        """One sentence about the levels that were not searched."""
         starts = [
             f"{name} from level {level}"
             for name, level in zip(names, self.levels, strict=True)

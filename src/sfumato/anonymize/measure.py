@@ -92,7 +92,7 @@ def compare_answers(questions: Sequence[str], original: Answering, released: Ans
 
 @dataclass(frozen=True, repr=False)
 class TableMeasures(Shown):
-    """What was found. `reference` says whose shares of sensitive values classes are held against.
+    """The measures of a table. `reference` names the table that shares are compared with.
 
     `cost` has None where the original is needed and was not given, and where the labels of a column
     cannot be read. `counted` says whether k and the rest count rows or people, and `person` which
@@ -192,7 +192,7 @@ def quasi_of(columns: Iterable[Column]) -> list[Column]:
 
 
 class _Released:
-    """A released table as a release that costs can be asked of."""
+    """A released table, in the form that costs are computed from."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class _Released:
         indices: Sequence[int],
         population: Frequencies | None,
     ) -> None:
-        """Read the labels that occur in classes, once each; `unread` says why that cannot be."""
+        """Read the labels that occur in classes, once each; `unread` holds the error, if any."""
         self.labels: list[IntArray] = []
         self.covers: list[Covers] = []
         self.taxonomies: list[Taxonomy] = []
@@ -465,7 +465,7 @@ def _measured(
 
 
 def _names_person(person: str, schema: Schema, *sources: Source | None) -> bool:
-    """Whether all these tables say whose row it is; the labels of a quasi-identifier do not."""
+    """Whether all these tables have the column that names people, and not as labels."""
     if schema.column(person).role is Role.QUASI:
         return False
     for source in sources:
@@ -479,7 +479,7 @@ def _names_person(person: str, schema: Schema, *sources: Source | None) -> bool:
 def _grouped(
     folder: str | Path, schema: Schema, names: Sequence[str], original: Frequencies | None
 ) -> Mapping[str, Mapping[str, Any]]:
-    """What the groups of an anatomy reach, which stand in for classes there."""
+    """The diversity of the groups of an anatomy, which take the place of classes."""
     groups = Column(GROUP, Kind.INTEGER, Role.QUASI)
     values = _counted(
         part_of(folder, "sensitive"), _valued(schema), [GROUP, *names], released=True, weight=COUNT
@@ -509,7 +509,7 @@ def bound(
 def _answering(
     released: Source, known: Schema, questions: Sequence[str], labels: Trust = "public"
 ) -> Callable[[str], AnswerBounds]:
-    """Whoever answers these questions on a release, whose rows are counted once for all."""
+    """A function that answers these questions on a release, counted once for all."""
     names = _named(known, questions)
     for sql in questions:
         require_worlds(released, _named(known, [sql], looked_at=()))

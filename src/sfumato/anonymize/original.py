@@ -207,7 +207,7 @@ class RowOwners:
 
     @classmethod
     def of(cls, table: Frequencies, column: str) -> RowOwners:
-        """Find the people of counted rows; rows that belong to nobody are refused."""
+        """Find the people of counted rows; refuse rows without a person."""
         marginal = table.marginal([column])
         nobody = marginal.axes[0].decode(marginal.codes[0]).is_null().to_numpy(zero_copy_only=False)
         if nobody.any():

@@ -1,4 +1,4 @@
-"""What a search returns: the release it decided on, what it costs, and what was proved of it."""
+"""The result of a search: a release, its costs, and whether it is optimal."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Outcome(ABC):
 
     @property
     def verdict(self) -> str | None:
-        """What was proved of the cost, in a sentence; None where nothing was set out to be."""
+        """How near the cost is to the least, in a sentence; None without a bound."""
         if self.minimised is None or not (self.optimal or self.ended or self.bound is not None):
             return None
         if self.optimal:

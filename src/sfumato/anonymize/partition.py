@@ -53,7 +53,7 @@ class Spread:
 
 
 class Visits(NamedTuple):
-    """Who has rows at which point, each pair once."""
+    """The people at each point, each pair of point and person once."""
 
     points: IntArray
     persons: NDArray[np.integer]

@@ -98,7 +98,7 @@ def perturb(
 
 
 class Moments(NamedTuple):
-    """What noise does to a value: how far it moves it on average, and the deviation from that."""
+    """The moments of the noise on a value: its mean shift and its standard deviation."""
 
     shift: float
     stddev: float
@@ -201,7 +201,7 @@ _BLUR = 20
 
 
 class PerturbativeOptions(NamedTuple):
-    """What a rearrangement may be asked beside its criteria."""
+    """The options of a perturbative method beside its criteria."""
 
     sensitive: tuple[str, ...] = ()
     limit_seconds: float | None = None
@@ -411,7 +411,7 @@ def _spread(column: Column) -> str:
 
 
 def _blurred(column: Column, stddev: str) -> str:
-    """What the noise does to a column, in a sentence: its true moments, from declarations alone."""
+    """One sentence with the true moments of a column's noise, from declarations alone."""
     middle = moments(column, stddev, at_bound=False)
     bound = moments(column, stddev, at_bound=True)
     return (
@@ -421,7 +421,7 @@ def _blurred(column: Column, stddev: str) -> str:
 
 
 def _strayed(counted: Frequencies, column: Column) -> str | None:
-    """What the declared grid did to a column before any noise; None where it did nothing."""
+    """A warning about values that the declared grid moved before any noise, if any."""
     stray_rows = strays(counted, column)
     moved = []
     if stray_rows.outside:

@@ -207,7 +207,7 @@ def _search(
     weights: Mapping[str, float] | None,
     watch: SearchProgress,
 ) -> Outcome:
-    """What an algorithm decides; cutting a table that does not fit happens where it lies."""
+    """Run the search; a table that does not fit in memory is cut in its engine."""
     # Mondrian needs finer values than those of the floor: it cuts in the engine instead.
     if algorithm == MONDRIAN and problem.floor is not None:
         with _naming_others(algorithm, table, problem.criteria):
@@ -301,7 +301,7 @@ def _generalized(
     outcome: Outcome,
     parameters: Mapping[str, Any],
 ) -> Anonymized:
-    """What a search decided, with labels in place of quasi-identifiers."""
+    """Describe what a search decided, with labels in place of quasi-identifiers."""
     quasi = [column.name for column in problem.quasi]
     roles = (Role.SENSITIVE, Role.OTHER)
     unchanged = tuple(column.name for column in table.schema.columns if column.role in roles)

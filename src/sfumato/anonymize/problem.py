@@ -327,12 +327,12 @@ def counted_whole(
 
 
 def person_of(schema: Schema) -> str | None:
-    """The column that says whose row it is, where the unit is a person."""
+    """The column that names the person of each row, where the unit is a person."""
     return schema.unit.column
 
 
 def _require_hierarchy(column: Column, *, released: bool) -> None:
-    """Refuse a quasi-identifier that nothing says how to make coarser, with what to write."""
+    """Refuse a quasi-identifier without a hierarchy, and propose one to declare."""
     if column.role is Role.QUASI and column.hierarchy is None:
         if released:
             raise SchemaError(

@@ -1,4 +1,4 @@
-"""What can be counted in a release by whoever has it: from counts that are held, or in the engine.
+"""The classes of a release, counted from counts in memory or in the engine.
 
 Whether everyone in a class shares a sensitive value is told by a salted hash of it, which engines
 compare quicker than texts: Spark sorts all rows to find the least text of each group.
@@ -68,7 +68,7 @@ class ReleasedClasses:
         return dict(zip(worn[key].to_pylist(), worn[f"{_ROWS}_sum"].to_pylist(), strict=True))
 
     def findings(self) -> list[str]:
-        """What the holder must be told, in words."""
+        """Warnings for the holder, in sentences."""
         warnings = []
         for index, name in enumerate(self.sensitive):
             exposed = self.table.filter(pc.equal(self.table[_shared(index)], 1))
@@ -192,7 +192,7 @@ def remeasure(
     labelled: Sequence[str],
     sensitive: Sequence[str],
 ) -> ReleasedClasses:
-    """Count the classes of what a recoding releases; of the `labelled` columns labels are told.
+    """Count the classes that a recoding releases, with the labels of the `labelled` columns.
 
     Where rows alike in the mapped columns are released alike, they are counted first and recoded
     then, which is less to join.
@@ -219,7 +219,7 @@ def remeasure(
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is counted of rows that are alike, under names that no column has."""
+    """The figures that are counted of equal rows, under names that no column has."""
 
     prefix: str
     sensitive: Sequence[str]
@@ -275,7 +275,7 @@ def _integer(number: exp.Expr) -> exp.Expr:
 
 
 def _unused(names: Iterable[str]) -> str:
-    """How names of ours begin, so that none is a column's."""
+    """A prefix for internal names that no column name begins with."""
     prefix = "sf_"
     while any(name.casefold().startswith(prefix) for name in names):
         prefix += "_"
@@ -283,7 +283,7 @@ def _unused(names: Iterable[str]) -> str:
 
 
 def _empty(name: str, kind: Kind) -> exp.Expr:
-    """Whether a cell says nothing."""
+    """Whether a cell is missing or holds the root."""
     missing: exp.Expr = column(name).is_(exp.Null())
     return exp.paren(exp.or_(missing, column(name).eq(ROOT)) if kind is Kind.TEXT else missing)
 

@@ -70,7 +70,7 @@ _STAYS = 100_000
 
 
 class DecidedTables(TablesOnDemand):
-    """What was decided, as tables: the same rows each time, for as long as the source is the same.
+    """The decided release as tables: the same rows each time while the source is unchanged.
 
     A table is kept while somebody else holds it, a small one for good.
     """
@@ -102,7 +102,7 @@ class DecidedTables(TablesOnDemand):
         return table
 
     def _held(self) -> pa.Table | None:
-        """The table, where somebody has it still."""
+        """The table, where it is still in memory."""
         if self._small is not None or self._table is None:
             return self._small
         return self._table()
@@ -247,7 +247,7 @@ class Anonymized:
 
     @property
     def columns(self) -> dict[str, Kind]:
-        """What is released, in the order of the schema, and what was added behind it."""
+        """The released columns with their kinds: the schema's in order, then added ones."""
         schema = self.table.schema
         unchanged_kinds = {name: schema.column(name).kind for name in self.unchanged}
         kinds = unchanged_kinds | dict(self.recoded)
@@ -326,7 +326,7 @@ class Anonymized:
             if pages != (None, None):
                 compare_columns = partial(distributions, self)
                 write_pages(release, writer, self._sample(output), pages, compare_columns)
-            writer.tell(release)
+            writer.write_sidecars(release)
         return release
 
     def _sample(self, output: Output) -> dict[str, pa.Table]:
@@ -378,7 +378,7 @@ class Anonymized:
         return [c for c in quasi if c.name in self.recoded and c.name not in self.words]
 
     def _in_words(self, classes: ReleasedClasses) -> dict[str, str]:
-        """What became of each column, of which anyone can convince themselves in the release."""
+        """What became of each column; anyone can check it in the release."""
         labelled = {column.name for column in self.labelled}
         descriptions = {}
         for column in self.table.schema.columns:
@@ -439,7 +439,7 @@ class Anonymized:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the release promises: a function of what was asked, is public and is released."""
+        """The guarantee: it depends only on the request, on public facts and on released rows."""
         statement, figures, unit = self.statement, self.figures, self.table.schema.unit
         if self.reference:
             statement += (
@@ -465,7 +465,7 @@ class Anonymized:
 
     @property
     def error(self) -> dict[str, Any]:
-        """What was lost: every cost, the same before, and the loss of each column."""
+        """The information lost: all costs, the costs before, and the loss of each column."""
         return {**self.figures["cost"], "ncp": dict(self.lost), "before": dict(self.before)}
 
     def provenance(self) -> Provenance:
@@ -496,7 +496,7 @@ class Anonymized:
 
     @contextmanager
     def _query(self, *, star: str | None) -> Iterator[exp.Query]:
-        """The released rows in order; starred ones among them, which say nothing."""
+        """The query for the released rows in order, with starred rows among them."""
         engine, starred = self.table.engine, self.suppressed == "star"
         names = [exp.column(name, quoted=True) for name in self.columns]
         with ExitStack() as lent:
@@ -520,11 +520,11 @@ class Anonymized:
         return {column.name: column.spelling for column in columns if column.spelling is not None}
 
     def _marked(self, schema: pa.Schema) -> pa.Schema:
-        """Released fields that carry how they are written, or whose labels they hold."""
+        """The released schema, with the spelling or the hierarchy of each field in its metadata."""
         return labelled(marked(schema, self._spellings), self.table.schema.columns)
 
     def spelled_recoding(self) -> Recoding:
-        """What is released, with labels of spelled columns as people write them."""
+        """The recoding, with the labels of spelled columns as people write them."""
         labelled = [name for name, kind in self.recoded.items() if kind is Kind.TEXT]
         return relabelled(
             self.recoding,

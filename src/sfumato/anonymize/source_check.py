@@ -1,4 +1,4 @@
-"""What is handed out is what was decided: a source that is not the same at each look is refused.
+"""Check that the released rows are those that were decided on; refuse a source that changed.
 
 DuckDB watches its files. Other engines would not say that a table changed, nor that a frame gives
 other rows to another query. So there the source is compared with what it was, and the very rows
@@ -105,7 +105,7 @@ class Promised:
             raise changed(self.table)
 
     def _without_starred(self, counts: pa.Table, sizes: list[int]) -> Iterator[int]:
-        """The sizes of classes; the rows that say nothing count for none of them."""
+        """The sizes of classes; starred rows count for none of them."""
         # A released class may be blank too; only as many blank rows as were starred are set aside.
         starred = self.starred
         if not starred:

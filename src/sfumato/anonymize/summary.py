@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class ReleaseFigures(TypedDict):
-    """What was decided; `k` is None where it does not apply, as are people where rows are counted.
+    """The figures of a release; `k` and people are None where they do not apply.
 
     `suppressed_people` are those who lose a row; `ended` says what cut the search off.
     """
@@ -106,7 +106,7 @@ class PlainWords(TypedDict):
 
 
 def in_plain_words(criteria: Sequence[Criterion], person: str | None) -> PlainWords:
-    """What was asked, for people who do not know the field; `person` names whom rows are of."""
+    """The criteria in plain words; `person` is the column that names people, if any."""
     counted = "rows" if person is None else "people"
     return PlainWords(
         promises=tuple(criterion.promise(counted) for criterion in criteria),
@@ -115,7 +115,7 @@ def in_plain_words(criteria: Sequence[Criterion], person: str | None) -> PlainWo
 
 
 def risk_of(sizes: Counts) -> dict[str, float]:
-    """How likely a right guess is of whose a row is, for whoever knows all quasi-identifiers."""
+    """The risk of re-identification for an attacker who knows all quasi-identifiers."""
     return asdict(attacker(sizes, sizes))
 
 

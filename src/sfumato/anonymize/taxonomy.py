@@ -1,4 +1,4 @@
-"""The taxonomy of a column, and what released labels cover of it, whoever wrote them."""
+"""The taxonomy of a column, and the leaves that released labels cover."""
 
 from __future__ import annotations
 

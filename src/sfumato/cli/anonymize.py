@@ -278,7 +278,8 @@ def _check_places(
     if output.is_table:
         raise ParameterError(
             "explore_beside",
-            f"--explore writes candidates into a folder, not into {output.words()}. Name a folder.",
+            f"--explore writes candidates into a folder, not into {output.in_words()}. "
+            "Name a folder.",
         )
     check_folder(output.path, overwrite=overwrite)
 
@@ -380,13 +381,13 @@ def _show(
     if decided.advice:
         console.print("\nWhat would cost less:")
         for one in decided.advice:
-            console.print(printable(f"  {one.words()}"), soft_wrap=True)
+            console.print(printable(f"  {one.sentence()}"), soft_wrap=True)
     if decided.unprotected:
         names = ", ".join(decided.unprotected)
         console.print(printable(f"Released without protection: {names}."), style="bold")
     for note in (*guarantee.parameters["notes"], *decided.remarks):
         console.print(printable(note), style="dim")
-    first = output.words(tables=1 if decided.values is None else 2)
+    first = output.in_words(tables=1 if decided.values is None else 2)
     told = " and ".join([first, *(str(page) for page in pages.values() if page)])
     console.print(printable(f"Wrote {told}."), soft_wrap=True)
     kept = [Path(f"{output.path.name}.holder.json"), pages["report"]]

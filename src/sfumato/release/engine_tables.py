@@ -64,7 +64,7 @@ class EngineRows(NamedTuple):
 
 
 def write_parts(rows: EngineRows, folder: Path, known_as: Path) -> dict[str, str]:
-    """Have an engine write into a new folder; the checksum of each file by its name."""
+    """Let an engine write into a new folder; return the checksum of each file by name."""
     written = folder.with_name("parts")
     rows.engine.write(rows.query, FolderTarget(str(written), str(known_as)))
     if rows.promised is not None:
@@ -85,7 +85,7 @@ def _rows_and_mark(
 
 
 def check_unchanged(engine: Engine, sidecar: Mapping[str, Json]) -> None:
-    """Refuse a table that is another than the one that its side-car tells of."""
+    """Refuse a table that differs from its side-car."""
     [described] = sidecar["tables"]
     columns = {name: Kind(kind) for name, kind in described["columns"].items()}
     held = engine.columns(engine.table)
@@ -111,7 +111,7 @@ class DraftedTable:
         self._scratch: Path | None = None
 
     def write(self, name: str, rows: EngineRows, *, overwrite: bool) -> Saved:
-        """Have the engine write it, under another name; what a side-car tells of it."""
+        """Let the engine write it under a draft name; return its entry for the side-car."""
         engine = rows.engine
         drafting = engine.draft(rows.query, self._target, overwrite=overwrite)
         draft = self._held.enter_context(drafting)
@@ -122,7 +122,7 @@ class DraftedTable:
         return Saved(name, "", mark, rows.columns, rows.spelled, table=lies)
 
     def waiting(self, scratch: Scratch) -> LastFile:
-        """What stands for it in a journal: a file that moves once the table has its name."""
+        """The file that stands for it in a journal: it moves once the table has its name."""
         self._scratch = scratch.path
         waiting = self._scratch / _WAITS / _WAITS
         waiting.parent.mkdir()
@@ -150,14 +150,14 @@ class _AbandonedError(Exception):
 
 @dataclass(frozen=True)
 class TableInEngine:
-    """What is told of a table that was released, and after what its files here are named."""
+    """The side-car of a released table, and the path that its files here are named after."""
 
     sidecar: dict[str, Any]
     path: Path
 
 
 def released_table(url: str) -> TableInEngine | None:
-    """What the side-car here tells of a table, which is as it was; None where there is none."""
+    """Read the side-car of an unchanged table; None where there is no side-car."""
     path, dialect = _named(url)
     sidecar = None if path is None else read_table_sidecar(path, dialect)
     if path is None or sidecar is None:
@@ -186,7 +186,7 @@ def load_table(url: str) -> tuple[TableInEngine, pa.Table]:
 
 
 def _named(url: str) -> tuple[Path | None, str]:
-    """After what files here are named that tell of a table, and its engine's dialect."""
+    """The path that a table's files here are named after, and its engine's dialect."""
     scheme, name = url.partition("://")[0], url.partition("#")[2]
     dialect = "postgres" if scheme in POSTGRES else "spark" if scheme in SPARK else ""
     if not dialect or not name:

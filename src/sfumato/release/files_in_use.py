@@ -107,13 +107,13 @@ def vault_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _texts_under(table: object, *keys: str) -> list[list[str]]:
-    """What a table of a configuration says under each key: one text, or nothing."""
+    """The text under each key of a configuration table, as a list of one or none."""
     values = [table.get(key) if isinstance(table, dict) else None for key in keys]
     return [[value] if isinstance(value, str) else [] for value in values]
 
 
 def vault_files_around(target: Path) -> tuple[Path, ...]:
-    """What the vaults use that lie around a target: above it, or beside it with their heads.
+    """The files of vaults near a target: those above it, and those beside it with their heads.
 
     Or beside its folder, which may be the source of one.
     """

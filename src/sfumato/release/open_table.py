@@ -79,7 +79,7 @@ class Table(Shown):
 
     @property
     def layout(self) -> FileLayout:
-        """How it lies in its file: as declared, and as its header tells."""
+        """The layout of its file: as declared, and as its header shows."""
         return self.engine.layout if isinstance(self.engine, DuckDB) else USUAL
 
     def inspect(
@@ -400,7 +400,7 @@ class Table(Shown):
         )
 
     def _card(self) -> Card:
-        """What is declared and where it lies; its rows are not looked at."""
+        """A card of the declared columns and the source; rows are not read."""
         columns = self.schema.columns
         rows = [
             (column.name, str(column.kind), str(column.role), reason)
@@ -414,7 +414,7 @@ class Table(Shown):
         )
 
     def close(self) -> None:
-        """Let go of the engine, once no release is there whose rows it makes."""
+        """Close the engine, once no release needs it any more."""
         from sfumato.anonymize.result import close_after_use
 
         close_after_use(self.engine)
@@ -528,7 +528,7 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
 
 
 def check_columns(engine: Engine, schema: Schema, *, strict: bool = True) -> None:
-    """The schema's columns are there and hold what it says; others are left alone.
+    """Check that the table has the schema's columns with their kinds; other columns are ignored.
 
     Unless that is `strict`, nothing depends on any row.
     """
@@ -592,7 +592,7 @@ def read_workload(path: Path, declared: Sequence[Column]) -> NDArray[Any]:
 
 
 def file_words(table: Table, name: str) -> list[str]:
-    """What was found of a file about which nothing was declared, for its owner to check."""
+    """Sentences about the layout that was found in an undeclared file, for its owner to check."""
     names = [column.name for column in table.schema.columns]
     hint = separator_hint(name, names)
     return [*table.layout.words(names), *([hint] if hint else [])]
@@ -624,7 +624,7 @@ def source_of(table: Source | Table | None) -> Source | None:
 
 
 def _of_items(table: Table, k: int | None, m: int, asked: dict[str, Any]) -> Release:
-    """The release of a table of items, by what is asked of one."""
+    """Release a table of items; refuse options that such a release does not take."""
     from sfumato.anonymize.itemsets import anonymize_items
 
     algorithm = asked.pop("algorithm")

@@ -82,7 +82,7 @@ class Output:
 
     @property
     def path(self) -> Path:
-        """What lies beside a release is named after it: a table's is its name, here."""
+        """The path that side-cars are named after; a table's is its name, here."""
         if isinstance(self.target, TableTarget):
             return Path(quote(str(self.target), safe=" ,"))
         return Path(self.target.path) if isinstance(self.target, FolderTarget) else self.target
@@ -102,8 +102,8 @@ class Output:
         """Whether an engine writes it, and rows do not pass through here one by one."""
         return not isinstance(self.target, Path)
 
-    def words(self, *, tables: int = 1) -> str:
-        """It for people."""
+    def in_words(self, *, tables: int = 1) -> str:
+        """The output in words."""
         if self.is_table:
             return f"the table {self.target}, and {self.path.name}.json, which tells of it"
         if self.is_folder:
@@ -123,7 +123,7 @@ def _table_named(name: str) -> TableTarget:
 
 
 def output_files(path: Path, names: Sequence[str]) -> OutputFiles:
-    """Where tables of these names go, wished for at `path`.
+    """The files of tables of these names, for an output at `path`.
 
     One goes into the file. Several go into a folder of that name without its ending, which each of
     them has instead; so does a single one where there is no ending, as Parquet.

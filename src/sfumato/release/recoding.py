@@ -1,4 +1,4 @@
-"""What an anonymizer decides, applied where the data lives.
+"""Recodings: the decision of an anonymizer, applied where the data lives.
 
 A recoding has one of three forms. *ByColumn*: a map of values to labels for each column and the
 list of label combinations that are suppressed. *ByRow*: an assignment of shares of each raw
@@ -219,7 +219,7 @@ class ByRow:
 
 @dataclass(frozen=True)
 class ByCuts:
-    """Rows go down a tree of cuts, each to the end of its way, whose labels it is released under.
+    """A tree of cuts: each row goes down to a leaf, and is released under the labels of that leaf.
 
     `maps` number the values of each column in their order. `depths` has the cuts, those of a depth
     in one table: of a `node` the `column` by its place, the last code that goes to `lower`, `cut`,
@@ -416,7 +416,7 @@ def _label(position: int) -> str:
 
 
 def blank_rows(columns: Mapping[str, Kind], size: int, star: str | None) -> pa.Table:
-    """Rows that say nothing: text as the star or missing, everything else missing."""
+    """Blank rows: text is the star or missing, everything else is missing."""
     return pa.table(
         {
             name: pa.repeat(star, size)

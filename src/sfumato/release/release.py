@@ -126,7 +126,7 @@ def with_bars(release: Release, chosen: str) -> pa.Table:
 
 
 def _stated(release: Release, chosen: str) -> Mapping[str, Any]:
-    """What is said of the error of each column; nothing where nothing is noisy."""
+    """The stated error of each noisy column."""
     error = release.error or {}
     if release.guarantee.kind != "differential privacy":
         return {}
@@ -145,7 +145,7 @@ def _spread(amount: object, rows: int) -> pa.Array:
 
 
 def saved_table(folder: Path, described: Mapping[str, Json]) -> pa.Table:
-    """Read a table of a release as its side-car tells that it was written."""
+    """Read a saved table by the entry of its side-car."""
     from pyarrow import parquet
 
     path = folder / Path(described["file"]).name
@@ -198,7 +198,7 @@ class Guarantee:
 
     @classmethod
     def syntactic(cls, statement: str, parameters: Mapping[str, Json]) -> Guarantee:
-        """What is promised of released rows themselves, as k-anonymity is."""
+        """A guarantee that is a property of the released rows, such as k-anonymity."""
         return cls(SYNTACTIC, statement, parameters)
 
 
@@ -322,12 +322,12 @@ class Release(Shown):
         return Card(self._line(), facts, rows, self._remarks())
 
     def _remarks(self) -> list[str]:
-        """What a reader must know of it."""
+        """Notes and warnings for its reader."""
         warnings = (self.holder or {}).get("findings", ())
         return [*self.guarantee.parameters.get("notes", ()), *warnings]
 
     def _facts(self) -> dict[str, Json]:
-        """What a kind of release tells besides its guarantee."""
+        """Facts beside the guarantee; kinds of release add theirs."""
         return {"Method": self.provenance.method}
 
     def _rows(self) -> CardTable:
@@ -470,7 +470,7 @@ class Release(Shown):
             self._write_report(writer, report, overwrite=overwrite)
             for extra_path, content in beside.items():
                 writer.beside(extra_path, content)
-            writer.tell(self)
+            writer.write_sidecars(self)
         return writer.written
 
     def _save_by_engine(
@@ -481,7 +481,7 @@ class Release(Shown):
         overwrite: bool,
         report: str | Path | None,
     ) -> list[Path]:
-        """Have the engine that has the rows write them; what tells of them appears with them."""
+        """Let the engine that has the rows write them; the side-car appears with them."""
         if rows is None:
             raise OutputError(
                 "engine_cannot_create_tables",
@@ -495,13 +495,13 @@ class Release(Shown):
                 engine_rows.engine.check(output.target, overwrite=overwrite)
                 writer.rows(next(iter(self.tables)), engine_rows)
             self._write_report(writer, report, overwrite=overwrite)
-            writer.tell(self)
+            writer.write_sidecars(self)
         return writer.written
 
     def _write_report(
         self, writer: ReleaseWriter, report: str | Path | None, *, overwrite: bool
     ) -> None:
-        """Have a page for people appear with the rest of a release that is being written."""
+        """Write a report page together with the release."""
         if report is not None:
             from sfumato.release.page import page
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Described:
-    """What the side-car of a syntactic release says: its first table, and what became of rows.
+    """A syntactic release by its side-car: its first table, and what was done to its rows.
 
     Rows may be `starred`; the values of columns may have been `shuffled` among rows, or `blurred`.
     """
@@ -75,7 +75,7 @@ def _sidecar_of(source: Source) -> dict[str, Any] | None:
 
 
 def require_worlds(source: Source, names: Collection[str]) -> None:
-    """Refuse a question on a release whose cells do not bound what stood there before.
+    """Refuse a question on columns whose cells do not bound the original values.
 
     Shuffled values are those of their group, and which rows are one is not in the file; a question
     on one such column alone has the same answer before and after.
@@ -109,7 +109,7 @@ def require_worlds(source: Source, names: Collection[str]) -> None:
 
 
 def open_labels(source: Source, schema: Schema, *, strict: bool = True) -> tuple[Engine, Schema]:
-    """Open a released table, and say what it has of a schema.
+    """Open a released table; return the engine and the part of the schema that it holds.
 
     Quasi-identifiers are what they are there, labels or values; of them nothing is declared any
     more. Other columns are what the schema says, and those that are not there were left out. Whose
@@ -130,7 +130,7 @@ def open_labels(source: Source, schema: Schema, *, strict: bool = True) -> tuple
 
 
 def open_released(source: Source, schema: Schema | None = None, *, strict: bool = True) -> Engine:
-    """Open a released table as its side-car says that it is written, else as its schema does."""
+    """Open a released table with the layout of its side-car, else that of its schema."""
     names = () if schema is None else [column.name for column in schema.columns]
     usual = USUAL if schema is None else schema.layout
     path = Path(source) if isinstance(source, str | Path) and "://" not in str(source) else None

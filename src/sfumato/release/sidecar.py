@@ -1,4 +1,4 @@
-"""What lies beside a saved release, and what is read of it (decision 0190).
+"""Side-cars: the description that lies beside a saved release (decision 0190).
 
 `OUT.json` travels with the tables: it is a function of what was released and of public facts alone.
 `OUT.holder.json` stays: it has what tells of rows that were not released, and only its owner can
@@ -59,7 +59,7 @@ class Saved(NamedTuple):
     """The engine, the table's name there, and its rows."""
 
     def entry(self) -> dict[str, Json]:
-        """It in a side-car, which tells only where it lies otherwise than as usual."""
+        """Its entry in a side-car; usual values are left out."""
         entry = self._asdict() | {"layout": self.layout.facts(), "parts": list(self.parts)}
         return {key: value for key, value in entry.items() if value or key not in _UNUSUAL}
 
@@ -95,7 +95,7 @@ def parts_checksum(checksums: Mapping[str, str]) -> str:
 
 
 def describe(release: Release, saved: Sequence[Saved], files: Mapping[Path, str]) -> str:
-    """The side-car of a saved release, which lets it be loaded again and tells what it is."""
+    """The text of the side-car that travels with a saved release."""
     travels = release.public
     return _json(
         {
@@ -114,7 +114,7 @@ def describe(release: Release, saved: Sequence[Saved], files: Mapping[Path, str]
 
 
 def describe_to_holder(release: Release, saved: Sequence[Saved]) -> str:
-    """What stays with the holder of a saved release, for a file that never travels."""
+    """The text of the side-car that stays with the holder."""
     return _json(
         {
             "format": _FORMAT,
@@ -132,7 +132,7 @@ def _json(described: Mapping[str, Json]) -> str:
 
 
 def read_sidecar(path: Path) -> dict[str, Json] | None:
-    """What the side-car of a release says, whose files are all there and as it says.
+    """Read the side-car of a release, and check all files against it.
 
     Without a side-car of ours there is nothing to be said, unless a writing was broken off there:
     the file of somebody else is a table like any other. A release of one file may have been renamed
@@ -162,7 +162,7 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
 
 
 def read_table_sidecar(path: Path, engine: str) -> dict[str, Json] | None:
-    """What lies here of a release that is a table of an engine, by the path that it would have."""
+    """Read the side-car of a release that is a table of an engine."""
     sidecar = _finished(path)
     try:
         if sidecar is None or _marks(sidecar):
@@ -202,7 +202,7 @@ def layout_of(table: Mapping[str, Json]) -> FileLayout:
 
 
 def layout_in_sidecar(file: Path) -> FileLayout | None:
-    """What a side-car tells of the layout of a file that was released; None where none does."""
+    """The layout of a released file by its side-car; None where it has none."""
     with suppress(ValueError, KeyError, TypeError, AttributeError):
         sidecar = _read_own(release_of(file)) or {"tables": ()}
         tables = {Path(entry["file"]).name: entry for entry in sidecar["tables"]}
@@ -226,12 +226,12 @@ def release_of(path: Path) -> Path:
 
 
 def release_files(sidecar: Mapping[str, Json]) -> set[str]:
-    """The names of the files that a side-car, as it was read, tells of."""
+    """The names of the files that a side-car lists."""
     return {*_marks(sidecar)}
 
 
 def _read_own(path: Path) -> dict[str, Json] | None:
-    """What lies in the place of a side-car, where that is one of ours."""
+    """Read a side-car without checking files; None where the file is no side-car of Sfumato."""
     beside = sidecar_file(path)
     try:
         sidecar: Json = json.loads(beside.read_bytes()) if beside.is_file() else None
@@ -272,7 +272,7 @@ def _marks(sidecar: Mapping[str, Json]) -> dict[str, str]:
 
 
 def unreadable(path: Path) -> SourceError:
-    """What is said of a place where there is no release, or one whose side-car was edited."""
+    """The error for a path without a release, or with a side-car that was edited."""
     return SourceError(
         "release_unreadable",
         f"'{path}' has no readable side-car '{sidecar_file(path).name}' beside it, so it is no "

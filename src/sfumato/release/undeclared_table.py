@@ -130,7 +130,7 @@ def _recognised(
 
 
 def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, TextFacts]) -> Kind:
-    """The kind to read a text column as, from what its text alone tells."""
+    """The kind to read a text column as, judged by its text alone."""
     if held is not Kind.TEXT:
         return held
     fact = facts[name]

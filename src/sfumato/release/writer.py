@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 
 class ReleaseWriter:
-    """The files of one release on their way: tables, what tells of them, pages for people."""
+    """Writes the files of one release: tables, side-cars, and pages for people."""
 
     def __init__(self, output: Output, *, several: bool, overwrite: bool) -> None:
         self.written: list[Path] = []
@@ -98,7 +98,7 @@ class ReleaseWriter:
         columns: Mapping[str, Kind],
         layout: FileLayout = USUAL,
     ) -> None:
-        """Write a table to a file, whose name tells the format; text by the layout."""
+        """Write a table to a file in the format of its name; text files follow the layout."""
         if ends_in(file, EXCEL):
             rows = typed(rows)
             columns = kinds_of(rows.schema)
@@ -109,7 +109,7 @@ class ReleaseWriter:
         self._saved.append(Saved(name, file, mark, columns, keys_in(rows.schema), written_layout))
 
     def rows(self, name: str, rows: EngineRows) -> None:
-        """Have an engine write a table where it belongs, into the folder or beside its source."""
+        """Let an engine write a table, into the folder or beside its source."""
         if self._draft is not None:
             self._saved.append(self._draft.write(name, rows, overwrite=self._overwrite))
             return
@@ -131,8 +131,8 @@ class ReleaseWriter:
         """Write what appears with the release and is no part of it: a page, a model."""
         self._stage(path, private=private).write_bytes(content)
 
-    def tell(self, release: Release) -> None:
-        """Write what tells of the release, at last: to its holder where there is something to."""
+    def write_sidecars(self, release: Release) -> None:
+        """Write the side-cars, last: the one that travels, and the holder's where there is one."""
         if release.holder is not None:
             mine = self._stage(holder_file(self.path), private=True)
             mine.write_text(describe_to_holder(release, self._saved), encoding="utf-8")
@@ -147,7 +147,7 @@ class ReleaseWriter:
         return self._stage(path) if self._folder is None else self._folder / name
 
     def _stage(self, path: Path, *, private: bool = False) -> Path:
-        """Where to write what is to appear at a path; nobody else can read it there."""
+        """The scratch path of a file that is to appear at `path`; only its owner can read it."""
         self._last = path
         final = Path(os.path.realpath(path))
         if final.parent not in self._scratches:
@@ -158,7 +158,7 @@ class ReleaseWriter:
         return folder / path.name
 
     def appear(self) -> None:
-        """Have all appear, in the order in which it was written, but a new folder last."""
+        """Move all files into place in the order of writing; a new folder comes last."""
         # A new folder appears by one rename, with all in it: it must be the last step.
         self._staged.sort(key=lambda staged: staged.path.is_dir())
         for staged in self._staged:
@@ -191,7 +191,7 @@ class ReleaseWriter:
                     (scratch / JOURNAL).unlink()
 
     def _journals(self) -> dict[Path, Journal]:
-        """What each scratch folder has to say, that of the last file last."""
+        """The journal of each scratch folder; that of the last file comes last."""
         if not self._staged:
             return {}
         last = self._staged[-1]
@@ -208,7 +208,7 @@ class ReleaseWriter:
         }
 
     def failure(self, error: OSError) -> Exception:
-        """What the system said, about the file that it said it of."""
+        """The error for the last file that was touched."""
         return unwritable(self._last, error)
 
     def close(self) -> None:
@@ -233,13 +233,13 @@ class _Staged(NamedTuple):
         return self.path.parent.with_suffix(".old")
 
     def entry(self) -> JournalEntry:
-        """It in the journal of its folder."""
+        """Its entry in the journal of its folder."""
         mark = mark_of(self.path)
         assert mark is not None
         return JournalEntry(self.final.name, self.path.parent.name, mark)
 
     def sync(self) -> None:
-        """Have it on the disk, readable for whom it is."""
+        """Flush it to disk with its final permissions."""
         if self.path.is_dir():
             for file in self.path.iterdir():
                 sync(file)
@@ -248,7 +248,7 @@ class _Staged(NamedTuple):
         sync(self.path)
 
     def appear(self, *, overwrite: bool) -> None:
-        """Put it in its place; what is replaced is kept."""
+        """Move it into place; what it replaces is kept until all is done."""
         if self.path.is_dir():
             if overwrite and self.final.exists():
                 self.final.rename(self.old)
@@ -294,7 +294,7 @@ def writing(
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other writers out while files appear; where nobody can, the checksums tell."""
+    """Lock a folder while files appear in it; without locks, checksums reveal a mixture."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         free = True

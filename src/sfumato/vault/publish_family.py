@@ -290,7 +290,7 @@ class Published(Answer):
         with writing(target, overwrite=overwrite) as writer:
             writer.text(target.name, drawn)
             self._write_report(writer, report, overwrite=overwrite)
-            writer.tell(self)
+            writer.write_sidecars(self)
         return writer.written
 
 

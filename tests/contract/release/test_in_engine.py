@@ -105,7 +105,7 @@ def write(engine: Engine, *, overwrite: bool = False) -> None:
         kinds = {"age": Kind.INTEGER, "disease": Kind.TEXT}
         rows = EngineRows(engine, everything(engine.table), kinds, {})
         writer.rows("people", rows)
-        writer.tell(TOLD)
+        writer.write_sidecars(TOLD)
 
 
 def anonymize(source: str, *more: str) -> int:

@@ -73,14 +73,14 @@ def test_it_goes_by_the_cost_that_was_asked_for(people: Table) -> None:
     asked = [sf.KAnonymity(3)]
     decided = anonymize(people, asked, cost="discernability", advice=True)
     assert {one.cost for one in decided.advice} == {"discernability"}
-    assert all("would bring discernability to" in one.words() for one in decided.advice)
+    assert all("would bring discernability to" in one.sentence() for one in decided.advice)
 
 
 def test_it_never_travels(people: Table, tmp_path: Path) -> None:
     decided = anonymize(people, [sf.KAnonymity(3)], advice=True)
     decided.write(tmp_path / "out.csv", report=tmp_path / "mine.html",
                   public_report=tmp_path / "public.html")  # fmt: skip
-    words = decided.advice[0].words()
+    words = decided.advice[0].sentence()
     kept = json.loads((tmp_path / "out.csv.holder.json").read_text())
     assert kept["advice"][0]["words"] == words
     assert words in (tmp_path / "mine.html").read_text()
@@ -124,11 +124,12 @@ def test_it_ends_in_time(people: Table, monkeypatch: pytest.MonkeyPatch) -> None
 def test_people_are_said_where_people_are_counted() -> None:
     told = Advice("--suppress 2%", "loss", 0.12, 0.31, "people")
     assert (
-        told.words() == "suppressing 2 % of people would lose 0.12 instead of 0.31: --suppress 2%"
+        told.sentence()
+        == "suppressing 2 % of people would lose 0.12 instead of 0.31: --suppress 2%"
     )
 
 
 def test_an_algorithm_is_advised_without_what_it_does_not_take(people: Table) -> None:
     decided = anonymize(people, [sf.KAnonymity(3)], suppress="0.1%", suppressed="star", advice=True)
-    (line,) = [one.words() for one in decided.advice if one.option.startswith("--algorithm")]
+    (line,) = [one.sentence() for one in decided.advice if one.option.startswith("--algorithm")]
     assert line.endswith(": --algorithm mondrian without --suppress and --suppressed")

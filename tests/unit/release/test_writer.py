@@ -59,7 +59,7 @@ def new_folder(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
         for name in ("quasi", "sensitive"):
             writer.table(name, f"{name}.csv", table.to_reader(), kinds_of(table.schema))
         writer.beside(folder / "pages" / "page.html", b"a page", private=True)
-        writer.tell(release(table))
+        writer.write_sidecars(release(table))
 
 
 def into_folder(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
@@ -67,7 +67,7 @@ def into_folder(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
     with writing(folder / "out", several=True, overwrite=overwrite) as writer:
         for name in ("quasi", "sensitive"):
             writer.table(name, f"{name}.csv", table.to_reader(), kinds_of(table.schema))
-        writer.tell(release(table))
+        writer.write_sidecars(release(table))
 
 
 class PartsEngine:
@@ -87,14 +87,14 @@ def folder_of_parts(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
     with writing(output, replace=True, overwrite=overwrite) as writer:
         writer.rows("n", EngineRows(engine, exp.select("n"), kinds_of(table.schema), {}))
         writer.beside(folder / "pages" / "page.html", b"a page", private=True)
-        writer.tell(release(table))
+        writer.write_sidecars(release(table))
 
 
 def a_map(folder: Path, table: pa.Table, *, overwrite: bool) -> None:
     """As boxes are drawn: a file that is no table."""
     with writing(folder / "out.geojson", overwrite=overwrite) as writer:
         writer.text("out.geojson", json.dumps(table.to_pylist()))
-        writer.tell(replace(release(table), tables={}, holder=None))
+        writer.write_sidecars(replace(release(table), tables={}, holder=None))
 
 
 KINDS = {one.__name__: one for one in (one_file, new_folder, into_folder, folder_of_parts, a_map)}
@@ -366,7 +366,7 @@ def test_what_came_into_a_folder_meanwhile_is_not_lost(tmp_path: Path) -> None:
         writing(out, several=True, replace=True, overwrite=True) as writer,
     ):
         writer.table("n", "n.csv", NEW.to_reader(), kinds_of(NEW.schema))
-        writer.tell(release(NEW))
+        writer.write_sidecars(release(NEW))
         (out / "thesis.tex").write_text("precious")
     assert refusal.value.code == "output_not_a_release"
     assert (out / "thesis.tex").read_text() == "precious"

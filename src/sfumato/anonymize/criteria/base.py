@@ -119,7 +119,7 @@ class Criterion(Protocol):
 
     @abstractmethod
     def promise(self, counted: str) -> str:
-        """What it means to a person, where rows or people are `counted`, in plain words."""
+        """The criterion in plain words; `counted` is "rows" or "people"."""
 
     @abstractmethod
     def holds(self, classes: Classes) -> BoolArray:

@@ -98,7 +98,7 @@ def run(
     notes = outcome.notes
     if problem.floor is not None:
         names = [column.name for column in problem.quasi]
-        notes = (*notes, problem.floor.words(names, proven=outcome.optimal))
+        notes = (*notes, problem.floor.sentence(names, proven=outcome.optimal))
     return replace(outcome, ended=ended, minimised=chosen.name, notes=notes)
 
 
@@ -123,7 +123,7 @@ def _require_people(problem: Problem, algorithm: str, member: Member) -> None:
 
 
 def people_unknown(subject: str, asked: str, person: str) -> ParameterError:
-    """The error of an algorithm that cannot say how many people are in its classes."""
+    """The error of an algorithm that cannot count the people of its classes."""
     return ParameterError(
         "people_not_counted",
         f"{subject} cannot promise {asked} of people: it deals rows to classes one by one, and "

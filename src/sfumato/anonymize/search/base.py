@@ -43,7 +43,7 @@ class Search(Protocol):
 
 @dataclass
 class SearchProgress:
-    """Tells how far a search is, and ends it in time or when its user has had enough.
+    """The progress of a search, which it ends at the time limit or at Ctrl-C.
 
     A search looks here between two steps, so that nothing is left half done, and ends with the best
     it has found. `ended` says what ended it before its own end.
@@ -73,7 +73,7 @@ class SearchProgress:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take the first Ctrl-C as the wish for the best so far; a second one is heard as ever.
+        """Let the first Ctrl-C end the search with its best result; a second interrupts.
 
         Where Ctrl-C is ignored it stays so, and other threads than the main one never hear it.
         """

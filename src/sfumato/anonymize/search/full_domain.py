@@ -115,7 +115,7 @@ class _Heights:
         return self.examine(height, first=True)
 
     def examine(self, height: int, *, first: bool = False) -> bool:
-        """Examine nodes of a height, all or up to the first admissible one; say if there is one."""
+        """Examine nodes of a height, all or up to an admissible one; return whether one exists."""
         reached = False
         for levels in nodes_where(self.open & (self.heights == height)):
             if self.watch.expired or (first and reached):

@@ -161,7 +161,7 @@ class _Table:
         return int(released @ released) + suppressed * self.problem.rows
 
     def prices(self, finest: Iterable[int]) -> IntArray:
-        """What the rows of each point pay at least, cut at none but these."""
+        """The least that the rows of each point pay where only these cuts are made."""
         owners, classes = self.group(finest)
         paid: IntArray = (
             self.points.counts * np.maximum(classes.sizes, self.problem.smallest)[owners]

@@ -93,7 +93,7 @@ class _Hunt:
 
     @property
     def bound(self) -> float:
-        """What the cheapest admissible node costs at least."""
+        """A lower bound on the cost of the cheapest admissible node."""
         bounds = [] if self.key is None else [self.key[0]]
         if self.remaining:
             bounds.append(float(self.lower[self.open].min()))

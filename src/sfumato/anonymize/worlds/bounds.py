@@ -207,6 +207,6 @@ def _ends(
 
 
 def _cheapest(costs: FloatArray, counts: IntArray, can: BoolArray, ends: int) -> float:
-    """What it costs at least to give so many different rows an end each."""
+    """The least cost of giving each of so many ends to a different row."""
     costs_per_row = np.sort(np.repeat(costs[can], np.minimum(counts[can], ends)))
     return float(costs_per_row[:ends].sum())

@@ -50,7 +50,7 @@ class Formula:
         return tuple(dict.fromkeys(column for column, _, _ in self.atoms))
 
     def constants(self, column: str) -> set[Any]:
-        """What a column is compared with."""
+        """The constants that a column is compared with."""
         return {
             constant
             for name, _, constants in self.atoms
@@ -221,7 +221,7 @@ ALLOWED = (
 
 @dataclass(frozen=True)
 class AggregateQuestion:
-    """What is asked: an aggregate, the column it is of, and which rows it is over."""
+    """A question: an aggregate, its column, and a condition on the rows."""
 
     aggregate: Aggregate
     measure: str | None
@@ -229,7 +229,7 @@ class AggregateQuestion:
 
     @property
     def where(self) -> Formula:
-        """What a row must satisfy."""
+        """The condition that a row must satisfy."""
         return conjunction(self.conjuncts)
 
 

@@ -403,7 +403,7 @@ def _known(
 
 
 def _endless(column: Column) -> SchemaError:
-    """A star of which nobody said what it can stand for bounds nothing."""
+    """The error for a star in a column without declared values: nothing bounds it."""
     return SchemaError(
         "domain_missing",
         f"Column {column.name!r} has cells that say nothing, and its schema does not declare what "
