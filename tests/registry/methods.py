@@ -6,15 +6,9 @@ registered and is not here fails `test_registry.py`: it has no neighbours to be 
 
 from __future__ import annotations
 
-import datetime as dt
-from contextlib import closing
-from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from tests.registry import forms
@@ -23,23 +17,15 @@ from sfumato.methods.graph.synthesize import METHODS as GRAPHS
 from sfumato.methods.learn.catalogue import KINDS as MODELS
 from sfumato.methods.programs.catalogue import HOW, RANGES
 from sfumato.methods.publish.catalogue import KINDS as PUBLICATIONS
-from sfumato.methods.publish.counters import Counters
 from sfumato.methods.query.plan import Function
 from sfumato.methods.stream.catalogue import METHODS as STREAMS
-from sfumato.methods.stream.sensitivity import Participation
 from sfumato.methods.synth.methods import FORMS, METHOD_WORDS
 from sfumato.methods.trajectory.synthesize import METHODS as PATHS
-from sfumato.privacy.accounting.price import price
-from sfumato.release.files_in_use import SECRET
-from sfumato.release.fingerprint import write_secret
-from sfumato.release.release import Provenance, Release
-from sfumato.vault.config import Config
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.feeds.period_answers import StreamCells, StreamFeeds
 from sfumato.vault.memory_stream import whole_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from tests.registry.coupling import Result
     from tests.registry.tables import Form
@@ -93,9 +79,8 @@ def registered() -> set[tuple[str, str]]:
     found |= {("synthesize paths", one) for one in PATHS}
     found |= {("stream", one) for one in STREAMS}
     found |= {("run", f"{how} {ranges}") for how in HOW for ranges in RANGES}
-    found |= {(family, "") for family in FAMILIES if family not in ("query", "publish",
+    return found | {(family, "") for family in FAMILIES if family not in ("query", "publish",
               "synthesize", "learn", "run")}  # fmt: skip
-    return found | {("feed", "continual")}
 
 
 def _asked(
@@ -331,56 +316,6 @@ def _streams() -> list[Method]:
     ]
 
 
-@dataclass(frozen=True)
-class _CountedFeed(Counters):
-    """A feed whose noise is drawn onto its counts: the same sum as noise that is kept for later."""
-
-    counts: tuple[int, ...] = ()
-
-    def run(self, datasets: Any, entropy: Any) -> Release:
-        del datasets
-        noisy = self.noise.steps(np.array(self.counts), entropy)
-        tables = {"blocks": pa.table({"rows": pa.array(noisy.tolist())})}
-        return Release(tables, self.guarantee, Provenance(self.name, self.parameters, ""), {})
-
-
-def _feed() -> Method:
-    """A continual feed: what each of its steps counts is reserved as in a vault, in order."""
-    days = tuple(
-        (day, day) for day in (dt.date(2020, 1, 1) + dt.timedelta(one) for one in range(16))
-    )
-
-    def prepare(source: Source, cost: Mapping[str, Any]) -> _CountedFeed:
-        return _CountedFeed("daily", "people", "d", days, source.unit, price(**cost))
-
-    def answer(source: Source, counters: _CountedFeed) -> Result:
-        session, asker_of = source.private._session, source.private._asker_of
-        made = replace(counters, counts=tuple(_reserved_counts(session, counters)))
-        session.admit("publish", made, session.facts(asker_of, "people"))
-        answer = session.answer(made, asker_of, request_id=None)
-        return made.event, dict(answer.tables)
-
-    return Method("feed", "continual", forms.PEOPLE, prepare, answer)
-
-
-def _reserved_counts(session: Any, counters: Counters) -> Iterator[int]:
-    """What the steps of a feed count, each after what its people used up in those before."""
-    feed: Any = SimpleNamespace(dataset=counters.dataset, column=counters.column, purpose=None)
-    people = Participation(counters.unit)
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        write_secret(folder / SECRET, bytes(32))
-        config = Config(folder, database=f"sqlite:///{folder / 'ledger.sqlite'}", head=folder)
-        vault: Any = SimpleNamespace(session=session, config=config)
-        with closing(StreamFeeds(vault)) as streams:
-            for step in range(1, len(counters.days) + 1):
-                scope = f"level {counters.level(step)}"
-                days = counters.block(step)
-                reserved = streams.reserve(feed, "daily", step, days, people, StreamCells(), scope)
-                assert reserved is not None
-                yield int(reserved.counts[0])
-
-
 # Programs
 
 _PROGRAM = """
@@ -409,6 +344,6 @@ def _watch() -> Method:
 
 
 METHODS = (
-    *_questions(), *_publications(), _watch(), *_models(), *_syntheses(), *_streams(), _feed(),
+    *_questions(), *_publications(), _watch(), *_models(), *_syntheses(), *_streams(),
     *_programs(),
 )  # fmt: skip

@@ -106,14 +106,13 @@ def test_a_step_that_is_begun_again_counts_the_same_and_uses_nothing_up_twice(
     assert begin(store, 3, came(7)) is None
 
 
-def test_people_are_known_however_their_column_is_declared_and_apart_by_scope(
+def test_people_are_known_however_their_column_is_declared(
     opened: Callable[[], StepStore],
 ) -> None:
     store = opened()
     for step, arrival in enumerate((came(7), came("7"), came(7.0), came(7, 7)), start=1):
         assert begin(store, step, arrival) == (1 if step < 4 else 0)
-    assert begin(store, 5, came(7, 7), scope="level 1") == 2
-    assert begin(store, 6, came("7", "8", None)) == 1
+    assert begin(store, 5, came("7", "8", None)) == 1
 
 
 def test_one_of_many_at_once_begins_a_step(opened: Callable[[], StepStore]) -> None:

@@ -29,9 +29,7 @@ from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, SfumatoError, option
 from sfumato.methods.method import Plan
-from sfumato.methods.publish.counters import Counters
 from sfumato.methods.stream.catalogue import AUTO
-from sfumato.methods.stream.sensitivity import Participation
 from sfumato.privacy.ledger.records import Amendment
 from sfumato.release.codec import from_bytes
 from sfumato.vault.families import FAMILIES
@@ -39,7 +37,6 @@ from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
 from sfumato.vault.feeds.step_store import StepStore, lost_state
 from sfumato.vault.jobs.jobs import in_postgres
 from sfumato.vault.memory_stream import COSTS, whole_stream
-from sfumato.vault.session import Offer
 from sfumato.vault.stream_charge import Arrival, Reached, WholeStream, plain_told
 
 if TYPE_CHECKING:
@@ -50,6 +47,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.method import AnswerSize, Dataset
+    from sfumato.methods.stream.sensitivity import Participation
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.ledger.chain import ChargeRequest
     from sfumato.privacy.ledger.records import BookState
@@ -219,7 +217,6 @@ class StreamFeeds:
         days: tuple[date, date],
         people: Participation,
         cells: StreamCells,
-        scope: str = "",
     ) -> Reserved | None:
         """Begin a step with the rows between two days, or find what it counted when it was begun.
 
@@ -237,7 +234,7 @@ class StreamFeeds:
         )
         with opened as datasets:
             arrival = arrived(datasets[feed.dataset], feed.column, days, people.unit, cells)
-        return self.store.reserve(stream, step, arrival, people, consent=versions, scope=scope)
+        return self.store.reserve(stream, step, arrival, people, consent=versions)
 
     def items(
         self, whole: WholeStream, periods: Sequence[Period], steps: Mapping[str, Mapping[str, Any]]
@@ -360,14 +357,7 @@ class Answering:
                 f"A continual feed takes one price for all periods: give {option('epsilon')} or "
                 f"{option('rho')}.",
             )
-        if "method" in feed.asked:
-            return session.admit("publish", self._streams.prepared(feed, facts), facts)
-        # One that was begun before there were methods to choose from.
-        price = facts.price(Offer(**feed.asked))
-        days = tuple((period.low, period.high) for period in feed.periods)
-        unit = facts.declared.unit
-        made = Counters(feed.name, feed.dataset, feed.column, days, unit, price)
-        return session.admit("publish", made, facts)
+        return session.admit("publish", self._streams.prepared(feed, facts), facts)
 
     def priced(self, feed: Feed, prepared: Plan) -> Feed:
         """A feed whose price and method stay: where nobody named them, what they are today."""
@@ -424,7 +414,10 @@ class Answering:
         periods = [period for period in feed.periods if period.name in answered]
         periods = periods if limit is None else periods[-limit:]
         if feed.is_continual:
-            return self._running(feed, periods)
+            stream = cast("WholeStream", self.prepared(feed))
+            return self._streams.items(
+                stream, periods, cast("Mapping[str, Mapping[str, Any]]", answered)
+            )
         return [self._item(period, answered[period.name]) for period in periods]
 
     def state(self, feed: Feed) -> dict[str, Any]:
@@ -455,30 +448,8 @@ class Answering:
         if isinstance(prepared, WholeStream):
             self._streams.answer(feed, period, prepared, asker_of)
             return
-        if not isinstance(prepared, Counters):
-            period_rows, request = PeriodOf(feed, period), feed.request_id(period)
-            session.answer(prepared, asker_of, request_id=request, part=period_rows)
-            return
-        made = session.answer(prepared, asker_of, request_id=feed.request_id(), part=prepared)
-        noise = int(made.table.column("noise")[period.number - 1].as_py())
-        number = period.number
-        # Over all blocks of one length a person counts once with all their rows: a scope each.
-        scope = f"level {prepared.level(number)}"
-        people, days = Participation(prepared.unit), prepared.block(number)
-        step = self._streams.reserve(feed, made.entry, number, days, people, StreamCells(), scope)
-        if step is None:
-            return  # another process is past this period
-        key, made_at = (STEPS, f"{feed.name}/{period.name}"), self._vault.ledger.decided().time
-        told: dict[str, Any] = {"block": int(step.counts[0]) + noise}
-        told |= {"consent": dict(step.consent)} if step.consent else {}
-
-        def once(book: BookState) -> Amendment:
-            if key[1] in book.of(STEPS):
-                return Amendment()
-            made = made_at.isoformat(timespec="seconds")
-            return Amendment(records={key: {**told, "made": made}})
-
-        self._vault.ledger.amend(once, operator=BY)
+        period_rows, request = PeriodOf(feed, period), feed.request_id(period)
+        session.answer(prepared, asker_of, request_id=request, part=period_rows)
 
     def _answered(self, feed: Feed) -> Mapping[str, ChargeRequest | Mapping[str, Any]]:
         """What was answered, by period: the request that was charged, or what a step gave."""
@@ -517,25 +488,6 @@ class Answering:
         release = self._stored(request)
         table = next(iter(release.tables.values()))
         return FeedItem(period, made_at, table, release.error or {}, release.guarantee.statement)
-
-    def _running(self, feed: Feed, told: Sequence[Period]) -> list[FeedItem]:
-        steps = cast("Mapping[str, Mapping[str, Any]]", self._answered(feed))
-        prepared = self.prepared(feed)
-        if isinstance(prepared, WholeStream):
-            return self._streams.items(prepared, told, steps)
-        blocks = {
-            period.number: steps[period.name]["block"]
-            for period in feed.periods
-            if period.name in steps
-        }
-        counters = cast("Counters", prepared)
-        found = []
-        for one in told:
-            total, off = counters.running(blocks, one.number)
-            made = datetime.fromisoformat(steps[one.name]["made"])
-            table, error = pa.table({"rows": [total]}), {"rows": off}
-            found.append(FeedItem(one, made, table, error, counters.guarantee.statement))
-        return found
 
     def _holds(self, feed: Feed) -> bool:
         """Whether this host is to work on a feed; hosts that share a ledger take turns by leases.

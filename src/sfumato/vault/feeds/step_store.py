@@ -145,19 +145,17 @@ class StepStore:
         people: Participation,
         *,
         consent: Mapping[str, int],
-        scope: str = "",
     ) -> Reserved | None:
         """Begin a step: write what it counts, and raise what its people have used up, together.
 
         Durable before anything is drawn, so that a killed step has used up what it counts. Where
-        somebody else began the step, theirs stands; None where they are done with it. Within one
-        `scope` a person counts as often as `people` says.
+        somebody else began the step, theirs stands; None where they are done with it.
         """
         try:
             with self._store.writing() as connection:
                 before = self._take_turn(connection, stream, step, people)
                 if before is not None:
-                    known = _StreamPeople(connection, stream, read_secret(self._secret), scope)
+                    known = _StreamPeople(connection, stream, read_secret(self._secret))
                     known.check(before)
                     counts, new = known.use_up(arrival, people)
                     values = {
@@ -184,7 +182,7 @@ class StepStore:
         """
         row = connection.execute(select(_reserved).where(_reserved.c.stream == stream)).first()
         if row is None:
-            # Without a person nothing is used up: such a stream may have begun before this table.
+            # Without a person nothing is used up, so that nothing can be lost here.
             if step > 1 and people.unit.by_person:
                 raise lost_state()
             first = {"counts": "[]", "consent": "{}", "people": 0, "key": ""}
@@ -268,8 +266,8 @@ class StepTape(SystemEntropy):
 class _StreamPeople:
     """What the people of one stream have used up, within a transaction."""
 
-    def __init__(self, connection: Connection, stream: str, secret: bytes, scope: str) -> None:
-        self._connection, self._scope = connection, scope
+    def __init__(self, connection: Connection, stream: str, secret: bytes) -> None:
+        self._connection = connection
         self._stream = hashlib.sha256(stream.encode()).digest()[:_WORD]
         # A key for each stream: nobody can be followed from one stream to another.
         self._key = hmac.digest(secret, b"people of " + stream.encode(), "sha256")
@@ -300,7 +298,7 @@ class _StreamPeople:
     def _hash(self, person: Any) -> bytes:
         # 7, 7.0 and "7" are one person: a column that is declared anew makes nobody new.
         is_whole = isinstance(person, float) and person.is_integer()
-        written = f"{self._scope}:{int(person) if is_whole else person}"
+        written = f":{int(person) if is_whole else person}"  # as stored people were hashed
         return hmac.digest(self._key, written.encode(), "sha256")[:_HASH]
 
     def _known(self, hashes: Sequence[bytes]) -> dict[bytes, int]:

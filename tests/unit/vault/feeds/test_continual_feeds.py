@@ -12,14 +12,10 @@ import pytest
 from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
-from sfumato.methods.publish.counters import Counters
 from sfumato.methods.stream.catalogue import METHODS
-from sfumato.methods.stream.sensitivity import Participation
 from sfumato.privacy.ledger.base import Ledger
-from sfumato.privacy.ledger.records import Amendment
 from sfumato.vault.feeds import period_answers
 from sfumato.vault.feeds.feed import Feed
-from sfumato.vault.feeds.feeds import TOPIC
 from sfumato.vault.feeds.period_answers import StreamCells
 from sfumato.vault.feeds.step_store import StepStore, StepTape
 from sfumato.vault.stream_charge import Arrival, WholeStream
@@ -27,25 +23,13 @@ from sfumato.vault.stream_charge import Arrival, WholeStream
 if TYPE_CHECKING:
     from datetime import date
 
+    from sfumato.methods.stream.sensitivity import Participation
     from sfumato.vault.stream_charge import Reached
 
 
 def add(vault: sf.Vault, name: str = "so-far", **said: Any) -> Feed:
     told = {"column": "day", "every": "month", "epsilon": 4, "operator": "Ann", **said}
     return vault.feeds.add(name, None, family="continual", dataset="visits", **told)
-
-
-def begun_before(vault: sf.Vault, **said: Any) -> Feed:
-    """A feed as it was written down before there were methods to choose from."""
-    draft = vault.feeds.plan(
-        "so-far", None, family="continual", dataset="visits", column="day",
-        **{"every": "month", "epsilon": 4, **said},
-    )  # fmt: skip
-    told = draft.to_json()
-    del told["asked"]["method"], told["unending"]
-    records = {(TOPIC, "so-far"): told}
-    vault.ledger.amend(lambda _now: Amendment(records=records), operator="Ann")
-    return vault.feeds.get("so-far")
 
 
 def left(vault: sf.Vault) -> float:
@@ -56,40 +40,6 @@ def left(vault: sf.Vault) -> float:
 
 def figures(vault: sf.Vault, name: str = "so-far") -> list[list[Any]]:
     return [one.table.column("rows").to_pylist() for one in vault.feeds.read(name)]
-
-
-def test_a_feed_begun_before_there_were_methods_goes_on_by_its_own_noise(
-    vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    feed = begun_before(vault)
-    assert feed.whole_cost == {"epsilon": "4"}
-    assert vault.feeds.work() == 7
-    assert left(vault) == 6
-    told = vault.feeds.read("so-far")
-    for one in told:
-        days = (one.period.high - feed.begins).days + 1
-        [found] = one.table.column("rows").to_pylist()
-        assert abs(found - 30 * days) < 20 * one.error["rows"]["sd"]
-    # A step that is counted again, as after a crash before it was noted, has the same noise and
-    # changes nothing that was told.
-    answer = vault.feeds._answering._answer
-    monkeypatch.setattr(period_answers, "arrived", lambda *_: Arrival.of_counts(np.array([0])))
-    for period in feed.periods:
-        answer(feed, period)
-    assert [one.table for one in vault.feeds.read("so-far")] == [one.table for one in told]
-    assert left(vault) == 6
-
-
-def test_of_a_person_with_more_rows_the_first_count_over_all_blocks(vault: sf.Vault) -> None:
-    """Per level no more than max_rows of a person, whichever blocks they fall into."""
-    counters = vault.feeds._answering.prepared(begun_before(vault, epsilon=1))
-    assert isinstance(counters, Counters)
-    odd = (1, 3, 5, 7)
-    assert {counters.level(step) for step in odd} == {0}
-    unit, few = counters.unit, sf.Entity("patient", max_rows=1)
-    assert sum_of(vault, [counters.block(one) for one in odd], Participation(unit)) > 1950
-    assert sum_of(vault, [counters.block(one) for one in odd], Participation(few)) <= 1950
-    assert sum_of(vault, [counters.block(4)], Participation(few)) > 1900
 
 
 def sum_of(
@@ -277,9 +227,8 @@ def test_a_memory_that_is_gone_or_old_draws_no_second_noise(vault: sf.Vault) -> 
     assert figures(vault) == before
 
 
-@pytest.mark.parametrize("before", [False, True])
-def test_a_feed_that_forgot_how_often_people_counted_ends(vault: sf.Vault, before: bool) -> None:
-    feed = begun_before(vault) if before else add(vault)
+def test_a_feed_that_forgot_how_often_people_counted_ends(vault: sf.Vault) -> None:
+    feed = add(vault)
     answering = vault.feeds._answering
     for period in feed.periods[:3]:
         answering._answer(feed, period)
