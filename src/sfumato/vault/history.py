@@ -1,7 +1,7 @@
-"""What somebody asked in the console, word for word, each with where the ledger keeps its answer.
+"""The history of questions asked in the console, each with the ledger entry of its answer.
 
-The ledger keeps answers and what they cost, but not the words of a question. An answer is read
-again under its receipt: to look at it can never charge anybody.
+The ledger keeps answers and costs, but not the words of a question. An answer is read again under
+its receipt, so looking at it never charges anybody.
 """
 
 from __future__ import annotations

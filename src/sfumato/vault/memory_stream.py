@@ -165,7 +165,7 @@ class _Done:
 
 @dataclass(frozen=True, repr=False)
 class StreamStep(Shown):
-    """What one step of a stream told."""
+    """The output of one step of a stream."""
 
     number: int
     table: pa.Table
@@ -180,7 +180,7 @@ class StreamStep(Shown):
 
     @property
     def stddev(self) -> float:
-        """How far each figure is off."""
+        """The standard deviation of each figure."""
         return self.error["rows"]["sd"]
 
     def _card(self) -> Card:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class Questions(Shown):
-    """What one principal may ask, for one purpose: every family of methods by its name."""
+    """The questions of one principal for one purpose: every family of methods by its name."""
 
     def __init__(self, session: Asking, asker_of: AskerOf, dataset: str = "") -> None:
         self._session, self._asker_of, self._dataset = session, asker_of, dataset
@@ -63,7 +63,7 @@ class Questions(Shown):
 
     @property
     def catalogue(self) -> Catalogue:
-        """What is declared of the data sets that may be asked about, by name; no other exists."""
+        """The declarations of the data sets that this principal may query, by name."""
         return self._session.facts(self._asker_of, self._dataset).catalogue
 
     def query(
@@ -91,13 +91,13 @@ class Questions(Shown):
         return cast("Question", self._planned(FAMILIES["query"], asked, **cost)).explain()
 
     def _planned(self, family: Family, /, *positional: object, **asked: object) -> Plan:
-        """A plan that is told to whoever asks, and may be all that they want."""
+        """A plan to show: refused if its answer could not be stored."""
         prepared = self.prepare(family, *positional, **asked)
         self._session.confirm(prepared, self._asker_of)
         return prepared
 
     def prepare(self, family: Family, /, *positional: object, **asked: object) -> Plan:
-        """Make what is asked of a family ready to be charged and run; spends nothing."""
+        """Prepare a request to a family, ready to be charged and run; spends nothing."""
         facts = self._session.facts(self._asker_of, self._dataset)
         return self._session.prepare(family, family.values(*positional, **asked), facts)
 
@@ -122,13 +122,13 @@ class Questions(Shown):
         return self._session.check_all(methods, self._asker_of)
 
     def owners_rows(self) -> AbstractContextManager[Dataset]:
-        """The rows themselves, for the owner's own look; refused to any other principal."""
+        """The rows themselves, for the owner alone."""
         return self._session.owners_rows(self._dataset, self._asker_of)
 
     def _ask(
         self, name: str, /, *positional: object, request_id: str | None = None, **asked: object
     ) -> Any:
-        """Answer what a family is asked; its module says what comes back."""
+        """Prepare and answer a request to a family."""
         family = FAMILIES[name]
         return self.answer(
             family, self.prepare(family, *positional, **asked), request_id=request_id
@@ -406,7 +406,7 @@ class Private(Questions):
 
     @property
     def balance(self) -> str:
-        """What is left, in one line."""
+        """The budget left, in one line."""
         _, line = self._session.left((self._dataset,), self._asker_of)
         return line
 

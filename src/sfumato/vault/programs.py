@@ -1,4 +1,4 @@
-"""Programs of principals who are not the owner: which are approved, and how often they are tried.
+"""Programs of principals who are not the owner: approvals, and limits on rehearsals.
 
 Native code can watch the machine it runs on, so it runs for others only once the owner has approved
 it; an approval is an entry of the ledger under the program's digest. Programs in a strict language

@@ -1,7 +1,7 @@
-"""The releases of a vault: what its jobs gave, for whom it was made and to whom it was opened.
+"""The releases of a vault: list, download and share what its jobs have produced.
 
-What was paid for is kept by the ledger itself, under its receipt; what an owner anonymized lies in
-the vault's folder. Whom the owner opens a release to is an entry of the ledger. Decision 0364.
+The ledger itself stores a paid answer, under its receipt; an anonymized table lies in the vault's
+folder. That the owner opens a release to others is an entry of the ledger. Decision 0364.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class KeptRelease(AnyRelease):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that it can be had as."""
+        """The names of its files for download."""
         return file_names(self.release)
 
     def file(self, name: str) -> ReleaseFile:
@@ -92,7 +92,7 @@ class Releases(Shown):
         self._vault = vault
 
     def list(self, *, principal: str | None = None) -> Sequence[KeptRelease]:
-        """The newest releases that a principal may have, the last first."""
+        """The newest releases that a principal may download, the latest first."""
         person, opened = self._person(principal), self._opened()
         own = self._vault.jobs.done(None if person.is_owner else person.name, _MOST_LISTED)
         known = {job.id for job in own}
@@ -145,11 +145,11 @@ class Releases(Shown):
         return self.get(stored.id)
 
     def shut(self, release: str, *, operator: str) -> KeptRelease:
-        """Let nobody else have a release any more; copies stay where they are."""
+        """Stop sharing a release; copies that were downloaded stay."""
         return self.open_to(release, (), operator=operator)
 
     def read(self, job: Job) -> Release:
-        """What a job gave, as its family reads it where the same could be asked today."""
+        """The release of a job, read by its family if the same could be asked today."""
         if job.family == ANONYMIZE:
             release = anonymized(self._vault.config.folder, job.id)
             if release is None:

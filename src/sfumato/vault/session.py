@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asker:
-    """Who asks, what for, and which accounts pay: the data sets' and, if any, the asker's own."""
+    """Principal, purpose and paying accounts: the data sets' and any of the asker's own."""
 
     principal: str
     shared: tuple[str, ...]
@@ -58,7 +58,7 @@ class Asker:
 
     @property
     def is_owner(self) -> bool:
-        """Whether the rows are the asker's own to look at."""
+        """Whether the asker may look at the rows without a budget."""
         return self.rights is None or self.rights.is_owner
 
     def checked_owner(self) -> Asker:
@@ -96,12 +96,12 @@ def taken(request_id: object) -> str | None:
 
 
 def plan_digest(prepared: Plan) -> str:
-    """What two plans have in common exactly if they ask and cost the same."""
+    """The digest of a plan: equal for two plans exactly if they ask and cost the same."""
     return digest(canonical([prepared.name, prepared.parameters]).encode())
 
 
 def check_plan(prepared: Plan, expected: str | None) -> None:
-    """Refuse another plan than the one that was expected, if one was."""
+    """Refuse a plan that differs from the expected one, if one is expected."""
     if expected is not None and expected != plan_digest(prepared):
         raise ParameterError(
             "plan_changed",
@@ -120,12 +120,12 @@ def foreign_plan() -> ParameterError:
 
 
 SHARE = Fraction(1, 10)
-"""The part of the whole budget that a question costs when nobody says how much."""
+"""The part of the whole budget that a question costs when no price is given."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What the caller offers for an answer, as it was given."""
+    """The price that the caller offers for an answer, unchecked."""
 
     epsilon: object = None
     rho: object = None
@@ -268,7 +268,7 @@ class Session:
     """What was prepared here, by the shape of its answer; nothing else is run."""
 
     def renewed(self, catalogue: Catalogue, gatekeeper: Gatekeeper, maximum: Fraction) -> Session:
-        """A session by other declarations; plans hold where what they were made from still does."""
+        """A session with other declarations; plans stay valid where theirs are the same."""
         session = replace(self, catalogue=catalogue, gatekeeper=gatekeeper, maximum=maximum)
         is_same = all(catalogue.get(name) == declared for name, declared in self.catalogue.items())
         is_good = is_same and maximum == self.maximum
@@ -284,7 +284,7 @@ class Session:
         )  # fmt: skip
 
     def _seen(self, rights: Principal | None) -> Catalogue:
-        """The data sets that exist for somebody: those about nobody, and those they may ask."""
+        """The data sets that exist for a principal: public ones, and those they may query."""
         if rights is None or rights.is_owner:
             return self.catalogue
         return {
@@ -301,7 +301,7 @@ class Session:
         return self.admit(shape, prepared_of(family, values, facts), facts)
 
     def admit(self, shape: str, prepared: Plan, facts: Facts) -> Plan:
-        """Take what was prepared from public facts for something that may be run here."""
+        """Admit a prepared method: only admitted methods are run here."""
         asker = facts.admit(prepared.datasets)
         _check(asker, None, prepared)
         self.gatekeeper.limits.check_answer(prepared, asker)
@@ -363,7 +363,7 @@ class Session:
         return replace(answer, kept=tuple(self.kept))
 
     def _check_ready(self, prepared: Plan) -> None:
-        """Refuse, before anything is charged, what cannot be read or would not run."""
+        """Refuse, before any charge, data that cannot be read and programs that would fail."""
         self.store.check_readable((*prepared.datasets, *prepared.public))
         prepared.check_runnable(self.gatekeeper.deadline_seconds or None)
 
@@ -400,7 +400,7 @@ class Session:
         return left_over(self.gatekeeper.ledger, asker.own or asker.shared)
 
     def left_after(self, prepared: Plan, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
-        """What would be left once this was charged, for programs and for people."""
+        """The budget left after this charge, as amounts and in words."""
         self.confirm(prepared, asker_of)
         asker, ledger = asker_of(prepared.datasets), self.gatekeeper.ledger
         return left_over(ledger, asker.own or asker.shared, prepared.event)
@@ -431,6 +431,6 @@ class Session:
 
 
 def _check(asker: Asker, shape: str | None, prepared: Plan) -> None:
-    """Refuse a shape and a price that a principal is not permitted."""
+    """Refuse a kind of answer, or a price, that the principal is not permitted."""
     if asker.rights is not None and not asker.rights.is_owner:
         asker.rights.check(shape, prepared.parameters["cost"])

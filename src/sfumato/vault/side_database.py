@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class BesideLedger:
-    """Tables for any number of threads, processes and hosts; what fails is told its operator."""
+    """Tables for any number of threads, processes and hosts; failures go to the operator's log."""
 
     def __init__(self, config: Config, file: str, tables: MetaData) -> None:
         self._tell = partial(note_failure, config.folder, file)

@@ -1,4 +1,4 @@
-"""Who spent what of a population's budget, and when: read off the ledger, for its owner."""
+"""Spending by principal: which charges used a population's budget, and when, for its owner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger.base import Ledger
 
 LOST = "lost with the ledger"
-"""In whose name stands what was burnt because nobody knows who spent it."""
+"""The principal of budget that was burnt because nobody knows who spent it."""
 
 
 class Spent(NamedTuple):

@@ -1,4 +1,4 @@
-"""A vault: data sets under one roof, with a durable budget for the people in them."""
+"""A vault: a folder of data sets, with a durable budget for the people in them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Vault(LedgerAccess, AnyVault):
 
     @property
     def kept(self) -> tuple[Path, ...]:
-        """The files in use, which no answer may be saved over."""
+        """The files in use; no answer may overwrite them."""
         return tuple(self._kept)
 
     @property
@@ -110,7 +110,7 @@ class Vault(LedgerAccess, AnyVault):
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The database that each data set lies in, which only the owner may know."""
+        """The database of each data set; the owner alone may know it."""
         return self._store.addresses
 
     def add(
@@ -166,19 +166,19 @@ class Vault(LedgerAccess, AnyVault):
         return self._consents.populations
 
     def consent(self, population: str | None = None) -> ConsentRegistry:
-        """Who of a population agreed to what; it may be left out where only one is asked."""
+        """The registry of consent of a population; optional where only one is asked."""
         self._check_open()
         return self._consents.registry(population)
 
     def purposes(self, name: str) -> tuple[str, ...]:
-        """What people of a data set are asked to agree to; a question names one, if any."""
+        """The purposes that people of a data set are asked to agree to; a question names one."""
         dataset = self.config.datasets.get(arguments.text(name, "name"))
         return dataset.purposes if isinstance(dataset, PrivateSet) else ()
 
     def refresh(self) -> None:
-        """Take up what another process changed in the vault's configuration, if anything was.
+        """Reload the configuration if another process changed it.
 
-        What is being answered goes on as it began; whatever is asked from then on goes by the new.
+        Questions that are being answered keep the old one; later questions use the new one.
         """
         self._check_open()
         if modified(self.config.folder) == self._read:
@@ -187,7 +187,7 @@ class Vault(LedgerAccess, AnyVault):
             self._take_up()
 
     def _take_up(self) -> None:
-        """Answer for the configuration as it is now."""
+        """Load the configuration as it is now."""
         read = modified(self.config.folder)
         config = load(self.config.folder)
         schemas = {name: schema_of(config, name) for name in config.datasets}
@@ -211,7 +211,7 @@ class Vault(LedgerAccess, AnyVault):
 
     @cached_property
     def jobs(self) -> Jobs:
-        """Long work, kept until it is done, whatever happens to who asked for it."""
+        """Long work; a job is kept until it is done, even if its caller or its server is gone."""
         from sfumato.vault.jobs.jobs import Jobs  # most who open a vault have no long work
 
         self._check_open()
@@ -219,7 +219,7 @@ class Vault(LedgerAccess, AnyVault):
 
     @cached_property
     def releases(self) -> Releases:
-        """What jobs released, to look at, to have as files and to open to others."""
+        """The releases that jobs have produced: list, download and share them."""
         from sfumato.vault.releases import Releases
 
         self._check_open()
@@ -227,7 +227,7 @@ class Vault(LedgerAccess, AnyVault):
 
     @cached_property
     def feeds(self) -> Feeds:
-        """Standing questions, answered for every period."""
+        """Feeds: standing questions, answered for every period."""
         from sfumato.vault.feeds.feeds import Feeds
 
         self._check_open()
@@ -235,13 +235,13 @@ class Vault(LedgerAccess, AnyVault):
 
     @cached_property
     def programs(self) -> Programs:
-        """The programs that others than the owner may run."""
+        """The approved programs of principals who are not the owner."""
         from sfumato.vault.programs import Programs
 
         return Programs(self.ledger, lambda: self.config)
 
     def _rules_for(self, rights: Principal | None) -> PrincipalRules | None:
-        """What binds the programs of a principal; the owner's are bound by nothing."""
+        """The rules for programs of a principal; None for the owner, who has no limits."""
         if rights is None or rights.is_owner:
             return None
         from sfumato.vault.programs import PrincipalRules
@@ -250,32 +250,32 @@ class Vault(LedgerAccess, AnyVault):
 
     @cached_property
     def logins(self) -> Logins:
-        """The passwords and sessions by which the console knows who visits."""
+        """The passwords and sessions of the console."""
         from sfumato.vault.logins import Logins
 
         return Logins(self.config, self.principal_registry)
 
     @cached_property
     def history(self) -> History:
-        """What was asked in the console, word for word."""
+        """The questions that were asked in the console."""
         from sfumato.vault.history import History
 
         return History(self)
 
     @property
     def session(self) -> Session:
-        """What may be asked through, as the configuration is now."""
+        """The session for the present configuration."""
         return self._session
 
     @property
     def gatekeeper(self) -> Gatekeeper:
-        """The one before all private answers, as the configuration is now."""
+        """The gatekeeper before all private answers, for the present configuration."""
         return self._session.gatekeeper
 
     def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
-        """A principal's accounts: each budget, what was spent, what one more question may cost.
+        """A principal's accounts: budget, spent, and what one more question may cost.
 
-        Those of an owner are all.
+        The owner gets all accounts.
         """
         self._check_open()
         person, balances = self.principal_registry.get(asking(principal)), balances_of(self.ledger)
@@ -286,12 +286,12 @@ class Vault(LedgerAccess, AnyVault):
         ]
 
     def verify(self) -> dict[str, Any]:
-        """Walk every entry of the ledger; raises where it is not whole."""
+        """Check every entry of the ledger; raises if one is missing or changed."""
         self._check_open()
         return verified(self.ledger)
 
     def export(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write every entry of the ledger as JSONL, for somebody who trusts nobody."""
+        """Write every entry of the ledger as JSONL, for an independent audit."""
         self._check_open()
         target = arguments.path(path, "path")
         check_target(target, overwrite=arguments.flag(overwrite, "overwrite"), kept=self.kept)
@@ -299,7 +299,7 @@ class Vault(LedgerAccess, AnyVault):
             self.ledger.export(stream)
 
     def limit(self, account: str, *, epsilon: Number, delta: Number = 0, operator: str) -> None:
-        """Give an account another budget; `operator` is who decided it."""
+        """Give an account another budget; `operator` names the person who decided it."""
         self._check_open()
         folder = self.config.folder
         decided_by = arguments.text(operator, "operator")
@@ -309,13 +309,14 @@ class Vault(LedgerAccess, AnyVault):
 
     @property
     def snapshot(self) -> int:
-        """Within which a stored answer is given again; yours to raise, when there is new data."""
+        """The snapshot: stored answers are reused within one; the owner raises it for new data."""
         return self.config.snapshot
 
     def raise_snapshot(self, to: int | None = None) -> int:
-        """Answer nothing from store of what was asked before: there is new data. Say its number.
+        """Begin a new snapshot, so that no earlier answer is reused; return its number.
 
-        The next, or `to`; do it on a schedule, and never because of what one person changed.
+        It is the next number, or `to`. Do it on a schedule, and never because one person's data
+        changed: the fresh answers would show it.
         """
         from sfumato.vault.config import raise_snapshot
 
@@ -337,7 +338,7 @@ class Vault(LedgerAccess, AnyVault):
         return call_locally(self, request, operator, **values)
 
     def _card(self) -> Card:
-        """Where it is and what is in it; what is left is read while it is open."""
+        """The folder, its data sets and, while the vault is open, the budget left."""
         listed, sets = ", ".join(self.datasets) or "empty", self.config.datasets.items()
         if self._closed:
             return Card(f"{self.config.folder}, closed: {listed}", {})
@@ -373,7 +374,7 @@ class Vault(LedgerAccess, AnyVault):
             )
 
     def asker(self, principal: str, purpose: str | None, datasets: tuple[str, ...]) -> Asker:
-        """Who pays for a question of a principal about data sets."""
+        """The asker of a question: the principal and the accounts that pay."""
         self._check_open()
         sets = [still_held(self.config, name) for name in datasets]
         populations = sorted(
@@ -382,7 +383,7 @@ class Vault(LedgerAccess, AnyVault):
         return self.principal_registry.asker(principal, purpose, tuple(populations))
 
     def close(self) -> None:
-        """Let go of engines and of the ledger; what jobs are at is waited for, for a while."""
+        """Close engines and ledger; running jobs get some seconds to finish."""
         if "feeds" in self.__dict__:
             self.feeds.close()
         if "jobs" in self.__dict__:
