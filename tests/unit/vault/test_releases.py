@@ -224,6 +224,13 @@ def test_a_release_is_saved_by_its_ending_and_never_over_what_is_in_use(vault: s
     assert Path("visits.csv").read_bytes() == sources
 
 
+def test_counts_of_words_have_no_map(vault: sf.Vault) -> None:
+    release = made(vault, dataset="visits", kind="histogram", columns=["city", "cost"])
+    kept = vault.releases.get(release)
+    assert "release.geojson" not in kept.files
+    assert all(kept.file(name).content for name in kept.files)
+
+
 def test_boxes_are_a_map(vault: sf.Vault) -> None:
     release = made(vault, dataset="places", kind="quadtree", columns=["lon", "lat"])
     kept = vault.releases.get(release)
