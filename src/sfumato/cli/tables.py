@@ -1,4 +1,4 @@
-"""Tables that several commands print: answers with their error bars, attack results."""
+"""Tables that several commands print: answers with their errors, and results of attacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def answer_table(answer: ShownAnswer) -> Table:
-    """An answer as a table: numbers to the right, beside each figure how far off it may be."""
+    """An answer as a table: numbers aligned to the right, each with its error beside it."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in answer.columns:
         side: Literal["right", "left"] = "right" if column.is_number else "left"
@@ -28,15 +28,15 @@ def answer_table(answer: ShownAnswer) -> Table:
 
 
 def attack_table(findings: Findings) -> Table:
-    """What attackers still get, an attack a line, beside what a guess gets."""
+    """One line for each attack: what it learns, and how often it and a guess are right."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("Attack")
-    table.add_column("what it gets", overflow="fold")
-    for name in ("right", "by a guess"):
+    table.add_column("what it learns", overflow="fold")
+    for name in ("right", "a guess"):
         table.add_column(name, justify="right", no_wrap=True)
-    for one in findings.findings:
-        rates = percent(one.success.value), percent(one.baseline.value)
-        table.add_row(one.attack, printable(one.meaning), *rates)
+    for finding in findings.findings:
+        rates = percent(finding.success.value), percent(finding.baseline.value)
+        table.add_row(finding.attack, printable(finding.meaning), *rates)
     for attack, reason in findings.not_run.items():
         table.add_row(attack, printable(f"did not run: {reason}"), "–", "–")
     return table

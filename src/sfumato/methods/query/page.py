@@ -1,7 +1,7 @@
-"""An answer as people read it: its cells, a bar beside every figure, and what cannot be used.
+"""An answer as text for people: its cells, the error of every number, and which are too noisy.
 
-The terminal, notebooks and JSON tell an answer by this one page. All of it is made of what was
-released and of public facts that travel with it.
+The terminal, notebooks and the console show an answer through this module. It uses only what was
+released and public facts that travel with it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
 
 MISSING, ALL, NOTHING = "(missing)", "(all)", "–"
-"""What stands for NULL: in a key, in a key that a level does not group by, and in a figure."""
+"""What NULL is shown as: in a key, in a key that a total does not group by, and in a number."""
 
 _UNUSABLE = "too noisy"
-_MOST_DECIMALS, _DIGITS, _NAMED = 6, 6, 3
+_MOST_DECIMALS, _DIGITS = 6, 6
+_MOST_NAMED_ROWS = 3
 _LARGEST_EPSILON = 10
+"""Larger budgets are not recommended: they protect hardly anyone."""
 
 
 @dataclass(frozen=True)
 class ShownColumn:
-    """A column for people; `bars` has a text beside each cell, if the column has figures.
+    """A column as text. `bars` has the error beside each cell, if the column has noisy numbers.
 
-    `too_noisy` says of each row whether its figure is of no use.
+    `too_noisy` tells for each row whether its number is too noisy to use.
     """
 
     name: str
@@ -43,32 +45,32 @@ class ShownColumn:
 
     @property
     def bar_title(self) -> str:
-        """What stands above its bars."""
+        """The title of the column of errors."""
         return "± 95 %"
 
 
 @dataclass(frozen=True)
 class ShownAnswer:
-    """The columns of an answer, and in sentences what a reader must know of its figures."""
+    """The columns of an answer, and notes that its reader must know."""
 
     columns: tuple[ShownColumn, ...]
     notes: tuple[str, ...]
 
     @property
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """The cells row by row, each figure followed by its bar."""
-        texts = [one for column in self.columns for one in (column.cells, column.bars)]
-        return zip(*(one for one in texts if one is not None), strict=True)
+        """The cells row by row, each number followed by its error."""
+        columns = [texts for column in self.columns for texts in (column.cells, column.bars)]
+        return zip(*(texts for texts in columns if texts is not None), strict=True)
 
 
 def shown(answer: Release, rows: int | None = None) -> ShownAnswer:
-    """An answer in texts: cells and bars, of its first rows where so many are enough, and notes."""
+    """An answer as text, or only its first `rows`, with all of its notes."""
     columns = tuple(_column(answer, name, rows) for name in answer.table.column_names)
     return ShownAnswer(columns, notes(answer))
 
 
 def notes(answer: Release) -> tuple[str, ...]:
-    """What a reader of an answer must know of its figures, each in one sentence or two."""
+    """What a reader must know about the numbers of an answer, one or two sentences each."""
     return tuple(_notes(answer))
 
 
@@ -76,16 +78,17 @@ def _column(answer: Release, name: str, rows: int | None = None) -> ShownColumn:
     values = answer.table[name].slice(0, rows).to_pylist()
     error: Mapping[str, Any] | None = (answer.error or {}).get(name)
     if error is None:
-        whole = set((answer.provenance.parameters.get("all") or {}).get(name, ()))
-        key = MISSING if answer.provenance.method == "query" else NOTHING
-        absent = [ALL if row in whole else key for row in range(len(values))]
+        totals = set((answer.provenance.parameters.get("all") or {}).get(name, ()))
+        missing = MISSING if answer.provenance.method == "query" else NOTHING
+        nulls = [ALL if row in totals else missing for row in range(len(values))]
         cells = tuple(
-            other if one is None else _label(one) for one, other in zip(values, absent, strict=True)
+            null if value is None else _key_text(value)
+            for value, null in zip(values, nulls, strict=True)
         )
         return ShownColumn(name, cells, _numeric(values))
     bounds = _by_row(error.get("bound95"), len(values))
     decimals = _decimals(bounds)
-    useless = set(error.get("too_noisy", ()))
+    too_noisy = set(error.get("too_noisy", ()))
     ranks = error.get("ranks95")
     bars = [
         _bar(bound, ranks, decimals) if value is not None else ""
@@ -93,23 +96,23 @@ def _column(answer: Release, name: str, rows: int | None = None) -> ShownColumn:
     ]
     return ShownColumn(
         name,
-        tuple(NOTHING if one is None else cell(one, decimals) for one in values),
+        tuple(NOTHING if value is None else cell(value, decimals) for value in values),
         _numeric(values),
         tuple(
-            f"{text} {_UNUSABLE}".strip() if row in useless else text
+            f"{text} {_UNUSABLE}".strip() if row in too_noisy else text
             for row, text in enumerate(bars)
         ),
-        tuple(row in useless for row in range(len(values))),
+        tuple(row in too_noisy for row in range(len(values))),
     )
 
 
-def _label(value: object) -> str:
-    """The value of a key: a year or a code is no amount, and is written as it is."""
+def _key_text(value: object) -> str:
+    """The value of a key. A year or a code is no amount, so it has no thousands separators."""
     return cell(value).replace(",", "") if isinstance(value, int | float) else cell(value)
 
 
 def cell(value: object, decimals: int | None = None) -> str:
-    """A value as people write it: thousands apart, and no more decimals than its bar allows."""
+    """A value for people: thousands separated, and only as many decimals as its error allows."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):
@@ -126,10 +129,10 @@ def cell(value: object, decimals: int | None = None) -> str:
 
 def _numeric(values: Sequence[object]) -> bool:
     return all(
-        isinstance(one, int | float) and not isinstance(one, bool)
-        for one in values
-        if one is not None
-    ) and any(one is not None for one in values)
+        isinstance(value, int | float) and not isinstance(value, bool)
+        for value in values
+        if value is not None
+    ) and any(value is not None for value in values)
 
 
 def _by_row(numbers: object, rows: int) -> list[float | None]:
@@ -137,15 +140,15 @@ def _by_row(numbers: object, rows: int) -> list[float | None]:
 
 
 def _decimals(bounds: Sequence[float | None]) -> int | None:
-    """So many decimals that the narrowest bar of a column shows two digits."""
-    known = [one for one in bounds if one]
+    """The decimals at which the smallest error of a column shows two digits."""
+    known = [bound for bound in bounds if bound]
     if not known:
         return None
     return min(max(1 - math.floor(math.log10(min(known))), 0), _MOST_DECIMALS)
 
 
 def _bar(bound: float | None, ranks: float | None, decimals: int | None) -> str:
-    """A bar in words, rounded up."""
+    """The error of a number as text, rounded up."""
     if ranks is not None:
         return f"rank ± {math.ceil(ranks):,}"
     if bound is None:
@@ -160,48 +163,50 @@ def _notes(answer: Release) -> Iterator[str]:
             continue
         if error.get("ranks95") is not None:
             yield (
-                f"{quoted(name)} is the value at a rank: in 95 % of cases that rank is at most "
-                f"{math.ceil(error['ranks95']):,} rows from the wanted one."
+                f"{quoted(name)} is the value at a noisy rank: in 95 % of cases it is at most "
+                f"{math.ceil(error['ranks95']):,} rows from the requested one."
             )
         if error.get("too_noisy"):
             yield _advice(answer, name, error)
 
 
 def _advice(answer: Release, name: str, error: Mapping[str, Any]) -> str:
-    """Which figures are of no use, and what would help."""
-    places, rows = error["too_noisy"], answer.table.num_rows
-    which = "" if rows == 1 else f" in {len(places):,} of {rows:,} rows{_labels(answer, places)}"
-    more = _needed(answer, error)
-    figure = "the largest of them" if len(places) > 1 else "the figure"
-    helps = [] if more is None else [f"{more} for a bar of a third of {figure}"]
+    """Which numbers are too noisy to use, and what would help."""
+    noisy_rows, rows = error["too_noisy"], answer.table.num_rows
+    which = ""
+    if rows > 1:
+        which = f" in {len(noisy_rows):,} of {rows:,} rows{_row_names(answer, noisy_rows)}"
+    budget = _needed_budget(answer, error)
+    number = "the largest of them" if len(noisy_rows) > 1 else "the number"
+    helps = [] if budget is None else [f"{budget} for an error of a third of {number}"]
     helps += ["fewer and larger groups"] if rows > 1 else []
-    return f"{quoted(name)} is too noisy to use{which}. What would help: " + (
-        ", or ".join([*helps, "a WHERE that keeps more rows"]) + "."
-    )
+    helps.append("a WHERE that keeps more rows")
+    return f"{quoted(name)} is too noisy to use{which}. What would help: {', or '.join(helps)}."
 
 
-def _labels(answer: Release, places: Sequence[int]) -> str:
-    """The groups of some rows by their keys, where they are few."""
-    keys = [one for one in answer.table.column_names if one not in (answer.error or {})]
-    if not keys or len(places) > _NAMED:
+def _row_names(answer: Release, rows: Sequence[int]) -> str:
+    """The keys of some rows, if they are few."""
+    keys = [name for name in answer.table.column_names if name not in (answer.error or {})]
+    if not keys or len(rows) > _MOST_NAMED_ROWS:
         return ""
     columns = [_column(answer, key).cells for key in keys]
-    return f": {'; '.join(', '.join(column[row] for column in columns) for row in places)}"
+    return f": {'; '.join(', '.join(column[row] for column in columns) for row in rows)}"
 
 
-def _needed(answer: Release, error: Mapping[str, Any]) -> str | None:
-    """The price at which the bar of the largest useless figure would be a third of it."""
-    promised = answer.guarantee.parameters
+def _needed_budget(answer: Release, error: Mapping[str, Any]) -> str | None:
+    """The budget at which the error of the largest noisy number would be a third of it."""
+    guarantee = answer.guarantee.parameters
     if "less_noise" not in error:
         return None
-    # Noise shrinks with epsilon, and with the root of rho.
+    # The standard deviation of noise shrinks with epsilon, and with the square root of rho.
     factor = Fraction(error["less_noise"])
-    if "epsilon" in promised:
-        amount, word = float(factor * Fraction(promised["epsilon"])), "epsilon"
-    elif "rho" in promised:
-        amount, word = float(factor**2 * Fraction(promised["rho"])), "rho"
+    if "epsilon" in guarantee:
+        amount, word = float(factor * Fraction(guarantee["epsilon"])), "epsilon"
+    elif "rho" in guarantee:
+        amount, word = float(factor**2 * Fraction(guarantee["rho"])), "rho"
     else:
         return None
+    # rho = epsilon^2 / 2 gives at most as much privacy loss as a pure epsilon.
     largest = _LARGEST_EPSILON if word == "epsilon" else _LARGEST_EPSILON**2 / 2
     return f"{word} {_two_digits_up(amount)}" if amount <= largest else None
 

@@ -85,8 +85,8 @@ def test_a_median_is_told_by_its_rank() -> None:
     assert told.columns[0].bars == ("rank ± 306",)
     assert told.notes == (
         (
-            "'m' is the value at a rank: in 95 % of cases that rank is at most 306 rows from the "
-            "wanted one."
+            "'m' is the value at a noisy rank: in 95 % of cases it is at most 306 rows "
+            "from the requested one."
         ),
     )
 
@@ -105,8 +105,9 @@ def test_what_is_too_noisy_says_what_would_help(cost: dict[str, str], advice: st
     assert told.columns[1].too_noisy == (False, True)
     assert told.notes == (
         (
-            f"'n' is too noisy to use in 1 of 2 rows: Trier. What would help: {advice} for a bar "
-            "of a third of the figure, or fewer and larger groups, or a WHERE that keeps more rows."
+            f"'n' is too noisy to use in 1 of 2 rows: Trier. What would help: {advice} for an "
+            "error of a third of the number, or fewer and larger groups, or a WHERE that keeps "
+            "more rows."
         ),
     )
 

@@ -198,7 +198,7 @@ def _less_noise(
     both: tuple[FloatArray, FloatArray] | None,
     useless: BoolArray,
 ) -> Iterator[tuple[str, float]]:
-    """By what noise would have to shrink for a bar of a third of the largest useless figure.
+    """The factor by which noise must shrink for an error of a third of the largest noisy number.
 
     It follows for counts and sums, whose bars shrink with the noise. Those of other figures depend
     on how many rows there are, which may be none.

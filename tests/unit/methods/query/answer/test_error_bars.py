@@ -171,7 +171,7 @@ def advice(answer: sf.Answer, column: str) -> str:
 def test_the_epsilon_that_is_told_gives_the_bar_that_is_told(held: sf.Table, figure: str) -> None:
     sql = f"SELECT age % 10 AS digit, {figure} AS n FROM t GROUP BY ROLLUP(digit)"
     found = ask(held, sql, "0.005")
-    told = re.search("epsilon ([0-9.]+) for a bar of a third of the largest", advice(found, "n"))
+    told = re.search("epsilon ([0-9.]+) for an error of a third of the largest", advice(found, "n"))
     assert told is not None
     assert found.error is not None
     marked = {row: abs(found.table["n"][row].as_py()) for row in useless(found, "n")}
