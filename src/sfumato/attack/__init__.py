@@ -1,1 +1,1 @@
-"""Attacks on releases, one module each: how often is an attacker right, and how often a guess?"""
+"""Attacks on releases, one module each: how often an attacker is right, and how often a guess."""

@@ -1,8 +1,8 @@
-"""Averaging: the same question, worded in ever new ways, until the noise is gone.
+"""Averaging: one question in ever new wordings, until the mean removes the noise.
 
-*Attacker*: asks for the rows that fit the victim's description and, because the same question is
-answered from store, words it anew each time; then takes the mean of all answers. At a price by
-question the noise would go; at a price for the whole script it does not.
+*Attacker*: asks for the rows that fit the victim's description. Equal questions get the stored
+answer, so every question is worded differently. A price per question would let the noise average
+out; a price for the whole script does not.
 *Success*, *baseline*, *bound*: see `games`.
 *Reference*: Denning 1982, chapter 6; Dwork, McSherry, Nissim and Smith 2006 on composition.
 """

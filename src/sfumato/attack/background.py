@@ -1,11 +1,11 @@
-"""Background knowledge: whoever can exclude a few values of a victim needs fewer to be sure.
+"""Background knowledge: an attacker who can exclude a few values of a victim is certain sooner.
 
-*Attacker*: knows which class a person is in, and j values (`exclude`) that the person does not
-have: the worst ones, which are the commonest others of the class.
-*Success*: the share of people of whose value the attacker is then sure: it has at least the share
-`sure` of what is left of the class, by default all of it.
-*Baseline*: the same if the same values were dealt out to the same classes at random.
-*Victims*: those people. A class is safe from j exclusions if it has j + 2 values or more.
+*Attacker*: knows a person's class, and j values (`exclude`) that the person does not have: the
+worst ones, which are the commonest other values of the class.
+*Success*: the share of people of whose value the attacker is then certain: it has at least the
+share `sure` of the remaining class, by default all of it.
+*Baseline*: the same after the values are dealt out to the classes at random.
+*Victims*: those people. A class with at least j + 2 values is safe from j exclusions.
 *Reference*: Martin, Kifer, Machanavajjhala, Gehrke and Halpern, Worst-case background knowledge,
 2007, for negations about the victim; Machanavajjhala et al. 2006.
 """

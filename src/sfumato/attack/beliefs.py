@@ -1,9 +1,8 @@
-"""What the classes of a release let an attacker believe of people, and what chance alone would.
+"""The shared part of attacks on classes: who is hit, and how many chance alone would hit.
 
-An attack of this family says of each class and value whether the people with that value are hit.
-How many would be hit if sensitive values had nothing to do with classes is found by dealing the
-same values out to the same classes at random, a few times; the dealing is a fixed function of the
-places of rows, so that the same release is found the same each time.
+An attack of this family says for each class and value whether the people with that value are hit.
+The baseline deals the same values out to the same classes at random, a few times, as if values had
+nothing to do with classes. The dealing is deterministic, so a release gives the same finding twice.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 _DEALS = 20
 _LARGE = 500
-_FEW = 2.145 / 1.96
+_STUDENT_FACTOR = 2.145 / 1.96
 """Twenty dealings tell their spread roughly: Student's quantile, and the error of their mean."""
 
 
@@ -66,7 +65,8 @@ def by_chance(values: ClassValues, hit: Hit, most: int | None = None) -> Rate:
         hits = [float(dealing.hit(hit(dealing))) for dealing in dealings]
     else:
         hits = [_hit_in_some(values, hit, number, most) for number in range(_DEALS)]
-    spread = _FEW * float(np.std(hits, ddof=1)) / max(people, 1)
+    # A whole class is hit or missed, so the binomial interval alone would be too narrow.
+    spread = _STUDENT_FACTOR * float(np.std(hits, ddof=1)) / max(people, 1)
     return Rate.share(float(np.mean(hits)), people).widened(spread)
 
 
@@ -78,6 +78,7 @@ def _hit_in_some(values: ClassValues, hit: Hit, number: int, most: int) -> float
     """
     sizes = values.sizes
     tried_classes = below(len(sizes), most, number)
+    # 500 rows of a large class represent it: a value as rare in these is rarer still in more rows.
     tried = np.minimum(sizes[tried_classes], _LARGE)
     tried_classes = tried_classes[np.cumsum(tried) <= most]
     tried = tried[: len(tried_classes)]

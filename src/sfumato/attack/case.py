@@ -1,11 +1,9 @@
-"""What an attack is given: tables where they lie, what is declared of them, what is supposed.
+"""The input of an attack: open tables, schema and options, and the columns that it needs.
 
-No rows come here: attacks count combinations in the engines, and look at counts.
-
-Ratings, paths, logs and graphs are plain tables: which of their columns is what.
-
-A column is named by the owner (`columns`), or has the name of what it is, or the form of the schema
-says so; the person is the column of the schema's privacy unit where none says more.
+Tables stay in their engines. Attacks count combinations of values there and compute on the counts.
+Ratings, paths, logs and graphs are plain tables. A column plays a role in them (person, item, time)
+because its owner says so (`columns`), because it has that name, or because the form of the schema
+says so. The person is otherwise the column of the schema's privacy unit.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def cannot_run(attack: str, reason: str) -> ParameterError:
-    """The refusal of an attack that does not fit what it was given."""
+    """Return the error of an attack that does not fit its input."""
     return ParameterError("attack_cannot_run", f"The attack {attack!r} cannot run here: {reason}")
 
 
@@ -52,13 +50,13 @@ def reason_of(error: CallerError) -> str:
 
 @dataclass(frozen=True, eq=False)
 class HeldTable:
-    """A table in an engine, and which of the declared columns it has."""
+    """A table in an engine, and the declared columns that it has."""
 
     engine: Engine
     table: exp.Table
     columns: tuple[Column, ...]
-    _kept: dict[tuple[str, ...], Frequencies] = field(default_factory=dict, repr=False)
-    whole: Frequencies | None = None
+    _cached: dict[tuple[str, ...], Frequencies] = field(default_factory=dict, repr=False)
+    joint: Frequencies | None = None
     """All its columns counted together, where that is held already."""
 
     @cached_property
@@ -69,32 +67,32 @@ class HeldTable:
     @cached_property
     def empty(self) -> bool:
         """Whether it has no rows at all."""
-        if self.whole is not None:
-            return not self.whole.total
+        if self.joint is not None:
+            return not self.joint.total
         return not self.engine.run(exp.select("1").from_(self.table).limit(1)).num_rows
 
     def counted(self, names: Sequence[str], *, weight: str | None = None) -> Frequencies:
-        """How often combinations of some columns occur; counted once, by the engine."""
+        """Count combinations of some columns in the engine, once for each set of columns."""
         key = (*names, weight or "")
-        if key not in self._kept and self.whole is not None:
-            self._kept[key] = self.whole.of(names)
-        elif key not in self._kept:
-            self._kept[key] = count_held(self.engine, self.table, names, weight=weight)
-        return self._kept[key]
+        if key not in self._cached and self.joint is not None:
+            self._cached[key] = self.joint.of(names)
+        elif key not in self._cached:
+            self._cached[key] = count_held(self.engine, self.table, names, weight=weight)
+        return self._cached[key]
 
 
 @dataclass(frozen=True, eq=False)
 class HeldRelease:
-    """A released table; `buckets` has the sensitive values by group where they lie apart.
+    """A released table, and how its rows are to be read.
 
-    `told` is what its side-car says of how it was made, where there is one. Its rows are people's,
-    though they may be generalized; or nobody's, in a synthetic table; or counts, not rows at all:
-    then `table` is what was counted, and `published` has the counts.
+    `buckets` has the sensitive values by group in an anatomy. `provenance` is what the side-car
+    says of the method. Rows are people's (perhaps generalized), nobody's in a synthetic table, or
+    counts: then `table` is the counted original, and `published` has the counts.
     """
 
     table: HeldTable
     buckets: HeldTable | None = None
-    told: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
     rows_are: RowsAre = "people's"
     published: Sequence[PublishedTable] = ()
     promised: tuple[float, float] | None = None
@@ -130,7 +128,7 @@ class Case:
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether released rows are made up, as a side-car or the owner says."""
+        """Whether released rows are synthetic, by the side-car or by the owner's word."""
         return self.release.rows_are == "nobody's"
 
     @cached_property
@@ -142,7 +140,7 @@ class Case:
 
     @property
     def emptiness(self) -> str | None:
-        """Which of its tables has no rows, in words; None where all have some."""
+        """The reason why a table without rows stops the attack; None where all tables have rows."""
         if self.release.table.empty:
             return "the release has no rows, or all of them are suppressed. Release some."
         other_release = None if self.other is None else self.other.table
@@ -186,7 +184,7 @@ class Case:
 
 
 def needed_sensitive(case: Case, attack: str) -> list[Column]:
-    """The sensitive columns of a case that has some."""
+    """Return the sensitive columns of a release, or raise if it has none."""
     columns = case.sensitive
     if not columns:
         raise cannot_run(
@@ -198,7 +196,7 @@ def needed_sensitive(case: Case, attack: str) -> list[Column]:
 
 
 def needed_quasi(case: Case, attack: str, *tables: HeldTable) -> list[Column]:
-    """The quasi-identifiers that all have; where there is none, nobody can be found by one."""
+    """Return the quasi-identifiers that all tables have, or raise if there are none."""
     columns = case.quasi(*tables)
     if not columns:
         raise cannot_run(
@@ -210,7 +208,7 @@ def needed_quasi(case: Case, attack: str, *tables: HeldTable) -> list[Column]:
 
 
 def needed(table: HeldTable | None, attack: str, description: str, name: str) -> HeldTable:
-    """A table without which an attack makes no sense."""
+    """Return a table, or raise if an attack that needs it did not get it."""
     if table is None:
         raise cannot_run(
             attack, f"it needs {description}. Give it with {option(name, metavar='FILE')}."
@@ -225,7 +223,7 @@ _ENDS = ("source", "target")
 
 
 def column_of(case: Case, attack: str, role: str) -> str | None:
-    """The column of the release that is something; None where there is none."""
+    """Return the column of the release that plays a role, or None."""
     held = case.release.table.names
     asked = case.options.columns.get(role)
     if asked is not None:
@@ -252,7 +250,7 @@ def column_of(case: Case, attack: str, role: str) -> str | None:
 
 
 def needed_column(case: Case, attack: str, role: str) -> str:
-    """The same where there must be one."""
+    """Return the column of the release that plays a role, or raise if there is none."""
     name = column_of(case, attack, role)
     if name is None:
         raise cannot_run(

@@ -1,7 +1,7 @@
-"""A release as an attacker reads it: classes of rows that look alike, and what their labels cover.
+"""A release as an attacker reads it: classes of equal rows, and the values that their labels cover.
 
-Labels are values, ranges, sets or names of a hierarchy; each covers leaves of its column, and a
-class is the box of what its labels cover. Of an anatomy the classes are its groups.
+Labels are values, ranges, sets or names of a hierarchy. Each covers leaves of its column, and a
+class is the box of the leaves that its labels cover. The classes of an anatomy are its groups.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class BoxColumn:
 
     def locate(self, table: Frequencies) -> IntArray:
         """The leaf of each combination of a table; -1 where the release can have none such."""
-        axis, codes = table.axis(self.column.name), table.codes[_place(table, self.column.name)]
+        axis, codes = (
+            table.axis(self.column.name),
+            table.codes[_axis_index(table, self.column.name)],
+        )
         present, numbers = np.unique(codes, return_inverse=True)
         leaves = self.taxonomy.places(axis.decode(present).to_pylist())
         located: IntArray = leaves.astype(np.int64)[numbers]
@@ -100,7 +103,7 @@ class ClassValues:
             return [{} for _ in cells]
         shown = {
             name: self.described.axis(name).decode(
-                self.described.codes[_place(self.described, name)][cells]
+                self.described.codes[_axis_index(self.described, name)][cells]
             )
             for name in self.by
         }
@@ -132,7 +135,7 @@ class ClassValues:
 def boxes(
     release: HeldRelease, columns: Sequence[Column], extra: Iterable[Frequencies] = ()
 ) -> Boxes:
-    """The classes of a release by some columns; values of `others` are leaves too."""
+    """Read the classes of a release by some columns; values of `extra` tables become leaves too."""
     table = release.table.counted([column.name for column in columns])
     return boxes_of(table, columns, extra)
 
@@ -140,7 +143,7 @@ def boxes(
 def boxes_of(
     table: Frequencies, columns: Sequence[Column], extra: Iterable[Frequencies] = ()
 ) -> Boxes:
-    """The same of combinations that were counted: each of them is a class."""
+    """Read counted combinations as classes, one class for each combination."""
     (classes,) = boxes_together([table], columns, extra)
     return classes
 
@@ -148,14 +151,14 @@ def boxes_of(
 def boxes_together(
     tables: Sequence[Frequencies], columns: Sequence[Column], extra: Iterable[Frequencies] = ()
 ) -> list[Boxes]:
-    """The same of several tables, whose classes are boxes over the same leaves."""
+    """Read several tables as classes that are boxes over the same leaves."""
     known, box_columns = list(extra), []
     for column in columns:
         values = [value for counted in known for value in _values(counted, column.name)]
         labels = tuple(tuple(_values(table, column.name)) for table in tables)
         covers = _read(column, labels, tuple(dict.fromkeys(values)))
         label_numbers = [
-            np.unique(t.codes[_place(t, column.name)], return_inverse=True)[1] for t in tables
+            np.unique(t.codes[_axis_index(t, column.name)], return_inverse=True)[1] for t in tables
         ]
         box_columns.append(
             [
@@ -187,10 +190,10 @@ def class_values(
         if person:
             every = release.table.counted([*names, *person])
             table, people = every.marginal(names), _people(every, names, person[0])
-    axes = [_place(table, name) for name in by]
+    axes = [_axis_index(table, name) for name in by]
     key, _ = keys([table.codes[axis] for axis in axes], [table.sizes[axis] for axis in axes])
     owners = np.unique(key, return_inverse=True)[1]
-    codes = table.codes[_place(table, sensitive.name)]
+    codes = table.codes[_axis_index(table, sensitive.name)]
     present, values = np.unique(codes, return_inverse=True)
     names_of = table.axis(sensitive.name).decode(present).to_pylist()
     return ClassValues(owners, values, table.counts, names_of, table, tuple(by), people)
@@ -198,10 +201,10 @@ def class_values(
 
 def _people(table: Frequencies, names: Sequence[str], person: str) -> IntArray:
     """Whose each row is, where rows are in the order of their combinations of some columns."""
-    axes = [_place(table, name) for name in names]
+    axes = [_axis_index(table, name) for name in names]
     key, _ = keys([table.codes[axis] for axis in axes], [table.sizes[axis] for axis in axes])
     order = np.argsort(key, kind="stable")
-    owners: IntArray = np.unique(table.codes[_place(table, person)], return_inverse=True)[1]
+    owners: IntArray = np.unique(table.codes[_axis_index(table, person)], return_inverse=True)[1]
     return np.repeat(owners[order], table.counts[order])
 
 
@@ -217,7 +220,7 @@ def _read(
 
 
 def forget_labels() -> None:
-    """Let go of the labels that were read: of many values they are large."""
+    """Empty the cache of labels: those of many values are large."""
     _read.cache_clear()
 
 
@@ -232,10 +235,10 @@ def _grown(column: Column, texts: Sequence[Any], values: Sequence[Leaf]) -> Taxo
 
 def _values(table: Frequencies, name: str) -> list[Any]:
     values: list[Any] = (
-        table.axis(name).decode(np.unique(table.codes[_place(table, name)])).to_pylist()
+        table.axis(name).decode(np.unique(table.codes[_axis_index(table, name)])).to_pylist()
     )
     return values
 
 
-def _place(table: Frequencies, name: str) -> int:
+def _axis_index(table: Frequencies, name: str) -> int:
     return table.columns.index(name)

@@ -1,11 +1,11 @@
-"""Composition: two releases of the same people, each safe, say together what neither says.
+"""Composition: two releases of the same people, each safe, reveal together what neither reveals.
 
-*Attacker*: has two releases made without knowledge of each other, and knows the quasi-identifiers
-of people who are in both (of the list, or else of the original).
-*Success*: the share of these people of whom one sensitive value alone is left when the values of
-the classes that they fit in either release are intersected.
-*Baseline*: the same with the better one of the two releases alone.
-*Victims*: those people; with the original, those whose real value it is.
+*Attacker*: has two releases that were made without knowledge of each other, and the
+quasi-identifiers of people who are in both (from the list, else from the original).
+*Success*: the share of these people for whom exactly one sensitive value is left after intersecting
+the values of the classes that they fit in either release.
+*Baseline*: the same with the better of the two releases alone.
+*Victims*: those people.
 *Reference*: Ganta, Kasiviswanathan and Smith, Composition attacks and auxiliary information, 2008.
 """
 

@@ -1,14 +1,13 @@
-"""Copies: people who stand in the release as they are.
+"""Copies: people whose rows are in the release unchanged.
 
 *Attacker*: takes a released row for a person's.
-*Success*: the share of released rows that are exact copies of rows of the original which are one of
-a kind there.
-*Baseline*: the same share of a fresh sample of the same people, as it is estimated from the rows of
-the original that come in pairs; columns that hang together meet real rows without knowing them.
-With people who are not in the data, the remarks tell how many released rows are nearer to a row of
-the original than to one of theirs, of as many; of independent people it would be half.
-*Victims*: released rows that are copies of rows of a kind, beyond what is expected.
-*Reference*: Good 1953, and decision 0266, for what is expected.
+*Success*: the share of released rows that are exact copies of unique rows of the original.
+*Baseline*: the same share for a fresh sample of the same people, estimated from the rows of the
+original that come in pairs; correlated columns match real rows without knowing them.
+With people who are not in the data, a remark says how many released rows are nearer to a row of the
+original than to one of as many others; for independent people it is half.
+*Victims*: released copies of unique rows beyond the expected number.
+*Reference*: Good 1953, and decision 0266, for the expected number.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def _both(
     traits: Sequence[Trait], released: CodedRows, real: CodedRows
 ) -> tuple[IntArray, IntArray]:
     """Of all different rows of two tables how often each of the tables has them."""
-    row_number, size = _places(traits, released, real)
+    row_number, size = _row_numbers(traits, released, real)
     cut = len(released)
     both = [
         np.bincount(own, counts, size).astype(np.int64)
@@ -93,7 +92,7 @@ def _both(
     return both[0], both[1]
 
 
-def _places(traits: Sequence[Trait], *tables: CodedRows) -> tuple[IntArray, int]:
+def _row_numbers(traits: Sequence[Trait], *tables: CodedRows) -> tuple[IntArray, int]:
     codes = np.concatenate([table.codes for table in tables], axis=1)
     key, _ = keys(list(codes), [trait.size for trait in traits])
     present, row_number = np.unique(key, return_inverse=True)
@@ -104,7 +103,7 @@ def _shown(
     traits: Sequence[Trait], released: CodedRows, real: CodedRows, chosen: IntArray
 ) -> list[dict[str, object]]:
     """Some copies as they are, for the owner."""
-    row_number, _ = _places(traits, released, real)
+    row_number, _ = _row_numbers(traits, released, real)
     _, first = np.unique(row_number, return_index=True)
     codes = np.concatenate([released.codes, real.codes], axis=1)[:, first[chosen]]
     return [

@@ -1,14 +1,14 @@
-"""deFinetti: buckets hide who has which value, but the same people's other columns betray it.
+"""deFinetti: groups hide who has which value, but other columns of the same people betray it.
 
-*Attacker*: has an anatomy alone: rows with their quasi-identifiers and their group, and the
-sensitive values of each group. Groups in which a value and a trait occur together more often than
-by chance tell that they belong together, and that is used inside every group.
-*Success*: the share of rows whose value is guessed right. How common a trait is among people with a
-value is learnt as naive Bayes does, by expectation and maximization: values are shared out among
-the rows of a group by these likelihoods, so that each row gets one value in all and each value as
-many rows as the group has (scaling rows and columns in turn), traits are counted anew, and so on.
+*Attacker*: has only an anatomy: rows with quasi-identifiers and a group, and the sensitive values
+of each group. A value and a trait that occur together in groups more often than by chance belong
+together, and the attacker uses that inside every group.
+*Success*: the share of rows whose value is guessed rightly. Naive Bayes learns how common a trait
+is among people with a value, by expectation maximization: the values of a group are shared out
+among its rows by these likelihoods, so that each row gets one value in total and each value has its
+number of rows (rows and columns are scaled in turn); then traits are counted again.
 *Baseline*: guessing the commonest value of the group, which l-diversity keeps at 1/l.
-*Victims*: none for certain. The original decides who is right; rows that are alike in it share the
+*Victims*: none for certain. The original says who is right; rows that are equal in it share the
 chance.
 *Reference*: Kifer, Attacks on privacy and deFinetti's theorem, 2009; Sinkhorn 1967 for the scaling.
 """
@@ -134,6 +134,7 @@ class Sharing:
             mine = codes[self.row]
             options = int(codes.max(initial=0)) + 1
             table = np.bincount(mine * width + self.value, people, options * width)
+            # Laplace smoothing: an unseen pair of trait and value is unlikely, not impossible.
             smooth = (table.reshape(options, width) + 1.0) / (having + options)
             logs += np.log(smooth)[mine, self.value]
         highest = np.full(len(self.weights), -np.inf)
@@ -144,6 +145,7 @@ class Sharing:
     def _scaled(self, shared: FloatArray) -> FloatArray:
         """Each row one value in all, each value as many rows of its group as there are."""
         weight = self.weights[self.row]
+        # Sinkhorn scaling: rows and columns in turn; a few rounds are enough inside small groups.
         for _ in range(_SCALINGS):
             dealt = np.bincount(self.cell, shared * weight)
             shared = shared * (self.counts / np.maximum(dealt[self.cell], 1e-300))

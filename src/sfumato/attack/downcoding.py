@@ -1,13 +1,13 @@
-"""Downcoding: labels that are as fine as k-anonymity allows can be taken back one step further.
+"""Downcoding: minimal labels can be refined by one step.
 
-*Attacker*: knows the hierarchies, how common values are (by the list, else by the release), and
-that each class wears the finest labels that let it have k rows: so under a label at least two of
-the labels below it occur, and not every one that occurs has k rows.
-*Success*: the share of generalized labels of classes for which the attacker says right how many
-rows of the class have each of the labels below: the likeliest numbers of those that are possible.
-*Baseline*: the likeliest numbers without the knowledge that labels are minimal.
+*Attacker*: knows the hierarchies, how common values are (from the list, else from the release), and
+that each class has the finest labels that give it k rows. So at least two of the labels below a
+label occur, and not all that occur have k rows.
+*Success*: the share of generalized labels of classes for which the attacker gives the right number
+of rows of every label below: the likeliest of the possible numbers.
+*Baseline*: the likeliest numbers without knowing that labels are minimal.
 *Victims*: the rows of these classes.
-A release without generalized labels, as a synthetic table is, has nothing to take back.
+A release without generalized labels, such as a synthetic table, has nothing to refine.
 *Reference*: Cohen, Attacks on deidentification's defenses, 2022, section 3.
 """
 
@@ -133,6 +133,7 @@ def likeliest(weights: FloatArray, size: int) -> IntArray:
     total = float(weights.sum())
     shares = weights / total if total else np.full(len(weights), 1 / len(weights))
     rows = np.floor(size * shares).astype(np.int64)
+    # Largest remainder for a multinomial mode: add rows where the chance grows most.
     while rows.sum() < size:  # at most once for each label
         gain = np.divide(shares, rows + 1)
         rows[int(np.argmax(gain))] += 1

@@ -1,25 +1,20 @@
-"""Intervals for shares: Clopper and Pearson's, which never covers less often than it says.
+"""Findings: how often an attacker is right and how often a guess is, with confidence intervals.
 
-The bounds are quantiles of beta distributions, found by Newton's steps, or halvings where a step
-would leave the bracket, on the regularized incomplete beta function, which is a continued fraction
-(Lentz's evaluation). Shares of people who are guessed
-among several candidates are expectations; they lie between two whole numbers of people, and their
-interval covers those of both.
+*Success* is the attacker's share of right guesses. *Baseline* is the share of somebody who does not
+have the release, or does not use it as the attack does. *Control* is the same attack on people who
+are not in the data. *Risk* is the excess over the control, (success - control) / (1 - control),
+between 0 and 1 (Giomi, Boenisch, Wehmeyer and Tasnadi 2023). *Excess* is the same against the
+baseline, for attacks without a control group.
+With several sensitive columns the headline is the column that leaks most. The finding also has the
+rates of every column, because a requirement must hold for all of them. Decision 0305.
+
+Intervals are those of Clopper and Pearson, which never cover less often than they say. Their ends
+are quantiles of beta distributions, found by Newton steps (or halvings where a step leaves the
+bracket) on the regularized incomplete beta function, a continued fraction evaluated by Lentz. A
+success that is an expectation lies between two whole numbers; its interval covers both of theirs.
 
 *Reference*: Clopper and Pearson 1934; DLMF 8.17.22 for the fraction.
-
-What an attack found: how often the attacker is right, and how often a guess would be.
-
-*Success* is the attacker's share of right guesses, *baseline* that of somebody who does not have
-the release, or does not use it as the attack does; both with an interval. Where there are people
-who are not in the data, the *control* is the same attack on them, and the *risk* is how far it is
-right beyond that: (success - control) / (1 - control), between 0 and 1 (Giomi, Boenisch, Wehmeyer
-and Tasnadi 2023). Without them the same is told against the baseline, as the *excess*.
-
-Of several sensitive columns the headline is that of the one that tells most beyond a guess; what
-the attacker gets of each is told beside it, for what is required holds of all. Decision 0305.
-
-What is computed from the original is about people: findings are for the owner. Decision 0290.
+Findings are computed from the original, so they are for the owner. Decision 0290.
 """
 
 from __future__ import annotations
@@ -55,6 +50,7 @@ def clopper_pearson(right: float, tried: int, alpha: float = ALPHA) -> tuple[flo
     """The interval of a share of `tried`; with nobody tried nothing is known."""
     if tried == 0:
         return 0.0, 1.0
+    # An expected number of hits lies between two whole numbers: cover the intervals of both.
     low, high = max(floor(right), 0), min(ceil(right), tried)
     lower = 0.0 if low == 0 else _quantile(alpha / 2, low, tried - low + 1)
     upper = 1.0 if high == tried else _quantile(1 - alpha / 2, high + 1, tried - high)
@@ -65,6 +61,8 @@ def _quantile(chance: float, a: float, b: float) -> float:
     """Where a beta distribution reaches a chance."""
     low, high, at = 0.0, 1.0, a / (a + b)
     for _ in range(_MOST_STEPS):
+        # The bracket [low, high] always holds the quantile, so the loop ends even where a step
+        # overshoots.
         over = _incomplete_beta(at, a, b) - chance
         low, high = (low, at) if over > 0 else (at, high)
         density = exp(_log_kernel(at, a, b) - log(at) - log1p(-at))
@@ -134,6 +132,7 @@ class Rate:
     @classmethod
     def estimate(cls, value: float, deviation: float, tried: int) -> Rate:
         """A figure that is no share of those tried, with its standard deviation."""
+        # 1.96 is the 97.5 % quantile of the normal curve: both tails together are 5 %.
         ends = value - 1.96 * deviation, value + 1.96 * deviation
         value, low, high = (min(max(share, 0.0), 1.0) for share in (value, *ends))
         return cls(value, low, high, tried)
@@ -145,9 +144,11 @@ class Rate:
             self.value, max(min(self.low, low), 0.0), min(max(self.high, high), 1.0), self.tried
         )
 
-    def less(self, baseline: Rate) -> Rate:
+    def minus(self, baseline: Rate) -> Rate:
         """What is left of it without another, at least nothing (Newcombe 1998, method 10)."""
         value = self.value - baseline.value
+        # Newcombe's square-and-add: distances to the ends add in quadrature for independent
+        # shares.
         below = hypot(self.value - self.low, baseline.high - baseline.value)
         above = hypot(self.high - self.value, baseline.value - baseline.low)
         value, low, high = (max(share, 0.0) for share in (value, value - below, value + above))

@@ -1,14 +1,13 @@
-"""Games about a person who is in a table or not: a script of questions to the door, and a guess.
+"""Games about the presence of one person: a script of questions to the door, then a guess.
 
-A throw-away table is made of the owner's own rows: in every game some of them at random, and the
-victim by the toss of a coin. Its counts are asked for through the real door, under a budget in
-memory, and charged there; the attacker knows everything but the coin. All games are played at once:
-the number of the game is a column, every row is of one game, so that one question grouped by game
-asks the same of every game, at the same price and with noise of its own.
-
-*Bound*: under epsilon-differential privacy nobody who sees all answers of a script that costs
-epsilon guesses a balanced coin right with a chance above e^epsilon / (1 + e^epsilon); with a delta,
-(e^epsilon + delta) / (1 + e^epsilon). Where the lower end of the success passes it, the door is
+A throw-away table holds rows of the owner's table: in every game a few at random, and the victim if
+a coin says so. Its counts are asked through the real door under a budget in memory. The attacker
+knows everything but the coin. All games run at once: the number of the game is a column and every
+row is in one game, so one question grouped by game asks every game at the same price, with its own
+noise.
+*Bound*: under epsilon-differential privacy nobody who sees all answers of a script of cost epsilon
+guesses a balanced coin rightly with a chance above e^epsilon / (1 + e^epsilon); with a delta,
+(e^epsilon + delta) / (1 + e^epsilon). If the lower end of the success exceeds it, the door is
 broken.
 *Reference*: Wasserman and Zhou 2010, theorem 2.4; Kairouz, Oh and Viswanath 2015. Decision 0300.
 """
@@ -68,6 +67,7 @@ class Victim:
 
 def bound(epsilon: Fraction | float, delta: float = 0.0) -> float:
     """How often a balanced coin is guessed right at most."""
+    # Divide by e^epsilon on both sides, so that a large epsilon does not overflow.
     shrunk = e_to(-float(epsilon))
     return min((1 + delta * shrunk) / (1 + shrunk), 1.0)
 
@@ -146,6 +146,7 @@ def _dealt(attack: str, table: HeldTable, games: int) -> tuple[pa.Table, Schema,
     )
     if len(complete) < 2:
         raise cannot_run(attack, "no two rows of the table differ in what is known of people.")
+    # A rare victim is the worst case: few companions look the same.
     rarest = complete[people.counts[complete] == people.counts[complete].min()]
     chosen = int(rarest[below(len(rarest), 1, 1)[0]])
     companion_kinds = complete[complete != chosen]

@@ -1,9 +1,10 @@
-"""Homogeneity: in a class where all have one value, whoever is known to be there has it.
+"""Homogeneity: everybody in a class whose people all have one value has that value.
 
-*Attacker*: knows that a person is in the release, and which class they fall into.
-*Success*: the share of people of whose value the attacker is sure: in their class it has at least
-the share `sure`, by default all of it. Where the release says whose rows are, of any row of theirs.
-*Baseline*: the same if the same values were dealt out to the same classes at random.
+*Attacker*: knows that a person is in the release, and the person's class.
+*Success*: the share of people of whose value the attacker is certain: it has at least the share
+`sure` of their class, by default all of it. Where the release says whose rows are, one such row of
+a person is enough.
+*Baseline*: the same after the values are dealt out to the classes at random.
 *Victims*: those people.
 *Reference*: Machanavajjhala, Gehrke, Kifer and Venkitasubramaniam, l-Diversity, 2006.
 """

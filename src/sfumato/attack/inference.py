@@ -1,11 +1,10 @@
-"""Inference: the released row that is nearest to a person tells what the attacker does not know.
+"""Inference: the released row nearest to a person reveals what the attacker does not know.
 
-*Attacker*: knows all columns of people but one, and guesses that of the nearest released row.
-*Success*: the share of people guessed right; of a real number within a twentieth of the guess.
-Where several rows are as near, one is picked at random, and the chance to be right is counted.
-*Baseline*: the value of a released row at random.
-*Control*: the same for people who are not in the data. What is guessed of them too is what the
-world is like, and no fault of the release.
+*Attacker*: knows all columns of people but one, and guesses the value of the nearest released row.
+*Success*: the share of people guessed rightly; real numbers within a twentieth of the guess. If
+several rows are equally near, one is picked at random, and the chance to be right counts.
+*Baseline*: the value of a random released row.
+*Control*: the same for people who are not in the data: it measures what holds in the world.
 *Reference*: Giomi, Boenisch, Wehmeyer and Tasnadi 2023, with one neighbour; WP216 2014.
 """
 

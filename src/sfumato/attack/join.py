@@ -1,30 +1,25 @@
-"""Joining: two releases, or a release and a public table, brought together over their labels.
+"""Joining: two releases, or a release and a public table, are joined over their labels.
 
-*Attacker*: has both tables, and takes rows for the same whose labels have a value in common in
-every column that they are joined by: the quasi-identifiers of both, or those asked for (`on`).
-*Success*: of people who have a partner in the join of the originals, the share of those whose own
-row meets a partner in a pick among the rows that it joins. Partners are the same person where both
-originals say who is who, else, or where columns are asked for, rows with the same values. A person
-who fits several classes is in each with the chance that `link` says.
+*Attacker*: has both tables, and joins rows whose labels have a value in common in every joining
+column: the quasi-identifiers of both, or the columns asked for (`on`).
+*Success*: among people with a partner in the join of the originals, the share whose own row meets a
+partner in a pick among the rows that it joins. Partners are the same person where both originals
+name people; else, or if columns are asked for, rows with equal values. A person who fits several
+classes is in each with the chance that `link` computes.
 *Baseline*: a pick among all rows of the other table.
-*Victims*: people whose row joins one alone, which is their partner's.
-The figures have the pairs of rows that are joined: true, false, and those of the originals that are
-lost; and how many pairs have the same values in all tables that both may stand for (`join_bounds`).
+*Victims*: people whose row joins exactly one row, their partner's.
+The figures give the joined pairs of rows, those that are true, false and lost, and bounds on the
+number of pairs with equal values over all worlds.
+
+*Worlds*: each released row stands for one row of the original, with any of the values that its
+labels cover, independently of other rows. A world gives every row of both tables its values; the
+count is the number of pairs with equal values. Suppressed rows are in no world.
+*Bounds*: if one table has exact values, each row of the other chooses for itself: s rows that may
+be any x meet between s min n(x) and s max n(x) rows. Both ends are also reached if every class
+meets at most one class. Otherwise choices depend on each other, and the bounds hold but may not be
+reached: a row meets at most all rows that may have its value, and at least the certain ones.
 *Reference*: Sweeney 2002 for linking; Nergiz, Clifton and Nergiz, Multirelational k-anonymity,
 2007. Decision 0297.
-
-How many pairs of a join have the same values, in all tables that two releases may stand for.
-
-*Model*: each released row stands for one row of the original, whose values are any of those that
-its labels cover, whatever those of other rows are. A world gives every row of both tables values;
-the count is that of pairs with the same values in all columns. Rows that were not released are in
-no world.
-
-*Bounds*: where one table has values, not labels, each row of the other one chooses among them for
-itself: s rows that may be any x meet s min n(x) to s max n(x) rows. Where each class meets at most
-one, both ends are reached too. Else the choices hang together, and the bounds hold without being
-reached: from above each row meets no more than all rows that may be where it is; from below it
-meets the rows whose values are certain. Decision 0297.
 """
 
 from __future__ import annotations
@@ -100,7 +95,7 @@ def run(case: Case) -> Finding:
         JoinSide.of(mine, people[0], mine.locate(people[0])),
         JoinSide.of(theirs, people[1], points),
     )
-    return _told(sides, names, named)
+    return _join_finding(sides, names, named)
 
 
 def _columns(case: Case, *tables: HeldTable) -> list[Column]:
@@ -147,7 +142,7 @@ def _named(case: Case, *originals: HeldTable) -> list[str]:
 class JoinSide:
     """One of two tables: its classes, the people of its original, and the chance to be in one."""
 
-    found: Boxes
+    boxes: Boxes
     people: Frequencies
     points: list[IntArray]
     share: FloatArray
@@ -164,7 +159,7 @@ class JoinSide:
     def released(self, weight: FloatArray | None = None) -> FloatArray:
         """The chance of each to be released, or what a number of the class is on average."""
         chance, weighed = np.zeros(len(self.people)), np.zeros(len(self.people))
-        for mine, theirs in fitting(self.points, self.found):
+        for mine, theirs in fitting(self.points, self.boxes):
             chance += np.bincount(mine, self.share[theirs], len(chance))
             if weight is not None:
                 weighed += np.bincount(mine, (self.share * weight)[theirs], len(chance))
@@ -175,17 +170,17 @@ class JoinSide:
 
         Where as many rows were released as there are, everybody is in one.
         """
-        if self.found.rows >= self.people.total:
+        if self.boxes.rows >= self.people.total:
             return np.where(chances > 0, chances, 1.0)
         return np.maximum(chances, 1.0)
 
 
-def _told(sides: Sequence[JoinSide], names: Sequence[str], named: list[str]) -> Finding:
+def _join_finding(sides: Sequence[JoinSide], names: Sequence[str], named: list[str]) -> Finding:
     first, two = sides
-    partners = np.zeros(len(first.found))
-    for mine, theirs in meeting(first.found, two.found):
-        partners += np.bincount(mine, two.found.sizes[theirs], len(partners))
-    joined = float((first.found.sizes * partners).sum())
+    partners = np.zeros(len(first.boxes))
+    for mine, theirs in meeting(first.boxes, two.boxes):
+        partners += np.bincount(mine, two.boxes.sizes[theirs], len(partners))
+    joined = float((first.boxes.sizes * partners).sum())
     pairs = Partners.of(first, two, partners, named)
     people, second_counts = (
         first.people.counts.astype(np.float64),
@@ -200,7 +195,7 @@ def _told(sides: Sequence[JoinSide], names: Sequence[str], named: list[str]) -> 
     has = np.bincount(pairs.mine, minlength=size) > 0
     release_chance = two.released()
     guess = np.bincount(pairs.mine, (release_chance * second_counts)[pairs.theirs], size) / max(
-        two.found.rows, 1
+        two.boxes.rows, 1
     )
     certain = right > 1 - 1e-9
     figures = _figures(joined, true, every) | _counts(first, two)
@@ -215,7 +210,7 @@ def _told(sides: Sequence[JoinSide], names: Sequence[str], named: list[str]) -> 
         examples=examples(first.people, named or names, np.flatnonzero(certain)),
         remarks=_remarks(figures, partner_rule, sides),
         figures=figures,
-        rows=sum(side.people.total + side.found.rows for side in sides),
+        rows=sum(side.people.total + side.boxes.rows for side in sides),
         reference="Sweeney 2002; Nergiz et al. 2007",
     )
 
@@ -247,7 +242,7 @@ def _share(true: float, pairs: float) -> Rate:
 def _counts(first: JoinSide, second: JoinSide) -> dict[str, Any]:
     """How many pairs have the same values, in the originals and in all that releases allow."""
     mine, theirs = _same_values(first, second)
-    low, high, exact = count_bounds(first.found, second.found)
+    low, high, exact = count_bounds(first.boxes, second.boxes)
     count = int((first.people.counts[mine] * second.people.counts[theirs]).sum())
     return {"count": count, "count_bounds": [low, high], "count_bounds_exact": exact}
 
@@ -266,7 +261,7 @@ def _remarks(figures: dict[str, Any], partner_rule: str, sides: Sequence[JoinSid
         f"tables that both releases may stand for from {low:,} to {high:,}, {width}."
     )
     remarks = [pairs, count]
-    left_out = sum(max(side.people.total - side.found.rows, 0) for side in sides)
+    left_out = sum(max(side.people.total - side.boxes.rows, 0) for side in sides)
     if left_out:
         remarks.append(
             f"{left_out:,} rows of the originals are not released, and not in the bounds."
@@ -278,7 +273,7 @@ def _values(first: JoinSide, second: JoinSide) -> tuple[IntArray, IntArray]:
     """Numbers for what people have in the columns, the same in both; -1 where it is unknown."""
     points = [np.concatenate(pair) for pair in zip(first.points, second.points, strict=True)]
     known = np.logical_and.reduce([leaves >= 0 for leaves in points])
-    sizes = [len(column.taxonomy.leaves) for column in first.found.columns]
+    sizes = [len(column.taxonomy.leaves) for column in first.boxes.columns]
     key, _ = keys([np.maximum(leaves, 0) for leaves in points], sizes)
     key = np.where(known, key, -1)
     return key[: len(first.people)], key[len(first.people) :]
@@ -351,10 +346,11 @@ def _apart(
     ours = first.classes[first.start[owner] + step // width]
     their_classes = second.classes[second.start[owner] + step % width]
     meets = np.ones(len(ours), dtype=bool)
-    for column, their_column in zip(left.found.columns, right.found.columns, strict=True):
+    for column, their_column in zip(left.boxes.columns, right.boxes.columns, strict=True):
         meets &= overlapping(
             column, column.labels[ours], their_column, their_column.labels[their_classes]
         )
+    # Rows are released independently, so the chances of both sides multiply.
     chance = meets * left.share[ours] * right.share[their_classes]
     total = left.in_one(first.total) * right.in_one(second.total)
     met = np.bincount(owner, chance, len(mine)) / total
@@ -374,7 +370,7 @@ class _Classes:
 
 def _classes(side: JoinSide, people: IntArray) -> _Classes:
     points = [leaves[people] for leaves in side.points]
-    portions = list(fitting(points, side.found))
+    portions = list(fitting(points, side.boxes))
     empty = np.zeros(0, dtype=np.int64)
     mine = np.concatenate([empty, *(matched for matched, _ in portions)])
     theirs = np.concatenate([empty, *(held for _, held in portions)])

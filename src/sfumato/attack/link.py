@@ -1,31 +1,25 @@
-"""Linking: whoever has a named list with quasi-identifiers looks people up in a release.
+"""Linking: an attacker with a named list looks people up in a release by quasi-identifiers.
 
-*Attacker*: has a list of people with exact values, and picks at random among the released rows
-that each of them fits.
-*Success*: a person i fits m_i released rows. Of a class of s rows that G people fit, each of these
-is in it with chance s / max(G, s), where the G people are those of the original, or of the list
-where the original is not given; a pick is right with the sum of these chances over the classes that
-i fits, at most 1, divided by m_i. Tried are all people of the list or, with the original, those of
-them who are in it: by a column that names people where both have one, else by their values.
-Where the schema says whose rows are, people are counted: one is found if any row of theirs is.
+*Attacker*: has a list of people with exact values, and picks at random among the released rows that
+each of them fits.
+*Success*: person i fits m_i released rows. If a class has s rows and G people fit it, each of them
+is in it with chance s / max(G, s); the G people are those of the original, or of the list without
+one. A pick is right with the sum of these chances over the classes that i fits, at most 1, divided
+by m_i. All people of the list are tried; with an original only those who are in it, matched by a
+column that names people or else by their values. Where the schema says whose rows are, people are
+counted, and a person is found if any row of theirs is.
 *Baseline*: a pick among all released rows.
-*Victims*: people who fit one released row alone, which is theirs.
-Rows are taken as people's, also where some fit nobody in the original (dummies, typing errors):
-remarks tell how many. Only where the side-car or the owner says that a table is synthetic are its
-rows nobody's; what is found of people in one, `made_up` says.
+*Victims*: people who fit exactly one released row, which is theirs.
+
+*Synthetic tables*: rows of a synthetic table are nobody's. A row that looks like a person's proves
+nothing, because rows of common people arise without knowing any of them. A person counts as found
+as far as the picked row carries their whole record *more often* than it would without them in the
+data. The comparison is with people who are not in the data (`control`), or else with the other rows
+of the original: they are a fresh sample as far as this person goes, and each person is left out in
+turn. If m released rows fit what is known and s of them carry the rest, a pick is right with chance
+s / m. Decision 0296. Rows count as people's unless the side-car or the owner says that a table is
+synthetic; a remark says how many rows fit nobody in the original (dummies, typing errors).
 *Reference*: Sweeney, k-Anonymity: a model for protecting privacy, 2002.
-
-Linking with rows that are nobody's: those of a synthetic table, or of one that was changed.
-
-No row of such a table is a person's, so that a row which looks like a person's proves nothing:
-rows of people who are common are made up without knowing any of them. A person counts as found as
-far as the picked row carries their whole record, with what is not known of them, *more often* than
-it would if they were not in the data: than that of people who are not (`control`), and else than
-in the other rows of the original, which are a fresh sample as far as this person goes (each person
-is left out in turn). Where m released rows fit what is known of a person and s of them carry the
-rest too, a pick does with chance s / m.
-
-Decision 0296.
 """
 
 from __future__ import annotations
@@ -84,6 +78,7 @@ def run(case: Case) -> Finding:
     released = boxes(case.release, quasi, [people, *([real] if real is not None else [])])
     rows, chance, crowd = candidates(released, people, real)
     present = in_original(people, names, named, case)
+    # A pick among m fitting rows finds the right row with its chance to be there, divided by m.
     right = np.divide(chance, rows, out=np.zeros(len(rows)), where=rows > 0)
     weight = present * people.counts
     success = rate(people, unit, right, weight)
@@ -149,7 +144,7 @@ def linked(case: Case, attack: str, quasi: Sequence[Column]) -> Finding:
     original = needed(
         case.original, attack, "the original, since its rows are nobody's", "original"
     )
-    names, other_names = [column.name for column in quasi], _rest(case, original)
+    names, other_names = [column.name for column in quasi], _other_columns(case, original)
     named, unit = naming(case, case.known or original), person_in(case, original)
     people = original.counted([*dict.fromkeys([*names, *other_names, *named, *unit])])
     strangers = _strangers(case, [*names, *other_names])
@@ -173,7 +168,8 @@ def linked(case: Case, attack: str, quasi: Sequence[Column]) -> Finding:
         chance = rate(strangers, [], fresh.right, everyone)
         alone = fresh.certain(everyone) * weight.sum() / max(strangers.total, 1)
     success = rate(people, unit, mine.right, weight)
-    beyond = success.less(chance)
+    # Common records are carried by chance; only the excess over the comparison group is a leak.
+    beyond = success.minus(chance)
     shown = np.flatnonzero(mine.alone & (mine.right > 0) & (weight > 0) & (beyond.low > 0))
     remark = (
         f"Looked up by {', '.join(names)}. Rows of this table are nobody's: a picked row carries "
@@ -200,7 +196,7 @@ def _strangers(case: Case, names: Sequence[str]) -> Frequencies | None:
     return None if control is None or not {*names} <= control.names else control.counted(names)
 
 
-def _rest(case: Case, original: HeldTable) -> list[str]:
+def _other_columns(case: Case, original: HeldTable) -> list[str]:
     """The columns that are not known of people, and that a row tells of them."""
     return [
         column.name
@@ -244,6 +240,7 @@ def left_out(
 
     Of a release with fewer rows as many of them are supposed to be there as would be by chance.
     """
+    # Leave-one-out: each person is compared with the other rows, as if they were a fresh sample.
     known, alike_in_all = (alike(people, columns) for columns in (names, [*names, *other_names]))
     right = (alike_in_all - 1) / np.maximum(known - 1, 1)
     released_share = min(1.0, released / max(people.total, 1))

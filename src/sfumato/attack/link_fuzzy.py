@@ -1,17 +1,15 @@
 """Fuzzy linking: a list with typing errors, missing cells and old addresses still finds people.
 
-*Attacker*: has a named list in which cells may be wrong or missing. A missing cell is compared with
-nothing. Whoever fits no released row in all other columns is compared with rows that fit in all but
-one. How telling a column is follows Fellegi and Sunter: it agrees by chance with the share u of
-released rows, which is counted, and for the right row with the share m, which is found by
-expectation and maximization over the pairs compared. The attacker picks among the rows of largest
-weight, log m/u of columns that agree plus log (1 - m)/(1 - u) of the one that does not.
-*Success*: the share of people of the list who are in the original and whose row is picked, in
-expectation: by the column that names people in both, and what the original says of them. People who
-share a name are not tried.
-*Baseline*: a pick among all released rows. The remark tells what `link`, which forgives nothing,
-would get from the same list.
-*Victims*: people who are left with one row, which is theirs.
+*Attacker*: has a named list in which cells may be wrong or missing. A missing cell is not compared.
+People who fit no released row in all other columns are compared with rows that fit in all but one.
+Weights are those of Fellegi and Sunter: a column agrees by chance with the share u of released
+rows, which is counted, and for the right row with the share m, which is estimated by expectation
+maximization over the compared pairs. The attacker picks among the rows of largest weight: the sum
+of log m/u over columns that agree, plus log (1 - m)/(1 - u) of the one that does not.
+*Success*: the expected share of people of the list who are in the original and whose row is picked.
+The column that names people in both tables says who is right. People who share a name are left out.
+*Baseline*: a pick among all released rows. A remark gives the success of `link` on the same list.
+*Victims*: people with one candidate row, which is theirs.
 *Reference*: Fellegi and Sunter, A theory for record linkage, 1969; Winkler 1988 for the estimation.
 """
 
@@ -67,7 +65,7 @@ def run(case: Case) -> Finding:
     right, alone = compared.score(compared.best(), truth, share, people)
     tried = int(people.counts[present].sum())
     strict = float((exact * people.counts)[present].sum()) / max(tried, 1)
-    remarks = compared.words(names)
+    remarks = compared.describe(names)
     return Finding(
         attack=NAME,
         attacker=f"has a list of people with {', '.join(names)}, in which cells may be wrong",
@@ -121,7 +119,7 @@ class PairsCompared:
 class Compared:
     """All pairs that agree in all columns, or, of people without such, in all but one."""
 
-    found: Boxes
+    boxes: Boxes
     fits: PairsCompared
     nearly: PairsCompared
     chance: FloatArray
@@ -165,12 +163,14 @@ class Compared:
 
     def best(self) -> PairsCompared:
         """The pairs of largest weight of each person."""
+        # The weight of a pair relative to full agreement: log odds of the one column that
+        # disagrees.
         weight = np.log((1 - self.right) / (1 - self.chance)) - np.log(self.right / self.chance)
         mine = weight[self.nearly.wrong]
         highest = np.full(int(self.nearly.people.max(initial=-1)) + 1, -np.inf)
         np.maximum.at(highest, self.nearly.people, mine)
         is_best = mine >= highest[self.nearly.people] - 1e-9
-        return _joined([self.fits, _taken(self.nearly, is_best)])
+        return _joined([self.fits, _select(self.nearly, is_best)])
 
     def score(
         self,
@@ -181,15 +181,15 @@ class Compared:
     ) -> tuple[FloatArray, BoolArray]:
         """The chance that a pick among these pairs is right, and who is left with one row."""
         theirs = np.ones(len(pairs.people), dtype=bool)
-        for column, leaves in zip(self.found.columns, truth, strict=True):
+        for column, leaves in zip(self.boxes.columns, truth, strict=True):
             real = leaves[pairs.people]
             theirs &= (real >= 0) & covered(column, pairs.classes, np.maximum(real, 0))
-        rows = np.bincount(pairs.people, self.found.sizes[pairs.classes], len(people))
+        rows = np.bincount(pairs.people, self.boxes.sizes[pairs.classes], len(people))
         inside = np.bincount(pairs.people, share[pairs.classes] * theirs, len(people))
         right = np.divide(np.minimum(inside, 1.0), rows, out=np.zeros(len(rows)), where=rows > 0)
         return right, rows == 1
 
-    def words(self, names: Sequence[str]) -> list[str]:
+    def describe(self, names: Sequence[str]) -> list[str]:
         """How far the list was found to be right, column by column."""
         agreement = ", ".join(
             f"{name} {percent(float(share))}" for name, share in zip(names, self.right, strict=True)
@@ -240,7 +240,7 @@ def _joined(pair_blocks: Sequence[PairsCompared]) -> PairsCompared:
     )
 
 
-def _taken(pairs: PairsCompared, chosen: BoolArray) -> PairsCompared:
+def _select(pairs: PairsCompared, chosen: BoolArray) -> PairsCompared:
     return PairsCompared(pairs.people[chosen], pairs.classes[chosen], pairs.wrong[chosen])
 
 
@@ -289,10 +289,12 @@ def _right_shares(
         own = np.append((1 - right) / right, 1.0)
         own = own / own.sum()
         seen = np.append(counts, full)
+        # E-step: the chance of a pair to be the person's own row (Fellegi and Sunter 1969).
         prior = min(matched / max(float(seen.sum()), 1.0), 0.999)
         belief = prior * own / (prior * own + (1 - prior) * stranger)
         mine = belief * seen
         matched = float(mine.sum())
+        # M-step with half a count added, so that no column becomes certain.
         right = 1 - (mine[:-1] + 0.5) / (matched + 1.0)
         right = np.clip(right, 0.5, 1 - 1e-6)
     return right

@@ -1,10 +1,10 @@
-"""Linkability: the release tells that two records of different lists are the same person's.
+"""Linkability: the release links two records of different lists to the same person.
 
-*Attacker*: has two lists without names, one with some columns of people and one with others, and
-looks for the released row that is nearest to a record of either. Where both are nearest to the same
-row, the two are taken for one person.
-*Success*: the share of people whose two records have the same nearest row; where several rows are
-as near, one of them is picked at random for either, and the chance to pick the same is counted.
+*Attacker*: has two lists without names, with different columns of the same people, and finds the
+released row that is nearest to each record. Two records with the same nearest row are taken for one
+person.
+*Success*: the share of people whose two records have the same nearest row. If several rows are
+equally near, one is picked at random for each record, and the chance of the same pick counts.
 *Baseline*: two released rows at random.
 *Control*: the same for people who are not in the data.
 *Reference*: Giomi, Boenisch, Wehmeyer and Tasnadi 2023, with one neighbour; WP216 2014.

@@ -129,6 +129,7 @@ def _met(log: Frequencies, people: Frequencies, clue: str) -> tuple[IntArray, In
     has = np.unique(word_of[of_value].astype(np.int64) * len(people) + matched)
     held, listed = np.divmod(has, len(people))
     holders = np.bincount(held, minlength=len(known))
+    # Inverse document frequency: a word that few people have says more.
     rarity = np.log((len(people) + 1) / holders.clip(min=1))
     telling = holders[word_code] <= _MOST_SHARED
     searcher, word_code = searcher[telling], word_code[telling]

@@ -1,11 +1,11 @@
-"""Who fits which class, and which classes meet: joins with boxes of labels, not of all pairs.
+"""Match people with classes of a release, and classes with classes, without looking at all pairs.
 
-Where the labels of a column overlap nowhere, a value has one label, and values are joined by
-equality. Else people and classes are parted at medians, those classes that lie on both sides being
-taken along to both, until all pairs of a part can be looked at at once. Two boxes that overlap are
-met on the side where what they have in common begins. Decision 0291.
-
-People of a list: what names them, which released rows they fit, who is in the original.
+If the labels of a column do not overlap, every value has one label, and people and classes are
+joined by equality. Otherwise both are split at medians until all pairs of a piece fit in memory; a
+class that lies on both sides goes to both. Two boxes that overlap are matched on the side where
+their common part begins, so each pair comes once. Decision 0291.
+The module also says which column names the people of a list, who of them is in the original, and
+how many people fit a class.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _BLOCK = 1 << 20
 
 
 def fitting(points: Sequence[IntArray], boxes: Boxes) -> Iterator[Pairs]:
-    """Pairs of a point and a class that holds it, part by part; each pair comes once.
+    """Yield pairs of a point and a class that contains it, in portions; each pair comes once.
 
-    Points are given by their leaves, column by column; -1 is a value that fits no class.
+    A point is given by its leaf in each column; -1 stands for a value that fits no class.
     """
     if not len(boxes) or not len(points[0]):
         return
@@ -83,9 +83,9 @@ def fitting(points: Sequence[IntArray], boxes: Boxes) -> Iterator[Pairs]:
 
 
 def meeting(ours: Boxes, theirs: Boxes) -> Iterator[Pairs]:
-    """Pairs of a class of ours and one of theirs that have a value in common, each pair once.
+    """Yield pairs of a class of each side that have a value in common; each pair comes once.
 
-    Both are boxes over the same leaves.
+    Both sides are boxes over the same leaves.
     """
     if not len(ours) or not len(theirs):
         return
@@ -118,7 +118,7 @@ def meeting(ours: Boxes, theirs: Boxes) -> Iterator[Pairs]:
 
 
 def overlapping(left: BoxColumn, ours: IntArray, right: BoxColumn, theirs: IntArray) -> BoolArray:
-    """Whether labels of one column have a leaf in common, pair by pair; sets may have gaps."""
+    """Return whether two labels of one column have a leaf in common, pair by pair."""
     covers, width = right.covers, len(right.taxonomy.leaves)
     owners = _owners(right)
     runs = np.diff(left.covers.starts, append=len(left.covers.first))[ours]
@@ -180,7 +180,7 @@ def _own_labels(column: BoxColumn) -> IntArray | None:
 
 
 def by_key(people: IntArray, mine: IntArray, theirs: IntArray) -> Pairs:
-    """Pairs with equal keys."""
+    """Return all pairs with equal keys."""
     order = np.argsort(theirs, kind="stable")
     ranked = theirs[order]
     first = np.searchsorted(ranked, mine, side="left")
@@ -194,7 +194,7 @@ def by_key(people: IntArray, mine: IntArray, theirs: IntArray) -> Pairs:
 def _parted(
     people: IntArray, classes: IntArray, coordinates: Sequence[Coordinate]
 ) -> Iterator[Pairs]:
-    """Pairs of boxes, of which the first may be points, that overlap in every coordinate."""
+    """Split both sides until all pairs of a piece can be compared at once."""
     waiting = [(people, classes)]
     while waiting:
         mine, theirs = waiting.pop()
@@ -215,14 +215,16 @@ def _parted(
 def _cut(
     people: IntArray, classes: IntArray, coordinates: Sequence[Coordinate]
 ) -> list[Pairs] | None:
-    """Part them where fewest pairs are left; None where no cut leaves a good deal fewer.
+    """Split where fewest pairs are left, or return None if no cut removes a tenth of them.
 
-    A pair goes where what it has in common begins: below the cut where both begin
-    there, else above.
+    A pair goes to the side where its common part begins: below the cut if both begin there, else
+    above.
     """
+    # A cut that saves less than a tenth of the pairs costs more than it saves.
     best, pieces = 0.9 * len(people) * len(classes), None
     for low, high, first, last in coordinates:
         mine = low[people]
+        # The median halves the people; a cut at the maximum would leave one side empty.
         middle = int(np.median(mine))
         if middle == mine.max():
             middle -= 1

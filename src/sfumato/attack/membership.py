@@ -1,14 +1,14 @@
-"""Membership: who was in the data that a table was made from.
+"""Membership: tell who was in the data that a table was made from.
 
 *Attacker*: has the release and people of the same kind who are not in the data, knows all columns
-of the victim, and scores the victim in three ways: by how much nearer the nearest released row is
-than the nearest of the other people; by how much commoner the victim's pairs of values are in the
-release than among them, as the sum of logarithms over pairs of columns, which is what methods that
-measure marginals give away; and by the same of single values, which is Homer's test. Published
-counts, which have no rows, are read by one score, that of `published`.
+of the victim, and computes three scores: how much nearer the nearest released row is than the
+nearest other person; how much commoner the victim's pairs of values are in the release than among
+the others (the sum of logarithms over pairs of columns, which methods that measure marginals
+reveal); and the same for single values, which is Homer's test. Published counts have no rows and
+one score, that of `published_counts`.
 *Success*: half of those tried are people of the original, half are others (`control`); the half
-that scores highest is taken for people of the original. Which score is used is decided on half of
-the people, and told of the other half. Where there is one score all are told.
+with the highest scores is taken for people of the original. The best score is chosen on half of the
+people and reported for the other half; a single score is reported for all.
 Where the schema says whose rows are, one row of each person is tried.
 *Baseline*: the toss of a coin.
 *Bound*: as in `games`, by the epsilon and delta that the release promises.
@@ -186,6 +186,7 @@ def _allowed(promised: tuple[float, float] | None, most: float | None) -> list[s
 def _right(scores: FloatArray, truth: BoolArray) -> float:
     """How many are told apart if the half that scores highest is taken, by lot at its end."""
     middle = np.median(scores)
+    # Ties at the median share the remaining places, so that exactly half is taken.
     above, is_tied = scores > middle, scores == middle
     tie_share = (len(scores) / 2 - above.sum()) / max(is_tied.sum(), 1)
     chance = np.where(is_tied, tie_share, above)
@@ -222,6 +223,7 @@ def _scores(
             for cell, row_counts in zip(cells, counts, strict=False)
         )
         scale = counts[0].sum() / counts[1].sum()
+        # Half a count is added to both sides, so that empty cells have a finite logarithm.
         together += np.log((score_rows + 0.5) / (reference_counts * scale + 0.5))[cells[2]]
     return {"distance": apart[0] - apart[1], "pairs": together, "single values": alone}
 

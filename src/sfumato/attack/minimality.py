@@ -1,23 +1,22 @@
-"""Minimality: an algorithm that stops as soon as it may says, by not stopping, what it met.
+"""Minimality: an algorithm that stops as early as it may reveals what made it go on.
 
-*Attacker*: knows everybody's quasi-identifiers, that classes are made no coarser than l-diversity
-asks for, and which was asked for: distinct (l values in a class), folk (no value above 1/l),
-entropy or recursive as the side-car says, else folk with the `l` given, or, where no side-car says
-what was asked for, the largest that the release shows. A class that could have been parted into
-smaller ones, and was not, holds values that forbid it: every world in which all parts were
-l-diverse is impossible.
-*Success*: the share of people whose value is guessed right by what is likeliest in the worlds that
-are left. With A the event that all parts are l-diverse, x_iv the rows of part i with value v, a_i
-its size, n_v and s those of the class, the chance of v for a person of part i is
+*Attacker*: knows everybody's quasi-identifiers, that classes are no coarser than l-diversity
+demands, and which kind was demanded: distinct (l values in a class), folk (no value above 1/l),
+entropy or recursive from the side-car; else folk with the option `l`; else, without a side-car, the
+largest l that the release satisfies. A class that could have been split but was not holds values
+that forbid it: all worlds in which every part is l-diverse are impossible.
+*Success*: the share of people whose value is the likeliest in the remaining worlds. Let A be the
+event that all parts are l-diverse, x_iv the rows of part i with value v, a_i the size of part i,
+n_v and s the counts of the class. The chance of v for a person of part i is
 
     (n_v / s - E[x_iv; A] / a_i) / (1 - P(A))
 
-where all ways to deal the values of the class out are alike; both are counted exactly. Parts are
-people with equal values, or those whose label would be one step finer in one column; of these the
-one that tells most.
+where all deals of the values of the class are equally likely; both terms are counted exactly. Parts
+are people with equal values, or people whose label would be one step finer in one column; the split
+that reveals most is used.
 *Baseline*: guessing the commonest value of the class.
-*Victims*: people who are guessed with a chance above 1/l, and rightly. Classes too large to be
-counted through are guessed as in the baseline; remarks say how many.
+*Victims*: people guessed rightly with a chance above 1/l. Classes too large to count are guessed as
+in the baseline; a remark says how many.
 *Reference*: Wong, Fu, Wang and Pei, Minimality attack in privacy preserving data publishing, 2007.
 """
 
@@ -103,6 +102,7 @@ class Asked:
                 return sum(count > 0 for count in rows) >= self.least
             case "entropy":  # n ln n - sum f ln f >= n ln l, as powers
                 spent: int = prod(count**count for count in rows)
+                # Integer powers instead of logarithms: the comparison is exact at the boundary.
                 return bool(size**size >= self.least**size * spent)
             case "recursive":
                 ranked = sorted(rows, reverse=True)
@@ -155,8 +155,8 @@ class ClassMembers:
 
 def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: Column) -> Finding:
     names = [column.name for column in quasi]
-    asked = asked_of(case.release.told, column.name)
-    if asked is None and case.options.l is None and "criteria" in case.release.told:
+    asked = asked_of(case.release.provenance, column.name)
+    if asked is None and case.options.l is None and "criteria" in case.release.provenance:
         raise cannot_run(
             NAME,
             f"no l-diversity of {column.name} was asked for, as the side-car says, so that no "
@@ -278,11 +278,12 @@ def left_possible(
 
     All deals of the values to the rows are counted by how many rows of each part have each value.
     """
+    # The multinomial coefficient: the number of deals of the values to the rows of the class.
     every = factorial(sum(totals)) // prod(map(factorial, totals))
     fine, expected = 0, np.zeros((len(sizes), len(totals)), dtype=object)
     for last in range(len(sizes)):
         other_sizes = [size for number, size in enumerate(sizes) if number != last]
-        remainders = _ways(tuple(totals), other_sizes, asked)
+        remainders = _remainders(tuple(totals), other_sizes, asked)
         if remainders is None:
             return None
         fine = 0
@@ -292,6 +293,7 @@ def left_possible(
                 fine += deals
                 for value, rows in enumerate(remainder):
                     expected[last, value] += deals * rows
+    # Every deal is l-diverse, so the algorithm would have split the class.
     if fine == every:
         return None  # such a class is never made
     rows = sum(totals)
@@ -303,7 +305,7 @@ def left_possible(
     return chances
 
 
-def _ways(
+def _remainders(
     totals: tuple[int, ...], sizes: Sequence[int], asked: Asked
 ) -> dict[tuple[int, ...], int] | None:
     """What is left of the values after l-diverse parts, with the number of deals that leave it."""

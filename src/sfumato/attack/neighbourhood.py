@@ -1,15 +1,15 @@
-"""Neighbourhood: how many neighbours a person has in a graph, and how many these have.
+"""Neighbourhood: the number of neighbours of a person in a graph, and the numbers of theirs.
 
-*Attacker*: has a graph without names, and knows of the victim how many neighbours there are (one
-hop), how many each of these has (two hops), and so on; whoever looks the same is a candidate.
-*Success*: the chance to pick the victim among those who look the same, on average. With the
-original, what is known comes from there, and is looked for in the release, where people have the
-same names. Loops and edges that come twice do not count.
+*Attacker*: has a graph without names, and knows the victim's number of neighbours (one hop), the
+numbers of these neighbours' neighbours (two hops), and so on. All nodes that look alike are
+candidates.
+*Success*: the mean chance to pick the victim among the candidates. With the original, the knowledge
+comes from there, and the release has the same names. Loops and repeated edges do not count.
 *Baseline*: anybody.
 *Victims*: people who look like nobody else.
 *Reference*: Hay, Miklau, Jensen, Towsley and Weis, Resisting structural re-identification in
 anonymized social networks, 2008, vertex refinement queries H1, H2, ...; looks are compared by sums
-of 64-bit hashes, which differ but for a chance of about (people)^2 / 2^64.
+of 64-bit hashes, which collide with a chance of about (people)^2 / 2^64.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def _looks(graphs: list[IntArray], nodes: int, hops: int) -> list[list[IntArray]
         size = int(max(look.max(initial=0) for look in looks)) + 1
         hashes = mixed(size, hop)
         every = []
+        # A node's look is its own hash plus the sum of its neighbours' hashes (Weisfeiler-Leman).
         for look, (near, far) in zip(looks, graphs, strict=True):
             around = np.zeros(nodes, dtype=np.uint64)
             np.add.at(around, near, hashes[look[far]])

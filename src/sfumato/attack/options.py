@@ -1,9 +1,4 @@
-"""What an attack is given: tables where they lie, what is declared of them, what is supposed.
-
-No rows come here: attacks count combinations in the engines, and look at counts.
-
-What an owner supposes of an attacker, checked as it comes from a command line or from Python.
-"""
+"""The options of attacks: what the owner assumes of an attacker, with checks and defaults."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Paths: a few places and times at which a person was find all of that person's.
+"""Paths: a few places and times of a person find the whole path of that person.
 
-*Attacker*: knows some points of the victim, each as a cell of places and of time, and looks for
-those in the release who were in all of them.
+*Attacker*: knows some points of the victim, each a cell of place and time, and looks for the people
+of the release who were in all of them.
 *Success*: the share of people whom their points fit alone. Points are drawn without repeats; people
-with fewer points are not tried. With the original, points come from there, and the one who fits
-must be the same person in the release. With people who are not in the data as well (control), as a
-made-up release is judged, whoever fits alone counts as found: the same is done to these people, and
-only what goes beyond is leaked.
+with fewer points are not tried. With the original, points come from there, and the match must be
+the same person. With people who are not in the data (control) any single match counts as found; the
+same is done to these people, and only the excess is leaked.
 *Baseline*: anybody.
 *Victims*: people whom their points fit alone.
 *Reference*: de Montjoye, Hidalgo, Verleysen and Blondel, Unique in the crowd, 2013.

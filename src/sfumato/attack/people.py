@@ -1,8 +1,8 @@
-"""Several rows a person: findings are about people where a column says whose rows they are.
+"""Count people instead of rows where a column says whose each row is.
 
-The schema's privacy unit names that column. A person is hit where any row of theirs is: whoever is
-found by one visit of five is found. Guesses about rows are taken to be independent of each other.
-Where people are guessed about one by one, one row of each is tried.
+That column is the one of the schema's privacy unit. A person is hit if any row of theirs is hit.
+Guesses about different rows count as independent. Attacks that guess person by person try one row
+of each.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ COUNTED = "Counted are people"
 
 
 def person_in(case: Case, *tables: HeldTable) -> list[str]:
-    """The column that says whose a row is, where all these tables have it; else nothing.
+    """Return the column that says whose a row is, if all tables have it; else an empty list.
 
-    Labels of a quasi-identifier do not say it.
+    A quasi-identifier never says it, because its labels are shared.
     """
     column = case.schema.unit.column
     if column is None or case.schema.column(column).role is Role.QUASI:
@@ -40,12 +40,12 @@ def person_in(case: Case, *tables: HeldTable) -> list[str]:
 
 
 def counted_people(column: Sequence[str], means: str) -> list[str]:
-    """What is said where people are counted, and when one is hit; nothing where rows are."""
+    """Return the remark that people are counted, and when one is hit; nothing for rows."""
     return [f"{COUNTED}, by {column[0]}: {means}."] if column else []
 
 
 def one_row_each(table: HeldTable, names: Sequence[str], column: Sequence[str]) -> HeldTable:
-    """The same table with one row of each person, which nothing explains; all rows without one."""
+    """Return a table with one pseudorandom row of each person; all rows without a person column."""
     if not column:
         return table
     every = table.counted([*names, *column])
@@ -59,7 +59,7 @@ def one_row_each(table: HeldTable, names: Sequence[str], column: Sequence[str]) 
 
 
 def persons(table: Frequencies, column: Sequence[str]) -> IntArray:
-    """The person of each combination, numbered; without a column each of its rows is one."""
+    """Number the person of each combination; without a person column each combination is one."""
     if not column:
         return np.arange(len(table))
     codes = table.codes[table.columns.index(column[0])]
@@ -68,13 +68,14 @@ def persons(table: Frequencies, column: Sequence[str]) -> IntArray:
 
 
 def how_many(table: Frequencies, column: Sequence[str]) -> int:
-    """How many people there are in a table; without a column, rows."""
+    """Count the people of a table; without a person column, its rows."""
     return int(persons(table, column).max(initial=-1)) + 1 if column else table.total
 
 
 def any_row(person: IntArray, chance: FloatArray, rows: FloatArray) -> FloatArray:
-    """The chance of each person that a guess about any of so many rows of theirs is right."""
+    """Return the chance of each person that a guess about at least one of their rows is right."""
     with np.errstate(divide="ignore"):
+        # Logarithms keep the product of many chances near 1 from losing digits.
         missed = np.log1p(-np.clip(chance, 0.0, 1.0))
     has_rows = rows > 0
     chances: FloatArray = 1 - np.exp(
@@ -86,7 +87,7 @@ def any_row(person: IntArray, chance: FloatArray, rows: FloatArray) -> FloatArra
 
 
 def rate(table: Frequencies, column: Sequence[str], chance: FloatArray, rows: FloatArray) -> Rate:
-    """The share of people who are hit, of those who have rows; without a column, that of rows."""
+    """Return the share of people who are hit; without a person column, the share of rows."""
     if not column:
         return Rate.share(float((chance * rows).sum()), float(rows.sum()))
     person = persons(table, column)

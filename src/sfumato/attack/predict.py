@@ -1,12 +1,12 @@
-"""Prediction: a model trained on the release guesses the sensitive value of people.
+"""Prediction: a model that is trained on the release guesses the sensitive value of people.
 
-*Attacker*: has the release, and knows the quasi-identifiers of people. Whoever fits released rows
-is guessed by their values; whoever fits none, by naive Bayes over all released rows.
-*Success*: the share of people of the original who are guessed right. A column with more than ten
-values in an order is guessed as above its middle or not.
+*Attacker*: has the release, and knows the quasi-identifiers of people. A person who fits released
+rows is guessed by their values; a person who fits none, by naive Bayes over all released rows.
+*Success*: the share of people of the original who are guessed rightly. A column with more than ten
+ordered values is guessed as above its median or not.
 *Baseline*: always guessing the commonest value of the release.
-*Control*: the same model on people who are not in the data (`control`). What it knows of them is
-what the world is like; only what goes beyond is about the people of the release.
+*Control*: the same model on people who are not in the data (`control`). A model knows of them what
+holds in the world; only the excess is about the people of the release.
 *Victims*: none for certain.
 *Reference*: Giomi, Boenisch, Wehmeyer and Tasnadi, A unified framework for quantifying privacy risk
 in synthetic data, 2023, for the control.
@@ -72,7 +72,7 @@ def _attacked(
         )
     common = int(np.bincount(meanings.codes(released), released.counts).argmax())
     truth = meanings.codes(real[0])
-    remarks = [f"Guessed by {', '.join(names)}: {meanings.words}."]
+    remarks = [f"Guessed by {', '.join(names)}: {meanings.description}."]
     if len(rates) < 2:
         remarks.append(
             "Without people who are not in the data (control) nobody can say how much of it the "
@@ -123,7 +123,7 @@ class Meanings:
         return len(self.known)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What is guessed, for people."""
         if self.middle is not None:
             return f"whether {self.column} is above {self.middle}"

@@ -1,13 +1,11 @@
-"""What a release under a budget tells attackers: its tables of counts, and its promise.
+"""Published counts as an attacker reads them: the tables, their promise, and a membership score.
 
-Published counts as an attacker reads them: how well a person's own cells fit them.
-
-In every table a person of the data is one in one cell. Who draws n people from the world expects
-n p in the cell, with p as reference people have it; who knows the counts sees by how much they pass
-that. The sum over tables of (count - n p) / v is, to first order, the logarithm of how much
-likelier the counts are with the person than without: v is what the cell is off by chance, by the
-draw of the people, by that of the m reference people, and by noise of a known deviation:
-v = n p (1 + n / m) + sd^2. The person counts among the reference people, so that nobody's p is 0.
+Every person of the data is one in one cell of each table. An attacker who draws n people from the
+population expects n p in that cell, with p from reference people, and sees by how much the count
+exceeds it. The score sums (count - n p) / v over tables. To first order it is the logarithm of how
+much likelier the counts are with the person than without. v is the variance of a cell by chance:
+of the draw of n people, of the m reference people, and of noise with a known standard deviation,
+v = n p (1 + n / m) + sd^2. The person counts among the reference people, so no p is 0.
 
 *Reference*: Homer et al. 2008 for shares of single traits; Sankararaman, Obozinski, Jordan and
 Halperin 2009 for the likelihood ratio. Decision 0304.
@@ -69,7 +67,7 @@ def published_tables(release: Release, schema: Schema) -> list[PublishedTable]:
 
 
 def figure_of(table: pa.Table, columns: Sequence[str]) -> str | None:
-    """The column with counts of single combinations; None where a table has ranges or none."""
+    """Return the count column of single combinations; None if a table has ranges or no counts."""
     present = [column for column in columns if column in table.column_names]
     figure = untaken("count", present)
     return figure if present and figure in table.column_names else None
@@ -85,7 +83,7 @@ def _stddev(error: Mapping[str, Any], name: str) -> float:
 
 
 def price(parameters: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The epsilon and delta of a promise; of a rho, those that it means."""
+    """Return the epsilon and delta of a promise; a rho is converted."""
     delta = Fraction(str(parameters.get("delta") or 0))
     if parameters.get("epsilon") is not None:
         return float(Fraction(str(parameters["epsilon"]))), float(delta)
@@ -131,7 +129,9 @@ def likelihoods(
         )
         counts = np.bincount(released, table.counts, cells)
         total, beside = max(float(table.counts.sum()), 1.0), max(len(reference_cells), 1)
+        # The person counts among the reference people, so that no expected count is 0.
         expected = total * (np.bincount(reference_cells, minlength=cells) + 1) / (beside + 1)
+        # Variances of the draw, of the reference people and of the noise add up.
         variance = expected * (1 + total / beside) + table.stddev**2
         scores += ((counts - expected) / variance)[mine]
     return scores

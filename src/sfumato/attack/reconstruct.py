@@ -1,13 +1,12 @@
-"""Reconstruction: counts of random groups of people, taken together, tell everybody's secret.
+"""Reconstruction: counts of random groups of people reveal everybody's secret together.
 
-*Attacker*: knows who is in which of many random groups of people, asks through the real door how
-many of each group have the secret, and looks for the secrets that fit all answers best, by least
-squares. Nobody is named by any question.
-*Success*: the share of people whose secret is found; half of them have it. People are taken from
-the owner's table by its sensitive column: the secret is to have the commoner of two halves of its
-values. They are put into blocks, and every question asks the same of all blocks at once.
+*Attacker*: knows who is in which of many random groups, asks through the real door how many of each
+group have the secret, and solves for all secrets by least squares. No question names anybody.
+*Success*: the share of people whose secret is found; half of them have it. The secret is to have
+the commoner half of the sensitive values of the owner's table. People are split into blocks, and
+every question asks all blocks at once.
 *Baseline*: a guess, right for half.
-*Bound*: as in `games`: of the rows with the secret, a person is there or not.
+*Bound*: as in `games`: a person is among the rows with the secret or not.
 *Reference*: Dinur and Nissim 2003; Kasiviswanathan, Rudelson and Smith 2013 for least squares.
 """
 
@@ -56,6 +55,7 @@ def run(case: Case) -> Finding:
     for block in range(blocks):
         people = slice(block * _IN_BLOCK, (block + 1) * _IN_BLOCK)
         groups = inside[:, people].astype(np.float64)
+        # With noise far below the square root of a block least squares finds nearly all secrets.
         solution = np.linalg.lstsq(groups, counts[:, block], rcond=None)[0] > 0.5
         right += int((solution == secret[people]).sum())
     most, tried = bound(epsilon), len(secret)

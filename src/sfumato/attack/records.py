@@ -1,17 +1,12 @@
-"""Several tables as rows of codes that mean the same in all of them, and who is nearest to whom.
+"""Tables as rows of integer codes, and the nearest rows by Gower's distance.
 
-Combinations are counted in the engines; a value has the same code in every table, and codes of
-numbers and dates are in their order. The distance of two rows is Gower's: for each column 1 where
-values differ, and of numbers their difference as a share of the range that the tables have; two
-missing values do not differ, and a missing one differs from every other.
+Engines count the combinations. A value has the same code in every table, and codes of numbers and
+dates keep their order. The distance of two rows adds up over columns: 1 where values differ, and
+for numbers their difference as a share of the range. Two missing values do not differ; a missing
+value differs from every other.
 
 *Reference*: Gower 1971; Giomi, Boenisch, Wehmeyer and Tasnadi 2023 for its use in attacks.
 Decision 0301.
-
-Ratings, paths, logs and graphs are plain tables: which of their columns is what.
-
-A column is named by the owner (`columns`), or has the name of what it is, or the form of the schema
-says so; the person is the column of the schema's privacy unit where none says more.
 """
 
 from __future__ import annotations
@@ -242,6 +237,8 @@ class Crowd:
             apart = self._apart(people[:, unsettled[mine]], theirs)
             low = np.full(len(unsettled), np.inf)
             np.minimum.at(low, mine, apart)
+            # A pair that differs in `level` or more columns without order is at least that far
+            # apart.
             settled = low < level - _ALIKE
             is_nearest = settled[mine] & (apart <= low[mine] + _ALIKE)
             pair_blocks.append((unsettled[mine[is_nearest]], theirs[is_nearest]))

@@ -1,18 +1,14 @@
-"""Attacks on a release before it leaves, while the original is at hand.
+"""Attack a release before it leaves, while the original is at hand.
 
-Rows alike in their quasi-identifiers are released alike by most algorithms: the table is counted
-once where it lies, and both it and its release are read off the counts. Else the release is counted
-in the engine, too. Of a large table a sample of people is looked up. Who else fits a class is then
-not known, and success can only be told too high. What is asked for besides is tried on all people.
+*Anonymized tables*: most algorithms release rows with equal quasi-identifiers alike. The table is
+counted once, and both the table and its release are computed from these counts; otherwise the
+release is counted in the engine too. In a large table a sample of people is looked up. Who else
+fits a class is then unknown, so the success can only be overestimated. Required attacks that are
+not among the usual ones run on all people. Decision 0292.
 
-Decision 0292.
-
-Attacks on what was published or made up under a budget, before it leaves: its owner's.
-
-Made-up rows are attacked as rows. A table of counts is read as the rows that it counts: as many of
-each combination as its figure says, to the nearest whole number. Either way they are nobody's.
-
-Decision 0293.
+*Synthetic rows and published counts*: synthetic rows are attacked as rows. A table of counts is
+read as the rows that it counts, each figure rounded to a whole number. Either way the rows are
+nobody's. Decision 0293.
 """
 
 from __future__ import annotations
@@ -69,9 +65,9 @@ _MEND = (
 def attacked(
     decided: Anonymized, requirements: Sequence[Requirement] = (), *, publish: bool = False
 ) -> Anonymized:
-    """The same with what attacks found; refused where that is not what was required."""
+    """Attack an anonymized table and add the findings; raise if these fail the requirements."""
     tried = dict.fromkeys([*CLASS_ATTACKS, *(requirement.attack for requirement in requirements)])
-    findings = _found(decided, list(tried))
+    findings = _run_attacks(decided, list(tried))
     check(requirements, findings, mend=_MEND)
     return replace(
         decided,
@@ -81,7 +77,7 @@ def attacked(
     )
 
 
-def _found(decided: Anonymized, names: Sequence[str]) -> Findings:
+def _run_attacks(decided: Anonymized, names: Sequence[str]) -> Findings:
     """What attacks find: the usual ones with some people, others that are asked for with all."""
     engine, schema, rows = decided.table.engine, decided.table.schema, decided.figures["rows"]
     provenance = {**decided.parameters, **decided.guarantee.parameters}
@@ -90,7 +86,7 @@ def _found(decided: Anonymized, names: Sequence[str]) -> Findings:
         counted = _counted(decided)
         table = _released(lent, decided, counted)
         buckets = None if decided.values is None else _buckets(lent, decided)
-        all_people = HeldTable(engine, engine.table, tuple(_looked_at(schema)), whole=counted)
+        all_people = HeldTable(engine, engine.table, tuple(_looked_at(schema)), joint=counted)
         case = Case(
             schema,
             HeldRelease(table, buckets, provenance),
@@ -141,7 +137,7 @@ def _people(lent: ExitStack, decided: Anonymized, counted: Frequencies | None) -
     names = [column.name for column in quasi]
     if counted is not None:
         sample = drawn(counted, SAMPLE).marginal(names)
-        return HeldTable(engine, engine.table, quasi, whole=sample)
+        return HeldTable(engine, engine.table, quasi, joint=sample)
     number = engine.traits.hashed("people who are tried", [column(name) for name in names])
     every = ceil(decided.figures["rows"] / SAMPLE)
     chosen = exp.Mod(this=exp.paren(number), expression=exp.convert(every)).eq(0)
@@ -171,7 +167,7 @@ def _released(lent: ExitStack, decided: Anonymized, counted: Frequencies | None)
     ]
     if counted is not None and not isinstance(recoding, ByCuts) and recoding.by_value:
         counts = _recounted(counted, recoding).marginal([column.name for column in columns])
-        return HeldTable(engine, engine.table, tuple(columns), whole=counts)
+        return HeldTable(engine, engine.table, tuple(columns), joint=counts)
     rows = lent.enter_context(recoding.released(engine, engine.table))
     rows.set("order", None)
     return HeldTable(engine, lent.enter_context(engine.view(rows)), tuple(columns))
@@ -221,7 +217,7 @@ def attacked_rows(
     original: tuple[Engine, exp.Table],
     requirements: Sequence[Requirement] = (),
 ) -> Findings:
-    """What attacks find in made-up rows."""
+    """Attack synthetic rows."""
     return _attacked(rows, None, schema, original, _tried(ROW_ATTACKS, requirements))
 
 
@@ -232,7 +228,7 @@ def attacked_counts(
     original: tuple[Engine, exp.Table],
     requirements: Sequence[Requirement] = (),
 ) -> Findings:
-    """What attacks find in tables of counts: in that of the most columns."""
+    """Attack tables of counts, by the one with the most columns."""
     names = _tried(ROW_ATTACKS, requirements)
     read = read_as_rows(tables, columns)
     if read is None:
@@ -249,9 +245,9 @@ def attacked_counts(
 def read_as_rows(
     tables: Mapping[str, pa.Table], columns: Sequence[str]
 ) -> tuple[pa.Table, str] | None:
-    """The table of counts that is read as rows, and which column counts; None if there is none.
+    """Return the table of counts that is read as rows, and its count column; None if there is none.
 
-    Of a publication it is known before it is charged: its tables are, without a row.
+    The tables of a publication are known before it is charged, without their rows.
     """
     counted = [(pair, figure_of(pair, columns)) for pair in tables.values()]
     read = [(pair, figure) for pair, figure in counted if figure is not None]
@@ -281,7 +277,7 @@ def _attacked(
         if weight is not None:
             listed = [column.name for column in columns]
             counted = count_held(released, released.table, listed, weight=weight)
-        held = HeldTable(released, released.table, columns, whole=counted)
+        held = HeldTable(released, released.table, columns, joint=counted)
         return run_all(
             Case(
                 schema,

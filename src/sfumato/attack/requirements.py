@@ -1,17 +1,14 @@
-"""What an owner requires of attacks before a release may leave: `link<0.05`.
+"""Requirements of attacks before a release may leave, such as `link<0.05`, and the findings kept.
 
-Compared is the finding's success, a share of those tried. Behind a dot stands another figure of it:
-`link.high` is the upper end of the interval, `link.risk` and `link.excess` what goes beyond a
-control group or a guess. Of an attack on sensitive columns the largest figure of any column counts.
-An attack that did not run has shown nothing, and fails.
+A requirement compares the success of a finding. A suffix names another figure: `link.high` is the
+upper end of the interval, `link.risk` and `link.excess` are the excess over a control group or a
+guess. For attacks on sensitive columns the largest figure of any column counts. A requirement fails
+if its attack did not run.
 
+Findings are computed from the original and belong to the owner. The owner may publish them; the
+release then says so. Published shares are not rounded, because the number of victims and the ends
+of the intervals would give the number of tried people away anyway.
 Decisions 0292, 0305.
-
-What attacks found on a release of our own before it left, and who may know of it.
-
-Findings are computed from the original: they are the holder's. Where the holder publishes them, the
-release says so. Numbers tried are not rounded then: shares, victims and the ends of intervals would
-tell them again. Decisions 0292, 0305.
 """
 
 from __future__ import annotations
@@ -58,7 +55,7 @@ _DROP = "Drop it here, and try the release with sfumato attack."
 
 @dataclass(frozen=True)
 class Requirement:
-    """A figure of an attack, and what it must be below, or `at_most`."""
+    """An upper limit for one figure of an attack; the limit itself is allowed if `at_most`."""
 
     text: str
     attack: str
@@ -67,7 +64,7 @@ class Requirement:
     at_most: bool
 
     def failure(self, findings: Findings) -> str | None:
-        """In words why it is not met; None where it is."""
+        """Return in words why the findings do not meet it, or None if they do."""
         tried = next(
             (finding for finding in findings.findings if finding.attack == self.attack), None
         )
@@ -86,7 +83,7 @@ class Requirement:
 
 
 def read_requirements(written: Sequence[str] | str) -> tuple[Requirement, ...]:
-    """Requirements as they are written; those that cannot be met by any release are refused."""
+    """Parse requirements, and refuse those that no release could meet before it leaves."""
     requirements = tuple(map(_read, arguments.names(written, "require", "requirements")))
     for requirement in requirements:
         needs = ATTACKS[requirement.attack].needs
@@ -203,7 +200,7 @@ def _unreadable(text: str) -> ParameterError:
 
 
 def check(requirements: Iterable[Requirement], findings: Findings, *, mend: str) -> None:
-    """Refuse a release that does not meet them all; `mend` says what to change."""
+    """Raise if findings do not meet all requirements; `mend` says what the owner can change."""
     failed = [
         failure for failure in (r.failure(findings) for r in requirements) if failure is not None
     ]

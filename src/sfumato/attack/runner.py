@@ -1,4 +1,4 @@
-"""An owner attacks a release, whoever made it: tables are opened here, attacks get them as held."""
+"""Run attacks on a release for its owner: open the tables and read the side-cars."""
 
 from __future__ import annotations
 
@@ -204,16 +204,16 @@ def held_release(
     source: Source, schema: Schema, *, synthetic: bool = False
 ) -> Iterator[HeldRelease]:
     """A release as attacks and counts have it: one table, or two of an anatomy."""
-    provenance = _told(source)
+    provenance = _provenance(source)
     if synthetic or _rows_are(source) == "nobody's":
         with _labels(_only_table(source), schema, starred=False) as table:
             yield HeldRelease(
-                table, told=provenance, rows_are="nobody's", promised=_promised(source)
+                table, provenance=provenance, rows_are="nobody's", promised=_promised(source)
             )
         return
     if not is_anatomy(source):
         with _labels(table_of(source), schema, _may_be_starred(source, schema)) as table:
-            yield HeldRelease(table, told=provenance)
+            yield HeldRelease(table, provenance=provenance)
         return
     group = Column(GROUP, Kind.INTEGER)
     quasi = (*schema.by_role(Role.QUASI), *schema.by_role(Role.OTHER), group)
@@ -231,8 +231,8 @@ def _labels(source: Source, schema: Schema, starred: bool) -> Iterator[HeldTable
     engine, seen = open_labels(source, schema)
     try:
         held = engine.columns(engine.table)
-        check_columns(engine, Schema(seen.table, _there(seen, held), layout=seen.layout))
-        columns = _there(schema, held)
+        check_columns(engine, Schema(seen.table, _present_columns(seen, held), layout=seen.layout))
+        columns = _present_columns(schema, held)
         if not starred:
             yield HeldTable(engine, engine.table, columns)
             return
@@ -243,7 +243,7 @@ def _labels(source: Source, schema: Schema, starred: bool) -> Iterator[HeldTable
         forget_labels()
 
 
-def _there(schema: Schema, held: Mapping[str, Kind]) -> tuple[Column, ...]:
+def _present_columns(schema: Schema, held: Mapping[str, Kind]) -> tuple[Column, ...]:
     present = tuple(column for column in schema.columns if column.name in held)
     if not present:
         raise SchemaError(
@@ -306,7 +306,7 @@ def _only_table(source: Source) -> Source:
     )
 
 
-def _told(source: Source) -> Mapping[str, Any]:
+def _provenance(source: Source) -> Mapping[str, Any]:
     """What the side-car says of how a release was made."""
     sidecar = _sidecar(source)
     sections = (

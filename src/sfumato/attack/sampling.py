@@ -1,11 +1,8 @@
-"""Numbers that nothing explains, the same each time: attacks draw by them whom they try.
+"""Deterministic sampling: the people, questions and sets of columns that attacks try.
 
-No secret hangs on them: what is drawn is the owner's choice of people and questions to try, and the
-same tables are to be found the same. Noise comes from elsewhere.
-
-Which sets of columns are looked at: all of them or, of very many, some that lie evenly spread.
-
-No generator draws them: who asks twice gets the same answer twice.
+The numbers are pseudorandom and the same in every run, so the same tables give the same findings.
+No secret depends on them: they only choose what the owner tries. Noise never comes from here.
+Sets of columns are taken at even distances in lexicographic order.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ _MIXERS = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)  # Appleby's finalizer of 64 
 
 
 def mixed(size: int, number: int) -> NDArray[np.uint64]:
-    """So many words of 64 bits; others for another number."""
+    """Return pseudorandom 64-bit numbers; another `number` gives another sequence."""
     numbers = np.arange(size, dtype=np.uint64) + np.uint64((number + 1) << 40)
     for mixer in _MIXERS:
         numbers ^= numbers >> np.uint64(33)
@@ -36,19 +33,19 @@ def mixed(size: int, number: int) -> NDArray[np.uint64]:
 
 
 def shuffled(size: int, number: int) -> IntArray:
-    """The places 0 .. size - 1 in an order that nothing explains."""
+    """Return a pseudorandom permutation of 0 .. size - 1."""
     return np.argsort(mixed(size, number), kind="stable")
 
 
 def below(limit: int, size: int, number: int) -> IntArray:
-    """So many whole numbers from 0 to below a limit; unevenness is beyond 32 bits."""
+    """Return pseudorandom whole numbers from 0 to below a limit; the bias is below 2^-32."""
     high = mixed(size, number) >> np.uint64(32)
     drawn: IntArray = ((high * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
     return drawn
 
 
 def subset(size: int, most: int, number: int) -> IntArray:
-    """Some of the places 0 .. size - 1, in order; all of them where they are no more than that."""
+    """Return a sorted pseudorandom subset of 0 .. size - 1, of `most` numbers or all of them."""
     return np.arange(size) if size <= most else np.sort(shuffled(size, number)[:most])
 
 

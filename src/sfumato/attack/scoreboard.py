@@ -1,16 +1,16 @@
 """Scoreboard: a few ratings of a person find all ratings of that person.
 
 *Attacker*: knows some items that the victim has rated, the ratings up to 1 and the days up to 14,
-and scores everybody in the release: for each known item that somebody has rated too, the weight
-1 / ln(how many rated it) times e^(-|difference of ratings| / 1.5) + e^(-|difference of days| / 30).
-Who is best is claimed where the second best is more than 1.5 standard deviations of all scores
-behind; else nobody is.
-*Success*: the share of victims who are claimed, and rightly. The known items come from the original
-where that is given, which has the same people under the same names, else from the release.
+and scores everybody in the release. Each known item that a person has rated too adds the weight
+1 / ln(number of its raters) times e^(-|difference of ratings| / 1.5) + e^(-|difference of days| /
+30). The best person is claimed if the second best is more than 1.5 standard deviations of all
+scores behind.
+*Success*: the share of victims who are claimed rightly. The known items come from the original if
+it is given, which has the same names of people; else from the release.
 *Baseline*: anybody.
 *Victims*: those who are claimed rightly.
 *Reference*: Narayanan and Shmatikov, Robust de-anonymization of large sparse datasets, 2008,
-section 5; items that one person alone has rated count as if two had.
+section 5. An item with one rater has the weight of two raters.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run(case: Case) -> Finding:
     traits, both = records(NAME, texts(names), [case.release.table, table])
     released, known = (Ratings.of(traits, rows, rating, time) for rows in both)
     people, knows = traits[0].size, case.options.knows or _KNOWS
-    known = known.some(knows, case.options.guesses)
+    known = known.sample(knows, case.options.guesses)
     if not len(known.people):
         raise cannot_run(NAME, f"nobody has rated {knows} items. Give a smaller {option('knows')}.")
     victims = known.people[::knows]
@@ -107,7 +107,7 @@ class Ratings:
                 days = minutes(NAME, trait.name, trait.values)[code] / (24 * 60)
         return cls(codes[0], codes[1], np.nan_to_num(ratings), np.nan_to_num(days))
 
-    def some(self, knows: int, most: int) -> Ratings:
+    def sample(self, knows: int, most: int) -> Ratings:
         """So many ratings of each of some people, at random and not quite as they are."""
         order = np.lexsort((mixed(len(self.people), 1), self.people))
         starts = np.flatnonzero(np.diff(self.people[order], prepend=-1))
@@ -140,6 +140,7 @@ def _claims(
     items = released.items[order]
     first = np.searchsorted(items, known.items, side="left")
     rater_counts = np.searchsorted(items, known.items, side="right") - first
+    # Rare items identify people better; two raters at least, because ln 1 is 0.
     weights = 1 / np.log(np.maximum(rater_counts, 2))
     candidates = max(len(np.unique(released.people)), 1)
     victims = len(known.people) // knows

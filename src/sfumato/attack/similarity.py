@@ -1,11 +1,11 @@
-"""Similarity: values that differ may mean the same; a class of such tells what they have in common.
+"""Similarity: different values may mean the same, so a class of them says what they share.
 
-*Attacker*: knows what values mean (the hierarchy of the sensitive column, or that numbers near each
-other are alike), and which class a person is in.
+*Attacker*: knows what values mean (by the hierarchy of the sensitive column, or because close
+numbers are alike), and a person's class.
 *Success*: the share of people in classes whose values all lie under one label of the hierarchy
-below the root, or, of numbers and dates, within the share `near` of the column's range, and of
-all people when these stand in order: a few very large numbers do not make all others alike.
-*Baseline*: the same if the same values were dealt out to the same classes at random.
+below the root. For numbers and dates: within the share `near` of the column's range, and also of
+all people in order, because a few huge numbers do not make all others alike.
+*Baseline*: the same after the values are dealt out to the classes at random.
 *Victims*: those people.
 *Reference*: Li, Li and Venkatasubramanian, t-Closeness, 2007, section 3.
 """
@@ -67,11 +67,11 @@ def alike(column: Column, values: ClassValues, near: float) -> Hit:
         codes = taxonomy.codes[leaves].astype(np.float64)
         marks += [(codes[:, level : level + 1], 0.0) for level in range(1, taxonomy.height)]
     if column.kind in _ORDERED:
-        marks.append((_places(values), near))
+        marks.append((_positions(values), near))
     return lambda values_found: _within(values_found, marks)
 
 
-def _places(values: ClassValues) -> FloatArray:
+def _positions(values: ClassValues) -> FloatArray:
     """Where values lie in the range, and in the middle of their people's places in order."""
     days = [value.toordinal() if hasattr(value, "toordinal") else value for value in values.names]
     line = np.array([np.nan if day is None else float(day) for day in days])

@@ -1,15 +1,14 @@
-"""Singling out: what stands alone in the release is said to stand alone among the people.
+"""Singling out: a description that fits one released row is a guess that it fits one person.
 
-*Attacker*: has the release. Takes a released row and some of its columns at random, and makes a
-description of it: equal to its value, and of a number at least as extreme, seen from the middle of
-the column. A description that fits one released row alone is a guess that it fits one person alone.
-With one column (`together` 1) guesses are values that one released row has, and the ends of
-numbers.
-*Success*: the share of guesses that fit one person of the original alone. Rows that are alike in
-all columns count once, here as in the release.
-*Baseline*: descriptions made of values and comparisons at random.
-*Control*: the same guesses about people who are not in the data; both tables are cut at random to
-the size of the smaller, because who is alone depends on how many there are.
+*Attacker*: has the release. Takes a released row and some of its columns at random, and describes
+it: equal to its value, or for a number at least as extreme, seen from the median of the column. A
+description that fits only that released row is a guess. With one column (`together` 1) guesses are
+the values that one released row has, and the extremes of numbers.
+*Success*: the share of guesses that fit exactly one person of the original. Rows that are equal in
+all columns count once, as in the release.
+*Baseline*: descriptions made of random values and comparisons.
+*Control*: the same guesses about people who are not in the data. Both tables are cut at random to
+the smaller size, because uniqueness depends on the number of rows.
 *Reference*: Giomi, Boenisch, Wehmeyer and Tasnadi 2023; Cohen and Nissim 2020; WP216 2014.
 """
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 
 NAME = "singling-out"
-_EQUAL, _OTHER, _UP_TO, _FROM = range(4)
+_EQUAL, _DIFFERENT, _UP_TO, _FROM = range(4)
 _MOST_BATCHES = 200
 _MOST_IDLE = 5
 """So many batches without a new description are enough to believe that there are no more."""
@@ -105,7 +104,7 @@ class Descriptions:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def some(self, chosen: BoolArray | IntArray | slice) -> Descriptions:
+    def select(self, chosen: BoolArray | IntArray | slice) -> Descriptions:
         """Some of them."""
         return Descriptions(self.traits[chosen], self.comparisons[chosen], self.codes[chosen])
 
@@ -119,7 +118,7 @@ def joined(groups: Sequence[Descriptions]) -> Descriptions:
     columns = [*np.hstack(every).T + 1]
     key, _ = keys(columns, [int(column.max(initial=0)) + 1 for column in columns])
     _, first = np.unique(key, return_index=True)
-    return Descriptions(*every).some(np.sort(first))
+    return Descriptions(*every).select(np.sort(first))
 
 
 def fits(traits: Sequence[Trait], people: IntArray, asked: Descriptions) -> IntArray:
@@ -129,7 +128,7 @@ def fits(traits: Sequence[Trait], people: IntArray, asked: Descriptions) -> IntA
     size = max(_MOST_BYTES // bytes_each, 1)
     for start in range(0, len(asked), size):
         block = slice(start, start + size)
-        fit_counts[block] = _fits(traits, people, asked.some(block))
+        fit_counts[block] = _fits(traits, people, asked.select(block))
     return fit_counts
 
 
@@ -145,6 +144,7 @@ def _fits(traits: Sequence[Trait], people: IntArray, asked: Descriptions) -> Int
     condition_index = condition_index.reshape(asked.codes.shape)
     both = bits[condition_index[:, 0]]
     for number in range(1, condition_index.shape[1]):
+        # Intersect sets of people as bit masks: one AND for each condition.
         both &= bits[condition_index[:, number]]
     counts: IntArray = np.bitwise_count(both).sum(axis=1, dtype=np.int64)
     return counts
@@ -157,7 +157,7 @@ def _holds(
     holds: BoolArray
     if comparison == _EQUAL:
         holds = mine == code
-    elif comparison == _OTHER:
+    elif comparison == _DIFFERENT:
         holds = (mine != code) & (mine != missing)
     else:
         holds = mine <= code if comparison == _UP_TO else (mine >= code) & (mine != missing)
@@ -176,17 +176,19 @@ def _described(
         rows = below(len(released), _BATCH, 2 * batch)
         chosen = _columns(len(traits), together, _BATCH, 2 * batch + 1)
         codes = released.codes[chosen, rows[:, None]]
+        # The half-line away from the median holds fewer people, so such a guess is likelier to be
+        # unique.
         sides = np.where(codes > middles[chosen], _FROM, _UP_TO)
         plain = ~ordered[chosen] | (codes == missing[chosen])
         candidates = Descriptions(chosen, np.where(plain, _EQUAL, sides), codes)
         before = len(descriptions)
         descriptions = joined(
-            [descriptions, candidates.some(fits(traits, released.codes, candidates) == 1)]
+            [descriptions, candidates.select(fits(traits, released.codes, candidates) == 1)]
         )
         idle = idle + 1 if len(descriptions) == before else 0
         if len(descriptions) >= asked or idle == _MOST_IDLE:
             break
-    return descriptions.some(slice(asked))
+    return descriptions.select(slice(asked))
 
 
 def _alone(traits: Sequence[Trait], released: CodedRows, asked: int) -> Descriptions:
@@ -203,11 +205,11 @@ def _alone(traits: Sequence[Trait], released: CodedRows, asked: int) -> Descript
     ).reshape(-1, 3)
     descriptions = Descriptions(*(every[:, [number]] for number in range(3)))
     descriptions = (
-        descriptions.some(fits(traits, released.codes, descriptions) == 1)
+        descriptions.select(fits(traits, released.codes, descriptions) == 1)
         if len(descriptions)
         else descriptions
     )
-    return descriptions.some(subset(len(descriptions), asked, 0))
+    return descriptions.select(subset(len(descriptions), asked, 0))
 
 
 def _at_random(traits: Sequence[Trait], together: int, asked: int) -> Descriptions:

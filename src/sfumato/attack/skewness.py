@@ -1,12 +1,12 @@
-"""Skewness: a class in which a rare value is common tells much of everyone in it.
+"""Skewness: a class in which a rare value is common says much about everyone in it.
 
-*Attacker*: knows how common each value is among all people (by the list, where it has the column,
-else by the release itself), and which class a person is in.
-*Success*: the share of people whose own value the attacker believes of them at least `gain` times
-as much as of anyone, by default twice.
-*Baseline*: the same if the same values were dealt out to the same classes at random: small classes
-differ from the whole by chance too.
-*Victims*: those people. The remark tells the largest gain.
+*Attacker*: knows how common each value is among all people (from the list if it has the column,
+else from the release), and a person's class.
+*Success*: the share of people for whom the belief in their own value grows at least by the factor
+`gain`, by default 2.
+*Baseline*: the same after the values are dealt out to the classes at random: small classes differ
+from the whole by chance too.
+*Victims*: those people.
 *Reference*: Li, Li and Venkatasubramanian, t-Closeness, 2007, section 3.
 """
 

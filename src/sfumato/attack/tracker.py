@@ -1,10 +1,10 @@
-"""Tracker: questions about many people that cancel out but for one.
+"""Tracker: questions about many people whose answers cancel out except for one person.
 
-*Attacker*: may ask only about sets that are neither small nor almost all, takes a tracker T that is
-about half of the people, and adds up: those who fit the victim's description C are
-count(C or T) + count(C or not T) - count(T) - count(not T). A rule that refuses small sets lets all
-four pass.
-*Success*, *baseline*, *bound*: see `games`; exact answers give every coin away.
+*Attacker*: may ask only about sets that are neither small nor nearly everybody. A tracker T is
+about half of the people. The people who fit the victim's description C are
+count(C or T) + count(C or not T) - count(T) - count(not T). A rule against small sets admits all
+four questions.
+*Success*, *baseline*, *bound*: see `games`. Exact answers reveal every coin.
 *Reference*: Denning, Denning and Schwartz, The tracker: a threat to statistical database security,
 1979, general trackers.
 """

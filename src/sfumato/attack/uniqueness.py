@@ -1,37 +1,30 @@
-"""Uniqueness: whoever is alone in the release may be alone among all people, and then is found.
+"""Uniqueness: a person who is unique in the population is re-identified by their released row.
 
-*Attacker*: knows that the victim is in the population, and has a list of it that is complete.
-*Success*: the share of released people who are alone in the population by what was released: with
-the list of the population (`known`) counted, without it estimated from the classes of the release
-and the `population_size`, by the estimator that Dankar's rule takes.
-Where the schema says whose rows are, classes are of people, and one who is alone in any class is.
+*Attacker*: knows that the victim is in the population, and has a complete list of it.
+*Success*: the share of released people who are unique in the population by the released columns.
+With the population's list (`known`) it is counted. Otherwise it is estimated from the classes of
+the release and `population_size`, by the estimator that Dankar's rule picks. Where the schema says
+whose rows are, classes are of people, and a person is unique if they are in any class.
 *Baseline*: naming anybody of the population.
-*Victims*: released people who are alone in the population; none where that is an estimate, of which
-nobody is sure: remarks say how many are expected. The interval of an estimate holds those of all
-estimators, as far as nobody is alone in the population who is not alone in the release.
-The remarks tell the risk of a prosecutor, who knows that the victim is in the release, of a
-journalist, who does not, and of a marketer, who links everyone, and what each estimator says.
-*Reference*: Dankar, El Emam, Neisa and Roffey 2012; see `estimators`.
+*Victims*: released people who are unique in the population; none for an estimate, because nobody is
+certain (a remark gives the expected number). The interval of an estimate covers the intervals of
+all estimators, but nobody can be unique in the population who is not unique in the release.
+Remarks give the risk from a prosecutor, who knows that the victim is in the release, a journalist,
+who does not, and a marketer, who links everyone, and every estimate.
 
-From a sample to its population: how many people are alone in a population that nobody has seen.
-
-All take how many classes of the sample have i rows (f_i), the rows of the sample (n) and the people
-of the population (N), and estimate S, the number of people alone in the population.
-
-*Zayatz*: class sizes of the population are distributed as those of the sample; a sample of n finds
-one row of a class of i with the hypergeometric chance h(i), so a class of one row is alone with
-chance f_1 h(1) / sum f_i h(i), and S = N / n times as many as there are such classes.
-*Pitman*: the classes are those of a Pitman process (theta, alpha), fitted by maximum likelihood; of
-N people as many are alone as the process has on average, N times the product over the other N - 1
-people of the chance not to join, S = N Gamma(theta + 1) Gamma(theta + alpha + N - 1)
-/ (Gamma(theta + alpha) Gamma(theta + N)); for N far above theta it is the paper's N^alpha.
-*SNB*: class sizes less one are negative binomial; its two parameters and the number of classes are
-fitted so that a sample of n of N has as many classes, and as many of one row, as this one has.
-*Dankar's rule*: up to a tenth sampled Pitman, above it the smaller of SNB and Zayatz.
-
-Each finds the truth of people who follow its law, from a sample that is not too small; others
-follow none, and a small sample does not tell which (docs/benchmarks.md has figures). Decision 0302.
-
+The estimators take the number f_i of classes with i rows, the rows n of the sample and the people N
+of the population, and estimate the number S of people who are unique in the population.
+*Zayatz*: class sizes of the population are distributed as those of the sample. A sample of n finds
+one row of a class of i with the hypergeometric chance h(i), so a class of one row is unique with
+chance f_1 h(1) / sum f_i h(i), and S is N / n times the number of such classes.
+*Pitman*: classes come from a Pitman process (theta, alpha), fitted by maximum likelihood.
+S = N Gamma(theta + 1) Gamma(theta + alpha + N - 1) / (Gamma(theta + alpha) Gamma(theta + N)) is the
+mean number of people whom nobody joins; for N far above theta it is the paper's N^alpha.
+*SNB*: class sizes less one are negative binomial. Both parameters and the number of classes are
+fitted so that a sample of n has as many classes, and as many of one row, as this one.
+*Dankar's rule*: Pitman up to a sampled tenth, above it the smaller of SNB and Zayatz.
+Each is right for people who follow its law and a sample that is not too small (docs/benchmarks.md).
+Decision 0302.
 *Reference*: Zayatz 1991; Hoshino 2001; Chen and Keller-McNulty 1998; Dankar, El Emam, Neisa and
 Roffey, Estimating the re-identification risk of clinical data sets, 2012.
 """
@@ -130,6 +123,7 @@ def _estimated(sample: ClassSizes) -> Rate:
         for estimator in (zayatz, pitman, snb)
         if (alone := estimator(sample)) is not None
     ]
+    # Nobody can be unique in the population who is not unique in the sample.
     most = sample.having(1) / sample.rows
     low = min(min(rate.low for rate in every), 1 - paired(sample), most)
     high = min(max(rate.high for rate in every), most)
@@ -265,6 +259,7 @@ def _digamma(x: float | FloatArray) -> FloatArray:
     total, at = np.zeros(np.shape(x)), np.asarray(x, dtype=np.float64)
     for _ in range(8):
         total, at = total - 1 / at, at + 1
+    # Asymptotic series of the digamma function; the recurrence above has moved x beyond 8.
     series = 1 / 12 - (1 / 120 - (1 / 252 - (1 / 240 - 1 / (132 * at**2)) / at**2) / at**2) / at**2
     return total + np.log(at) - 1 / (2 * at) - series / at**2
 

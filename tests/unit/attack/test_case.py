@@ -58,7 +58,7 @@ def test_nobody_in_the_original_is_told_by_every_attack() -> None:
 
 @pytest.mark.parametrize(("flag", "words"), [("known", "list"), ("control", "control")])
 def test_other_empty_tables_are_named(found: Attacked, flag: str, words: str) -> None:
-    with pytest.raises(ParameterError, match=f"{words}.* Give --{flag} a table with rows"):
+    with pytest.raises(ParameterError, match=f"{words}.* Give {flag}= a table with rows"):
         found("link", PEOPLE, SCHEMA, **{"original": PEOPLE, flag: HEADER})
 
 

@@ -24,13 +24,13 @@ def test_what_is_asked_for_is_read() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"guesses": 0}, "--guesses must be at least 1"),
-        ({"knows": 0}, "--knows must be at least 1"),
-        ({"hops": 0}, "--hops must be at least 1"),
-        ({"together": 0}, "--together must be at least 1"),
-        ({"cell": 0}, "--cell must be above 0, not 0"),
-        ({"minutes": -1}, "--minutes must be above 0"),
-        ({"columns": ["user"]}, "--column must be a pair like person=user"),
+        ({"guesses": 0}, "guesses= must be at least 1"),
+        ({"knows": 0}, "knows= must be at least 1"),
+        ({"hops": 0}, "hops= must be at least 1"),
+        ({"together": 0}, "together= must be at least 1"),
+        ({"cell": 0}, "cell= must be above 0, not 0"),
+        ({"minutes": -1}, "minutes= must be above 0"),
+        ({"columns": ["user"]}, "columns?= must be a pair like person=user"),
     ],
 )
 def test_what_makes_no_sense_is_refused(asked: dict[str, Any], words: str) -> None:

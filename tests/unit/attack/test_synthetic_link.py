@@ -109,10 +109,10 @@ def test_chances_by_hand(found: Attacked) -> None:
 
 def test_a_difference_of_shares() -> None:
     """Newcombe's own example with other ends: 56/70 less 48/80."""
-    left = Rate.share(56, 70).less(Rate.share(48, 80))
+    left = Rate.share(56, 70).minus(Rate.share(48, 80))
     assert left.value == pytest.approx(0.2)
     assert 0.04 < left.low < 0.06 < 0.33 < left.high < 0.35
-    assert Rate.share(1, 10).less(Rate.share(9, 10)).value == 0
+    assert Rate.share(1, 10).minus(Rate.share(9, 10)).value == 0
 
 
 def test_a_few_dummy_rows_hide_nobody(found: Attacked, tables: dict[str, pa.Table]) -> None:

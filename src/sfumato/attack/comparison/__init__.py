@@ -1,1 +1,1 @@
-"""Releases of one table beside each other: what attackers get, and what each is good for."""
+"""Compare releases of one table: what attackers get from each, and how useful each is."""

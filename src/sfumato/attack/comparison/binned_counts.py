@@ -1,27 +1,14 @@
-"""The bins in which a column of any release is counted, and how a label is spread over them.
+"""Counts of any release by bins of its columns: rows with labels, anatomies and published tables.
 
-Bins are runs of the column's values in the order of its hierarchy, numbers and dates by size: each
-value by itself where there are few, else so that each has about as many rows of the original. A
-label counts in every bin by the share of what it covers: of values that are declared or that the
-original has all alike, of numbers and dates by the length that they stand for; nothing counts as
-missing that does not say so. What is no value of the column has a bin of its own, the last. So the
-figures of a release do not depend on which others it is compared with.
-
-Decision 0294.
-
-Counts by one and by two columns as any release has them, its labels spread evenly.
-
-A release is read as its user would read it who has to count: a row counts in all bins that its
-labels cover. In a release of two tables values go with the rows of their group. Published counts
-are taken from a table that has both columns; without one, two columns are taken as independent.
-What a release does not tell of a column is spread over all that the column can hold.
-
-Decision 0294.
-
-Published statistics as tables of counts by columns: boxes become labels, other tables are left.
-
-A box of a tree or a grid has two columns for its ends, A_low and A_high; together they are the
-range that a label would be.
+*Bins* are runs of a column's values in the order of its hierarchy, or by size: one for each value
+if there are few, else with about equally many rows of the original. A label counts in every bin by
+the share that it covers: for declared or observed values by their number, for numbers and dates by
+length. Missing counts only where a cell says so. Values outside the column have the last bin. So
+the figures of a release do not depend on the releases that it is compared with.
+*Rows* count in all bins that their labels cover. In an anatomy, values go with the rows of their
+group. *Published counts* come from a table with both columns; otherwise two columns count as
+independent. A box of a tree or a grid has two columns, A_low and A_high, which become a range
+label. A column that a release does not have is spread over all its values. Decision 0294.
 """
 
 from __future__ import annotations
@@ -139,6 +126,7 @@ def _edges(rows: FloatArray) -> IntArray:
     if len(rows) <= MOST_BINS:
         return np.arange(len(rows) + 1)
     before = np.concatenate([[0.0], np.cumsum(rows)])
+    # Quantiles of the original's rows, so that every bin has about equally many.
     marks = before[-1] * np.arange(1, MOST_BINS) / MOST_BINS
     inner = np.searchsorted(before, marks, side="left")
     return np.unique(np.concatenate([[0], inner, [len(rows)]]))

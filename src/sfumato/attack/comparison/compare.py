@@ -1,4 +1,4 @@
-"""Candidates for a release beside each other, whoever made them: tables are opened here."""
+"""Open candidates for a release, attack each, measure its utility, and compare them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def compare_releases(
     synthetic: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Comparison:
-    """The same for a command, which has a schema or its file."""
+    """Compare candidates for a command, which has a schema or its file."""
     schema = load(declared) if isinstance(declared, Path) else declared
     with ExitStack() as opened:
         people = opened.enter_context(held_people(original, schema))
@@ -123,7 +123,7 @@ def compare_held(
     progress: Progress | None = None,
     synthetic: Sequence[str] = (),
 ) -> Comparison:
-    """The same where the original is open."""
+    """Compare candidates with an original that is open."""
     named, schema, people = _named(candidates), original.schema, original.people
     made_up = _made_up(named, synthetic)
     if people.empty:
@@ -145,7 +145,7 @@ def compare_held(
         compared = []
         for number, entry in enumerate(entries):
             report_progress = (
-                None if progress is None else partial(_part, progress, number, len(entries))
+                None if progress is None else partial(_report_step, progress, number, len(entries))
             )
             compared.append(original.candidate(entry, yardstick, report_progress))
         rows = people.counted([columns[0].column.name]).total
@@ -155,7 +155,9 @@ def compare_held(
     return Comparison(tuple(compared), rows, names, tuple(remarks), tuple(files))
 
 
-def _part(progress: Progress, entry_number: int, of: int, steps_done: float, total: float) -> None:
+def _report_step(
+    progress: Progress, entry_number: int, of: int, steps_done: float, total: float
+) -> None:
     progress(entry_number + steps_done / total, of)
 
 
@@ -240,7 +242,7 @@ class _Entry:
 
     name: str
     source: Source
-    told: Mapping[str, Any] | None
+    sidecar: Mapping[str, Any] | None
     """Its side-car."""
     counts: Countable
     rows: HeldRelease | None
@@ -252,7 +254,7 @@ class _Entry:
 
     @property
     def guarantee(self) -> Mapping[str, Any]:
-        return {} if self.told is None else self.told["guarantee"]
+        return {} if self.sidecar is None else self.sidecar["guarantee"]
 
     @property
     def promised(self) -> tuple[float, float] | None:
@@ -377,7 +379,7 @@ class ComparedOriginal:
             findings = run_all(case, progress, names=on_counts)
             silent = dict.fromkeys([name for name in names if name not in on_counts], _NO_ROWS)
             return Findings(findings.findings, {**silent, **findings.not_run})
-        if any(asked_of(entry.rows.told, column.name) for column in case.sensitive):
+        if any(asked_of(entry.rows.provenance, column.name) for column in case.sensitive):
             return run_all(case, progress, names=names)
         findings = run_all(case, progress, names=[name for name in names if name != MINIMALITY])
         return Findings(findings.findings, {MINIMALITY: _NO_L, **findings.not_run})

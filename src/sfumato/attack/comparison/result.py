@@ -1,13 +1,13 @@
-"""What a comparison has found: each candidate's risk and use, and which of them no other beats.
+"""The result of a comparison: risk and utility of each candidate, and the Pareto frontier.
 
-*Privacy* of a candidate is told by the attack that surely gets most out of it: how far it is right
-beyond a guess, or beyond what it knows of people who are not in the data (the `risk` of its
-finding). An attack that knows much of anybody, because the world is like that, counts only where
-such people were given; one that makes a belief grow does not count, nor does what a join is worth.
-Where no attack could be run, the most that an epsilon allows is told of whoever guesses, as likely
-as not, whether a person is in the data. A candidate beats another if it is no worse in both, better
-in one, and gives no epsilon up: attacks that nobody tried are what it is for. Those that none beats
-are the frontier. All is computed from the original: it is for the owner. Decisions 0294, 0304.
+The *privacy* of a candidate is set by the attack that certainly gets most: its excess over a guess,
+or over people who are not in the data (the `risk` of its finding). An attack that is often right
+about anybody counts only with such a control group. Changes of belief and the use of joins do not
+count. If no attack ran, the risk is the most that epsilon allows anyone who guesses whether a
+person is in the data. A candidate beats another if it is no worse in both risk and utility, better
+in one, and has no larger epsilon, because epsilon also covers attacks that nobody tried. Candidates
+that none beats are the frontier. All figures are computed from the original, for the owner.
+Decisions 0294, 0304.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Exposure(NamedTuple):
     @classmethod
     def promised(cls, epsilon: float, delta: float) -> Exposure:
         """The most that differential privacy allows beyond the toss of a coin."""
+        # 2 (e^eps + delta) / (1 + e^eps) - 1: the bound of a balanced guess as an excess over a
+        # coin.
         most = min(tanh(epsilon / 2) + 2 * delta / (1 + exp(epsilon)), 1.0)
         return cls(most, 0.0, most, PROMISE)
 
@@ -105,7 +107,7 @@ class Candidate:
 
     def beats(self, candidate: Candidate) -> bool:
         """Whether it is as good in both, better in one, and promises no larger epsilon."""
-        mine, theirs = self._places(), candidate._places()
+        mine, theirs = self._coordinates(), candidate._coordinates()
         if mine is None or theirs is None:
             return False
         if candidate.epsilon is not None and (
@@ -114,7 +116,7 @@ class Candidate:
             return False
         return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
 
-    def _places(self) -> tuple[float, float] | None:
+    def _coordinates(self) -> tuple[float, float] | None:
         exposure, utility = self.exposure, self.utility
         return None if exposure is None or utility is None else (1 - exposure.risk, utility.kept)
 

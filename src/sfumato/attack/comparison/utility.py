@@ -1,11 +1,10 @@
-"""What a release is good for, in a figure that means the same whatever kind of release it is.
+"""The utility of a release, in a figure that means the same for every kind of release.
 
-All are asked for the same counts as the original: by each column, and by two columns together.
-*Kept*: 1 minus the total variation, the share of rows that a table of counts has in another place
-than the original; the mean over all these tables. 1 is all counts as they were, 0 none. Its ends
-hold the mean of all such tables in 95 of 100 cases, those asked for being drawn from them.
-*Ranges*: how far off the share of rows in a box of two columns is; the mean over boxes.
-
+Each release is asked for the counts of every column and every pair of columns.
+*Kept*: 1 minus the total variation distance from the original's counts, the mean over all tables.
+1 means that all counts are unchanged. Its interval covers the mean of all such tables in 95 of 100
+cases.
+*Ranges*: the mean error of the share of rows in a box of two columns.
 Decision 0294.
 """
 
@@ -80,6 +79,7 @@ class Yardstick:
             ranges += [_off(real - counted, _BOXES * number + box) for box in range(_BOXES)]
         errors = np.array([*single_errors, *twos])
         mean = float(errors.mean())
+        # The interval of the mean over tables, by the normal curve.
         off = 1.96 * float(errors.std(ddof=1)) / len(errors) ** 0.5 if len(errors) > 1 else 0.0
         return Utility(
             kept=1 - mean,

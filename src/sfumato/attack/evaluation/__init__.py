@@ -1,4 +1,1 @@
-"""Anyone's synthetic table beside its original: how near it is, and what it gives away.
-
-The owner's tool: it looks at the original without a budget, and what it finds is for the owner.
-"""
+"""Evaluate a synthetic table against its original: similarity, copies and what models learn."""

@@ -1,14 +1,10 @@
-"""The few codes as which a column is compared: its declared values or points, or bins of them.
+"""Both tables counted over the same small codes of their columns.
 
-Both tables are coded by the same rule inside their engines, so that what is counted there is small.
-Behind the codes of values stand two more: one of what is missing, one of all else, which is outside
-the declared domain or, where none is declared, was not among what the original has most often.
-
-Two tables counted over the same codes: how many rows of each lie in every cell of some columns.
-
-The rows of a table of moderate size, or of few combinations, are counted once in all columns, and
-every set of columns is added up from that here; a larger one is asked set by set. Either way the
-engine counts, and no row comes here by itself.
+A column is coded by its declared values or points, or by bins of them, with the same rule inside
+both engines, so that few combinations remain. Two more codes follow those of values: missing, and
+everything else (outside the declared domain, or not among the original's commonest values).
+Tables of moderate size are counted once over all columns, and every set of columns is added up from
+that; larger ones are counted set by set. The engine counts, so no single row is loaded.
 """
 
 from __future__ import annotations
@@ -61,7 +57,7 @@ COMMONEST = 100
 _OUTSIDE = -1
 
 
-_OTHER = "(any other)"
+_ANY_OTHER = "(any other)"
 
 
 _LARGEST = 1.7e308
@@ -128,7 +124,7 @@ def coding_of(column: Column, engine: Engine) -> Coding:
     domain = column.public_domain
     if column.kind is Kind.BOOLEAN:
         value = cell_of(column.name)
-        key = exp.case().when(value, _whole(1)).when(exp.not_(value.copy()), _whole(0))
+        key = exp.case().when(value, _integer(1)).when(exp.not_(value.copy()), _integer(0))
         return _coding(column, key, ("false", "true"), declared=True)
     if isinstance(domain, Bounds):
         return _bounded(column, _Stretch.of(domain), declared=True)
@@ -161,13 +157,13 @@ def _listed(column: Column, values: Sequence[Scalar], *, declared: bool, note: s
     if column.kind is Kind.TEXT:
         known = value.copy().isin(*(exp.convert(label) for label in labels))
         key: exp.Expr = exp.case().when(value.copy().is_(exp.Null()), exp.Null())
-        key = key.when(known, value.copy()).else_(exp.convert(_OTHER))  # type: ignore[attr-defined]
+        key = key.when(known, value.copy()).else_(exp.convert(_ANY_OTHER))  # type: ignore[attr-defined]
         code_of = {label: number for number, label in enumerate(labels)}
         return _coding(column, key, labels, declared=declared, code_of=code_of, note=note)
     key = exp.case().when(value.copy().is_(exp.Null()), exp.Null())
     for code, item in enumerate(values):
-        key = key.when(value.copy().eq(_literal(item)), _whole(code))
-    key = key.else_(_whole(_OUTSIDE))
+        key = key.when(value.copy().eq(_literal(item)), _integer(code))
+    key = key.else_(_integer(_OUTSIDE))
     return _coding(column, key, labels, declared=declared, ordered=True, note=note)
 
 
@@ -213,7 +209,7 @@ def _bounded(column: Column, stretch: _Stretch, *, declared: bool) -> Coding:
     beyond = exp.or_(distance < _real(0.0), distance.copy() > _real(span))
     bin_index = exp.Floor(this=exp.Paren(this=distance.copy() - _real(start)) / _real(width))
     last = exp.Least(this=bin_index, expressions=[_real(float(count - 1))], ignore_nulls=True)
-    key = key.when(beyond, _whole(_OUTSIDE)).else_(exp.cast(last, "BIGINT"))
+    key = key.when(beyond, _integer(_OUTSIDE)).else_(exp.cast(last, "BIGINT"))
     coding = _coding(column, key, labels, declared=declared, ordered=True, note=note)
     zero = float((low - date(1970, 1, 1)).days if isinstance(low, date) else low)
     starts = tuple(zero + start + width * number for number in range(count + 1))
@@ -284,7 +280,7 @@ def _real(value: float) -> exp.Expr:
     return exp.cast(exp.convert(repr(value)), "DOUBLE")
 
 
-def _whole(value: int) -> exp.Expr:
+def _integer(value: int) -> exp.Expr:
     return exp.cast(exp.convert(value), "BIGINT")
 
 
@@ -391,6 +387,7 @@ def cells(original: CodedTable, synthetic: CodedTable, columns: Sequence[int]) -
     keyed = [_keys(side.codes, sizes) for side in sides]
     radix, rows = prod(sizes), sum(map(len, keyed))
     present = None
+    # Sort only if the dense table would be mostly empty.
     if radix > _DENSE * rows:
         present, places_of = np.unique(np.concatenate(keyed), return_inverse=True)
         keyed = np.split(places_of, [len(keyed[0])])

@@ -1,15 +1,12 @@
-"""Rows of the synthetic table that stand in the original as they are, and how many are expected.
+"""Synthetic rows that are copies of original rows, and how many a fresh sample would have.
 
-*Expected*: the copies that as many rows of a fresh sample of the same people would have. The share
-of the original's rows that have a twin among the others estimates it without bias, but for one row:
-leave each out in turn and ask whether it is still there, which it is unless it is one of a kind
-(Good 1953). A table that has more than that has kept rows. Among the copies those of rows that are
-one of a kind tell most; of them a fresh sample would have as many as the share of rows in pairs.
-
-Chance alone is no measure: columns that are independent would meet a real row hardly ever, and
-columns that hang together, as those of a good synthetic table do, much more often.
-
-Both tables are put together and counted where the original lies. Decision 0266.
+*Expected*: the share of the original's rows with a twin among the others estimates, almost without
+bias, the copies in a fresh sample of the same people: leave each row out in turn and ask whether it
+is still there, which it is unless it is unique (Good 1953). A table with more copies has stored
+rows. Copies of unique rows reveal most; a fresh sample has as many as the share of rows in pairs.
+Independence is no measure: independent columns would hardly ever match a real row, while correlated
+columns, as in a good synthetic table, do so much more often.
+Both tables are united and counted in the engine of the original. Decision 0266.
 """
 
 from __future__ import annotations

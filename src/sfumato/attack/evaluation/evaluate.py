@@ -1,6 +1,6 @@
-"""Anyone's synthetic table beside its original: the owner's look, which nothing is charged for.
+"""Evaluate anyone's synthetic table against its original, for the owner and free of charge.
 
-Compare a synthetic table with its original, column by column, in pairs and in threes.
+Columns are compared one by one, in pairs and in threes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def compare_tables(
     target: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """The same for a command, which is told of flags."""
+    """Evaluate a synthetic table for a command, which has flags."""
     if arguments.maybe_text(target, "target") is not None:
         require_installed()
     if isinstance(original, Table) and schema is not None:
@@ -98,7 +98,7 @@ def compare_tables(
         nullcontext(original) if isinstance(original, Table) else closing(read(original, schema))
     )
     with opened as people:
-        compared = _wanted(people.schema, target)
+        compared = _compared_columns(people.schema, target)
         source = synthetic.table if isinstance(synthetic, Release) else source_of(synthetic)
         assert source is not None
         stranger = open_stranger(source, people.schema, compared)
@@ -141,7 +141,7 @@ def _paths(people: Table, stranger: Stranger) -> ComparedPaths | None:
     return ComparedPaths(path_counts, figures.to_json(), (original, synthetic))
 
 
-def _wanted(schema: Schema, target: str | None) -> list[Column]:
+def _compared_columns(schema: Schema, target: str | None) -> list[Column]:
     """What is compared: all but what only tells people apart, which is made up anew."""
     apart = schema.unit.column
     compared = [
@@ -257,7 +257,7 @@ class _Comparison:
             copied,
             learning.told_apart(real, synthetic) if learning.installed() else None,
             None if target is None else learning.learn(real, synthetic, names.index(target)),
-            (*form.remarks, *_told(singles)),
+            (*form.remarks, *_value_remarks(singles)),
             form.files,
         )
 
@@ -330,7 +330,7 @@ def _cell(
     return Range(text, float(shares[0][cell]), float(shares[1][cell]))
 
 
-def _told(columns: Sequence[ComparedColumn]) -> list[str]:
+def _value_remarks(columns: Sequence[ComparedColumn]) -> list[str]:
     """What is wrong with the values of columns, for people."""
     remarks = []
     for column in columns:

@@ -1,8 +1,7 @@
-"""Somebody's synthetic table, opened as what it was meant to be: nothing about it is taken as sure.
+"""Open a synthetic table of unknown origin and compare its form with the schema.
 
-Columns may lack, be more, stand in another order or hold other kinds; numbers may be written in
-another way than the original's, whole ones with a fraction of zero. What can be read is read, what
-cannot is told, and no cell stops it.
+Columns may be missing, added, reordered or of another kind; numbers may be written differently.
+What can be read is read, everything else becomes a remark, and no cell stops the evaluation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What can be learned from the synthetic table, tried on rows of the original: with scikit-learn.
+"""What models learn from the synthetic table, tested on rows of the original, with scikit-learn.
 
-It is the one home of that library, an extra. Nothing here draws by chance: rows are taken in the
-order of a multiplicative permutation, and both models are fitted without any. Decision 0267.
+This is the only module that imports the library, an extra. Nothing here is random: rows come in the
+order of a multiplicative permutation, and both models are fitted without randomness. Decision 0267.
 """
 
 from __future__ import annotations
@@ -138,9 +138,10 @@ def learn(original: CodedTable, synthetic: CodedTable, target: int) -> Learned:
 
 
 def told_apart(original: CodedTable, synthetic: CodedTable) -> float:
-    """How often a trained eye tells the synthetic one of two rows: a half is no better than chance.
+    """Return how well a classifier tells synthetic from original rows: the area under its ROC.
 
-    It is the area under the curve of gradient boosting, on rows that it was not trained on.
+    0.5 is no better than chance. Gradient boosting is trained on half of the rows and tested on the
+    rest.
     """
     from sklearn.metrics import roc_auc_score
 
@@ -163,6 +164,7 @@ def told_apart(original: CodedTable, synthetic: CodedTable) -> float:
 def _rows(counted: CodedCounts, most: int) -> Codes:
     """Rows of a table of counts, mixed, at most so many: one for each place of a permutation."""
     total = int(counted.counts.sum())
+    # Multiples of the golden ratio visit all rows evenly; a coprime step visits each once.
     step = max(1, int(total * _GOLDEN))
     while gcd(step, max(total, 1)) != 1:
         step += 1

@@ -1,24 +1,17 @@
-"""How far two tables of counts are apart, and how far they would be if nothing were wrong.
+"""Distances between two tables of counts, what chance alone would give, and range queries.
 
-*Total variation*: half the sum over all cells of |share in the original - share in the other|: the
-share of rows that would have to move. *Floor*: the same that is expected of a table of as many rows
-drawn from the original itself; by de Moivre's formula for the mean deviation of a binomial, cell by
-cell. *Fabricated*: the share of synthetic rows in cells that the original does not have; *lost*:
-that of the original's rows in cells that the synthetic table does not have. *Unseen*: the share of
-rows of a fresh sample of the same people in cells that the original does not have, as Good and
-Turing estimate it by the cells of one row.
-
-*Propensity*: the squared error of the guess which table a row is from, for someone who sees the
-cell alone, in multiples of what it would be for rows drawn from the original itself: 1 is as good
-as that, and the larger, the easier the tables are told apart.
+*Total variation*: half the sum over cells of |share in the original - share in the other|.
+*Floor*: its expectation for a table of as many rows drawn from the original, by de Moivre's formula
+for the mean deviation of a binomial. *Fabricated*: the share of synthetic rows in cells that are
+empty in the original; *lost*: the reverse. *Unseen*: the share of rows of a fresh sample in cells
+that are empty in the original, estimated by Good and Turing from the cells of one row.
+*Propensity*: the squared error of guessing from the cell which table a row is from, in multiples of
+its expectation for rows drawn from the original: 1 is best.
+*Range queries* count rows in a box of up to three columns. Its ends follow an additive sequence,
+which is as even as chance and the same each time.
 
 *Reference*: Good 1953; Snoke, Raab, Nowok, Dibben and Slavkovic 2018, equation 1; Bergsma 2013.
 Decision 0265.
-
-Questions as people ask them of a table: how many rows lie in a box of up to three columns?
-
-A box takes a stretch of the values of each of its columns, in their order. Its ends are those of an
-additive sequence, which is as even as chance and the same each time.
 """
 
 from __future__ import annotations
@@ -61,6 +54,7 @@ class ChanceFloor:
     def _deviation(self, count: int) -> float:
         """The mean of |X - drawn p| for a binomial X, p = count / rows."""
         trials, share = self.drawn, count / self.rows
+        # De Moivre: E|X - np| = 2 k (1-p) P(X = k) at k, the first whole number above np.
         above = trials * count // self.rows + 1
         choose = lgamma(trials + 1) - lgamma(above) - lgamma(trials - above + 1)
         return 2 * exp(choose + above * log(share) + (trials - above + 1) * log1p(-share))
@@ -112,6 +106,7 @@ def cramers_v(table: Counts) -> float:
         return 0.0
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / total
     squared = float((table**2 / expected).sum()) / total - 1
+    # Bergsma's correction: subtract the value that independent columns have by chance.
     corrected = max(0.0, squared - (up - 1) * (across - 1) / (total - 1))
     sides = [size - (size - 1) ** 2 / (total - 1) for size in (up, across)]
     return float(min(1.0, (corrected / max(min(sides) - 1, 1e-12)) ** 0.5))

@@ -1,7 +1,4 @@
-"""What an evaluation has found: figures for programs, a card for notebooks, a page for people.
-
-What an evaluation has found of paths, where rows are points of them.
-"""
+"""The result of an evaluation: distances by columns and pairs, copies, models, paths, as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who stands out: roles guessed, uniqueness, the risk of being re-identified."""
+"""Inspect a table: guess roles, find who is unique, and estimate the re-identification risk."""
 
 from sfumato.data.inspection.table import Inspection, inspect
 

@@ -1,8 +1,8 @@
-"""What an owner could declare of a table, as seen in its rows: bounds, values, gaps, the unit.
+"""Propose declarations from rows: bounds, values, missing cells and the privacy unit.
 
-All of it is for the owner's eyes. Nothing of it is declared before a person says so: it is written
-as commented lines, or asked for one by one. Ends are round and a bit wider than what was seen, so
-that they are no cell of anybody. Decision 0217.
+They are for the owner only and declare nothing until a person confirms them: they are written as
+comments or asked one by one. Bounds are round and a bit wider than the data, so that they are no
+cell of anybody. Decision 0217.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.domain import Domain
     from sfumato.data.schema.unit import Unit
 
-_PARTS = 10
+_STEPS_OF_RANGE = 10
 """Ends are multiples of a round tenth of the range."""
 
 _CODES, _COMMON = 12, 20
@@ -78,9 +78,10 @@ def _bounds(profile: ColumnProfile, kind: Kind) -> Bounds | None:
     least, most = finite(low), finite(high)
     if kind is Kind.TEXT or least is None or most is None:
         return None
-    unit = round_up((most - least) / _PARTS or abs(most) / _PARTS or Decimal(1))
+    unit = round_up((most - least) / _STEPS_OF_RANGE or abs(most) / _STEPS_OF_RANGE or Decimal(1))
     if kind is Kind.INTEGER:
         unit = max(unit, Decimal(1))
+    # One unit below the smallest value, so that the bound is nobody's cell.
     below = ((least / unit).to_integral_value(ROUND_CEILING) - 1) * unit
     above = ((most / unit).to_integral_value(ROUND_FLOOR) + 1) * unit
     if least >= 0:  # amounts end at nothing

@@ -1,4 +1,4 @@
-"""Hierarchies proposed for quasi-identifiers from their measured columns."""
+"""Propose hierarchies for quasi-identifiers from their profiles."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_PLACES = 12
 _RARE, _RARER = 0.02, "rarer values"
 """Values of less than this share of the rows are joined first, under this label."""
 
-_PARTS = 20
+_STEPS_OF_RANGE = 20
 """Into about how many intervals the least width parts the range."""
 
 
@@ -70,11 +70,12 @@ def _widths(profile: ColumnProfile, kind: Kind) -> Widths | None:
     low, high = finite(profile.minimum), finite(profile.maximum)
     if low is None or high is None or low >= high:
         return None
-    base = round_up((high - low) / _PARTS)
+    base = round_up((high - low) / _STEPS_OF_RANGE)
     if kind is Kind.INTEGER:
         base = max(base, Decimal(2))
     elif not -_MOST_PLACES <= base.adjusted() < _MOST_PLACES:
         return None
+    # Each width divides the next, so that intervals nest.
     widths = [base * factor for factor in (1, 2, 4) if base * factor < high - low]
     if not widths:
         return None

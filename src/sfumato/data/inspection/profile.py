@@ -1,4 +1,4 @@
-"""What is measured of columns before anything is declared: one query for all, one for each."""
+"""Profile columns before anything is declared: one aggregate query for all, one more for each."""
 
 from __future__ import annotations
 

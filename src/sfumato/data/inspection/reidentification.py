@@ -108,5 +108,6 @@ def _sizes_in(population: Frequencies, table: Frequencies) -> IntArray:
     order = np.argsort(candidates)
     positions = order[np.searchsorted(candidates, sought, sorter=order).clip(max=len(order) - 1)]
     matched = np.where(candidates[positions] == sought, population.counts[positions], 0)
+    # The table is part of the population, so no class is smaller there.
     sizes[known] = np.maximum(sizes[known], matched)
     return sizes

@@ -1,9 +1,7 @@
-"""Kinds and roles guessed from names and measured columns, each with its reason in words.
+"""Guess kinds and roles of columns from their names and profiles, each with a reason in words.
 
-A guess declares no domain. Bounds and values would come from private rows, and what a schema
-declares counts as public: a person must write them. The words of names are in hints.toml.
-
-Decision 0052.
+A guess declares no domain: bounds and values would come from private rows, and a declared domain
+counts as public, so a person must write it. The words of names are in hints.toml. Decision 0052.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ def numbers_something(name: str) -> bool:
 
 def names_a_person(name: str) -> bool:
     """Whether a column is named like the person whose row it is: visit_patient, not patient_age."""
-    return not _people().isdisjoint(_words(name)[-1:])
+    return not _people().isdisjoint(_split_words(name)[-1:])
 
 
 @cache
@@ -88,11 +86,11 @@ def _document() -> dict[str, Any]:
 
 def _tokens(name: str) -> list[str]:
     """Cut a name into words, joined neighbours included: dateOfBirth, zip_code, E-Mail."""
-    name_words = _words(name)
+    name_words = _split_words(name)
     return [*name_words, *(first + second for first, second in pairwise(name_words))]
 
 
-def _words(name: str) -> list[str]:
+def _split_words(name: str) -> list[str]:
     for sign, spelled in (("ß", "ss"), ("ä", "ae"), ("ö", "oe"), ("ü", "ue")):
         name = name.replace(sign, spelled)
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
@@ -103,7 +101,7 @@ def _words(name: str) -> list[str]:
 _READ_FIRST = (Kind.BOOLEAN, Kind.INTEGER, Kind.REAL, Kind.DATE)
 _CODE_LENGTHS = range(4, 13)
 _FREE_TEXT = 80
-_FEW = 50
+_FEW_VALUES = 50
 
 _PATTERNS = {
     "an e-mail address": re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"),
@@ -124,6 +122,7 @@ class Guess:
 
 def kind_of(profile: ColumnProfile) -> Kind:
     """The kind to read a column as: for text, the narrowest that loses nothing."""
+    # Digits such as a ZIP code stay text: as numbers they would lose leading zeros.
     if profile.kind is not Kind.TEXT or profile.present == 0 or _is_code(profile):
         return profile.kind
     return next((kind for kind in _READ_FIRST if kind in profile.fits), Kind.TEXT)
@@ -184,13 +183,13 @@ def _role_by_counts(profile: ColumnProfile, kind: Kind, figures: str) -> tuple[R
             return Role.IDENTIFIER, f"long free text, which can name people; {figures}"
         if numbers_something(profile.name) and share > 0.05:
             return Role.IDENTIFIER, f"named like a number that tells people apart; {figures}"
-        if names_a_person(profile.name) and profile.distinct > _FEW:
+        if names_a_person(profile.name) and profile.distinct > _FEW_VALUES:
             return Role.IDENTIFIER, f"named like the person whose row it is; {figures}"
         if share > 0.5:
             return Role.QUASI, f"most values are different; {figures}"
     if kind is Kind.DATE:
         return Role.QUASI, f"dates narrow down who a person is; {figures}"
-    if kind is not Kind.REAL and profile.distinct <= _FEW:
+    if kind is not Kind.REAL and profile.distinct <= _FEW_VALUES:
         mean_rows = profile.present // profile.distinct
         return Role.QUASI, f"parts people into groups of {mean_rows:,} on average; {figures}"
     return Role.OTHER, f"nothing speaks for another role; {figures}"

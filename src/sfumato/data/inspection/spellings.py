@@ -1,10 +1,8 @@
-"""How the cells of a text column are written, found by their shapes: 24.12.1976 is 99.99.9999.
+"""Recognise how dates and numbers are written in text columns, by shapes: 24.12.1976 is 99.99.9999.
 
-A column is taken for dates or numbers only where every present cell fits one way of writing and
-no other way reads them differently. Whatever else looks like one is said, with the lines to
-choose from. What is said names no cell: it is shown on a day and a number of ours.
-
-Decision 0212.
+A column counts as dates or numbers only if every present cell fits one spelling and no other
+spelling reads the cells differently. Other columns that look like it get a warning with the lines
+to choose from. Warnings quote no cell, only an example of ours. Decision 0212.
 """
 
 from __future__ import annotations
@@ -318,7 +316,7 @@ def _number_readings(shapes: Shapes) -> list[_NumberReading]:
     signs = {sign for match, _ in matches if match for sign in match["core"]}
     points = [sign for sign in ".," if sign in signs] or ["."]
     between = [sign for sign in (".", ",", "'", "\u2019", *SPACES) if sign in signs]
-    cores = [match["core"] if match and _same(match, unit) else None for match, _ in matches]
+    cores = [match["core"] if match and _has_unit(match, unit) else None for match, _ in matches]
     rows = [rows for _, rows in matches]
     readings = [
         _number_reading(cores, rows, unit, point, thousands)
@@ -375,7 +373,7 @@ def _common(decimals: Collection[int | None]) -> int | None:
     return most if most and most <= MOST_PLACES else None
 
 
-def _same(match: re.Match[str], unit: tuple[str, str]) -> bool:
+def _has_unit(match: re.Match[str], unit: tuple[str, str]) -> bool:
     return (match["before"].strip(SPACES), match["behind"].strip(SPACES)) == tuple(
         sign.strip(SPACES) for sign in unit
     )

@@ -1,4 +1,4 @@
-"""Inspecting a table: what its columns are, who is unique in it, how likely a match is."""
+"""Inspect a table: guess its columns, find who is unique, estimate how likely a match is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_SETS = 20_000
 """At most so many sets of columns are examined; with more columns the sets get smaller."""
 
 
-def _told(risk: SetRisk) -> str:
+def _describe_risk(risk: SetRisk) -> str:
     return f"{' + '.join(risk.columns)}: unique for {100 * risk.unique_share:.0f} %"
 
 
@@ -56,7 +56,7 @@ class Inspection(Shown):
         highest = sorted(
             self.sets, key=lambda risk_of_set: (-risk_of_set.unique_share, len(risk_of_set.columns))
         )
-        worst = f"; {_told(highest[0])} of the {self.counted}" if highest else ""
+        worst = f"; {_describe_risk(highest[0])} of the {self.counted}" if highest else ""
         risk = self.reidentification
         attackers = {"prosecutor": risk.prosecutor, "journalist": risk.journalist}
         facts = {

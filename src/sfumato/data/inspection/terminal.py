@@ -1,4 +1,4 @@
-"""An inspection on the terminal: roles, the most telling columns, three attackers."""
+"""Print an inspection on the terminal: roles, the most identifying columns, three attackers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Cells that look like dates or numbers and are kept as text, because reading them would lose it.
+"""Warn of cells that look like dates or numbers but stay text, as reading them loses something.
 
-06.1990 is a month and no 6.199, twenty digits are no float64, 8 Oct 1956 is a day that no format
-reads. What is said names no cell. Decision 0212.
+06.1990 is a month and not the number 6.199; twenty digits do not fit a float64; no format reads
+8 Oct 1956. Warnings quote no cell. Decision 0212.
 """
 
 from __future__ import annotations
@@ -177,6 +177,8 @@ def _changes(text: str, column: Column) -> bool:
     number = _number(text, column)
     if number is None or not number.is_finite():
         return False
+    # Compare with the shortest and with the 17-digit decimal of the float64: either may be the
+    # source's.
     near = float(number)
     return number not in (Decimal(repr(near)), Decimal(format(near, ".17g")))
 

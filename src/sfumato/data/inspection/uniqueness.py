@@ -1,8 +1,8 @@
-"""Who is unique: the share of rows that stand alone, for every set of quasi-identifiers.
+"""Measure uniqueness: the share of rows that are unique, for every set of quasi-identifiers.
 
-Every set is rolled up from the frequencies of a larger one; the table is never read again. Sets
-with too many groups for that are measured from smaller ones to larger ones: whoever is alone by
-fewer columns is alone by more.
+Every set is rolled up from the frequencies of a larger set, so the table is read once. Sets with
+too many groups go from smaller to larger sets: a row that is unique by fewer columns is unique by
+more.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ def uniqueness(
     person: str | None = None,
     within: str | None = None,
 ) -> list[SetRisk]:
-    """Measure every set of up to `largest` columns and the full set, most telling first.
+    """Measure every set of up to `largest` columns and the full set, most identifying first.
 
-    Where the last column names a `person`, people are counted by the others. Of sets `within` a
-    column's values, only those that have the column are measured.
+    Where the last column names a `person`, people are counted by the others. With `within`, only
+    sets that contain this column are measured.
     """
     names = tuple(name for name in frequencies.columns if name != person)
     width = len(names)
@@ -163,6 +163,7 @@ def _roll_up(
             if within is not None and within not in columns:
                 continue
             parents = [table for names, table in above.items() if names.issuperset(columns)]
+            # The smallest table that holds all columns is the cheapest to add up.
             parent = min(parents, key=len, default=frequencies)
             if person is not None:  # who they are is needed in every table, so none gets small
                 yield _risk(columns, parent, person)
@@ -182,10 +183,10 @@ def _roll_up(
 
 
 def _among_crowds(frequencies: Frequencies, sets: Sequence[tuple[str, ...]]) -> Iterator[SetRisk]:
-    """From smaller sets to larger ones, looking only at combinations that are still in company.
+    """Go from smaller sets to larger ones, and look only at combinations that are not unique yet.
 
-    A combination that is alone in its group by some columns is alone by more columns too, so its
-    group is known. What is kept for larger sets are the places of all others.
+    A combination that is unique by some columns is unique by more columns too, so its group is
+    known. Only the indices of all other combinations are stored for larger sets.
     """
     largest = max(map(len, sets), default=0)
     crowds: dict[frozenset[str], NDArray[np.int32]] = {}

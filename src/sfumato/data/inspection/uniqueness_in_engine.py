@@ -1,10 +1,8 @@
-"""Who is unique where not all combinations fit in memory: part by part, or in the engine.
+"""Measure uniqueness where the combinations do not fit in memory: in parts, or in the engine.
 
-Rows that agree in some columns agree in each of them. So rows are parted by a hash of the column
-with most values, each part is counted and held by itself, and the figures of every set with that
-column are added up; then come the sets without it, which have fewer combinations.
-
-Decisions 0248 and 0252.
+Rows that agree in some columns agree in each of them. So rows are split by a hash of the column
+with most values, each part is measured by itself, and the figures of every set with that column
+add up. Sets without that column follow; they have fewer combinations. Decisions 0248 and 0252.
 """
 
 from __future__ import annotations
@@ -102,12 +100,13 @@ class UnheldTable:
         counts once.
         """
         step = max(1, self.rows // _SAMPLED)
-        sample = self._part(columns, columns, step, 0)
+        sample = self._count_part(columns, columns, step, 0)
+        # Aim below the limit, because a hash does not fill all parts equally.
         part_count = ceil(len(sample) * step / (_FILLED * most_combinations(len(columns))))
         widest = max(sample.axes, key=lambda axis: axis.size)
         return max(1, part_count), widest.column if part_count > 1 else None
 
-    def _part(
+    def _count_part(
         self,
         columns: Columns,
         by: Columns,
@@ -123,14 +122,16 @@ class UnheldTable:
             self.engine, self.table, columns, where=mine if part_count > 1 else None, most=most
         )
 
-    def _parts(self, columns: Columns, key: str | None, part_count: int) -> Iterator[Frequencies]:
+    def _count_parts(
+        self, columns: Columns, key: str | None, part_count: int
+    ) -> Iterator[Frequencies]:
         """Combinations of some columns part by part, those that do not fit halved."""
         most, by = most_combinations(len(columns)), columns if key is None else (key,)
         waiting = [(part_count, number) for number in reversed(range(part_count))]
         while waiting:
             of, part_index = waiting.pop()
             try:
-                yield self._part(columns, by, of, part_index, most)
+                yield self._count_part(columns, by, of, part_index, most)
             except TooManyCombinationsError:
                 if key is None or of >= part_count << _MOST_HALVINGS:
                     raise
@@ -147,7 +148,7 @@ class UnheldTable:
         """Measure sets part by part."""
         risks = {columns: SetRisk(columns, 0, 0, 0, 0) for columns in sets}
         classes, rows = [], 0
-        for frequencies in self._parts(columns, key, part_count):
+        for frequencies in self._count_parts(columns, key, part_count):
             for risk in uniqueness(frequencies, largest=self.largest, within=key):
                 if risk.columns in risks:
                     risks[risk.columns] += risk
