@@ -62,7 +62,7 @@ def test_neither_details_nor_passwords_nor_flags_are_told() -> None:
     words = str(told(error))
     assert "flu" not in words
     assert "secret" not in words
-    assert "epsilon=" in words
+    assert '"epsilon"' in words
     assert "--" not in words
 
 
