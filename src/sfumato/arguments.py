@@ -1,8 +1,7 @@
-"""What callers of the library give: a wrong type is refused in words, at the door.
+"""Check what callers of the library give: refuse a wrong type in words, before anything is done.
 
-Messages that name a flag of the command line name the keyword instead to those who call Python.
-Values that are not plain are told by their type alone: the text of a table quotes its rows.
-Decision 0226.
+A message quotes plain values only. Of any other value it names the type, because the text of a
+table quotes its rows. Decision 0226.
 """
 
 from __future__ import annotations
@@ -10,109 +9,132 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from sfumato.errors import ParameterError
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 _LONGEST = 40
+"""Characters of a value that a message quotes."""
 _MOST_BITS = 10_000
+"""Bits of the largest whole number that is written out; Python refuses far larger ones."""
 _PLAIN = (str, int, float, bool, type(None))
 
 
 def require(value: object, name: str, kind: type | tuple[type, ...], allowed: str) -> Any:
-    """Refuse a value that is not of a kind; `allowed` says in words what is."""
+    """Refuse a value that is of none of some types; `allowed` describes them in words."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise ParameterError("type_wrong", f"{name} must be {allowed}, not {shown(value)}.")
+        raise ParameterError(
+            "type_wrong",
+            f"{name} must be {allowed}, not {shown(value)}.",
+            parameter=name,
+            given=shown(value),
+            allowed=allowed,
+        )
     return value
 
 
 def text(value: object, name: str) -> str:
     """Read a text."""
-    found: str = require(value, name, str, "a text")
-    return found
+    checked: str = require(value, name, str, "a text")
+    return checked
 
 
 def maybe_text(value: object, name: str) -> str | None:
-    """Read a text, or nothing."""
-    found: str | None = require(value, name, (str, type(None)), "a text or None")
-    return found
+    """Read a text or None."""
+    checked: str | None = require(value, name, (str, type(None)), "a text or None")
+    return checked
 
 
 def path(value: object, name: str) -> Path:
-    """Read where a file is or goes."""
-    found = Path(require(value, name, (str, Path), "a path, as text or pathlib.Path"))
-    if "\0" in str(found):
-        raise ParameterError("type_wrong", f"{name} must be a path that a file can have.")
-    return found
+    """Read the path of a file that is there or will be written."""
+    checked = Path(require(value, name, (str, Path), "a path, as text or pathlib.Path"))
+    if "\0" in str(checked):
+        raise ParameterError(
+            "type_wrong", f"{name} must be a path that a file can have.", parameter=name
+        )
+    return checked
 
 
 def whole(value: object, name: str) -> int:
     """Read a whole number."""
-    found: int = require(value, name, int, "a whole number")
-    return found
+    checked: int = require(value, name, int, "a whole number")
+    return checked
 
 
 def seconds(value: object, name: str) -> float:
-    """Read how long to wait at most."""
-    found = float(require(value, name, (int, float), "a number of seconds"))
-    if not 0 <= found <= threading.TIMEOUT_MAX:
+    """Read a time limit in seconds."""
+    limit = float(require(value, name, (int, float), "a number of seconds"))
+    if not 0 <= limit <= threading.TIMEOUT_MAX:
         raise ParameterError(
-            "type_wrong", f"{name} must be a number of seconds from 0 on, not {shown(value)}."
+            "type_wrong",
+            f"{name} must be a number of seconds from 0 on, not {shown(value)}.",
+            parameter=name,
+            given=shown(value),
         )
-    return found
+    return limit
 
 
 def flag(value: object, name: str) -> bool:
     """Read a truth value."""
-    found: bool = require(value, name, bool, "True or False")
-    return found
+    checked: bool = require(value, name, bool, "True or False")
+    return checked
 
 
 def maybe_flag(value: object, name: str) -> bool | None:
-    """Read a truth value, or nothing."""
+    """Read a truth value or None."""
     return None if value is None else flag(value, name)
 
 
-def names(value: object, name: str, what: str = "names") -> tuple[str, ...]:
-    """Read names, or other texts: one, or a list of them."""
-    found = (value,) if isinstance(value, str) else value
-    if not isinstance(found, list | tuple):
-        raise ParameterError("type_wrong", f"{name} must be a list of {what}, not {shown(value)}.")
-    for one in found:
-        if not isinstance(one, str):
+def names(value: object, name: str, noun: str = "names") -> tuple[str, ...]:
+    """Read one text or a list of texts; `noun` says in messages what they are."""
+    entries = (value,) if isinstance(value, str) else value
+    if not isinstance(entries, list | tuple):
+        raise ParameterError(
+            "type_wrong",
+            f"{name} must be a list of {noun}, not {shown(value)}.",
+            parameter=name,
+            given=shown(value),
+        )
+    for entry in entries:
+        if not isinstance(entry, str):
             raise ParameterError(
                 "type_wrong",
-                f"{name} must be a list of {what}, each of them a text, but has {shown(one)}.",
+                f"{name} must be a list of {noun}, each of them a text, but has {shown(entry)}.",
+                parameter=name,
+                given=shown(entry),
             )
-    return tuple(found)
+    return tuple(entries)
 
 
 def amounts(value: object, name: str) -> Mapping[str, Any] | None:
-    """Read numbers by name, or nothing."""
+    """Read a mapping of names to numbers, or None."""
     if value is None:
         return None
-    found: Mapping[str, Any] = require(value, name, (Mapping,), "numbers by name, as {'n': 2}")
-    for one in found:
-        text(one, f"A name in {name}")
-    return found
+    checked: Mapping[str, Any] = require(value, name, (Mapping,), "numbers by name, as {'n': 2}")
+    for key in checked:
+        text(key, f"A name in {name}")
+    return checked
 
 
 def one_of(value: object, name: str, allowed: tuple[str, ...]) -> None:
-    """Refuse what is none of some words."""
+    """Refuse a value that is none of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
-        words = ", ".join(repr(str(one)) for one in allowed)
-        raise ParameterError("word_unknown", f"{name} must be one of {words}, not {shown(value)}.")
+        choices = ", ".join(repr(str(choice)) for choice in allowed)
+        raise ParameterError(
+            "word_unknown",
+            f"{name} must be one of {choices}, not {shown(value)}.",
+            parameter=name,
+            given=shown(value),
+            allowed=[str(choice) for choice in allowed],
+        )
 
 
 def shown(value: object) -> str:
-    """A value in a message: plain ones as they are written, others by their type."""
+    """Write a value for a message: plain values as they are, others by their type."""
     if not isinstance(value, _PLAIN):
         return f"a value of type {type(value).__name__}"
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-        return "a number of very many digits"  # which Python refuses to write
-    written = repr(value)
-    return written if len(written) <= _LONGEST else f"{written[: _LONGEST - 3]}..."
+        return "a number of very many digits"
+    literal = repr(value)
+    return literal if len(literal) <= _LONGEST else f"{literal[: _LONGEST - 3]}..."

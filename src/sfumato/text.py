@@ -1,4 +1,4 @@
-"""Texts that others read: JSON without NaN and infinity, shares, words without secrets."""
+"""Write texts that others read: JSON without NaN and infinity, shares, texts without secrets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dumps_in_parts(value: object) -> str:
     in one call would stop every other thread for seconds.
     """
     if isinstance(value, dict):
-        items = (f"{dumps(str(key))}: {dumps_in_parts(one)}" for key, one in value.items())
+        items = (f"{dumps(str(key))}: {dumps_in_parts(entry)}" for key, entry in value.items())
         return f"{{{', '.join(items)}}}"
     if isinstance(value, list) and len(value) > _PART:
         starts = range(0, len(value), _PART)
@@ -50,9 +50,9 @@ def _finite(value: object) -> object:
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
+        return {name: _finite(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_finite(entry) for entry in value]
     return value
 
 
@@ -71,7 +71,7 @@ def minute(time: str | None) -> str:
 
 
 HIDDEN = "***"
-"""What stands for a password in words that somebody may see."""
+"""The sign that replaces a password in a text that others may see."""
 
 # A path that was tidied up, or a slip, leaves one slash of two.
 _BEFORE_HOST = r":/+[^\s/@:?#\"']*:(?P<first>[^\s?#\"']+)@"
@@ -93,35 +93,34 @@ def holds_password(text: str) -> bool:
     return any(_SECRET.search(form) for form in (text, unquote(text)))
 
 
-def without_passwords(words: str) -> str:
-    """Words that may quote an address, with its password hidden."""
-    plain = words if not _SECRET.search(unquote(words)) else unquote(words)
+def without_passwords(text: str) -> str:
+    """Hide the password of every address that a text quotes."""
+    plain = text if not _SECRET.search(unquote(text)) else unquote(text)
     return _STRAY.sub(HIDDEN, _SECRET.sub(_hidden, plain))
 
 
 # A path in quotes may have spaces; one without ends at the first.
-_QUOTED_PLACE = re.compile(r"(?<=')/[^'\n]+(?=')")
-_PLACE = re.compile(r"(?<![\w/.:~'-])/[^\s'\"<>,;:()]+")
+_QUOTED_PATH = re.compile(r"(?<=')/[^'\n]+(?=')")
+_PATH = re.compile(r"(?<![\w/.:~'-])/[^\s'\"<>,;:()]+")
 
 
-def without_places(words: str) -> str:
-    """Words that may quote absolute paths of this machine, with the last name of each alone.
+def without_places(text: str) -> str:
+    """Keep only the last name of every absolute path of this machine that a text quotes.
 
-    Whoever asks from elsewhere can do nothing with a path, and learns from it who runs the server
-    and where its data lies. A path that begins with no folder of this machine, such as that of a
-    page, stays.
+    A path tells strangers who runs the server and where its data lies, and they cannot use it.
+    A path that begins with no folder of this machine, such as that of a page, stays.
     """
-    return _PLACE.sub(_last_name, _QUOTED_PLACE.sub(_last_name, words))
+    return _PATH.sub(_last_name, _QUOTED_PATH.sub(_last_name, text))
 
 
-def _last_name(found: re.Match[str]) -> str:
-    path = PurePosixPath(found[0])
+def _last_name(match: re.Match[str]) -> str:
+    path = PurePosixPath(match[0])
     with suppress(OSError):  # a caller's words may hold a name that is too long for any file
         if len(path.parts) > 1 and Path(*path.parts[:2]).exists():
             return path.name
-    return found[0]
+    return match[0]
 
 
-def _hidden(found: re.Match[str]) -> str:
-    secret = found["first"] or found["second"]
-    return found[0].replace(secret, HIDDEN)
+def _hidden(match: re.Match[str]) -> str:
+    secret = match["first"] or match["second"]
+    return match[0].replace(secret, HIDDEN)

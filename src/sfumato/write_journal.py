@@ -1,8 +1,8 @@
-"""The journal of files that appear together: what to take back of a writing that did not end.
+"""The journal of files that appear together: which of them to undo when a write did not end.
 
-It lies in the scratch folder of its writing and names only what is in that folder and beside it,
-each by its bare name: whoever plants a journal can have nothing done elsewhere. What is not
-exactly such a journal, of this user and writable to nobody else, is none.
+The journal lies in the scratch folder of the write. It names only entries of that folder and of
+the folder beside it, by their bare names, so that a planted journal changes nothing elsewhere. A
+journal counts only if it has exactly this form, belongs to this user and nobody else may write it.
 
 Decision 0110.
 """
@@ -26,7 +26,7 @@ JOURNAL = "journal.json"
 """The name of a journal in its scratch folder."""
 
 _LONGEST = 1 << 20
-_PLACE = re.compile(r"[0-9]{1,9}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FOLDER = os.O_RDONLY | ONLY_FOLDERS | NO_LINKS | NOT_INHERITED
 _FILE = os.O_RDONLY | NO_LINKS | NO_WAITING | NOT_INHERITED
@@ -38,39 +38,40 @@ Mark = tuple[int, ...]
 class JournalEntry(NamedTuple):
     """One of several files or folders that appear together.
 
-    `final` is its name beside the scratch folder, `place` the number of the folder in the scratch
-    folder where it waits; what it replaces is kept beside that.
+    `final` is its name beside the scratch folder, `waiting` the number of the folder in the scratch
+    folder where it waits. The file that it replaces is kept beside that folder.
     """
 
     final: str
-    place: str
+    waiting: str
     mark: Mark
 
     @property
     def old(self) -> str:
         """The name in the scratch folder of what is replaced."""
-        return f"{self.place}.old"
+        return f"{self.waiting}.old"
 
 
 class LastFile(NamedTuple):
     """Where the last of all appears, in this folder or another, and the folder where it waits."""
 
     final: str
-    place: str
+    waiting: str
     mark: Mark
 
     def stands(self) -> bool:
         """Whether it has appeared: it is there, or is not waiting any more."""
         if mark_of(Path(self.final)) == self.mark:
             return True
-        place = Path(self.place)
+        folder = Path(self.waiting)
         try:
-            if not stat.S_ISDIR(place.lstat().st_mode):
+            if not stat.S_ISDIR(folder.lstat().st_mode):
                 return False
-            waiting = [one.lstat() for one in place.iterdir()]
+            statuses = [entry.lstat() for entry in folder.iterdir()]
         except OSError:
             return False
-        return all(not stat.S_ISDIR(one.st_mode) and one.st_nlink > 1 for one in waiting)
+        # A file that was linked into place has two names; a folder is moved, not linked.
+        return all(not stat.S_ISDIR(status.st_mode) and status.st_nlink > 1 for status in statuses)
 
 
 class Journal(NamedTuple):
@@ -83,12 +84,12 @@ class Journal(NamedTuple):
 def mark_of(path: Path) -> Mark | None:
     """What tells a file or folder, unchanged, from any other; None where nothing is."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return None
-    if stat.S_ISDIR(found.st_mode):
-        return found.st_dev, found.st_ino
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    if stat.S_ISDIR(status.st_mode):
+        return status.st_dev, status.st_ino
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def write_journal(scratch: Path, journal: Journal) -> None:
@@ -110,8 +111,9 @@ def read_journal(scratch: Path) -> Journal | None:
             return None
         file = os.open(JOURNAL, _FILE, dir_fd=folder)
         with os.fdopen(file, "rb") as stream:
-            found = os.fstat(file)
-            if not stat.S_ISREG(found.st_mode) or not _is_ours(found) or found.st_size > _LONGEST:
+            status = os.fstat(file)
+            is_usable = stat.S_ISREG(status.st_mode) and _is_ours(status)
+            if not is_usable or status.st_size > _LONGEST:
                 return None
             return _parsed(json.loads(stream.read(_LONGEST)))
     except (OSError, ValueError, RecursionError):
@@ -121,49 +123,49 @@ def read_journal(scratch: Path) -> Journal | None:
 
 
 def undo(scratch: Path, entries: Sequence[JournalEntry]) -> None:
-    """Take back what was put in place, the last of it first, and put back what was there."""
+    """Undo a write: take its files back, the last first, and put the replaced files back."""
     for entry in reversed(entries):
         final, old = scratch.parent / entry.final, scratch / entry.old
         if mark_of(final) == entry.mark:
-            _take_back(final, scratch / entry.place, entry.mark)
+            _take_back(final, scratch / entry.waiting, entry.mark)
         if os.path.lexists(old) and not os.path.lexists(final):
             old.rename(final)
 
 
-def _take_back(final: Path, place: Path, mark: Mark) -> None:
-    """Move what appeared to where it waited, so that it is seen to wait again."""
-    if place.is_symlink() or not place.is_dir():
-        final.rename(place.with_suffix(".undone"))
-    elif len(mark) > 2 and any(mark_of(one) == mark for one in place.iterdir()):
+def _take_back(final: Path, folder: Path, mark: Mark) -> None:
+    """Move a file that appeared back to the folder where it waited."""
+    if folder.is_symlink() or not folder.is_dir():
+        final.rename(folder.with_suffix(".undone"))
+    elif len(mark) > 2 and any(mark_of(entry) == mark for entry in folder.iterdir()):
         final.unlink()  # it was linked, and its other name is still there
     else:
-        final.rename(place / "undone")
+        final.rename(folder / "undone")
 
 
-def _is_ours(found: os.stat_result) -> bool:
-    return is_ours(found) and not found.st_mode & _OTHERS_WRITE
+def _is_ours(status: os.stat_result) -> bool:
+    return is_ours(status) and not status.st_mode & _OTHERS_WRITE
 
 
-def _parsed(found: object) -> Journal:
-    if not isinstance(found, dict) or found.keys() != {"entries", "last"}:
+def _parsed(document: object) -> Journal:
+    if not isinstance(document, dict) or document.keys() != {"entries", "last"}:
         raise ValueError
-    if not isinstance(found["entries"], list):
+    if not isinstance(document["entries"], list):
         raise ValueError
-    entries = tuple(JournalEntry(*_three(one)) for one in found["entries"])
-    last = LastFile(*_three(found["last"]))
+    entries = tuple(JournalEntry(*_read_entry(entry)) for entry in document["entries"])
+    last = LastFile(*_read_entry(document["last"]))
     for entry in entries:
         bare = entry.final not in ("", ".", "..") and not {"/", "\0"} & {*entry.final}
-        if not bare or not _PLACE.fullmatch(entry.place):
+        if not bare or not _NUMBER.fullmatch(entry.waiting):
             raise ValueError
     if any("\0" in path or not Path(path).is_absolute() for path in last[:2]):
         raise ValueError
     return Journal(entries, last)
 
 
-def _three(found: object) -> tuple[str, str, Mark]:
-    match found:
-        case [str(final), str(place), [*mark]] if len(mark) in (2, 4):
-            numbers = tuple(one for one in mark if type(one) is int and 0 <= one < 1 << 64)
+def _read_entry(raw: object) -> tuple[str, str, Mark]:
+    match raw:
+        case [str(final), str(waiting), [*mark]] if len(mark) in (2, 4):
+            numbers = tuple(part for part in mark if type(part) is int and 0 <= part < 1 << 64)
             if len(numbers) == len(mark):
-                return final, place, numbers
+                return final, waiting, numbers
     raise ValueError
