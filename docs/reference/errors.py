@@ -180,7 +180,12 @@ def _given(call: Call) -> int:
 
 
 def _words(call: Call, code: ast.Constant) -> str:
-    return max((_message(one) for one in call.node.args if one is not code), key=len, default="")
+    """The longest text among the arguments, with the hint that ends it."""
+    sentence = max(
+        (_message(one) for one in call.node.args if one is not code), key=len, default=""
+    )
+    hints = [_message(named.value) for named in call.node.keywords if named.arg == "hint"]
+    return " ".join([sentence, *hints])
 
 
 def _option(node: ast.expr) -> str:

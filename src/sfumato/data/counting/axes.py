@@ -225,8 +225,9 @@ def declared(column: Column) -> Axis:
                 return Grid(column.name, column.kind, bounds, column.nullable)
             raise SchemaError(
                 "domain_too_fine",
-                f"Column {column.name!r} has {points:,} declared points; at most "
-                f"{most:,} can be numbered. Declare narrower bounds or a coarser step.",
+                f"Column {column.name!r} has {points:,} declared points; at most {most:,} can be "
+                "numbered.",
+                hint="Declare narrower bounds or a coarser step.",
             )
         case Bounds():
             needed = "a step that divides its bounds evenly, such as step = 0.5"

@@ -105,7 +105,8 @@ class Frequencies:
             raise ParameterError(
                 "too_many_cells",
                 f"A dense table of {' x '.join(self.columns)} has {cells:,} cells; at most "
-                f"{_DENSE_LIMIT:,} are possible. Take fewer columns or a coarser domain.",
+                f"{_DENSE_LIMIT:,} are possible.",
+                hint="Take fewer columns or a coarser domain.",
             )
         table = np.zeros(self.sizes, dtype=np.int64)
         table[self.codes] = self.counts
@@ -148,8 +149,8 @@ def count(
         if salt is None or weight is not None:
             raise ParameterError(
                 "unit_needs_salt",
-                "Counting by person needs a secret salt and cannot be weighted. "
-                "Give salt=... and no weight.",
+                "Counting by person needs a secret salt and cannot be weighted.",
+                hint="Give salt=... and no weight.",
             )
         rows = _bounded(rows, unit, keys, salt)
     elif weight is not None:
@@ -299,7 +300,8 @@ def _keep_inside(
             raise SourceError(
                 "value_outside_domain",
                 f"Column {axis.column!r} holds values outside its declared domain in "
-                f"{int(counts[~fits].sum()):,} rows. Declare them, or mend the data.",
+                f"{int(counts[~fits].sum()):,} rows.",
+                hint="Declare them, or mend the data.",
             )
         inside &= fits
     if not inside.all():

@@ -40,8 +40,9 @@ def most_cells() -> int:
     if not given.isdecimal() or not int(given):
         raise ParameterError(
             "most_cells_malformed",
-            f"The environment sets {SETTING} to {given!r}; it must be a whole number above 0, such "
-            f"as {_MOST_CELLS}. Correct it, or unset it.",
+            f"The environment sets {SETTING} to {given!r}; it must be a whole number above 0, "
+            f"such as {_MOST_CELLS}.",
+            hint="Correct it, or unset it.",
         )
     return int(given)
 

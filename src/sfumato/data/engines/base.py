@@ -278,9 +278,11 @@ def spark_address(url: str) -> SparkAddress:
     if found is None:
         raise SourceError(
             "source_url_malformed",
-            "Cannot read this address as a folder that Spark reads. Write "
-            "spark+parquet:///data/visits/ for Spark on this machine, and "
-            "?master=spark://host:7077 or ?master=sc://host:15002 after it for another.",
+            "Cannot read this address as a folder that Spark reads.",
+            hint=(
+                "Write spark+parquet:///data/visits/ for Spark on this machine, and "
+                "?master=spark://host:7077 or ?master=sc://host:15002 after it for another."
+            ),
         )
     path = re.sub(r"(/\.)+(?=/|$)", "", found["path"])  # Spark takes a last '.' for hidden
     at = f"file://{path}" if path.startswith("/") else path
@@ -311,8 +313,8 @@ def translating_errors(
             except RecursionError:  # of ours, in writing the query: no engine has heard of it
                 failure = InternalError(
                     "statement_too_deep",
-                    "The query is nested too deeply to be written down. Ask a simpler question, or "
-                    "of fewer columns.",
+                    "The query is nested too deeply to be written down.",
+                    hint="Ask a simpler question, or of fewer columns.",
                 )
             except Exception as error:  # noqa: BLE001  whatever a driver throws may quote data
                 failure = KeyboardInterrupt() if _interrupted(error) else translate(error)
@@ -346,8 +348,8 @@ def not_utf8(detail: str) -> SourceError:
     """Say that text is in no encoding that is read, and not which."""
     return SourceError(
         "not_utf8",
-        "A column of text has bytes that are not UTF-8. Write the files again, with the text "
-        "decoded as it was meant.",
+        "A column of text has bytes that are not UTF-8.",
+        hint="Write the files again, with the text decoded as it was meant.",
         detail=detail,
     )
 
@@ -356,7 +358,8 @@ def table_missing(engine: str, detail: str) -> SourceError:
     """Say that a query names a table the engine does not have."""
     return SourceError(
         "table_missing",
-        f"{engine} has no table of the name asked for. Check spelling, schema and case.",
+        f"{engine} has no table of the name asked for.",
+        hint="Check spelling, schema and case.",
         detail=detail,
     )
 

@@ -72,7 +72,8 @@ def translate(error: Exception) -> BaseException:
     if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
         return EngineError(
             "engine_out_of_memory",
-            "DuckDB ran out of memory. Allow it more memory, or ask for less at a time.",
+            "DuckDB ran out of memory.",
+            hint="Allow it more memory, or ask for less at a time.",
             detail=detail,
         )
     return not_utf8(detail) if _NOT_UTF8 in detail else engine_failed("DuckDB", detail)
@@ -355,6 +356,9 @@ def _no_tables(target: TableTarget) -> OutputError:
     """A file of tables is open for reading: whoever writes to one locks all readers out."""
     return OutputError(
         "engine_cannot_create_tables",
-        f"Cannot create the table {str(target)!r}: DuckDB only reads its file here. Write to a "
-        "folder, such as OUT/, and load that: CREATE TABLE name AS FROM 'OUT/*.parquet'.",
+        f"Cannot create the table {str(target)!r}: DuckDB only reads its file here.",
+        hint=(
+            "Write to a folder, such as OUT/, and load that: CREATE TABLE name AS FROM "
+            "'OUT/*.parquet'."
+        ),
     )

@@ -163,7 +163,8 @@ def _check_dates(engine: Engine, names: Sequence[str]) -> None:
             raise SourceError(
                 "date_out_of_range",
                 f"Column {names[place // 2]!r} holds dates outside the years 1 to 9999, which "
-                "cannot be worked with. Correct them in the source, or make them missing.",
+                "cannot be worked with.",
+                hint="Correct them in the source, or make them missing.",
             )
 
 
@@ -185,6 +186,6 @@ def _check_sound(engine: Engine, names: Collection[str]) -> None:
         if cells:
             raise SourceError(
                 "cell_not_of_kind",
-                f"Column {name!r} has {cells:,} cells that {doubt}. Mend or convert the column in "
-                "a view, and name the view.",
+                f"Column {name!r} has {cells:,} cells that {doubt}.",
+                hint="Mend or convert the column in a view, and name the view.",
             )

@@ -47,13 +47,14 @@ def view_parquet(
     """Look at Parquet files where they are."""
     if not paths:
         raise SourceError(
-            "source_missing", "The list of Parquet files is empty. Name at least one."
+            "source_missing", "The list of Parquet files is empty.", hint="Name at least one."
         )
     for path in map(Path, paths):
         if parquet_paths(path) == [path] and is_pattern(path):
             raise SourceError(
                 "source_missing",
-                f"No file matches the pattern {str(path)!r}. Name one that Parquet files match.",
+                f"No file matches the pattern {str(path)!r}.",
+                hint="Name one that Parquet files match.",
             )
     files = parquet_files([one for path in paths for one in parquet_paths(Path(path))])
     check_partitions(files)
@@ -78,9 +79,12 @@ def check_partitions(files: Sequence[RegularFile]) -> None:
     if apart and apart[0] not in schema_told(files[0]).names:
         raise SourceError(
             "source_partitioned",
-            f"Cannot read these Parquet files as one table: {quoted(apart[0])} stands in the names "
-            "of their folders and not in the files. Read the folder through Spark, as "
-            "spark+parquet:///folder/, or write the column into the files.",
+            f"Cannot read these Parquet files as one table: {quoted(apart[0])} stands in the "
+            "names of their folders and not in the files.",
+            hint=(
+                "Read the folder through Spark, as spark+parquet:///folder/, or write the column "
+                "into the files."
+            ),
         )
 
 

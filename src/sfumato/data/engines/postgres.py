@@ -76,7 +76,8 @@ def _check_name(target: TableTarget) -> None:
         return
     raise OutputError(
         "output_unwritable",
-        f"Cannot create the table {str(target)!r}: {reason}. Choose another name.",
+        f"Cannot create the table {str(target)!r}: {reason}.",
+        hint="Choose another name.",
     )
 
 
@@ -134,15 +135,16 @@ class Postgres:
         except ImportError:
             raise SourceError(
                 "engine_not_installed",
-                "PostgreSQL needs packages that are not installed. "
-                "Install them with: pip install 'sfumato[postgres]'.",
+                "PostgreSQL needs packages that are not installed.",
+                hint="Install them with: pip install 'sfumato[postgres]'.",
             ) from None
         try:
             self._connection = dbapi.connect(address, autocommit=True)
         except dbapi.Error as error:
             raise EngineError(
                 "engine_unreachable",
-                "Cannot connect to PostgreSQL. Check the address, the user and the password.",
+                "Cannot connect to PostgreSQL.",
+                hint="Check the address, the user and the password.",
                 detail=str(error),
             ) from None
         self._lock = RLock()
@@ -319,7 +321,8 @@ class Postgres:
                 raise OutputError(
                     "output_unwritable",
                     f"Cannot create the table {str(target)!r}: there is no such schema, or this "
-                    "user may not create tables in it. Name another, or ask for the right.",
+                    "user may not create tables in it.",
+                    hint="Name another, or ask for the right.",
                 ) from None
             raise
 

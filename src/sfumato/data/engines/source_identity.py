@@ -102,8 +102,8 @@ def unresolved(reason: str) -> SourceError:
     """The refusal of a source of which nobody can tell what it reads."""
     return SourceError(
         "source_unresolved",
-        f"Cannot tell which rows this source reads: {reason}. Add the tables that it reads, or "
-        "copy its rows into a table of its own.",
+        f"Cannot tell which rows this source reads: {reason}.",
+        hint="Add the tables that it reads, or copy its rows into a table of its own.",
     )
 
 

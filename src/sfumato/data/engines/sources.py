@@ -300,7 +300,8 @@ def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:
     if not location.startswith("/") or table is None or not isinstance(table.this, exp.Identifier):
         raise SourceError(
             "source_url_malformed",
-            f"Cannot read {url!r} as a table of a DuckDB file. Write duckdb:///file.duckdb#table.",
+            f"Cannot read {url!r} as a table of a DuckDB file.",
+            hint="Write duckdb:///file.duckdb#table.",
         )
     try:
         file = regular_file(location)
@@ -316,7 +317,9 @@ def attached(engine: DuckDB, url: str) -> exp.Table:
     file, table = duckdb_file(url)
     with file.open() as stream:
         if stream.read(12)[8:] != b"DUCK":
-            raise SourceError("not_duckdb", f"{file.given!r} is not a DuckDB file. Name another.")
+            raise SourceError(
+                "not_duckdb", f"{file.given!r} is not a DuckDB file.", hint="Name another."
+            )
     engine.watch([file])
     engine.attach(file, _ATTACHED)
     return table

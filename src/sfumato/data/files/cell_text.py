@@ -189,8 +189,8 @@ def _converted(cells: CellArray, asked: Asked, name: str, rows_before: int | Non
     else:
         raise SourceError(
             "kind_mismatch",
-            f"Column {name!r} holds {cells.type}, which cannot be read as {kind}. "
-            "Declare another kind or convert the column first.",
+            f"Column {name!r} holds {cells.type}, which cannot be read as {kind}.",
+            hint="Declare another kind or convert the column first.",
         )
     return _read(cells, reading, name, rows_before)
 

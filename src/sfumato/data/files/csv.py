@@ -196,8 +196,8 @@ class _Expanding:
         if self._expanded > max(EXPANSION_FREE, MOST_EXPANSION * self._raw.tell()):
             raise SourceError(
                 "gzip_bomb",
-                f"{self._given!r} grows more than {MOST_EXPANSION} times when it is expanded. "
-                "Expand it yourself if you trust it.",
+                f"{self._given!r} grows more than {MOST_EXPANSION} times when it is expanded.",
+                hint="Expand it yourself if you trust it.",
             )
         return data
 
@@ -235,7 +235,8 @@ def split_row(row: bytes, separator: str) -> list[str]:
         raise SourceError(
             "header_malformed",
             "Line 1, the header, has a quote in the middle of a name or a name beyond "
-            f"{csv.field_size_limit():,} letters. Quote whole names and double quotes inside them.",
+            f"{csv.field_size_limit():,} letters.",
+            hint="Quote whole names and double quotes inside them.",
         ) from None
 
 

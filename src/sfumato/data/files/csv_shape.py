@@ -189,8 +189,8 @@ class Records:
         if blank_line is not None and not blank.all():
             raise SourceError(
                 "row_blank",
-                f"Line {blank_line:,} is blank but rows follow it. Remove the line, or write "
-                "missing cells as separators alone.",
+                f"Line {blank_line:,} is blank but rows follow it.",
+                hint="Remove the line, or write missing cells as separators alone.",
             )
         return blank_line
 

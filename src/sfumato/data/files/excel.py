@@ -55,7 +55,9 @@ class ExcelFile:
         self._what = f"Sheet {quoted(sheet.name)} of {self._file.given!r}"
         first = next((n for n, row in enumerate(rows) if any(map(_says, row))), None)
         if first is None:
-            raise SourceError("no_header", f"{self._what} is empty. Name another with file.sheet.")
+            raise SourceError(
+                "no_header", f"{self._what} is empty.", hint="Name another with file.sheet."
+            )
         at = first if layout.header_row is None else layout.header_row - 1
         if layout.header_row is None and not declared:
             at = _header(rows, first)
@@ -97,8 +99,8 @@ class ExcelFile:
         if empty and strict:
             raise SourceError(
                 "row_blank",
-                f"{self._what}: row {self._first_row + empty[0]:,} is empty but rows follow it. "
-                "Remove it, or keep the table that follows in a sheet of its own.",
+                f"{self._what}: row {self._first_row + empty[0]:,} is empty but rows follow it.",
+                hint="Remove it, or keep the table that follows in a sheet of its own.",
             )
         gone = set(empty)
         kept = [row for n, row in enumerate(rows) if n not in gone] if gone else rows
@@ -114,15 +116,19 @@ class ExcelFile:
             raise SourceError(
                 "header_incomplete",
                 f"{self._what}: column {_letters(nameless[0])} has cells but no name in row "
-                f"{self._first_row - 1:,}, which is taken for the header. Name it there, or say "
-                "which row has all names: file.header_row = 2 in the schema.",
+                f"{self._first_row - 1:,}, which is taken for the header.",
+                hint=(
+                    "Name it there, or say which row has all names: file.header_row = 2 in the "
+                    "schema."
+                ),
             )
         places = [place for place, name in enumerate(names) if name]
         if not places:
             raise SourceError(
                 "no_header",
                 f"{self._what} names no column in row {self._first_row - 1:,}, which is taken for "
-                "the header. Name them there, or say which row does: file.header_row = 2.",
+                "the header.",
+                hint="Name them there, or say which row does: file.header_row = 2.",
             )
         check_names([names[place] for place in places])
         return {names[place]: columns[place] for place in places}
@@ -134,8 +140,8 @@ def _workbook(file: RegularFile) -> CalamineWorkbook:
     except ImportError:
         raise SourceError(
             "extra_missing",
-            f"Cannot read {file.given!r}: Excel files need packages that are not installed. "
-            "Install them with: pip install 'sfumato[excel]', or save it as CSV.",
+            f"Cannot read {file.given!r}: Excel files need packages that are not installed.",
+            hint="Install them with: pip install 'sfumato[excel]', or save it as CSV.",
         ) from None
     return CalamineWorkbook.from_path(str(file.path))
 

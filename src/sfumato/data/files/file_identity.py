@@ -51,7 +51,8 @@ class RegularFile:
             raise SourceError(
                 "source_name_unreadable",
                 f"Cannot read {self.given!r}: its path has both a backslash and one of * ? [, "
-                "which DuckDB cannot be told apart from a pattern. Rename the file or its folder.",
+                "which DuckDB cannot be told apart from a pattern.",
+                hint="Rename the file or its folder.",
             )
         return re.sub(r"([*?\[])", r"[\1]", str(self.path))
 

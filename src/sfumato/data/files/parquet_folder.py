@@ -65,8 +65,9 @@ def _reached(engine: str, target: FolderTarget) -> Path:
     if target.local is None:
         raise OutputError(
             "output_unreachable",
-            f"Cannot write '{target}': {engine} hands its rows to this machine, which writes "
-            "to its own folders alone. Name one of them, such as OUT/.",
+            f"Cannot write '{target}': {engine} hands its rows to this machine, which writes to "
+            "its own folders alone.",
+            hint="Name one of them, such as OUT/.",
         )
     return target.local
 
@@ -134,12 +135,12 @@ def _check_place(path: Path, final: Path, *, overwrite: bool) -> None:
     if inside is None or not all(ends_in(name, PARQUET) or name == IN_FOLDER for name in inside):
         raise OutputError(
             "output_not_a_release",
-            f"Cannot replace '{path}': it is something else than a folder of Parquet files. Choose "
-            "another name.",
+            f"Cannot replace '{path}': it is something else than a folder of Parquet files.",
+            hint="Choose another name.",
         )
     if inside and not overwrite:
         raise OutputError(
             "output_exists",
-            f"Cannot write '{path}': it exists. Choose another name or pass "
-            f"{option('overwrite', True)}.",
+            f"Cannot write '{path}': it exists.",
+            hint=f"Choose another name or pass {option('overwrite', True)}.",
         )

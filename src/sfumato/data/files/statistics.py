@@ -158,7 +158,8 @@ def _read(file: RegularFile, layout: FileLayout) -> dict[str, Any]:
         raise SourceError(
             "extra_missing",
             f"Cannot read {file.given!r}: files of SPSS, Stata and SAS need packages that are not "
-            "installed. Install them with: pip install 'sfumato[statistics]', or save it as CSV.",
+            "installed.",
+            hint="Install them with: pip install 'sfumato[statistics]', or save it as CSV.",
         )
     task = {
         "path": str(file.path),
@@ -192,6 +193,6 @@ def _read(file: RegularFile, layout: FileLayout) -> dict[str, Any]:
 def _bomb(file: RegularFile) -> SourceError:
     return SourceError(
         "statistics_bomb",
-        f"{file.given!r} grows more than {MOST_EXPANSION} times when it is expanded. Save it as "
-        "CSV if you trust it.",
+        f"{file.given!r} grows more than {MOST_EXPANSION} times when it is expanded.",
+        hint="Save it as CSV if you trust it.",
     )

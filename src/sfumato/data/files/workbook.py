@@ -107,7 +107,8 @@ def _writing(sheet: Worksheet, formats: _Formats, name: str) -> Callable[[int, i
             raise OutputError(
                 "output_text_unfit",
                 f"Column {name!r} holds text with a NUL byte or of more than {LONGEST_TEXT:,} "
-                "letters, which no Excel file can hold. Choose a name that ends in .parquet.",
+                "letters, which no Excel file can hold.",
+                hint="Choose a name that ends in .parquet.",
             )
         sheet.write_string(row, place, cell, formats.guarded if _RISKY.match(cell) else None)
 
@@ -132,6 +133,6 @@ def _writing(sheet: Worksheet, formats: _Formats, name: str) -> Callable[[int, i
 def _too_large(given: str, allowed: str) -> OutputError:
     return OutputError(
         "output_too_large",
-        f"The table has {given}, but an Excel sheet holds at most {allowed}. Choose a name that "
-        "ends in .csv or .parquet.",
+        f"The table has {given}, but an Excel sheet holds at most {allowed}.",
+        hint="Choose a name that ends in .csv or .parquet.",
     )

@@ -182,9 +182,11 @@ def format_of(target: Path) -> Writing:
         if find_spec("xlsxwriter") is None:  # told before anything is charged or searched for
             raise OutputError(
                 "extra_missing",
-                f"Cannot write {str(target)!r}: Excel files need packages that are not installed. "
-                "Install them with: pip install 'sfumato[excel]', or choose a name that ends in "
-                ".csv.",
+                f"Cannot write {str(target)!r}: Excel files need packages that are not installed.",
+                hint=(
+                    "Install them with: pip install 'sfumato[excel]', or choose a name that ends "
+                    "in .csv."
+                ),
             )
         return _write_excel
     raise OutputError(
@@ -237,9 +239,11 @@ def _unencodable(batch: pa.RecordBatch | None, codec: str, layout: FileLayout) -
             break
     return OutputError(
         "output_not_encodable",
-        f"{what} has letters that {layout.encoding}, the encoding of the input, does not have. "
-        "Save the input as UTF-8 and remove file.encoding from its schema, or choose a name that "
-        "ends in .parquet or .xlsx.",
+        f"{what} has letters that {layout.encoding}, the encoding of the input, does not have.",
+        hint=(
+            "Save the input as UTF-8 and remove file.encoding from its schema, or choose a name "
+            "that ends in .parquet or .xlsx."
+        ),
     )
 
 
@@ -252,8 +256,8 @@ def _nul(batch: pa.RecordBatch) -> OutputError:
     )
     return OutputError(
         "output_nul_byte",
-        f"Column {first!r} holds text with a NUL byte, which no CSV file can hold. Choose a name "
-        "that ends in .parquet.",
+        f"Column {first!r} holds text with a NUL byte, which no CSV file can hold.",
+        hint="Choose a name that ends in .parquet.",
     )
 
 
@@ -276,8 +280,8 @@ def table_exists(target: TableTarget) -> OutputError:
     """Refuse to replace a table inside an engine."""
     return OutputError(
         "output_exists",
-        f"The table {str(target)!r} exists where the data lies. Choose another name or pass "
-        f"{option('overwrite', True)}.",
+        f"The table {str(target)!r} exists where the data lies.",
+        hint=f"Choose another name or pass {option('overwrite', True)}.",
     )
 
 
@@ -286,7 +290,8 @@ def table_in_use(target: TableTarget) -> OutputError:
     return OutputError(
         "output_in_use",
         f"Cannot replace the table {str(target)!r}: it is the source, is read by it, is no plain "
-        "table, or others are made from it. Choose another name.",
+        "table, or others are made from it.",
+        hint="Choose another name.",
     )
 
 
@@ -298,8 +303,8 @@ def table_not_a_release(target: TableTarget) -> OutputError:
     """Refuse to replace a table that somebody else made."""
     return OutputError(
         "output_not_a_release",
-        f"Cannot replace the table {str(target)!r}: it is something else than a release. Choose "
-        "another name.",
+        f"Cannot replace the table {str(target)!r}: it is something else than a release.",
+        hint="Choose another name.",
     )
 
 
@@ -308,6 +313,6 @@ def table_unresolved(target: TableTarget) -> OutputError:
     return OutputError(
         "output_in_use",
         f"Cannot replace the table {str(target)!r}: the source is a view or a foreign table of "
-        "which nobody can tell what it reads, perhaps that table. Choose another name, and leave "
-        f"{option('overwrite', True)} out.",
+        "which nobody can tell what it reads, perhaps that table.",
+        hint=f"Choose another name, and leave {option('overwrite', True)} out.",
     )

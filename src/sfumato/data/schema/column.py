@@ -155,8 +155,9 @@ class Column:
         if self.kind not in self.spelling.kinds:
             raise SchemaError(
                 "spelling_kind",
-                f"Column {quoted(self.name)} is {self.kind}, but {self.spelling.lines} is "
-                f"for {' or '.join(sorted(self.spelling.kinds))} columns. Change one of them.",
+                f"Column {quoted(self.name)} is {self.kind}, but {self.spelling.lines} is for "
+                f"{' or '.join(sorted(self.spelling.kinds))} columns.",
+                hint="Change one of them.",
                 parameter="spelling",
             )
         declared: list[Scalar] = []
@@ -171,7 +172,8 @@ class Column:
                 raise SchemaError(
                     "spelling_domain",
                     f"Column {quoted(self.name)} declares {quoted(str(value))}, which cannot be "
-                    f"written as its cells are, by {self.spelling.lines}. Change one of them.",
+                    f"written as its cells are, by {self.spelling.lines}.",
+                    hint="Change one of them.",
                     parameter="spelling",
                 )
 
@@ -183,7 +185,8 @@ class Column:
             raise SchemaError(
                 "length_misplaced",
                 f"Column {quoted(self.name)} cannot have a length: only texts without declared "
-                "values can. Remove it.",
+                "values can.",
+                hint="Remove it.",
                 parameter="length",
             )
         if type(self.length) is not int or not 1 <= self.length <= LONGEST:
@@ -221,8 +224,9 @@ class Column:
             many = count(len(absent), "declared value")
             raise SchemaError(
                 "hierarchy_value_missing",
-                f"The hierarchy of column {quoted(self.name)} has no place for {many}: {names}"
-                f"{', ...' if len(absent) > 5 else ''}. Add them to it.",
+                f"The hierarchy of column {quoted(self.name)} has no place for {many}: "
+                f"{names}{', ...' if len(absent) > 5 else ''}.",
+                hint="Add them to it.",
                 parameter="hierarchy",
             )
 

@@ -69,8 +69,8 @@ class FileLayout:
             raise SchemaError(
                 "encoding_not_private",
                 f"In the encoding {quoted(self.encoding or '')} a broken letter takes the sign "
-                "behind it with it, so one person's cell could fail every question. Save the file "
-                "as UTF-8 and remove file.encoding from its schema.",
+                "behind it with it, so one person's cell could fail every question.",
+                hint="Save the file as UTF-8 and remove file.encoding from its schema.",
             )
 
     def facts(self) -> dict[str, object]:

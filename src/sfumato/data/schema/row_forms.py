@@ -137,14 +137,16 @@ def check_form(form: Form, columns: Mapping[str, Column]) -> None:
         if column.kind not in kinds:
             raise SchemaError(
                 "form_column_kind",
-                f"Column {quoted(name)} is {column.kind}, which {part!r} of the form {form.name!r} "
-                f"cannot be. Name a column that is {' or '.join(map(str, kinds))}.",
+                f"Column {quoted(name)} is {column.kind}, which {part!r} of the form "
+                f"{form.name!r} cannot be.",
+                hint=f"Name a column that is {' or '.join(map(str, kinds))}.",
                 parameter="form",
             )
     if isinstance(form, Edges) and columns[form.source].kind is not columns[form.target].kind:
         raise SchemaError(
             "form_column_kind",
             f"Columns {quoted(form.source)} and {quoted(form.target)} name the same nodes but are "
-            f"{columns[form.source].kind} and {columns[form.target].kind}. Declare one kind.",
+            f"{columns[form.source].kind} and {columns[form.target].kind}.",
+            hint="Declare one kind.",
             parameter="form",
         )

@@ -75,8 +75,9 @@ class Schema(Shown):
         if reserved is not None:
             raise SchemaError(
                 "column_name_reserved",
-                f"Names that begin with sf_ are kept for Sfumato's own queries, and "
-                f"{quoted(reserved)} is one. Rename the column, in a database by a view.",
+                "Names that begin with sf_ are kept for Sfumato's own queries, and "
+                f"{quoted(reserved)} is one.",
+                hint="Rename the column, in a database by a view.",
             )
         if column.nullable:
             raise SchemaError(

@@ -96,16 +96,18 @@ class DateSpelling(_Declared):
         if two_digits and self.pivot is None:
             raise SchemaError(
                 "format_pivot",
-                f"Format {quoted(self.format)} has years of two digits, which mean nothing without "
-                "a pivot: with pivot = 30 the years 00 to 30 are 2000 to 2030 and 31 to 99 are "
-                "1931 to 1999. Add pivot = ... below it.",
+                f"Format {quoted(self.format)} has years of two digits, which mean nothing "
+                "without a pivot: with pivot = 30 the years 00 to 30 are 2000 to 2030 and 31 to "
+                "99 are 1931 to 1999.",
+                hint="Add pivot = ... below it.",
                 parameter="format",
             )
         if self.pivot is not None and not (two_digits and 0 <= self.pivot <= 99):
             raise SchemaError(
                 "format_pivot",
                 f"The pivot {self.pivot} is not allowed: it is a year from 0 to 99 and goes with "
-                "%y in the format. Correct or remove it.",
+                "%y in the format.",
+                hint="Correct or remove it.",
                 parameter="format",
             )
 
@@ -226,7 +228,8 @@ class NumberSpelling(_Declared):
             raise SchemaError(
                 "thousands_sign",
                 f"The sign {quoted(self.point)} cannot stand both between thousands and before "
-                "decimals. Change decimal or thousands.",
+                "decimals.",
+                hint="Change decimal or thousands.",
                 parameter="thousands",
             )
         if self.percent is not None and self.currency is not None:
@@ -351,7 +354,8 @@ def spelling_of(kind: Kind, keys: Mapping[str, Any]) -> Spelling | None:
         raise SchemaError(
             "spelling_kind",
             f"A column of kind {kind} cannot have {stray[0]!r}: dates have format, pivot, numbers "
-            "have decimal, thousands, percent, currency and places. Change its kind or remove it.",
+            "have decimal, thousands, percent, currency and places.",
+            hint="Change its kind or remove it.",
         )
     if kind is Kind.DATE:
         return DateSpelling(**{"format": "%Y-%m-%d", **keys})

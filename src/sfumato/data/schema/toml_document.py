@@ -37,7 +37,8 @@ def read_text(path: Path, *, what: str, most_mebibytes: int) -> str:
         raise SchemaError(
             "encoding_wrong",
             f"{what} '{path}' is not UTF-8: line {line}, byte {error.start} of the file is "
-            f"0x{data[error.start]:02x}. Save it as UTF-8 and try again.",
+            f"0x{data[error.start]:02x}.",
+            hint="Save it as UTF-8 and try again.",
         ) from None
 
 

@@ -112,8 +112,8 @@ def basic_guarantee(event: Event) -> Pure | Approx:
     if amounts is None:
         raise ParameterError(
             "event_not_expressible",
-            "Basic composition cannot express Gaussian noise, which has no epsilon of its own. "
-            "Use the zCDP or Renyi accountant with a delta.",
+            "Basic composition cannot express Gaussian noise, which has no epsilon of its own.",
+            hint="Use the zCDP or Renyi accountant with a delta.",
         )
     epsilon, delta = amounts
     return Approx(epsilon=epsilon, delta=delta) if delta else Pure(epsilon=epsilon)

@@ -46,8 +46,8 @@ def epsilon(event: Event, *, delta: Fraction) -> Fraction:
     if not math.isfinite(found):
         raise ParameterError(
             "delta_too_small",
-            f"delta {float(delta):.3e} leaves nothing beyond what the events take themselves. "
-            "Give a larger delta.",
+            f"delta {float(delta):.3e} leaves nothing beyond what the events take themselves.",
+            hint="Give a larger delta.",
         )
     return Fraction(found)
 
@@ -106,7 +106,8 @@ def _points(epsilon: Fraction, categories: int, delta: Fraction) -> Any:
 def _not_expressible(what: str) -> ParameterError:
     return ParameterError(
         "event_not_expressible",
-        f"Privacy loss distributions cannot express {what}. Use the zCDP or Renyi accountant.",
+        f"Privacy loss distributions cannot express {what}.",
+        hint="Use the zCDP or Renyi accountant.",
     )
 
 

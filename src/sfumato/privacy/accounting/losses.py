@@ -140,7 +140,8 @@ def delta_left(delta: Fraction, spent: Fraction) -> Fraction:
         raise ParameterError(
             "delta_too_small",
             f"delta {float(delta):.3e} leaves nothing beyond the {float(spent):.3e} that the "
-            "events take themselves. Give a larger delta.",
+            "events take themselves.",
+            hint="Give a larger delta.",
         )
     return delta - spent
 

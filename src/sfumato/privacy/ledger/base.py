@@ -82,8 +82,8 @@ class Ledger:
             ledger.close()
             raise LedgerError(
                 "ledger_exists",
-                "There already is a ledger in this database, or its head belongs to another. "
-                "Name an empty database and another head.",
+                "There already is a ledger in this database, or its head belongs to another.",
+                hint="Name an empty database and another head.",
             )
         return ledger
 
@@ -370,7 +370,8 @@ class Ledger:
         if self._process != this_process():
             raise LedgerError(
                 "ledger_forked",
-                "A ledger cannot be used in a forked process. Open it again there.",
+                "A ledger cannot be used in a forked process.",
+                hint="Open it again there.",
             )
         if self._failed:
             raise LedgerError(
@@ -384,9 +385,9 @@ class Ledger:
             return
         raise RolledBackError(
             "ledger_rolled_back",
-            "The ledger's database is older than its outside head, or another one, or the head is "
-            "missing. No answer is given. Put the right files back, or acknowledge the loss, "
-            "which burns every budget.",
+            "The ledger's database is older than its outside head, or another one, or the head "
+            "is missing. No answer is given.",
+            hint="Put the right files back, or acknowledge the loss, which burns every budget.",
             detail=f"outside {outside}, database {reader.position()}",
         )
 

@@ -119,7 +119,8 @@ def _own_copy(error: BaseException) -> BaseException:
         return type(error)(error.code, error.sentence, detail=error.detail)
     return LedgerError(
         "ledger_failed",
-        "The ledger's transaction was interrupted; no answer is given. Try again.",
+        "The ledger's transaction was interrupted; no answer is given.",
+        hint="Try again.",
         detail=type(error).__name__,
     )
 
@@ -154,8 +155,8 @@ class OutsideHead:
             raise LedgerError(
                 "ledger_busy",
                 f"The ledger is held by {filesystem.lock_holder(self._file)} for more than "
-                f"{self._timeout_seconds:g} seconds; no answer is given. Wait until it ends, or "
-                "end it, and try again.",
+                f"{self._timeout_seconds:g} seconds; no answer is given.",
+                hint="Wait until it ends, or end it, and try again.",
             )
         try:
             self._check_in_place()  # who waited may have got the lock of a file that is gone

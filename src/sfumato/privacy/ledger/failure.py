@@ -33,8 +33,8 @@ def replaced(name: str) -> LedgerError:
     return LedgerError(
         "ledger_replaced",
         f"The file {name!r} was replaced or removed while it was open, as by a restored backup; "
-        "what others spend is unknown and no answer is given. Open it again: open the vault anew, "
-        "or restart the server.",
+        "what others spend is unknown and no answer is given.",
+        hint="Open it again: open the vault anew, or restart the server.",
     )
 
 

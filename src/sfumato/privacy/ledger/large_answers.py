@@ -152,8 +152,8 @@ class AnswerFiles:
             raise LedgerError(
                 "ledger_disk_full",
                 f"The answer may need {size:,} bytes, and {free:,} are free on the disk of the "
-                "ledger; nothing was charged and no answer is given. Free some space and try "
-                "again.",
+                "ledger; nothing was charged and no answer is given.",
+                hint="Free some space and try again.",
             )
 
     def sweep(self, reading: Callable[[], AbstractContextManager[Reader]]) -> None:

@@ -42,7 +42,8 @@ class MemoryStore:
         raise LedgerError(
             "ledger_copied",
             "A ledger in memory cannot be copied or pickled: each copy would spend the whole "
-            "budget. Ask the table that there is, or keep a vault.",
+            "budget.",
+            hint="Ask the table that there is, or keep a vault.",
         )
 
     @contextmanager

@@ -103,8 +103,8 @@ class Receipt:
             if self._stage not in allowed:
                 raise LedgerError(
                     "receipt_spent",
-                    f"This receipt cannot become {stage} because it is already {self._stage}. "
-                    "Reserve again for another answer.",
+                    f"This receipt cannot become {stage} because it is already {self._stage}.",
+                    hint="Reserve again for another answer.",
                 )
             if stage is Stage.DRAWN and self._flight is not None:
                 self._flight.draw()
@@ -115,8 +115,8 @@ class Receipt:
         if self._process != this_process():
             raise LedgerError(
                 "receipt_forked",
-                "A receipt is good only in the process that reserved it. "
-                "Reserve in the process that answers.",
+                "A receipt is good only in the process that reserved it.",
+                hint="Reserve in the process that answers.",
             )
 
     def __reduce__(self) -> NoReturn:

@@ -163,5 +163,6 @@ def _check(topic: str, name: str, value: object, operator: str) -> None:
         raise ParameterError(
             "record_too_long",
             f"The value of a record may have {_LONGEST_VALUE:,} characters in JSON, not "
-            f"{length:,}. Write down less.",
+            f"{length:,}.",
+            hint="Write down less.",
         )

@@ -45,8 +45,8 @@ def open_account(draft: Draft, name: str, budget: Budget, parent: str | None) ->
         if (account.parent, account.budget) != (parent, budget):
             raise ParameterError(
                 "account_exists",
-                f"Account {name!r} already exists with another budget or parent. "
-                "Open it unchanged, or let its owner set a new limit.",
+                f"Account {name!r} already exists with another budget or parent.",
+                hint="Open it unchanged, or let its owner set a new limit.",
             )
         return account
     check_opening(draft, name)
@@ -120,8 +120,8 @@ def planned_limit(
     if all(part is None for part in spent):
         raise ParameterError(
             "limit_below_spent",
-            f"The new limit of account {name!r} is below what was already spent from it. "
-            "Give a higher limit.",
+            f"The new limit of account {name!r} is below what was already spent from it.",
+            hint="Give a higher limit.",
         )
     return account, budget, spent
 
@@ -304,7 +304,7 @@ def known(draft: Draft, name: str) -> Account:
     account = draft.account(name)
     if account is None:
         raise ParameterError(
-            "account_unknown", f"There is no account {name!r}. Open it with a budget first."
+            "account_unknown", f"There is no account {name!r}.", hint="Open it with a budget first."
         )
     return account
 
@@ -323,8 +323,8 @@ def damaged(what: str) -> LedgerError:
     """The error for a book that contradicts itself."""
     return LedgerError(
         "ledger_damaged",
-        f"The ledger is damaged: {what}. No answer is given. "
-        "Restore a backup and acknowledge the loss, or compare with an export.",
+        f"The ledger is damaged: {what}. No answer is given.",
+        hint="Restore a backup and acknowledge the loss, or compare with an export.",
     )
 
 
@@ -332,7 +332,8 @@ def refused_reuse(request_id: str) -> CallerError:
     """The error for a request id that already stands for another question."""
     return CallerError(
         "request_reused",
-        f"Request id {request_id!r} was already used for another question. Take a new one.",
+        f"Request id {request_id!r} was already used for another question.",
+        hint="Take a new one.",
     )
 
 
@@ -352,7 +353,8 @@ def _refuse_repetition(earlier: ChargeRequest, body_digest: str) -> CallerError 
         return answer_lost(earlier.request_id)
     return CallerError(
         "request_answered",
-        f"Request {earlier.request_id!r} was already answered. Fetch its stored answer.",
+        f"Request {earlier.request_id!r} was already answered.",
+        hint="Fetch its stored answer.",
     )
 
 

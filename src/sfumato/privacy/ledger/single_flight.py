@@ -210,5 +210,6 @@ def _pending() -> LedgerError:
     return LedgerError(
         "answer_pending",
         "The same question is being answered and took longer than the deadline. Nothing was "
-        "charged for this request. Ask again later.",
+        "charged for this request.",
+        hint="Ask again later.",
     )

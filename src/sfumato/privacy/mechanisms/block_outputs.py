@@ -49,8 +49,9 @@ class BlockOutputs:
         if blocks * max(-low, high) / granule >= 2**62:
             raise ParameterError(
                 "granule_too_fine",
-                f"{blocks} outputs within [{low}, {high}] do not add up in 64 bits at a granule of "
-                f"{granule}. Give a coarser one.",
+                f"{blocks} outputs within [{low}, {high}] do not add up in 64 bits at a granule "
+                f"of {granule}.",
+                hint="Give a coarser one.",
             )
         repeats = whole(self.repeats, "repeats", least=1)
         if blocks % repeats or blocks == repeats:

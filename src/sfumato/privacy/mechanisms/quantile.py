@@ -95,8 +95,8 @@ class Quantile:
         if self.size > LARGEST_SIZE:
             raise ParameterError(
                 "size_out_of_range",
-                f"A quantile is chosen among at most 2^63 - 1 points, not {self.size:,}. Declare "
-                "narrower bounds or a coarser step.",
+                f"A quantile is chosen among at most 2^63 - 1 points, not {self.size:,}.",
+                hint="Declare narrower bounds or a coarser step.",
             )
 
     @property

@@ -74,7 +74,8 @@ class SmoothMedian:
             raise ParameterError(
                 "relation_not_supported",
                 "The smooth sensitivity of the median holds for replacing one of a public number "
-                "of rows, not for adding or removing one. Use the quantile mechanism instead.",
+                "of rows, not for adding or removing one.",
+                hint="Use the quantile mechanism instead.",
             )
         if self.beta <= 2 * _MARGIN:
             raise ParameterError(

@@ -145,8 +145,8 @@ def discrete_gaussian(variance: Fraction, size: int, entropy: Entropy) -> NDArra
     if not _SMALLEST <= variance <= _LARGEST:
         raise ParameterError(
             "stddev_out_of_range",
-            "Gaussian noise cannot be drawn with this stddev: it must be between 2^-500 and 2^500. "
-            "Choose another unit for the values.",
+            "Gaussian noise cannot be drawn with this stddev: it must be between 2^-500 and 2^500.",
+            hint="Choose another unit for the values.",
         )
     return collect(size, _KEPT_SHARE, lambda count: _trials(variance, count, entropy))
 

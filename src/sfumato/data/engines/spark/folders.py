@@ -65,8 +65,8 @@ def write_remote(session: SparkSession, query: str, address: str, *, overwrite: 
         if not files.rename(whole, final):
             raise OutputError(
                 "output_unwritable",
-                f"Cannot write '{address}': the finished folder could not be renamed to its place. "
-                "Choose another name.",
+                f"Cannot write '{address}': the finished folder could not be renamed to its place.",
+                hint="Choose another name.",
             )
 
     def clear() -> None:
@@ -94,7 +94,8 @@ def check_folder(
         raise OutputError(
             "output_in_use",
             f"Cannot write '{target.path}': it is read, and would be lost or changed, which "
-            f"{option('overwrite', True)} does not allow. Choose another name.",
+            f"{option('overwrite', True)} does not allow.",
+            hint="Choose another name.",
         )
     if target.local is not None:
         check_local("Spark", target, overwrite=overwrite)
@@ -111,8 +112,11 @@ def check_remote(session: SparkSession, address: str, *, overwrite: bool) -> Non
     if not overwrite or not all(ends_in(name, PARQUET) for name in inside):
         raise OutputError(
             "output_exists",
-            f"Cannot write '{address}': it exists. Choose another name; "
-            f"{option('overwrite', True)} replaces a folder of Parquet files alone.",
+            f"Cannot write '{address}': it exists.",
+            hint=(
+                f"Choose another name; {option('overwrite', True)} replaces a folder of Parquet "
+                "files alone."
+            ),
         )
 
 
@@ -144,8 +148,10 @@ def _rows_in(folder: Path) -> int:
 def _unseen(said: str) -> OutputError:
     return OutputError(
         "output_unreachable",
-        f"Cannot write '{said}': Spark's executors do not write to where this machine reads it. "
-        "Name an address that both reach, such as hdfs://host/folder/, or a table, table:NAME.",
+        f"Cannot write '{said}': Spark's executors do not write to where this machine reads it.",
+        hint=(
+            "Name an address that both reach, such as hdfs://host/folder/, or a table, table:NAME."
+        ),
     )
 
 
@@ -155,8 +161,8 @@ def _hadoop(session: SparkSession, address: str) -> tuple[Any, Any]:
     if jvm is None:
         raise OutputError(
             "output_unreachable",
-            f"Cannot write '{address}': Spark Connect does not let a finished folder be renamed. "
-            "Name a table, table:NAME.",
+            f"Cannot write '{address}': Spark Connect does not let a finished folder be renamed.",
+            hint="Name a table, table:NAME.",
         )
     path = jvm.org.apache.hadoop.fs.Path(address.rstrip("/"))
     return path.getFileSystem(session._jsc.hadoopConfiguration()), path  # noqa: SLF001

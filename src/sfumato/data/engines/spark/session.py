@@ -194,7 +194,8 @@ def check_settings(session: SparkSession) -> None:
         raise SourceError(
             "spark_setting",
             f"Cannot read this data frame: its session has {given}, with which figures would "
-            f"differ. The session is yours, so we do not change it. Write: {lines}.",
+            "differ. The session is yours, so we do not change it.",
+            hint=f"Write: {lines}.",
         )
 
 
@@ -230,8 +231,8 @@ def _knock(address: str) -> None:
     except (OSError, ValueError) as error:
         raise EngineError(
             "engine_unreachable",
-            "Cannot connect to Spark Connect. Check host and port in sc://host:port#table, and "
-            "that the server runs.",
+            "Cannot connect to Spark Connect.",
+            hint="Check host and port in sc://host:port#table, and that the server runs.",
             detail=f"{type(error).__name__}: {error}",
         ) from None
 
@@ -239,6 +240,6 @@ def _knock(address: str) -> None:
 def _not_installed(what: str, extra: str) -> SourceError:
     return SourceError(
         "engine_not_installed",
-        f"{what} needs packages that are not installed. "
-        f"Install them with: pip install 'sfumato[{extra}]'.",
+        f"{what} needs packages that are not installed.",
+        hint=f"Install them with: pip install 'sfumato[{extra}]'.",
     )

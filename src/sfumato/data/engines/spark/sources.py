@@ -160,7 +160,9 @@ def _stamp(path: Path) -> object:
 
 def _changed(what: str) -> SourceError:
     return SourceError(
-        "source_changed", f"Cannot go on: {what} changed after it was opened. Open it again."
+        "source_changed",
+        f"Cannot go on: {what} changed after it was opened.",
+        hint="Open it again.",
     )
 
 
@@ -189,6 +191,6 @@ def _no_identity() -> Identity:
 def _not_fixed(reason: str) -> SourceError:
     return SourceError(
         "frame_not_fixed",
-        f"Cannot read this data frame: {reason}, so two looks at it see other rows. Write its rows "
-        "to a table or to Parquet files, and read those.",
+        f"Cannot read this data frame: {reason}, so two looks at it see other rows.",
+        hint="Write its rows to a table or to Parquet files, and read those.",
     )

@@ -108,15 +108,19 @@ def check_table(
     if catalogue == _OWN_CATALOGUE and forgets_tables(session):
         raise OutputError(
             "output_unwritable",
-            f"Cannot create the table {str(target)!r}: this Spark ends with this process, and "
-            "so does its catalogue in memory. Write a folder (-o out/), or use a Spark whose "
-            "catalogue lasts: spark.sql.catalogImplementation hive, or Spark Connect (sc://...).",
+            f"Cannot create the table {str(target)!r}: this Spark ends with this process, and so "
+            "does its catalogue in memory.",
+            hint=(
+                "Write a folder (-o out/), or use a Spark whose catalogue lasts: "
+                "spark.sql.catalogImplementation hive, or Spark Connect (sc://...)."
+            ),
         )
     if re.fullmatch(r"\w+", target.name, re.ASCII) is None:
         raise OutputError(
             "output_unwritable",
             f"Cannot create the table {str(target)!r}: Spark takes only letters, digits and _ in "
-            "the name of a table. Choose another name.",
+            "the name of a table.",
+            hint="Choose another name.",
         )
     if target.schema and not session.catalog.databaseExists(_schema(target)):
         raise OutputError(

@@ -140,8 +140,8 @@ class Taxonomy:
             raise SchemaError(
                 "hierarchy_value_missing",
                 f"{count(len(absent), 'value')} of the data cannot be found in the hierarchy, "
-                f"which has {count(len(self.leaves), 'leaf', 'leaves')}. "
-                "Add them to the hierarchy or correct the data.",
+                f"which has {count(len(self.leaves), 'leaf', 'leaves')}.",
+                hint="Add them to the hierarchy or correct the data.",
                 detail=f"Missing: {names}{', ...' if len(absent) > 5 else ''}",
             )
         return positions
@@ -167,9 +167,9 @@ def part(leaves: Iterable[Leaf], kind: type[Value]) -> tuple[list[Value], bool]:
     if len(values) < len(distinct):
         raise SchemaError(
             "hierarchy_value_kind",
-            f"{count(len(distinct) - len(values), 'value')} of the data cannot be generalized: the "
-            f"hierarchy is for values of type {kind.__name__}. Correct the column's kind or its "
-            "hierarchy.",
+            f"{count(len(distinct) - len(values), 'value')} of the data cannot be generalized: "
+            f"the hierarchy is for values of type {kind.__name__}.",
+            hint="Correct the column's kind or its hierarchy.",
         )
     return values, missing
 

@@ -128,8 +128,9 @@ class Tree(Hierarchy):
         if any(ROOT in way for way in below) and not all(ROOT in way for way in below):
             raise SchemaError(
                 "hierarchy_root_below",
-                f"The label {ROOT} stands below the top and does not cover all values there, so it "
-                "could not be told from the top. Give it another name.",
+                f"The label {ROOT} stands below the top and does not cover all values there, so "
+                "it could not be told from the top.",
+                hint="Give it another name.",
             )
 
     def _check_parents(self) -> None:

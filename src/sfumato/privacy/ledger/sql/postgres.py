@@ -84,7 +84,8 @@ def check_settings(settings: dict[str, str]) -> None:
             raise LedgerError(
                 "ledger_unsafe",
                 f"PostgreSQL runs with {name}={settings.get(name)}, under which a charge may be "
-                f"forgotten. Set it to {' or '.join(allowed)}.",
+                "forgotten.",
+                hint=f"Set it to {' or '.join(allowed)}.",
             )
 
 

@@ -70,7 +70,8 @@ def check_outside(path: Path, head: Path) -> None:
         raise ParameterError(
             "head_not_outside",
             f"The head of a ledger must lie in another directory than its database, but '{head}' "
-            "does not. Put it where a restored backup of the database does not overwrite it.",
+            "does not.",
+            hint="Put it where a restored backup of the database does not overwrite it.",
         )
 
 
@@ -85,14 +86,17 @@ def sqlite_engine(path: Path, *, create: bool = False) -> Engine:
     """A SQLite file on a local disk, set up so that what was committed is never forgotten."""
     if path.is_symlink():
         raise LedgerError(
-            "ledger_symlink", f"The ledger {path.name!r} is a symbolic link. Name the file itself."
+            "ledger_symlink",
+            f"The ledger {path.name!r} is a symbolic link.",
+            hint="Name the file itself.",
         )
     kind = file_system(path)
     if kind in _NETWORK:
         raise LedgerError(
             "ledger_on_network",
             f"The ledger {path.name!r} lies on a network file system ({kind}), which loses locks "
-            "and syncs. Put it on a local disk, or use PostgreSQL.",
+            "and syncs.",
+            hint="Put it on a local disk, or use PostgreSQL.",
         )
     if not create and (not path.exists() or path.stat().st_size == 0):
         raise missing()
@@ -146,7 +150,8 @@ def _check_room(path: Path) -> None:
         raise LedgerError(
             "ledger_disk_full",
             f"Fewer than {LEAST_ROOM} bytes are free on the disk of the ledger {path.name!r}; "
-            "nothing was charged and no answer is given. Free some space and try again.",
+            "nothing was charged and no answer is given.",
+            hint="Free some space and try again.",
         )
 
 

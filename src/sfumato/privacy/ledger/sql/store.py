@@ -289,8 +289,11 @@ def missing() -> LedgerError:
     """The error for a database that is gone or empty: an empty one would be a fresh budget."""
     return LedgerError(
         "ledger_missing",
-        "The ledger's database is missing or holds no ledger. No answer is given. Put it back, or "
-        "a backup of it and acknowledge the loss; only 'sfumato init' creates a ledger.",
+        "The ledger's database is missing or holds no ledger. No answer is given.",
+        hint=(
+            "Put it back, or a backup of it and acknowledge the loss; only 'sfumato init' "
+            "creates a ledger."
+        ),
     )
 
 
@@ -395,5 +398,6 @@ class SqlStore:
                 raise
             raise LedgerError(
                 "ledger_busy",
-                "The ledger is held by another process for too long. Try again later.",
+                "The ledger is held by another process for too long.",
+                hint="Try again later.",
             ) from None
