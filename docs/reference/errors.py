@@ -1,11 +1,14 @@
-"""Writes errors.md: every error code, its exit code and what it says, read from the source."""
+"""Write errors.md: every error code with its exit code, cause and cure, and an example message.
+
+Codes and messages are read from the source, causes and cures from errors.tsv.
+"""
 
 from __future__ import annotations
 
 import ast
 import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +21,16 @@ PAGE = Path(__file__).with_suffix(".md")
 INTERRUPTED = 130
 HEAD = """# Error codes
 
-Written by `make reference` from the source. A message is shown with its parts in braces. Exit code
-2: the caller's mistake. 3: refused for privacy. 1: our fault, or the machine's. 130: interrupted.
+Written by `make reference` from the source and from `errors.tsv`. A code names a kind of mistake;
+where it is about one parameter, the field `parameter` of the error names it. Exit code 2: the
+caller's mistake. 3: refused for privacy. 1: our fault, or the machine's. 130:
+    interrupted. In an example
+message, braces stand for what is filled in, and parameters are spelled as in Python.
 
-| code | exit | message |
-|---|---|---|
+| code | exit | cause | cure | example message |
+|---|---|---|---|---|
 """
+KINDS = PAGE.with_suffix(".tsv")
 
 
 def exit_codes() -> dict[str, int]:
@@ -53,21 +60,30 @@ def page() -> str:
     for _, code, exit_code, message in codes():
         if len(message) > len(found.get(code, (0, ""))[1]):
             found[code] = exit_code, message
-    lines = [f"| `{code}` | {exit_code} | {text} |" for code, (exit_code, text) in found.items()]
-    return HEAD + "\n".join(sorted(lines)) + "\n"
+    lines = []
+    for code, (exit_code, message) in sorted(found.items()):
+        cause, cure = kinds().get(code, ("", ""))
+        example = "" if message == "{...}" else message
+        lines.append(f"| `{code}` | {exit_code} | {cause} | {cure} | {example} |")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+@cache
+def kinds() -> dict[str, tuple[str, str]]:
+    """The cause and the cure of every code, as errors.tsv lists them."""
+    lines = (line.split("\t") for line in KINDS.read_text(encoding="utf-8").splitlines())
+    return {code: (cause, cure) for code, cause, cure in lines}
 
 
 def codes() -> Iterator[tuple[Path, str, int, str]]:
     """Every place in the source that gives a code, with its exit code and its message."""
-    from sfumato.exact_numbers import CODES
-
     calls: list[Call] = []
     classes: list[ast.ClassDef] = []
     for path in sorted(SOURCE.rglob("*.py")):
         _collect(calls, classes, path, ast.parse(path.read_text()))
     yield from _codes(calls, _with_derived(exit_codes(), classes))
-    for code in CODES:  # built from the name of a parameter and what is wrong with it
-        yield SOURCE / "privacy" / "numbers.py", code, exit_codes()["ParameterError"], "{...}"
+    for code in ("parameter_not_number", "parameter_out_of_range"):  # chosen by exact_numbers
+        yield SOURCE / "exact_numbers.py", code, exit_codes()["ParameterError"], "{...}"
 
 
 @dataclass(frozen=True)

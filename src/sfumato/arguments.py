@@ -25,7 +25,7 @@ def require(value: object, name: str, kind: type | tuple[type, ...], allowed: st
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise ParameterError(
-            "type_wrong",
+            "parameter_type_wrong",
             f"{name} must be {allowed}, not {shown(value)}.",
             parameter=name,
             given=shown(value),
@@ -51,7 +51,7 @@ def path(value: object, name: str) -> Path:
     checked = Path(require(value, name, (str, Path), "a path, as text or pathlib.Path"))
     if "\0" in str(checked):
         raise ParameterError(
-            "type_wrong", f"{name} must be a path that a file can have.", parameter=name
+            "parameter_type_wrong", f"{name} must be a path that a file can have.", parameter=name
         )
     return checked
 
@@ -67,7 +67,7 @@ def seconds(value: object, name: str) -> float:
     limit = float(require(value, name, (int, float), "a number of seconds"))
     if not 0 <= limit <= threading.TIMEOUT_MAX:
         raise ParameterError(
-            "type_wrong",
+            "parameter_type_wrong",
             f"{name} must be a number of seconds from 0 on, not {shown(value)}.",
             parameter=name,
             given=shown(value),
@@ -91,7 +91,7 @@ def names(value: object, name: str, noun: str = "names") -> tuple[str, ...]:
     entries = (value,) if isinstance(value, str) else value
     if not isinstance(entries, list | tuple):
         raise ParameterError(
-            "type_wrong",
+            "parameter_type_wrong",
             f"{name} must be a list of {noun}, not {shown(value)}.",
             parameter=name,
             given=shown(value),
@@ -99,7 +99,7 @@ def names(value: object, name: str, noun: str = "names") -> tuple[str, ...]:
     for entry in entries:
         if not isinstance(entry, str):
             raise ParameterError(
-                "type_wrong",
+                "parameter_type_wrong",
                 f"{name} must be a list of {noun}, each of them a text, but has {shown(entry)}.",
                 parameter=name,
                 given=shown(entry),
@@ -122,7 +122,7 @@ def one_of(value: object, name: str, allowed: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in allowed:
         choices = ", ".join(repr(str(choice)) for choice in allowed)
         raise ParameterError(
-            "word_unknown",
+            "choice_unknown",
             f"{name} must be one of {choices}, not {shown(value)}.",
             parameter=name,
             given=shown(value),

@@ -68,7 +68,7 @@ def option(name: str, value: Any = None, *, metavar: str = "") -> str:
     Example
     -------
     >>> from sfumato.errors import ParameterError, option
-    >>> str(ParameterError("rows_missing", f"Give {option('max_rows', 10)}."))
+    >>> str(ParameterError("parameter_missing", f"Give {option('max_rows', 10)}."))
     'Give max_rows=10.'
     """
     return f"\x02{json.dumps([name, value, metavar], allow_nan=False)}\x03"

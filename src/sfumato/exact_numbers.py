@@ -37,26 +37,9 @@ _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 _RATIO = re.compile(r"[+-]?\d+/\d+", re.ASCII)
 
 
-CODES = frozenset(
-    {
-        *("epsilon_not_number", "epsilon_not_finite", "epsilon_not_positive", "epsilon_negative"),
-        *("epsilon_below_unit", "epsilon_above_policy"),
-        *("rho_not_number", "rho_not_finite", "rho_not_positive", "rho_negative"),
-        *("rho_below_unit", "rho_above_policy"),
-        *("delta_not_number", "delta_not_finite", "delta_not_positive", "delta_out_of_range"),
-        *("bound_not_number", "bound_not_finite"),
-        *("parameter_not_number", "parameter_not_finite", "parameter_not_positive"),
-        *("parameter_negative", "parameter_out_of_range"),
-    }
-)
-"""The codes of refusals that are shared by several parameters."""
-
-
 def _refuse(name: str, problem: str, message: str) -> ParameterError:
-    code = f"{name}_{problem}"
-    return ParameterError(
-        code if code in CODES else f"parameter_{problem}", message, parameter=name
-    )
+    code = "parameter_not_number" if problem == "not_number" else "parameter_out_of_range"
+    return ParameterError(code, message, parameter=name)
 
 
 def exact(value: object, name: str) -> Fraction:
@@ -194,7 +177,7 @@ def positive_delta(value: object) -> Fraction:
     number = probability(value, "delta")
     if number == 0:
         raise ParameterError(
-            "delta_not_positive",
+            "parameter_out_of_range",
             "delta must be above 0 here: Gaussian noise, thresholds and approximate guarantees "
             f"need one. Give {option('delta', 1e-7)}, say, or use a pure mechanism.",
             parameter="delta",
@@ -254,14 +237,14 @@ def delta(value: object, *, size: int | None = None) -> Fraction:
     number = probability(value, "delta")
     if 0 < number < DELTA_UNIT:
         raise ParameterError(
-            "delta_below_unit",
+            "parameter_out_of_range",
             f"delta {_quote(value)} is below {float(DELTA_UNIT):.0e}, the smallest amount that "
             "a budget counts. Ask for at least that, or for 0.",
             parameter="delta",
         )
     if size is not None and number * size > 1:
         raise ParameterError(
-            "delta_above_size",
+            "parameter_out_of_range",
             f"delta {_quote(value)} is above 1/{size}, which would allow the rows of one person "
             f"to be published outright. Ask for far less than 1/{size}.",
             parameter="delta",
@@ -274,17 +257,17 @@ def bounds(lower: object, upper: object, *, constant: bool = False) -> tuple[Fra
     low, high = exact(lower, "bound"), exact(upper, "bound")
     if low > high:
         raise ParameterError(
-            "bounds_reversed",
+            "bounds_invalid",
             f"Bounds [{_quote(lower)}, {_quote(upper)}] are reversed: give the lower one first.",
         )
     if low == high and not constant:
         raise ParameterError(
-            "bounds_equal",
+            "bounds_invalid",
             f"Bounds [{_quote(lower)}, {_quote(upper)}] leave no range: give two different ends.",
         )
     if max(-low, high) > _LARGEST_BOUND:
         raise ParameterError(
-            "bounds_too_wide",
+            "bounds_invalid",
             f"Bounds [{_quote(lower)}, {_quote(upper)}] reach beyond 1e18: give narrower ones.",
         )
     return low, high

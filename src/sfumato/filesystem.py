@@ -213,7 +213,7 @@ def check_target(path: Path, *, overwrite: bool = False, kept: Iterable[Path] = 
         raise unwritable(path, error) from None
     if exists and not regular:
         raise OutputError(
-            "output_not_a_file",
+            "output_unwritable",
             f"Cannot write '{path}': it is not a regular file. Choose another name.",
         )
     if exists and not overwrite:
@@ -258,7 +258,7 @@ def check_apart(
         matching = _would_read(one, final, folder=folder)
         if final == real or _same(final, real) or inside or around or matching:
             raise OutputError(
-                "output_in_use",
+                "output_busy",
                 f"Cannot write '{path}': '{one}' is in use and would be lost or changed, which "
                 f"{option('overwrite', True)} does not allow. Choose another name.",
             )

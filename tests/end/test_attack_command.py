@@ -167,12 +167,20 @@ def test_without_a_schema_roles_are_guessed(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("lnk", "people.csv"), "attack_unknown", "did you mean 'link'?"),
+        (("lnk", "people.csv"), "choice_unknown", "did you mean 'link'?"),
         (("link", "people.csv"), "attack_cannot_run", "--known FILE"),
-        (("predict", "people.csv", "--sensitive", "il"), "attack_column_missing", "'ill'"),
-        (("homogeneity", "people.csv", "--sure", "1.5"), "attack_option", "at most 1, not 1.5"),
-        (("background", "people.csv", "--exclude", "-1"), "attack_option", "at least 0, not -1"),
-        (("link", "people.csv", "--known", "other.csv"), "nothing_in_common", "'name'"),
+        (("predict", "people.csv", "--sensitive", "il"), "column_unknown", "'ill'"),
+        (
+            ("homogeneity", "people.csv", "--sure", "1.5"),
+            "parameter_out_of_range",
+            "at most 1, not 1.5",
+        ),
+        (
+            ("background", "people.csv", "--exclude", "-1"),
+            "parameter_out_of_range",
+            "at least 0, not -1",
+        ),
+        (("link", "people.csv", "--known", "other.csv"), "comparison_impossible", "'name'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -214,7 +222,7 @@ def test_a_page_for_the_owner_tells_all_but_who(capsys: pytest.CaptureFixture[st
         told(capsys, *asked, "--report", "found.html", code=2)["error"]["code"] == "output_exists"
     )
     again = told(capsys, *asked, "--report", "voters.csv", "--overwrite", code=2)
-    assert again["error"]["code"] == "output_in_use"
+    assert again["error"]["code"] == "output_busy"
     assert Path("voters.csv").read_text().startswith("name,age,town")
 
 

@@ -145,7 +145,7 @@ def test_a_vault_without_its_configuration_is_not_made_anew(tmp_path: Path) -> N
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(SfumatoError, match=r"put its vault\.toml back") as refusal:
         create(tmp_path / "clinic")
-    assert refusal.value.code == "vault_unconfigured"
+    assert refusal.value.code == "vault_exists"
     after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert after == before
     (config.folder / "vault.toml").write_bytes(kept)
@@ -157,7 +157,7 @@ def test_a_file_that_is_no_head_is_not_taken_for_one(tmp_path: Path, content: by
     (tmp_path / "clinic.head").write_bytes(content)
     with pytest.raises(SfumatoError) as refusal:
         create(tmp_path / "clinic")
-    assert refusal.value.code == "head_exists"
+    assert refusal.value.code == "ledger_taken"
     assert [path.name for path in tmp_path.iterdir()] == ["clinic.head"]
     assert (tmp_path / "clinic.head").read_bytes() == content
 
@@ -165,19 +165,19 @@ def test_a_file_that_is_no_head_is_not_taken_for_one(tmp_path: Path, content: by
 @pytest.mark.parametrize(
     ("options", "status", "code"),
     [
-        (("new", "--ledger", "../clinic/ledger.sqlite"), 2, "vault_unconfigured"),
+        (("new", "--ledger", "../clinic/ledger.sqlite"), 2, "vault_exists"),
         (
             ("a/new", "--head", "h", "--ledger", "../../clinic/ledger.sqlite"),
             2,
-            "vault_unconfigured",
+            "vault_exists",
         ),
-        (("new", "--ledger", "../kept/notes"), 2, "vault_unconfigured"),
+        (("new", "--ledger", "../kept/notes"), 2, "vault_exists"),
         (("new", "--ledger", "../nowhere/ledger.sqlite"), 2, "output_unwritable"),
-        (("new", "--ledger", "../kept/linked"), 1, "ledger_symlink"),
-        (("new", "--head", "new/h"), 2, "head_not_outside"),
-        (("new", "--head", "clinic.head"), 2, "head_exists"),
-        (("a/new", "--head", "h", "--ledger", "postgresql://localhost:1/x"), 1, "ledger_uncreated"),
-        (("empty", "--ledger", "postgresql://localhost:1/x"), 1, "ledger_uncreated"),
+        (("new", "--ledger", "../kept/linked"), 1, "ledger_unusable"),
+        (("new", "--head", "new/h"), 2, "head_unreadable"),
+        (("new", "--head", "clinic.head"), 2, "ledger_taken"),
+        (("a/new", "--head", "h", "--ledger", "postgresql://localhost:1/x"), 1, "ledger_unusable"),
+        (("empty", "--ledger", "postgresql://localhost:1/x"), 1, "ledger_unusable"),
     ],
 )
 def test_a_refused_init_leaves_nothing(
@@ -201,7 +201,7 @@ def test_a_refused_init_leaves_nothing(
     said = capsys.readouterr()
     assert f'"code": "{code}"' in said.out
     assert "failures.log" not in said.err
-    assert "onnection" in said.err or code != "ledger_uncreated"
+    assert "onnection" in said.err or code != "ledger_unusable"
     assert sorted(tmp_path.rglob("*")) == before
 
 

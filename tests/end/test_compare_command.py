@@ -124,7 +124,7 @@ def test_the_owner_says_that_rows_are_made_up(capsys: pytest.CaptureFixture[str]
     found = sf.compare(["bought.csv"], "people.csv", "people.toml", synthetic="bought")
     assert found["bought"].kind == "made-up rows"
     error = told(capsys, *words, "--synthetic", "twin.csv", code=2)["error"]
-    assert error["code"] == "attack_option"
+    assert error["code"] == "parameter_out_of_range"
     assert "none of the candidates" in error["message"]
 
 
@@ -188,7 +188,7 @@ def test_python_compares_releases_in_memory_the_same(made: Path) -> None:
     ("words", "code"),
     [
         (("none.csv", *PEOPLE), "source_missing"),
-        (("k5.csv", *PEOPLE, "--report", "k5.csv", "--overwrite"), "output_in_use"),
+        (("k5.csv", *PEOPLE, "--report", "k5.csv", "--overwrite"), "output_busy"),
         (("k5.csv", *PEOPLE, "--report", "people.csv"), "output_exists"),
     ],
 )
@@ -206,7 +206,7 @@ def test_two_candidates_of_one_name_are_told_apart(capsys: pytest.CaptureFixture
 def test_nothing_to_compare_is_refused() -> None:
     with pytest.raises(sf.SfumatoError, match="at least one") as refused:
         sf.compare([], original="people.csv", schema="people.toml")
-    assert refused.value.code == "candidates_none"
+    assert refused.value.code == "candidates_invalid"
     with pytest.raises(sf.SfumatoError, match="must be declared"):
         sf.compare(["k5.csv"], original="people.csv")
 
@@ -225,7 +225,10 @@ def test_exploring_writes_a_ladder_and_a_page(
     }
     assert "privacy in shades" in (made / "ladder" / "compare.html").read_text().lower()
     assert told(capsys, *words, code=2)["error"]["code"] == "output_exists"
-    assert told(capsys, *words, "--report", "x.html", code=2)["error"]["code"] == "explore_beside"
+    assert (
+        told(capsys, *words, "--report", "x.html", code=2)["error"]["code"]
+        == "option_not_applicable"
+    )
 
 
 def test_exploring_an_anatomy_goes_by_its_values(capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,15 +82,15 @@ def test_a_refusal_names_the_flag_and_no_report_replaces_a_table(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words, code in (
-        (["--target", "sik"], "target_missing"),
-        (["--report", "made.csv", "--overwrite"], "output_in_use"),
+        (["--target", "sik"], "column_unknown"),
+        (["--report", "made.csv", "--overwrite"], "output_busy"),
         (["--report", "people.csv"], "output_exists"),
     ):
         assert run(["evaluate", "made.csv", *WORDS, *words, "--json"]) == 2
         assert json.loads(capsys.readouterr().out)["error"]["code"] == code
     (home / "other.csv").write_text("Id,Alter\n1,2\n")
     assert run(["evaluate", "other.csv", *WORDS, "--json"]) == 2
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "nothing_in_common"
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "comparison_impossible"
 
 
 @needs_chromium

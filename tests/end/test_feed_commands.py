@@ -64,9 +64,7 @@ def test_a_feed_from_its_plan_to_a_file(told: Callable[..., Any]) -> None:
         assert told("read", "sexes", "-o", f"sexes.{ending}") == {"written": [f"sexes.{ending}"]}
         assert Path(f"sexes.{ending}").stat().st_size > 100
     assert told("read", "sexes", "-o", "sexes.csv", code=2)["error"]["code"] == "output_exists"
-    assert (
-        told("read", "sexes", "-o", "sexes.xml", code=2)["error"]["code"] == "feed_format_unknown"
-    )
+    assert told("read", "sexes", "-o", "sexes.xml", code=2)["error"]["code"] == "choice_unknown"
     assert told("open", "sexes", "--to", "public")["to"] == ["public"]
     assert told("stop", "sexes")["stopped"] is not None
 
@@ -74,9 +72,9 @@ def test_a_feed_from_its_plan_to_a_file(told: Callable[..., Any]) -> None:
 def test_what_is_said_wrongly_is_refused_with_what_to_say(told: Callable[..., Any]) -> None:
     refused: dict[str, tuple[str, ...]] = {
         "usage": ("add", "x", SQL),
-        "feed_question_missing": ("add", "x", *BY_MONTH),
-        "feed_column_wrong": ("add", "x", SQL, "--column", "sex", *BY_MONTH[2:]),
-        "feed_period_unknown": ("add", "x", SQL, "--column", "day", "--every", "moon"),
+        "parameter_missing": ("add", "x", *BY_MONTH),
+        "column_unsuitable": ("add", "x", SQL, "--column", "sex", *BY_MONTH[2:]),
+        "feed_period_invalid": ("add", "x", SQL, "--column", "day", "--every", "moon"),
         "feed_unknown": ("read", "x"),
         "column_unknown": ("add", "x", "SELECT COUNT(age) FROM visits", *BY_MONTH),
     }
@@ -104,7 +102,7 @@ def test_a_question_refuses_by_name_what_it_does_not_take(
     told: Callable[..., Any], words: tuple[str, str]
 ) -> None:
     error = told("add", "x", SQL, *BY_MONTH, *words, code=2)["error"]
-    assert error["code"] == "feed_option_unknown"
+    assert error["code"] == "option_unknown"
     assert f"takes no '{'foo' if words[0] == '--ask' else words[0][2:]}'" in error["message"]
 
 
@@ -121,7 +119,7 @@ def test_none_of_a_stream_is_refused_and_not_taken_as_all(
     told: Callable[..., Any], option: str
 ) -> None:
     words = ("add", "x", "--continual", "--dataset", "visits", *BY_MONTH, option, "0")
-    assert told(*words, code=2)["error"]["code"] == "stream_size_wrong"
+    assert told(*words, code=2)["error"]["code"] == "parameter_out_of_range"
 
 
 def test_a_stream_whose_memory_is_gone_says_so(

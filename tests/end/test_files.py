@@ -183,7 +183,7 @@ def test_F20_encodings_that_swallow_signs_are_for_the_owner(home: Path, encoding
         pytest.raises(SchemaError, match="Save the file as UTF-8") as refusal,
     ):
         vault.add("leute", "leute.csv", "s.toml", epsilon=9)
-    assert refusal.value.code == "encoding_not_private"
+    assert refusal.value.code == "encoding_wrong"
 
 
 @pytest.mark.parametrize("folder", [False, True])

@@ -56,7 +56,7 @@ def test_a_workload_is_a_file_of_questions(home: Path, capsys: pytest.CaptureFix
     assert "workload mean" in capsys.readouterr().out
     refused = told(capsys, *measured, code=2)["error"]
     assert isinstance(refused, dict)
-    assert refused["code"] == "workload_without_original"
+    assert refused["code"] == "workload_invalid"
 
 
 def test_a_population_makes_a_match_less_sure(

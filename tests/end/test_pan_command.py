@@ -60,16 +60,16 @@ def test_nothing_that_is_said_of_an_update_depends_on_who_came(
 
 
 def test_refusals_say_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, *NEW, "1.6", code=2)["error"]["code"] == "pan_epsilon_too_large"
+    assert told(capsys, *NEW, "1.6", code=2)["error"]["code"] == "parameter_out_of_range"
     assert not Path("seen.pan").exists()
-    assert told(capsys, "pan", "read", "seen.pan", code=2)["error"]["code"] == "pan_missing"
+    assert told(capsys, "pan", "read", "seen.pan", code=2)["error"]["code"] == "source_missing"
     assert told(capsys, "pan", "new", "x.pan", code=2)["error"]["code"] == "usage"
     told(capsys, *NEW, "1")
     assert told(capsys, *NEW, "1", code=2)["error"]["code"] == "output_exists"
     assert told(capsys, "pan", "update", "seen.pan", code=2)["error"]["code"] == "usage"
     told(capsys, "pan", "read", "seen.pan")
     told(capsys, "pan", "update", "seen.pan", "monday.csv")
-    assert told(capsys, "pan", "read", "seen.pan", code=3)["error"]["code"] == "pan_reads_used"
+    assert told(capsys, "pan", "read", "seen.pan", code=3)["error"]["code"] == "allowance_exhausted"
 
 
 SCRIPT = """
@@ -122,6 +122,6 @@ def test_an_interrupted_update_says_how_far_it_got(
     monkeypatch.setattr(PanTable, "update", real)
     refused = told(capsys, "pan", "update", "seen.pan", "monday.csv", code=2)["error"]
     assert refused["code"] == "pan_unfinished"
-    assert told(capsys, "pan", "read", "seen.pan", code=2)["error"]["code"] == "pan_unfinished_read"
+    assert told(capsys, "pan", "read", "seen.pan", code=2)["error"]["code"] == "pan_unfinished"
     assert told(capsys, "pan", "update", "seen.pan", "monday.csv", "--resume")["updates"] == 1
     told(capsys, "pan", "read", "seen.pan")

@@ -128,15 +128,15 @@ def test_figures_in_files_are_short(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "refused"),
     [
-        ("publish histogram visits --columns age --epsilon 1", "out_missing"),
-        ("publish histogrm visits --columns age -o x.csv", "kind_unknown"),
-        ("publish histogram visitors --columns age -o x.csv", "dataset_not_private"),
+        ("publish histogram visits --columns age --epsilon 1", "parameter_missing"),
+        ("publish histogrm visits --columns age -o x.csv", "choice_unknown"),
+        ("publish histogram visitors --columns age -o x.csv", "dataset_unknown"),
         ("publish histogram visits --columns agee -o x.csv", "column_unknown"),
-        ("publish histogram visits --columns age --option fan -o x.csv", "option_not_pair"),
+        ("publish histogram visits --columns age --option fan -o x.csv", "parameter_type_wrong"),
         ("publish histogram visits --columns age --option fan=2 -o x.csv", "option_unknown"),
-        ("publish histogram visits --columns age --epsilon 0 -o x.csv", "epsilon_not_positive"),
+        ("publish histogram visits --columns age --epsilon 0 -o x.csv", "parameter_out_of_range"),
         ("publish histogram visits --columns age -o no/such/x.csv", "output_unwritable"),
-        ("publish histogram visits --columns age -o x.doc", "output_format_unknown"),
+        ("publish histogram visits --columns age -o x.doc", "format_unknown"),
         ("publish histogram visits --columns age -o no/such/folder", "output_unwritable"),
         ("publish histogram visits --columns age -o visits.csv", "output_exists"),
         ("publish histogram visits --columns age --workload no.csv -o x.csv", "source_missing"),
@@ -215,4 +215,4 @@ def test_ranges_are_watched(capsys: pytest.CaptureFixture[str]) -> None:
     assert isinstance(refused, dict)
     kept = told(capsys, f"{words} -o ranges.csv --overwrite", code=2)["error"]
     assert isinstance(kept, dict)
-    assert kept["code"] == "output_in_use"
+    assert kept["code"] == "output_busy"

@@ -33,7 +33,6 @@ ELSEWHERE = {
     "release/engine_tables.py": "releases are read by other commands, and written by anonymize",
     "vault/registration.py": "add is tested by itself",
     "vault/add_dataset.py": "add is tested by itself",
-    "vault/snapshots.py": "no command raises a snapshot: tests/contract/doors/test_owner.py",
     "vault/redeclaration.py": "no command declares anew: tests/unit/vault/test_redeclaration.py",
     "vault/jobs/compare_job.py": (
         "needs releases to compare: tests/unit/vault/jobs/test_compare_job.py"
@@ -106,74 +105,46 @@ ELSEWHERE = {
 
 
 OUT_OF_REACH = {
+    "snapshot_lower": "no command raises a snapshot: tests/contract/doors/test_owner.py",
     **dict.fromkeys(
-        ("groups_not_permitted", "answer_too_large", "store_full", "vault_full"),
+        (
+            "answer_too_large",
+            "storage_full",
+        ),
         "limits bind principals, and vaults that are nearly full: tests/unit/vault/test_limits.py",
     ),
     **dict.fromkeys(
-        ("program_not_approved", "rehearsals_too_many"),
+        (
+            "program_not_approved",
+            "rehearsals_too_many",
+        ),
         "commands run as the owner: tests/unit/vault/test_programs.py",
     ),
-    **dict.fromkeys(
-        ("program_unknown", "approval_needless"),
-        "sfumato program is tested by itself: tests/end/test_people_commands.py",
-    ),
-    "anonymize_owner_only": "commands submit as the owner: tests/unit/vault/jobs",
-    **dict.fromkeys(
-        ("release_file_unknown", "release_not_paid", "reader_unknown"),
-        "no vault here has a release: tests/unit/vault/test_releases.py",
-    ),
-    "blocks_take_too_long": "commands are the owner's: tests/unit/vault/test_run_family.py",
-    "too_many_cells": (
-        "needs a domain of a million cells: tests/unit/vault/test_principal_admin.py"
-    ),
-    "too_many_coordinates": "needs many values: tests/unit/methods/learn/test_moment_models.py",
+    "program_unknown": "sfumato program is tested by itself: tests/end/test_people_commands.py",
+    "candidates_invalid": "no vault here has a release: tests/unit/vault/test_releases.py",
+    "program_too_slow": "commands are the owner's: tests/unit/vault/test_run_family.py",
     "token_refused": "commands need no token: tests/unit/vault/test_tokens.py",
-    "record_invalid": (
-        "commands write plain records: tests/contract/privacy/ledger/test_records.py"
-    ),
-    "record_too_long": (
-        "commands write short records: tests/contract/privacy/ledger/test_records.py"
-    ),
+    "record_invalid": "commands write plain records: tests/contract/privacy/ledger/test_records.py",
     **dict.fromkeys(
-        ("unit_not_person", "hexagons_not_installed"),
+        (
+            "unit_unsupported",
+            "package_missing",
+        ),
         "no vault here has paths: tests/unit/methods/trajectory/test_synthesize.py",
     ),
-    "serve_not_installed": "all tests have the packages: tests/unit/cli/test_serve.py",
-    "type_wrong": "the words of a command are texts: tests/end/test_wrong_types.py",
-    "word_unknown": "a command knows the words of its options: tests/end/test_wrong_types.py",
-    "schema_twice": "commands read tables themselves: tests/unit/vault/test_private.py",
     "vault_closed": "a command closes its vault when it ends: tests/unit/vault",
     "plan_foreign": "a command plans and runs at once: tests/unit/vault/test_plans.py",
     "plan_changed": "a command plans and runs at once: tests/contract/doors/test_changes.py",
-    "account_exists": "accounts are opened as configured, after a comparison (budget_changed)",
-    "accounts_empty": "every question is about a data set, and that has a population",
-    "bounds_equal": "bounds are declared in schemas",
-    "bounds_reversed": "bounds are declared in schemas",
-    "bounds_too_wide": "bounds are declared in schemas",
-    "delta_above_size": "needs a declared size, which no command declares",
-    "delta_not_positive": "no command needs a delta above 0 by itself (delta_missing)",
-    "digest_invalid": "digests are ours",
+    "bounds_invalid": "bounds are declared in schemas",
     "platform_unsupported": "only where processes cannot lock: tests/end/test_platforms.py",
-    "output_busy": "only in a race of two writers: tests/unit/release",
     "release_unreadable": "releases are read by other commands",
-    "dataset_removed": "only in a race with a change of the configuration",
     "request_answered": "only in a race, which the stored answer settles",
-    "ledger_taken": "needs a PostgreSQL server; the contract tests of vaults have one",
-    **dict.fromkeys(
-        ("output_unreachable", "output_table_malformed", "engine_cannot_create_tables"),
-        "only anonymize has an engine write, and touches no vault: tests/contract/release",
-    ),
     **dict.fromkeys(
         (
-            *("bound_not_number", "bound_not_finite", "parameter_not_number"),
-            *("parameter_not_finite", "parameter_not_positive", "parameter_negative"),
-            "parameter_out_of_range",
+            "address_malformed",
+            "engine_cannot_create_tables",
         ),
-        "parameters of other names are checked by plans",
-    ),
-    **dict.fromkeys(
-        ("epsilon_negative", "rho_negative"), "amounts must be positive (not_positive)"
+        "only anonymize has an engine write, and touches no vault: tests/contract/release",
     ),
 }
 

@@ -78,17 +78,17 @@ def test_a_round_from_its_question_to_its_result(
     ("words", "outcome"),
     [
         ([*NEW], (2, "usage")),
-        ([*NEW, "--epsilon", "lots"], (2, "epsilon_not_number")),
-        ([*NEW, "--epsilon", "-1"], (2, "epsilon_not_positive")),
-        ([*NEW, "--epsilon", "1", "--mechanism", "olh"], (2, "word_unknown")),
-        ([*NEW, "--epsilon", "1", "--opens", "tomorrow"], (2, "time_unknown")),
-        ([*NEW, "--epsilon", "1", "--closes", "2001-01-01"], (2, "round_times")),
-        ([*NEW[:2], "smoking.csv", *NEW[3:], "--epsilon", "1"], (2, "round_name")),
+        ([*NEW, "--epsilon", "lots"], (2, "parameter_not_number")),
+        ([*NEW, "--epsilon", "-1"], (2, "parameter_out_of_range")),
+        ([*NEW, "--epsilon", "1", "--mechanism", "olh"], (2, "choice_unknown")),
+        ([*NEW, "--epsilon", "1", "--opens", "tomorrow"], (2, "time_malformed")),
+        ([*NEW, "--epsilon", "1", "--closes", "2001-01-01"], (2, "round_invalid")),
+        ([*NEW[:2], "smoking.csv", *NEW[3:], "--epsilon", "1"], (2, "round_invalid")),
         ([*NEW[:2], "no/where.toml", *NEW[3:], "--epsilon", "1"], (2, "output_unwritable")),
         (["survey", "magic", "smoking.toml"], (2, "usage")),
         (["survey", "estimate", "nothing.toml"], (2, "file_unreadable")),
         (["survey", "serve", "nothing.toml"], (2, "file_unreadable")),
-        (["survey", "close", "."], (2, "file_not_regular")),
+        (["survey", "close", "."], (2, "file_unreadable")),
         (["collect", "nothing.toml", "monday.jsonl"], (2, "file_unreadable")),
     ],
 )
@@ -104,8 +104,8 @@ def test_a_served_round_must_be_open_to_no_eavesdropper(
 ) -> None:
     told(capsys, *NEW, "--epsilon", "1")
     serve = ["survey", "serve", "smoking.toml", "--port", "0", "--check"]
-    assert refused(capsys, *serve, "--host", "0.0.0.0") == (2, "address_public")
-    assert refused(capsys, *serve[:-2], "70000", "--check") == (2, "port_wrong")
+    assert refused(capsys, *serve, "--host", "0.0.0.0") == (2, "address_unusable")
+    assert refused(capsys, *serve[:-2], "70000", "--check") == (2, "parameter_out_of_range")
     found = in_json(capsys, *serve)
     assert found["page"].startswith(found["url"])
 
@@ -114,7 +114,7 @@ def test_a_missing_batch_leaves_the_others_kept_once(capsys: pytest.CaptureFixtu
     told(capsys, *NEW, "--epsilon", "1")
     Survey("smoking.toml").randomize(["yes"] * 3).save("monday.jsonl")
     words = ["collect", "smoking.toml", "monday.jsonl", "lost.jsonl"]
-    assert refused(capsys, *words) == (2, "batch_unreadable")
+    assert refused(capsys, *words) == (2, "file_malformed")
     found = in_json(capsys, *words[:-1])
     assert found["accepted"] + found["rejected"] == 3
     assert in_json(capsys, "survey", "estimate", "smoking.toml")["n"] == 3
@@ -127,7 +127,7 @@ def test_a_report_page_replaces_no_file_of_the_round(
     before = (home / "smoking.toml").read_bytes()
     for name in ("smoking.toml", "smoking.key"):
         words = ["survey", "estimate", "smoking.toml", "--report", name, "--overwrite"]
-        assert refused(capsys, *words) == (2, "output_in_use")
+        assert refused(capsys, *words) == (2, "output_busy")
     assert (home / "smoking.toml").read_bytes() == before
 
 
@@ -137,11 +137,11 @@ def test_a_round_that_nobody_could_answer_is_not_served(
     told(capsys, *NEW, "--epsilon", "1")
 
     def unable(*_: object, **__: object) -> None:
-        raise ParameterError("domain_repeated", "domain names a value twice: name it once.")
+        raise ParameterError("round_invalid", "domain names a value twice: name it once.")
 
     monkeypatch.setattr("sfumato.methods.local.collection.oracle", unable)
     serve = ["survey", "serve", "smoking.toml", "--port", "0", "--check"]
-    assert refused(capsys, *serve) == (2, "domain_repeated")
+    assert refused(capsys, *serve) == (2, "round_invalid")
 
 
 @pytest.mark.parametrize(

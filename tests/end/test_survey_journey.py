@@ -168,7 +168,7 @@ def test_replayed_and_malformed_reports_are_rejected_and_counted(
     assert _posted(served, b"{")["status"] == 400
     assert _posted(served, b'{"answers": []}')["status"] == 422
     many = json.dumps({"reports": [{}] * 1001}).encode()
-    assert _posted(served, many)["code"] == "reports_too_many"
+    assert _posted(served, many)["code"] == "request_too_large"
     after = served.estimate()
     assert after["n"] == before["n"]
     assert after["estimate"] == before["estimate"]

@@ -135,9 +135,9 @@ def test_an_exhausted_budget_is_refused_with_exit_3(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("query", "SELECT * FROM visits", "--vault", "clinic"), "star_misplaced"),
-        (("query", COUNT, "--epsilon", "nan", "--vault", "clinic"), "epsilon_not_number"),
-        (("query", COUNT, "--epsilon", "1", "--rho", "1", "--vault", "clinic"), "cost_not_one"),
+        (("query", "SELECT * FROM visits", "--vault", "clinic"), "column_not_aggregated"),
+        (("query", COUNT, "--epsilon", "nan", "--vault", "clinic"), "parameter_not_number"),
+        (("query", COUNT, "--epsilon", "1", "--rho", "1", "--vault", "clinic"), "options_conflict"),
         (("query", COUNT, "--vault", "nowhere"), "vault_missing"),
         (("init", "clinic"), "vault_exists"),
         (("ledger", "limit", "--vault", "clinic"), "usage"),

@@ -1,4 +1,4 @@
-"""Every error code is snake case and explained in the reference, which is up to date."""
+"""Every error code is snake case and explained, with cause and cure, in the reference."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ def test_codes_are_snake_case() -> None:
     codes = re.findall(r"^\| `(.+?)` \|", REFERENCE.with_suffix(".md").read_text(), re.MULTILINE)
     assert len(codes) > 50
     assert [code for code in codes if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", code)] == []
+
+
+def test_every_code_has_a_cause_and_a_cure() -> None:
+    module = runpy.run_path(str(REFERENCE))
+    listed = [code for code, words in module["kinds"]().items() if all(words)]
+    assert listed == sorted({code for _, code, *_ in module["codes"]()}), (
+        "Add a line to docs/reference/errors.tsv for a new kind of mistake; better, use one of "
+        "the kinds that are there."
+    )
 
 
 def test_every_code_that_a_test_has_met_is_in_the_reference() -> None:

@@ -322,7 +322,7 @@ def test_a_join_that_ties_nobody_is_found(monkeypatch: pytest.MonkeyPatch) -> No
                 one, two = (compile_value(side, scope) for side in (node.this, node.expression))
                 if one.unit and two.unit and one.tree != two.tree:
                     return
-        raise QueryError("join_without_person", "No two people are compared.")
+        raise QueryError("join_not_allowed", "No two people are compared.")
 
     monkeypatch.setattr(joins, "_check_same_people", any_two_people)
     with pytest.raises(AssertionError, match="JOIN"):

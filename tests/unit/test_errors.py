@@ -82,6 +82,6 @@ def test_a_client_raises_the_error_of_the_server() -> None:
 @pytest.mark.parametrize("value", [r'"\q"', "+1", "1e5.5"])
 def test_a_text_that_only_looks_like_an_option_is_shown_as_it_is(value: str) -> None:
     typed = f'\x02["a", {value}, ""]\x03'
-    error = ParameterError("word_unknown", f"No word {typed}.")
+    error = ParameterError("choice_unknown", f"No word {typed}.")
     assert str(error) == f"No word {typed}."
     assert options_in(error.sentence) == []

@@ -27,15 +27,21 @@ def _label(value: object) -> str:
 
 
 BAD_EPSILONS = [
-    *((value, "epsilon_not_positive") for value in (0, 0.0, "0", -1, "-0.5", Fraction(-1, 3))),
+    *((value, "parameter_out_of_range") for value in (0, 0.0, "0", -1, "-0.5", Fraction(-1, 3))),
     *(
-        (value, "epsilon_not_number")
+        (value, "parameter_not_number")
         for value in (math.nan, "nan", None, True, False, "", "a", "0x1", "1/0", "1_0", "٣", [1])
     ),
-    *((value, "epsilon_not_finite") for value in (math.inf, "inf", "-Infinity", float("1e999"))),
-    *((value, "epsilon_not_finite") for value in (Decimal("1e999999"), "1e999999999", 10**9999)),
-    *((value, "epsilon_below_unit") for value in (1e-320, 1e-12, "0.00000000099999")),
-    *((value, "epsilon_above_policy") for value in (1e6, 51, "1e999", "10.0000000001")),
+    *(
+        (value, "parameter_out_of_range")
+        for value in (math.inf, "inf", "-Infinity", float("1e999"))
+    ),
+    *(
+        (value, "parameter_out_of_range")
+        for value in (Decimal("1e999999"), "1e999999999", 10**9999)
+    ),
+    *((value, "parameter_out_of_range") for value in (1e-320, 1e-12, "0.00000000099999")),
+    *((value, "parameter_out_of_range") for value in (1e6, 51, "1e999", "10.0000000001")),
 ]
 
 
@@ -92,15 +98,15 @@ def test_a_longer_decimal_text_is_kept_and_rounded_up_to_the_next_unit() -> None
 @pytest.mark.parametrize(
     ("value", "size", "code"),
     [
-        (1, None, "delta_out_of_range"),
-        (1.5, None, "delta_out_of_range"),
-        (-1e-9, None, "delta_out_of_range"),
-        ("1e-400", None, "delta_below_unit"),
-        (1e-19, None, "delta_below_unit"),
-        (0.001, 1001, "delta_above_size"),
-        ("nan", None, "delta_not_number"),
-        (True, None, "delta_not_number"),
-        (math.inf, None, "delta_not_finite"),
+        (1, None, "parameter_out_of_range"),
+        (1.5, None, "parameter_out_of_range"),
+        (-1e-9, None, "parameter_out_of_range"),
+        ("1e-400", None, "parameter_out_of_range"),
+        (1e-19, None, "parameter_out_of_range"),
+        (0.001, 1001, "parameter_out_of_range"),
+        ("nan", None, "parameter_not_number"),
+        (True, None, "parameter_not_number"),
+        (math.inf, None, "parameter_out_of_range"),
     ],
 )
 def test_bad_delta_is_refused_with_its_code(value: object, size: int | None, code: str) -> None:
@@ -117,10 +123,10 @@ def test_delta_zero_is_pure_and_the_size_bound_is_met_exactly() -> None:
 def test_delta_zero_is_refused_with_gaussian_noise() -> None:
     with pytest.raises(ParameterError) as refused:
         zcdp_to_approx(Zcdp(rho=GAUSSIAN.rho), delta=Fraction(0))
-    assert refused.value.code == "delta_not_positive"
+    assert refused.value.code == "parameter_out_of_range"
     with pytest.raises(ParameterError) as refused:
         basic_guarantee(GAUSSIAN)
-    assert refused.value.code == "event_not_expressible"
+    assert refused.value.code == "event_unsupported"
     pure = Budget((PureFilter(epsilon=Fraction(10)),))
     assert not pure.admits(pure.zero(), pure.charge(GAUSSIAN))
 
@@ -128,11 +134,11 @@ def test_delta_zero_is_refused_with_gaussian_noise() -> None:
 @pytest.mark.parametrize(
     ("value", "code"),
     [
-        (0, "rho_not_positive"),
-        ("x", "rho_not_number"),
-        (1e-19, "rho_below_unit"),
-        (51, "rho_above_policy"),
-        (math.inf, "rho_not_finite"),
+        (0, "parameter_out_of_range"),
+        ("x", "parameter_not_number"),
+        (1e-19, "parameter_out_of_range"),
+        (51, "parameter_out_of_range"),
+        (math.inf, "parameter_out_of_range"),
     ],
 )
 def test_bad_rho_is_refused_with_its_code(value: object, code: str) -> None:
@@ -144,12 +150,12 @@ def test_bad_rho_is_refused_with_its_code(value: object, code: str) -> None:
 @pytest.mark.parametrize(
     ("lower", "upper", "code"),
     [
-        (1, 0, "bounds_reversed"),
-        (1, 1, "bounds_equal"),
-        (math.nan, 1, "bound_not_number"),
-        (0, math.inf, "bound_not_finite"),
-        (-1e308, 1e308, "bounds_too_wide"),
-        (0, "a", "bound_not_number"),
+        (1, 0, "bounds_invalid"),
+        (1, 1, "bounds_invalid"),
+        (math.nan, 1, "parameter_not_number"),
+        (0, math.inf, "parameter_out_of_range"),
+        (-1e308, 1e308, "bounds_invalid"),
+        (0, "a", "parameter_not_number"),
     ],
 )
 def test_bad_bounds_are_refused_with_their_code(lower: object, upper: object, code: str) -> None:
@@ -163,7 +169,7 @@ def test_equal_bounds_are_a_constant_where_one_is_meant() -> None:
 
 
 def test_other_parameters_share_their_codes() -> None:
-    for value, code in ((0, "parameter_not_positive"), (None, "parameter_not_number")):
+    for value, code in ((0, "parameter_out_of_range"), (None, "parameter_not_number")):
         with pytest.raises(ParameterError) as refused:
             exact_numbers.positive(value, "scale")
         assert refused.value.code == code

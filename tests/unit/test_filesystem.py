@@ -59,7 +59,7 @@ def test_targets_are_refused_before_any_work(tmp_path: Path) -> None:
             write_text(tmp_path / name, "x")
         codes[name] = refusal.value.code
     assert codes == {
-        ".": "output_not_a_file",
+        ".": "output_unwritable",
         "file": "output_exists",
         "none/a.txt": "output_unwritable",
     }

@@ -219,7 +219,7 @@ def check_folder(folder: Path, *, overwrite: bool) -> None:
     """Refuse a place where candidates cannot lie, before any work is done for them."""
     if folder.exists() and not folder.is_dir():
         raise OutputError(
-            "output_not_a_directory",
+            "output_unwritable",
             f"Cannot write candidates into '{folder}': it is a file. With "
             f"{option('explore', True)} OUT is a folder; choose another name.",
         )

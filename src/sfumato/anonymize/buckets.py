@@ -120,7 +120,7 @@ def anatomize(
     names = [name for name in table.columns if name != sensitive]
     if {GROUP, COUNT} & {*table.columns, *unchanged}:
         raise SchemaError(
-            "column_name_taken",
+            "name_taken",
             f"Anatomy adds columns named {GROUP!r} and {COUNT!r}, but the table has one of that "
             "name. Rename it.",
         )

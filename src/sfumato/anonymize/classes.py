@@ -116,7 +116,7 @@ class Classes:
         """The cells of a sensitive column."""
         if column not in self.cells:
             raise ParameterError(
-                "sensitive_column_unknown",
+                "column_unknown",
                 f"A criterion is asked of column {column!r}, which was not counted; counted "
                 f"{'are ' + ', '.join(map(repr, self.cells)) if self.cells else 'is none'}. "
                 "Name a sensitive column of the table.",
@@ -127,7 +127,7 @@ class Classes:
         """How many rows of the population fall into each class."""
         if self.population is None:
             raise ParameterError(
-                "population_missing",
+                "parameter_missing",
                 "A criterion compares the release with a population, but no population table was "
                 "given. Give one, or drop k-map and delta-presence.",
             )

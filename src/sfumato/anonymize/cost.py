@@ -503,18 +503,18 @@ def named(name: str, weights: Mapping[str, float] | None = None) -> Cost:
     """The cost of a name, with a weight above 0 for each column that counts more or less."""
     if name not in COSTS:
         raise ParameterError(
-            "cost_unknown", f"Cost {name!r} is not known; take one of {', '.join(COSTS)}."
+            "choice_unknown", f"Cost {name!r} is not known; take one of {', '.join(COSTS)}."
         )
     if weights and not issubclass(COSTS[name], Separable):
         raise ParameterError(
-            "cost_without_weights",
+            "option_not_applicable",
             f"Cost {name!r} looks at classes, not at columns, and takes no weights. Drop them, or "
             "take loss, loss-geometric, precision or entropy.",
         )
     wrong = [column for column, weight in (weights or {}).items() if not 0 < weight < float("inf")]
     if wrong:
         raise ParameterError(
-            "weight_not_positive",
+            "weights_invalid",
             f"The weight of column {wrong[0]!r} must be a finite number above 0.",
         )
     return COSTS[name](weights)

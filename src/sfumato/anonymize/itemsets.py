@@ -55,14 +55,14 @@ def anonymize_items(
     form = table.schema.form
     if not isinstance(form, Items):
         raise ParameterError(
-            "form_wrong",
+            "form_invalid",
             f"{option('m')} is asked of a table of items, and the schema of "
             f"{quoted(table.schema.table)} "
             'says of none. Add form = { items = { of = "basket", item = "product" } }.',
         )
     if k is None:
         raise ParameterError(
-            "k_missing",
+            "parameter_missing",
             f"{option('m')} needs {option('k')}: how many baskets must fit. Add {option('k', 5)}.",
         )
     _check(algorithm, ignored or {})
@@ -82,13 +82,13 @@ def anonymize_items(
 def _check(algorithm: str, ignored: Mapping[str, object]) -> None:
     if algorithm not in _SEARCHES:
         raise ParameterError(
-            "algorithm_unknown",
+            "choice_unknown",
             f"Algorithm {quoted(algorithm)} is not known for items; take apriori or local.",
         )
     for name, value in ignored.items():
         if value not in (None, False, (), [], ""):
             raise ParameterError(
-                "option_not_of_algorithm",
+                "option_not_applicable",
                 f"A release of items does not take {option(name)}; it takes {option('k')}, "
                 f"{option('m')}, {option('algorithm')} and {option('suppress')}. Drop it.",
             )

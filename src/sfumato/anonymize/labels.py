@@ -271,7 +271,7 @@ def spelled_label(column: Column, label: str) -> str:
         if bare_label(column, plain_label(column, text)) == bare_label(column, label):
             return text
     raise SchemaError(
-        "value_like_label",
+        "cell_malformed",
         f"Column {quoted(column.name)} has a label {quoted(label)} in its hierarchy, which would "
         "be read as a value as its cells are written. Rename the label.",
     )

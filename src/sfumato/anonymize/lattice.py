@@ -43,7 +43,7 @@ def check_size(shape: Levels, algorithm: str) -> int:
     size = prod(shape)
     if size > LARGEST:
         raise ParameterError(
-            "lattice_too_large",
+            "problem_too_large",
             f"Algorithm {algorithm!r} keeps the whole lattice in memory, which has {size:,} nodes; "
             f"at most {LARGEST:,} are possible. Take fewer quasi-identifiers or levels, or "
             "'datafly' or 'mondrian'.",

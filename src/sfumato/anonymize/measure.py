@@ -80,7 +80,8 @@ def compare_answers(questions: Sequence[str], original: Answering, released: Ans
     """
     if not questions:
         raise ParameterError(
-            "workload_empty", "A workload needs at least one question. Give some aggregates in SQL."
+            "workload_invalid",
+            "A workload needs at least one question. Give some aggregates in SQL.",
         )
     errors = []
     for question in questions:
@@ -184,7 +185,7 @@ def quasi_of(columns: Iterable[Column]) -> list[Column]:
     quasi = [column for column in columns if column.role is Role.QUASI]
     if not quasi:
         raise SchemaError(
-            "quasi_none",
+            "role_invalid",
             "Nothing can be measured: the schema has no quasi-identifier. Give at least one "
             'column role = "quasi".',
         )
@@ -311,7 +312,7 @@ class _Released:
         ranks = [known.get(v, -1) for v in self.table.axes[index].decode(present).to_pylist()]
         if -1 in ranks:
             raise SourceError(
-                "value_not_in_original",
+                "value_outside_domain",
                 f"Column {column.name!r} of the release holds {ranks.count(-1):,} values that its "
                 "original has not, so their shares cannot be compared. Measure it alone.",
             )
@@ -544,7 +545,7 @@ def _worked(
     """How far answers on the release are from those on the original."""
     if original is None:
         raise ParameterError(
-            "workload_without_original",
+            "workload_invalid",
             "A workload compares answers on the release with those on its original. Name the table "
             f"that it was made from ({option('original')}).",
         )
@@ -592,7 +593,7 @@ def part_of(folder: str | Path, name: str) -> Path:
     files = sorted(Path(folder).glob(f"{name}.*"))
     if not files:
         raise SourceError(
-            "release_incomplete",
+            "release_unreadable",
             f"The directory {quoted(str(folder))} has no file {name}.csv or {name}.parquet, so it "
             "is no bucketized release. Name the directory that anatomy wrote.",
         )

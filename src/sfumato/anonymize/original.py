@@ -212,7 +212,7 @@ class RowOwners:
         nobody = marginal.axes[0].decode(marginal.codes[0]).is_null().to_numpy(zero_copy_only=False)
         if nobody.any():
             raise SourceError(
-                "person_missing",
+                "cell_malformed",
                 f"Column {quoted(column)} says whose row it is, but "
                 f"{int(marginal.counts[nobody].sum()):,} rows have nothing there. Mend the data, "
                 'or declare unit = "row".',

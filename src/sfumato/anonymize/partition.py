@@ -172,7 +172,7 @@ def refuse_population(problem: Problem, algorithm: str) -> None:
     for criterion in problem.criteria:
         if criterion.compares_population:
             raise ParameterError(
-                "criterion_not_of_algorithm",
+                "criterion_not_supported",
                 f"Algorithm {algorithm!r} cannot reach {criterion}: it does not count the people "
                 "of a population under its labels. Take algorithm 'optimal', or drop the "
                 "criterion.",
@@ -184,7 +184,7 @@ def only_crowds(problem: Problem, algorithm: str) -> int:
     for criterion in problem.criteria:
         if not criterion.absorbing or criterion.column or criterion.compares_population:
             raise ParameterError(
-                "criterion_not_of_algorithm",
+                "criterion_not_supported",
                 f"Algorithm {algorithm!r} is for k-anonymity alone and cannot reach {criterion}. "
                 "Take algorithm 'optimal' or 'mondrian', or drop the criterion.",
             )

@@ -273,7 +273,7 @@ def _one_diversity(criteria: Sequence[Criterion], sensitive: tuple[str, ...]) ->
     ]
     if len(asked) != 1 or len(asked) != len(criteria):
         raise ParameterError(
-            "anatomy_needs_one_l",
+            "criterion_not_supported",
             "Anatomy takes distinct, entropy or folk l-diversity of one sensitive column and "
             f"nothing else, but {' and '.join(map(str, criteria)) or 'nothing'} was asked. Give "
             f"{option('l')} alone, and name one column with {option('sensitive')}.",
@@ -342,14 +342,14 @@ def _perturb(
     named = options.sensitive
     if criteria:
         raise ParameterError(
-            "perturb_promises_nothing",
+            "criterion_not_supported",
             f"Perturbing values satisfies no criterion, but {' and '.join(map(str, criteria))} was "
             "asked. Drop the criteria, or take another algorithm.",
         )
     columns = [c for c in _sensitive(table, (), named) if named or isinstance(c.domain, Bounds)]
     if not columns:
         raise SchemaError(
-            "perturb_nothing",
+            "criterion_not_supported",
             "No sensitive column has declared bounds, so none can be perturbed. Add to the section "
             "of one in the schema: bounds = [0, 100000]",
         )
@@ -393,7 +393,7 @@ def _refuse_labels(table: Table, counted: Frequencies, names: Sequence[str]) -> 
         alike = sum(text is not None and not stands_for_itself(text) for text in texts)
         if alike:
             raise SchemaError(
-                "value_like_label",
+                "cell_malformed",
                 f"Column {quoted(name)} holds {in_number(alike, 'value')} that would be read as a "
                 "label: '*', or one that begins with '{' or '\"'. This algorithm releases "
                 "quasi-identifiers as they are. Rename them, or take one that generalizes.",
@@ -449,7 +449,7 @@ def _sensitive(table: Table, criteria: Sequence[Criterion], named: tuple[str, ..
     chosen = columns or list(table.schema.by_role(Role.SENSITIVE))
     if not chosen:
         raise SchemaError(
-            "sensitive_none",
+            "role_invalid",
             'No column is sensitive: there is nothing to rearrange. Give one role = "sensitive".',
         )
     return chosen

@@ -70,7 +70,7 @@ def check_options(
     takes |= {name: method.takes for name, method in PERTURBATIVE.items()}
     if algorithm not in takes:
         raise ParameterError(
-            "algorithm_unknown",
+            "choice_unknown",
             f"Algorithm {algorithm!r} is not known; take one of {', '.join(takes)}.",
         )
     ignored = [
@@ -83,7 +83,7 @@ def check_options(
             name for name, options_taken in takes.items() if options_taken.issuperset(ignored)
         ]
         raise ParameterError(
-            "option_not_of_algorithm",
+            "option_not_applicable",
             f"Algorithm {algorithm!r} does not take {' and '.join(map(_named, ignored))}; it "
             f"takes {', '.join(map(_named, sorted(takes[algorithm]))) or 'none'}. Drop it, or "
             f"take {', '.join(alternatives) or 'another algorithm'}.",
@@ -92,7 +92,7 @@ def check_options(
     compares = any(criterion.compares_population for criterion in criteria)
     if options.get("population") is not None and not compares:
         raise ParameterError(
-            "option_not_of_algorithm",
+            "option_not_applicable",
             "A population is given, but no criterion looks at it. Drop it, or ask with "
             f"{option('k')} for k-map or with {option('presence')} for delta-presence.",
         )
@@ -259,7 +259,7 @@ def _advised(
 def _require_known(suppressed: object) -> None:
     if suppressed not in (None, "drop", "star"):
         raise ParameterError(
-            "suppressed_unknown", f"Suppressed rows are 'drop' or 'star', not {suppressed!r}."
+            "choice_unknown", f"Suppressed rows are 'drop' or 'star', not {suppressed!r}."
         )
 
 
@@ -270,7 +270,7 @@ def seconds_of(limit: Number | None) -> float | None:
     seconds = not_negative(limit, "limit_seconds")
     if seconds > Fraction(float_info.max):
         raise ParameterError(
-            "parameter_not_finite", "limit_seconds must be a number of ordinary size."
+            "parameter_out_of_range", "limit_seconds must be a number of ordinary size."
         )
     return float(seconds)
 
@@ -416,7 +416,7 @@ def criteria_of(
         return criteria, columns
     if columns and not any(criterion.column for criterion in criteria):
         raise ParameterError(
-            "option_without_other",
+            "options_conflict",
             f"{option('sensitive')} means nothing to {algorithm!r} without {option('l')}, "
             f"{option('t')}, {option('beta')} or {option('delta_disclosure')}. Give one of them, "
             "or drop it.",
@@ -446,7 +446,7 @@ def decide(
     for criterion in criteria:
         if not hasattr(criterion, "compares_population"):
             raise ParameterError(
-                "type_wrong",
+                "parameter_type_wrong",
                 "A criterion must be one such as sf.KAnonymity(5), not "
                 f"{arguments.shown(criterion)}. Numbers are given by name: k=5.",
             )

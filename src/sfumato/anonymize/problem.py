@@ -199,7 +199,7 @@ def _check(
     """Refuse what cannot be a problem, before anything is computed."""
     if not quasi:
         raise SchemaError(
-            "quasi_none",
+            "role_invalid",
             "Nothing can be generalized: the schema has no quasi-identifier. Give at least one "
             'column role = "quasi".',
         )
@@ -208,13 +208,13 @@ def _check(
     bare = [name for name in quasi if name not in taxonomies]
     if bare:
         raise SchemaError(
-            "quasi_without_hierarchy",
+            "hierarchy_missing",
             f"Column {bare[0]!r} is a quasi-identifier without a hierarchy. Declare one, or "
             "another role.",
         )
     if population is None and any(criterion.compares_population for criterion in criteria):
         raise ParameterError(
-            "population_missing",
+            "parameter_missing",
             "A criterion compares the release with a population, but no population table was "
             "given. Give one, or drop k-map and delta-presence.",
         )
@@ -222,21 +222,21 @@ def _check(
         raise SourceError("table_empty", "The table has no rows: there is nothing to anonymize.")
     if max(frequencies.total, 0 if population is None else population.total) > _MOST_ROWS:
         raise SourceError(
-            "too_many_rows",
+            "problem_too_large",
             f"The table has {frequencies.total:,} rows; at most {_MOST_ROWS:,} can be compared "
             "exactly. Anonymize it in parts.",
         )
     for criterion in criteria:
         if criterion.column is not None and criterion.column not in frequencies.columns:
             raise ParameterError(
-                "sensitive_column_unknown",
+                "column_unknown",
                 f"A criterion is asked of column {criterion.column!r}, which was not counted; "
                 f"counted are {', '.join(map(repr, frequencies.columns))}. "
                 "Name a sensitive column of the table.",
             )
         if criterion.column in quasi:
             raise ParameterError(
-                "sensitive_column_quasi",
+                "role_invalid",
                 f"Column {criterion.column!r} cannot be quasi-identifier and sensitive at once. "
                 "Change its role, or ask the criterion of another column.",
             )
@@ -245,7 +245,7 @@ def _check(
 def no_criterion() -> ParameterError:
     """The error where nothing was asked to be promised."""
     return ParameterError(
-        "criteria_none", f"No criterion was asked for. Ask for one, such as {option('k', 5)}."
+        "parameter_missing", f"No criterion was asked for. Ask for one, such as {option('k', 5)}."
     )
 
 
@@ -336,12 +336,12 @@ def _require_hierarchy(column: Column, *, released: bool) -> None:
     if column.role is Role.QUASI and column.hierarchy is None:
         if released:
             raise SchemaError(
-                "already_released",
+                "table_is_release",
                 "This table is a release already, as the side-car beside it tells: the hierarchies "
                 "of its schema are of the original, not of labels. Anonymize the original.",
             )
         raise SchemaError(
-            "quasi_without_hierarchy",
+            "hierarchy_missing",
             f"Column {quoted(column.name)} is a quasi-identifier without a hierarchy. "
             f"{add_line(column.name, f'hierarchy = {_PROPOSED[column.kind]}')}; or let "
             "`sfumato inspect` propose one, or give it another role.",
@@ -356,7 +356,7 @@ def _require_rows(table: Frequencies, person: str | None, criteria: Sequence[Cri
         total, unit = len(table.marginal([person])), "people"
     if 0 < total < k:
         raise CriterionError(
-            "k_above_rows",
+            "criterion_not_reachable",
             f"No release is {k:,}-anonymous: the table has only {total:,} {unit}. Ask for a "
             f"smaller k, or collect more {unit}.",
         )

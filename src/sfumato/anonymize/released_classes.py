@@ -82,7 +82,7 @@ class ReleasedClasses:
         blank = pc.sum(self.table[_BLANK]).as_py() or 0
         if blank:
             raise CriterionError(
-                "released_rows_blank",
+                "criterion_not_reachable",
                 f"{count(blank, 'released row')} cannot be told from suppressed ones: every "
                 "quasi-identifier and sensitive value of them is missing or '*'. Leave suppressed "
                 f"rows out with {option('suppressed', 'drop')}.",

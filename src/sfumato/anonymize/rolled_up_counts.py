@@ -248,7 +248,7 @@ def _unite(table: Table, column: Column) -> tuple[Frequencies, Taxonomy, United]
 def _too_many_values(column: Column, reason: str, declare: str, value_count: int) -> SourceError:
     """The refusal of a column of which so many values would have to be held."""
     return SourceError(
-        "too_many_values",
+        "problem_too_large",
         f"Column {quoted(column.name)} is a quasi-identifier with more than {most_values():,} "
         f"values, which is what memory is kept for, and {reason}. {declare} it another role; or "
         f"set {SETTING}={value_count * CELLS_PER_VALUE} or more in the environment.",
@@ -319,7 +319,7 @@ def _longest(table: Table, column: Column) -> int:
     lengths = table.engine.run(query.from_(table.engine.table.copy())).to_pylist()[0]
     if lengths[_ROWS]:
         raise SchemaError(
-            "mask_value_starred",
+            "cell_malformed",
             f"Column {quoted(column.name)}: {lengths[_ROWS]:,} rows cannot be masked: a mask "
             f"writes {ROOT!r} for what it hides, and they hold {ROOT!r} themselves. Replace it "
             "in the data, or declare a hierarchy file.",

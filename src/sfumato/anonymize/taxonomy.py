@@ -318,7 +318,7 @@ class _Reader:
             indices = [index for run in member_runs if run for index in range(run[0], run[1] + 1)]
             return _in_runs(indices), ends
         raise SchemaError(
-            "label_unknown",
+            "value_outside_domain",
             f"Column {self.column.name!r} holds a label that is no value, no label of its "
             "hierarchy, no range and no set of values. Declare the hierarchy it comes from.",
             detail=f"Label: {label!r}",

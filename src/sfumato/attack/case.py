@@ -176,7 +176,7 @@ class Case:
         chosen = [column for column in columns if column.name == asked]
         if not chosen:
             raise ParameterError(
-                "attack_column_missing",
+                "column_unknown",
                 f"The release has no column {quoted(asked)} to guess; "
                 + suggestion(asked, [column.name for column in columns]),
             )

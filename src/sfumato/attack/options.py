@@ -121,7 +121,7 @@ def attack_options(**asked: Any) -> AttackOptions:
         value = arguments.require(getattr(options, name), name, (int, float), "a number")
         if not low < value <= high:
             raise ParameterError(
-                "attack_option",
+                "parameter_out_of_range",
                 f"{option(name)} must be above {low}"
                 + (f" and at most {high}" if high < inf else "")
                 + f", not {value:g}.",
@@ -130,7 +130,7 @@ def attack_options(**asked: Any) -> AttackOptions:
         value = getattr(options, name)
         if value is not None and arguments.whole(value, name) < least:
             raise ParameterError(
-                "attack_option",
+                "parameter_out_of_range",
                 f"{option(name)} must be at least {least}, not {value}.",
             )
     return options
@@ -148,7 +148,7 @@ def _columns(asked: object) -> dict[str, str]:
         role, equals, name = pair.partition("=")
         if not (role and equals and name):
             raise ParameterError(
-                "attack_option",
+                "parameter_out_of_range",
                 f"{option('column')} must be a pair like person=user, not {pair!r}. Name what a "
                 "column is, and the column.",
             )

@@ -99,7 +99,7 @@ def attacks_wanted(
     if attacks is False and (required or publish):
         flag = option("require") if required else option("publish_findings", True)
         raise ParameterError(
-            "option_without_other",
+            "options_conflict",
             f"{flag} means nothing where no attack is tried. Drop {off}, or {flag}.",
         )
     return bool(attacks) or bool(required) or publish
@@ -174,13 +174,13 @@ def _read(text: str) -> Requirement:
     attack, figure, sign, limit = matched.groups()
     if attack not in ATTACKS:
         raise ParameterError(
-            "requirement_unknown",
+            "requirement_malformed",
             f"There is no attack {shown(attack)}, of which {shown(text)} could be required; "
             + suggestion(attack, ATTACKS),
         )
     if figure is not None and figure not in _FIGURES:
         raise ParameterError(
-            "requirement_unknown",
+            "requirement_malformed",
             f"A finding has no figure {shown(figure)}, of which {shown(text)} could be required; "
             + suggestion(figure, _FIGURES),
         )
@@ -193,7 +193,7 @@ def _read(text: str) -> Requirement:
 
 def _unreadable(text: str) -> ParameterError:
     return ParameterError(
-        "requirement_unreadable",
+        "requirement_malformed",
         f"Cannot read the requirement {shown(text)}. Write an attack, < or <=, and a share from 0 "
         "to below 1, such as 'link<0.05', 'homogeneity<=0' or 'link.high<5%'.",
     )

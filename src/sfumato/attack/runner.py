@@ -187,7 +187,7 @@ def held_people(source: Source, schema: Schema) -> Iterator[HeldTable]:
         present = tuple(column for column in schema.columns if column.name in held)
         if not present:
             raise SchemaError(
-                "nothing_in_common",
+                "comparison_impossible",
                 "The table has none of the columns that the schema declares; the first of them is "
                 f"{names[0]!r}. Name its columns as the schema does.",
             )
@@ -247,7 +247,7 @@ def _present_columns(schema: Schema, held: Mapping[str, Kind]) -> tuple[Column, 
     present = tuple(column for column in schema.columns if column.name in held)
     if not present:
         raise SchemaError(
-            "nothing_in_common",
+            "comparison_impossible",
             "The release has none of the columns that the schema declares; the first of them is "
             f"{schema.columns[0].name!r}. Name the schema of its original.",
         )

@@ -277,7 +277,7 @@ def _check_places(
     refuse_beside({**pages, "require": require})
     if output.is_table:
         raise ParameterError(
-            "explore_beside",
+            "option_not_applicable",
             f"--explore writes candidates into a folder, not into {output.in_words()}. "
             "Name a folder.",
         )
@@ -333,7 +333,7 @@ def _columns(sensitive: list[str] | None, further: list[str] | None) -> list[str
     """The columns after --sensitive, of which the parser takes only the first as its own."""
     if further and not sensitive:
         raise ParameterError(
-            "argument_unexpected",
+            "option_not_applicable",
             f"There is one TABLE, but {further[0]!r} was given beside it. Drop it.",
         )
     return [*(sensitive or ()), *(further or ())]

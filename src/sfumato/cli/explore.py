@@ -31,12 +31,12 @@ def refuse_beside(given: Mapping[str, object], *, explores: bool = True) -> None
     """Refuse flags that mean one release, and --yes where nothing is explored."""
     if not explores:
         raise ParameterError(
-            "option_without_other", "--yes means nothing without --explore. Give both, or neither."
+            "options_conflict", "--yes means nothing without --explore. Give both, or neither."
         )
     said = [f"--{name.replace('_', '-')}" for name, one in given.items() if one]
     if said:
         raise ParameterError(
-            "explore_beside",
+            "option_not_applicable",
             f"--explore makes several releases and a page of its own, so {' and '.join(said)} "
             "cannot be given with it. Drop it.",
         )

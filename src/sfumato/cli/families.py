@@ -148,7 +148,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
     exploring = given.pop("explore", False), given.pop("yes", False)
     if family.writes == "must" and out is None and not only_explained:
         raise ParameterError(
-            "out_missing",
+            "parameter_missing",
             f"Say where to write the release with -o OUT, or only {family.explain[0]} it.",
         )
     with open_vault(given.pop("vault")) as opened:
@@ -219,12 +219,12 @@ def _options(written: list[str], form: Mapping[str, object]) -> dict[str, object
         name, equals, value = one.partition("=")
         if not equals:
             raise ParameterError(
-                "option_not_pair", f"An option must be written NAME=VALUE, not {one!r}."
+                "parameter_type_wrong", f"An option must be written NAME=VALUE, not {one!r}."
             )
         key = name.strip().replace("-", "_")
         if key in form or key in found:
             raise ParameterError(
-                "option_taken",
+                "options_conflict",
                 f"Cannot take {one!r} as an option: {quoted(key)} "
                 + ("is given twice." if key in found else "is said by the command itself."),
             )

@@ -69,7 +69,7 @@ def open_streams() -> None:
         sys.stderr = _nowhere()
     if closed:
         raise OutputError(
-            "stdout_closed",
+            "output_unwritable",
             "Standard output is closed, so the result would be lost. Leave it open, or send it to "
             "a file.",
         )

@@ -118,7 +118,7 @@ def check_kept(
         check_target(one, overwrite=overwrite, kept=(*kept, *vault_files_around(one)))
     if page is not None and os.path.realpath(page) in map(os.path.realpath, [*places, holder]):
         raise OutputError(
-            "output_twice",
+            "outputs_same",
             f"Cannot write the owner's page to '{page}': something else of the release goes there. "
             "Choose another name.",
         )

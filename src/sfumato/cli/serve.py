@@ -94,7 +94,7 @@ def serve(
 def _check_processes(processes: int) -> None:
     if not 1 <= processes <= _MOST_PROCESSES:
         raise ParameterError(
-            "processes_wrong",
+            "parameter_out_of_range",
             f"--processes must be from 1 to {_MOST_PROCESSES}, not {processes}. About one for each "
             "core is best.",
         )
@@ -121,6 +121,6 @@ def serving() -> Any:
 def not_installed(missing: ModuleNotFoundError) -> ParameterError:
     """That a package is not there which only servers need."""
     return ParameterError(
-        "serve_not_installed",
+        "package_missing",
         f"Serving needs the package {missing.name!r}. Run: pip install 'sfumato[serve]'.",
     )

@@ -55,7 +55,7 @@ def read_address(url: object) -> Address:
         raise _wrong("it must end with the host, or with the path of the service")
     if found.scheme == "http" and not _is_loopback(host):
         raise ParameterError(
-            "url_not_encrypted",
+            "url_invalid",
             f"Cannot send a token to {host!r} by http://: whoever is on the way could read it. Use "
             "https://, or a tunnel to 127.0.0.1.",
         )
@@ -70,7 +70,7 @@ def read_token(token: object) -> str:
     text = token.strip() if isinstance(token, str) else ""
     if not _TOKEN.fullmatch(text):
         raise ParameterError(
-            "token_wrong",
+            "parameter_type_wrong",
             "A token is a text that begins with sfu_, as 'sfumato token new' or the vault's owner "
             "gave it.",
         )
@@ -86,7 +86,7 @@ def read_trust(certificates: object) -> ssl.SSLContext | None:
         return ssl.create_default_context(cafile=file)
     except OSError as error:
         raise ParameterError(
-            "certificates_unreadable",
+            "certificate_unusable",
             f"Cannot read certificates from '{file}': {error.strerror or 'they are none'}. Give a "
             "PEM file of those whose signatures are to be trusted.",
         ) from None
@@ -103,7 +103,7 @@ def _is_loopback(host: str) -> bool:
 
 def _wrong(why: str) -> ParameterError:
     return ParameterError(
-        "url_wrong",
+        "url_invalid",
         f"Cannot connect to this address: {why}. Give it as 'sfumato serve' printed it, such as "
         "http://127.0.0.1:8321.",
     )

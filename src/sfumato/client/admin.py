@@ -88,7 +88,7 @@ class Office:
         name, holder = arguments.text(operator, "operator"), self.holder()
         if name not in (OWNER, holder):
             raise PolicyError(
-                "principal_of_token",
+                "permission_missing",
                 f"The token is that of {quoted(holder)}, in whose name this is done, not "
                 f"{quoted(name)}. Leave out operator, or connect with the other token.",
             )
@@ -131,7 +131,7 @@ def owners_only() -> Iterator[None]:
         if error.code != "not_found":
             raise
         raise PolicyError(
-            "owner_only",
+            "permission_missing",
             "Only an owner of the vault may do this, with a token that is good for 'admin'. Ask "
             "the vault's owner.",
         ) from None

@@ -169,7 +169,7 @@ class Connection:
 
     def _not_trusted(self, error: ssl.SSLCertVerificationError) -> InternalError:
         return InternalError(
-            "server_not_trusted",
+            "server_unreachable",
             f"Cannot trust {self.address}: {error.verify_message or 'its certificate is wrong'}. "
             "Give the certificate of whoever signs there with certificates='ca.pem'.",
         )
@@ -180,7 +180,7 @@ def _written(told: Mapping[str, Any]) -> bytes:
     body = dumps(told).encode()
     if len(body) > LARGEST:
         raise ParameterError(
-            "body_too_large",
+            "request_too_large",
             f"What is asked has {len(body):,} bytes, and a server takes {LARGEST:,}. Ask about "
             "fewer ranges or sets of columns at a time.",
         )

@@ -108,7 +108,7 @@ class RemoteJobs(Shown):
                 return self._submitted(ANONYMIZE, plain | told, key)
         if family == COMPARE:
             raise ParameterError(
-                "job_family_unknown",
+                "choice_unknown",
                 "Releases are compared where their vault is: in its console, or there with "
                 "'sfumato job submit compare'.",
             )
@@ -268,7 +268,7 @@ class RemoteRelease(AnyRelease):
             if error.code != "not_found":
                 raise
         raise ParameterError(
-            "release_file_unknown",
+            "release_unknown",
             f"This release has no file {quoted(asked)}; {suggestion(asked, self.files)}",
         )
 

@@ -190,7 +190,7 @@ class RemoteVault(AnyVault):
         holder = self._catalogue.principal
         if principal is not None and arguments.text(principal, "principal") != holder:
             raise PolicyError(
-                "principal_of_token",
+                "permission_missing",
                 f"The token is that of {quoted(holder)}, who asks here, not {quoted(principal)}. "
                 "Leave out principal, or connect with the other token.",
             )
@@ -236,7 +236,8 @@ def connect(
     arguments.require(timeout, "timeout", (int, float), "a number of seconds")
     if not 0 < timeout < _LONGEST:
         raise ParameterError(
-            "timeout_wrong", f"timeout must be from 0 to {_LONGEST} seconds, not {timeout:g}."
+            "parameter_out_of_range",
+            f"timeout must be from 0 to {_LONGEST} seconds, not {timeout:g}.",
         )
     trust = read_trust(certificates)
     vault = RemoteVault(Connection(address, read_token(token), float(timeout), trust))

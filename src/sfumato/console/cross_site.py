@@ -43,7 +43,7 @@ def check_word(expected: str, said: str) -> None:
 def _foreign() -> RequestError:
     return RequestError(
         403,
-        "page_foreign",
+        "form_foreign",
         "This form did not come from a page of this server, so nothing was done. Open the console "
         "itself and send it from there.",
     )

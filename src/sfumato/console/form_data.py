@@ -55,7 +55,9 @@ async def form(request: Request, *, uploads: int, seconds: float) -> AsyncIterat
     elif kind == _PLAIN:
         yield Sent(_fields(await read_bytes(request, _PLAIN, seconds=seconds)))
     else:
-        raise RequestError(415, "form_unknown", "Send the form of the page, as a browser does.")
+        raise RequestError(
+            415, "request_malformed", "Send the form of the page, as a browser does."
+        )
 
 
 @asynccontextmanager
@@ -64,7 +66,7 @@ async def _parts(request: Request, uploads: int, seconds: float) -> AsyncIterato
     length = request.headers.get("content-length", "")
     if not length.isdigit() or len(length) > 18 or "transfer-encoding" in request.headers:
         raise RequestError(
-            411, "length_missing", "Send the body in one piece, with its Content-Length."
+            411, "request_malformed", "Send the body in one piece, with its Content-Length."
         )
     if int(length) > most:
         raise _too_large(uploads)
@@ -76,11 +78,11 @@ async def _parts(request: Request, uploads: int, seconds: float) -> AsyncIterato
             )
     except TimeoutError:
         raise RequestError(
-            408, "body_slow", "The file did not arrive in time. Send it again."
+            408, "request_slow", "The file did not arrive in time. Send it again."
         ) from None
     except (MultiPartException, KeyError, ValueError):
         raise RequestError(
-            400, "form_broken", "The form cannot be read. Send it as a browser does."
+            400, "request_malformed", "The form cannot be read. Send it as a browser does."
         ) from None
     note_read(request)
     try:
@@ -103,7 +105,7 @@ def _fields(raw: bytes) -> dict[str, tuple[str, ...]]:
         )
     except ValueError:
         raise RequestError(
-            400, "form_broken", "The form cannot be read. Send it as a browser does."
+            400, "request_malformed", "The form cannot be read. Send it as a browser does."
         ) from None
     found: dict[str, list[str]] = {}
     for name, value in pairs:
@@ -114,11 +116,11 @@ def _fields(raw: bytes) -> dict[str, tuple[str, ...]]:
 def _text(value: str) -> str:
     """A text as people type it: lines end as ours do, and nothing steers a machine."""
     if "\0" in value:
-        raise RequestError(400, "body_text_broken", "A text in the form has a NUL.")
+        raise RequestError(400, "request_malformed", "A text in the form has a NUL.")
     return value.replace("\r\n", "\n")
 
 
 def _too_large(uploads: int) -> RequestError:
     return RequestError(
-        413, "upload_too_large", f"A file of {uploads:,} bytes at most may be sent here."
+        413, "request_too_large", f"A file of {uploads:,} bytes at most may be sent here."
     )

@@ -44,11 +44,11 @@ def hashed(password: str, again: str) -> str:
     """The hash of a new password, which was typed twice."""
     if password != again:
         raise ParameterError(
-            "password_differs", "The two passwords differ. Type the same one twice."
+            "password_invalid", "The two passwords differ. Type the same one twice."
         )
     if not SHORTEST <= len(password) <= LONGEST:
         raise ParameterError(
-            "password_length",
+            "password_invalid",
             f"A password has {SHORTEST} to {LONGEST:,} characters; this one has {len(password):,}. "
             "Four words that do not belong together make a good one.",
         )
@@ -92,7 +92,7 @@ def sign_in_paused(seconds: float) -> RequestError:
     wait = math.ceil(seconds)
     return RequestError(
         429,
-        "sign_in_paused",
+        "requests_too_frequent",
         f"Too many passwords were tried from here, or under this name. Try again in {wait} s. A "
         "browser that has signed in before, and a link of the owner, are not held up by others.",
         headers={"Retry-After": str(wait)},

@@ -63,7 +63,7 @@ def check_free(folder: Path) -> None:
     path = folder / VAULT
     if path.exists():
         raise OutputError(
-            "demo_vault_exists",
+            "vault_exists",
             f"'{path}' already has a vault. Serve it with 'sfumato serve --vault "
             f"{path}', or choose another folder with --out.",
         )

@@ -77,7 +77,7 @@ def kind_named(kinds: Mapping[str, Kind], name: object, title: str) -> Kind:
     """The kind of that name in a registry; `title` says in a refusal what the kinds are of."""
     if arguments.text(name, "kind") not in kinds:
         raise ParameterError(
-            "kind_unknown",
+            "choice_unknown",
             f"There is no kind of {title} {quoted(str(name))}; "
             f"{suggestion(str(name), list(kinds))}",
         )

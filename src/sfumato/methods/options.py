@@ -19,7 +19,7 @@ def whole(value: object, name: str, *, least: int, most: int) -> int:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise ParameterError(
-            "option_not_whole",
+            "parameter_out_of_range",
             f"{name} must be a whole number from {least:,} to {most:,}, not "
             f"{arguments.shown(value)}.",
         )
@@ -31,7 +31,7 @@ def choice(value: object, name: str, allowed: Sequence[str]) -> str:
     if value not in allowed:
         word = value if isinstance(value, str) else arguments.shown(value)
         raise ParameterError(
-            "option_not_allowed",
+            "option_not_applicable",
             f"{name} cannot be {quoted(word)}; {suggestion(word, list(allowed))}",
         )
     return str(value)
@@ -42,6 +42,6 @@ def several(value: object, name: str) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
         raise ParameterError(
-            "option_not_list", f"{name} must be a list of names, not {arguments.shown(value)}."
+            "parameter_type_wrong", f"{name} must be a list of names, not {arguments.shown(value)}."
         )
     return tuple(part.strip() for part in parts)

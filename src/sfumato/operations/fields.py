@@ -239,13 +239,13 @@ def _problem(info: msgspec.structs.FieldInfo, value: object, why: str) -> tuple[
     if isinstance(value, str) and is_word:
         words = [str(word) for word in plain]
         near = suggestion(value[:60], words)
-        return "word_unknown", f"{info.name} cannot be {shown}; {near}"
+        return "choice_unknown", f"{info.name} cannot be {shown}; {near}"
     if ", got" in why:
         allowed = _KINDS[str if is_word else plain]
-        return "type_wrong", f"{info.name} must be {allowed}, not {shown}."
+        return "parameter_type_wrong", f"{info.name} must be {allowed}, not {shown}."
     # A length or a range, which msgspec says in words.
     allowed = why.removeprefix("Expected ").replace("`", "").partition(" - at")[0]
-    return "field_wrong", f"{info.name} must be {allowed}, not {shown}."
+    return "field_invalid", f"{info.name} must be {allowed}, not {shown}."
 
 
 def _wrong(name: str, code: str, message: str) -> ParameterError:

@@ -181,6 +181,6 @@ def _domain(column: Column, said: str) -> Domain:
         return Bounds(values[0], values[1])  # type: ignore[arg-type]  # of ordered kinds
     if column.kind in (Kind.REAL, Kind.DATE):
         raise SchemaError(
-            "bounds_not_two", f"bounds must be [low, high]; {len(values)} given: {quoted(said)}."
+            "bounds_invalid", f"bounds must be [low, high]; {len(values)} given: {quoted(said)}."
         )
     return Values(values)

@@ -127,18 +127,18 @@ def read_secret(path: Path) -> bytes:
         secret = path.read_bytes()
     except OSError as error:
         raise SourceError(
-            "holder_secret_unreadable",
+            "secret_unusable",
             f"Cannot read the secret in '{path}': {os.strerror(error.errno or 0)}. "
             "Put it back, readable for you alone.",
         ) from None
     if exposed:
         raise SourceError(
-            "holder_secret_exposed",
+            "secret_exposed",
             f"Others may read '{path}', which must stay secret. Run: chmod 600 '{path}'.",
         )
     if len(secret) != _BYTES:
         raise SourceError(
-            "holder_secret_damaged",
+            "secret_unusable",
             f"'{path}' does not hold a secret of {_BYTES} bytes. Put the original back.",
         )
     return secret
@@ -167,7 +167,7 @@ def write_secret(path: Path, secret: bytes) -> None:
             Path(name).unlink()
     except OSError as error:
         raise OutputError(
-            "holder_secret_unwritable",
+            "secret_unusable",
             f"Cannot keep a secret in '{path}': {os.strerror(error.errno or 0)}. "
             "Make its folder writable; that of a user is named with XDG_CONFIG_HOME.",
         ) from None

@@ -110,7 +110,7 @@ class Table(Shown):
     def _counted_population(self, source: Source) -> Frequencies:
         if self.released:
             raise ParameterError(
-                "population_of_release",
+                "table_is_release",
                 "This table is a release, whose labels are compared with a population by measure, "
                 f"not by inspect. Use measure with its schema and {option('population')}.",
             )
@@ -502,7 +502,7 @@ def read_population(source: Source, schema: Schema) -> Table:
     """Open a table of the people among whom others hide: only quasi-identifiers are looked at."""
     if described(source) is not None:
         raise ParameterError(
-            "population_released",
+            "table_is_release",
             "The population is a release, whose labels are not the values that people are found "
             "by. Name the table of the population that it was made from.",
         )
@@ -537,20 +537,20 @@ def check_columns(engine: Engine, schema: Schema, *, strict: bool = True) -> Non
     for column in schema.columns:
         if column.name not in held:
             raise SchemaError(
-                "column_missing",
+                "column_unknown",
                 f"The table has no column {quoted(column.name)}, which its schema declares; "
                 + suggestion(column.name, held),
             )
         if held[column.name] is Kind.TEXT and column.spelling is not None:
             raise SchemaError(
-                "spelling_not_here",
+                "option_not_applicable",
                 f"Column {quoted(column.name)} is text in a database, and the way it is written, "
                 f"{column.spelling.lines}, is read in files and DuckDB only. Cast it to "
                 f"{column.kind} in a view there, and name the view.",
             )
         if held[column.name] is not column.kind:
             raise SchemaError(
-                "column_kind",
+                "schema_differs",
                 f"Column {quoted(column.name)} is declared {column.kind} but holds "
                 f"{held[column.name]}. Change its kind in the schema.",
             )

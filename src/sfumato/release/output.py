@@ -71,7 +71,7 @@ class Output:
             return cls(_table_named(name))
         if name.startswith("//"):
             raise OutputError(
-                "output_unreachable",
+                "output_unwritable",
                 f"Cannot write '{text}': what tells of a release lies in its folder, and this "
                 "machine writes to its own alone. Name one of them, such as OUT/, or a table where "
                 "the data lies, table:NAME.",
@@ -117,7 +117,7 @@ def _table_named(name: str) -> TableTarget:
         names = (piece[1:-1].replace('""', '"') if piece[0] == '"' else piece for piece in pieces)
         return TableTarget(*reversed([*names]))
     raise OutputError(
-        "output_table_malformed",
+        "address_malformed",
         f"Cannot read {name!r} as the name of a table. Write table:NAME or table:SCHEMA.NAME.",
     )
 
@@ -150,7 +150,7 @@ def check_places(
     if files.several and not is_folder(files.path):
         if os.path.lexists(files.path):
             raise OutputError(
-                "output_not_a_directory",
+                "output_unwritable",
                 f"Cannot write '{files.path}': {len(names)} tables go into a directory, and there "
                 "is a file of that name. Choose another name.",
             )
@@ -234,7 +234,7 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
         check_replaceable(path)
     if os.path.lexists(path) and not path.is_dir():
         raise OutputError(
-            "output_not_a_directory",
+            "output_unwritable",
             f"Cannot write '{path}': this release is a directory, and there is a file of that "
             "name. Choose another name.",
         )

@@ -36,7 +36,7 @@ def plot(release: Release) -> Pictures:
         pictures.append(draw_bars(bars, label=label, what="Column", value="Loss", percent=True))
     if not pictures:
         raise ParameterError(
-            "nothing_to_draw",
+            "comparison_impossible",
             "This release has no numbers that a picture would show better than a table. Look at "
             "its tables with release.to_pandas().",
         )

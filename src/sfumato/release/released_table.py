@@ -85,7 +85,7 @@ def require_worlds(source: Source, names: Collection[str]) -> None:
     sidecar = _sidecar_of(source)
     if sidecar is not None and sidecar["guarantee"]["kind"] != SYNTACTIC:
         raise QueryError(
-            "worlds_unbounded",
+            "question_not_supported",
             "This release is made with noise, so no bound on the original holds for certain. Use "
             "the error that its side-car states.",
         )
@@ -95,13 +95,13 @@ def require_worlds(source: Source, names: Collection[str]) -> None:
     shuffled = sorted(release.shuffled & {*names}) if release and len(names) > 1 else []
     if blurred:
         raise QueryError(
-            "worlds_unbounded",
+            "question_not_supported",
             f"Column {quoted(blurred[0])} was moved by noise in this release, so no bound on the "
             "original holds. Ask about other columns.",
         )
     if shuffled:
         raise QueryError(
-            "worlds_unbounded",
+            "question_not_supported",
             f"The values of column {quoted(shuffled[0])} were shuffled inside groups in this "
             "release, and which rows are a group is not in the file, so nothing bounds them "
             "together with other columns. Ask about this column alone, or about others.",

@@ -176,7 +176,7 @@ def read_table_sidecar(path: Path, engine: str) -> dict[str, Json] | None:
 def _finished(path: Path) -> dict[str, Json] | None:
     if unfinished(path) or unfinished(sidecar_file(path)):  # a table has nothing else here
         raise SourceError(
-            "release_incomplete",
+            "release_unreadable",
             f"'{path}' is not all there: whoever writes it has not ended, or was ended. Wait for "
             "it, or make the release again, which clears what is left.",
         )
@@ -301,7 +301,7 @@ def _check_file(path: Path, name: str, mark: str) -> None:
         missing = True
     if missing:
         raise SourceError(
-            "release_incomplete",
+            "release_unreadable",
             f"'{path}' is not all there: its side-car '{sidecar_file(path).name}' tells of a file "
             f"'{name}', which is missing. Put it back, or make the release again.",
         )

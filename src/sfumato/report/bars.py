@@ -164,7 +164,7 @@ def check_finite(marks: Iterable[tuple[object, ...]]) -> None:
     for number in (number for mark in marks for number in mark[1:] if number is not None):
         if not math.isfinite(number):  # type: ignore[arg-type]
             raise ParameterError(
-                "chart_not_finite",
+                "array_invalid",
                 f"A chart cannot show {number}. Pass finite numbers and leave the others out.",
             )
 

@@ -54,7 +54,7 @@ def draw_box_map(
     for box in boxes:
         if not (all(map(math.isfinite, box)) and box.left < box.right and box.bottom < box.top):
             raise ParameterError(
-                "map_box_flat",
+                "array_invalid",
                 f"A map cannot show the box {tuple(box)}. Pass finite edges, with left below right "
                 "and bottom below top.",
             )

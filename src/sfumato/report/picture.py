@@ -73,7 +73,7 @@ class Picture:
         target = arguments.path(path, "path")
         if target.suffix.lower() != _SUFFIX:
             raise OutputError(
-                "output_format_unknown",
+                "format_unknown",
                 f"Cannot tell the format of {quoted(str(target))}. Choose a name that ends in "
                 f"{_SUFFIX}.",
             )

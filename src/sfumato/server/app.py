@@ -215,7 +215,7 @@ def _request_id(request: Request) -> str | None:
     ):
         raise RequestError(
             422,
-            "request_id_wrong",
+            "request_id_invalid",
             f"An Idempotency-Key must be one text of 1 to {_LONGEST_KEY} printable ASCII "
             "characters, or other characters as utf-8''gr%C3%B6%C3%9Fe. Make a new one for each "
             "new request.",

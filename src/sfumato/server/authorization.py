@@ -103,7 +103,7 @@ def check_caller(scope: Scope, setting: Setting) -> None:
     if len(names) != 1 or not setting.hosts.issuperset(map(_without_port, meant)):
         raise RequestError(421, "host_unknown", "This server does not answer under that name.")
     if setting.proxies and not _is_near(scope.get("client"), setting):
-        raise RequestError(403, "proxy_only", "This server is reached through its proxy alone.")
+        raise RequestError(403, "host_unknown", "This server is reached through its proxy alone.")
 
 
 def _is_near(peer: tuple[str, int] | None, setting: Setting) -> bool:

@@ -128,7 +128,7 @@ class _Limited(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  ours says the same
         """Refuse what is no HTTP."""
         self._hang_up(
-            RequestError(400, "request_not_http", "This is no request that HTTP/1.1 allows.")
+            RequestError(400, "request_malformed", "This is no request that HTTP/1.1 allows.")
         )
 
     def pause_writing(self) -> None:
@@ -209,7 +209,7 @@ class _Limited(HttpToolsProtocol):
 def _too_long(limits: Limits) -> RequestError:
     return RequestError(
         431,
-        "head_too_large",
+        "request_too_large",
         f"The lines before the body may have {limits.header_bytes:,} bytes at most.",
     )
 
@@ -217,7 +217,7 @@ def _too_long(limits: Limits) -> RequestError:
 def _too_many(limits: Limits) -> RequestError:
     return RequestError(
         429,
-        "requests_ahead",
+        "request_malformed",
         f"At most {limits.pipelined} requests may wait for the replies to those before. Send the "
         "others again when these have come.",
         headers={"Retry-After": "1"},

@@ -61,7 +61,7 @@ def check(value: object, schema: Schema, place: str, code: str) -> Any:
 def plain(value: object) -> Any:
     """A value without decimals, which only some parameters take."""
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
-        return check(value, {"type": "number"}, _SOME, "field_wrong")
+        return check(value, {"type": "number"}, _SOME, "field_invalid")
     if isinstance(value, list):
         return [plain(one) for one in value]
     if isinstance(value, dict):

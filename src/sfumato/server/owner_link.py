@@ -117,7 +117,7 @@ class OwnerLink:
         is_ours = page.geturl() == "null" or page.netloc == request.headers["host"].lower()
         site = request.headers.get("sec-fetch-site", "none")
         if not is_ours or site not in {"none", "same-origin"}:
-            raise RequestError(403, "page_foreign", "Follow the link itself, not from a page.")
+            raise RequestError(403, "form_foreign", "Follow the link itself, not from a page.")
 
     def _is_good(self) -> bool:
         """Whether nobody has used it yet: the byte is still there."""

@@ -32,13 +32,13 @@ def read_query(form: Iterable[Input], raw: bytes) -> dict[str, Any]:
         )
     except ValueError:
         raise ParameterError(
-            "query_string_wrong",
+            "request_malformed",
             "What stands behind the '?' must be written name=value&name=value, in UTF-8.",
         ) from None
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ParameterError("field_twice", f"{quoted(name)} is given twice. Give it once.")
+            raise ParameterError("field_invalid", f"{quoted(name)} is given twice. Give it once.")
         found[name] = _read(value, kinds.get(name))
     if kinds or not found:
         return found

@@ -111,7 +111,7 @@ class Paces:
             subject = "This token asks" if caller.token else "Your address asks"
             raise RequestError(
                 429,
-                "too_many_requests",
+                "requests_too_frequent",
                 f"{subject} more often than {self._limits.per_second:g} times a second. Nothing "
                 f"was charged. Try again in {wait} s.",
                 headers={"Retry-After": str(wait)},
@@ -135,7 +135,7 @@ class ReportPaces:
             )
             raise RequestError(
                 429,
-                "reports_too_often",
+                "requests_too_frequent",
                 f"From one address this round takes {self.per_hour:,} reports an hour. None of "
                 f"these was kept. Send fewer, or {again}.",
                 headers={"Retry-After": str(wait)},
@@ -211,6 +211,6 @@ class FairWorkers:
 
 def _queue_full() -> UnreadyError:
     return UnreadyError(
-        "queue_full",
+        "server_busy",
         "Too many requests wait for an answer. Nothing was charged. Try again in a second.",
     )

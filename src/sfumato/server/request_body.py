@@ -39,7 +39,9 @@ async def read_bytes(request: Request, media: str, *, seconds: float) -> bytes:
             note_read(request)
     except TimeoutError:
         raise RequestError(
-            408, "body_slow", f"The body did not arrive within {seconds:g} seconds. Send it again."
+            408,
+            "request_slow",
+            f"The body did not arrive within {seconds:g} seconds. Send it again.",
         ) from None
     return raw
 
@@ -60,21 +62,21 @@ def parsed(raw: bytes) -> dict[str, Any]:
         )
     except UnicodeDecodeError as error:
         raise RequestError(
-            400, "body_not_utf8", f"The body is not UTF-8 from byte {error.start} on."
+            400, "request_malformed", f"The body is not UTF-8 from byte {error.start} on."
         ) from None
     except json.JSONDecodeError as error:
         raise RequestError(
-            400, "body_not_json", f"The body is not JSON: {error.msg.lower()}, at {error.pos}."
+            400, "request_malformed", f"The body is not JSON: {error.msg.lower()}, at {error.pos}."
         ) from None
     except RecursionError:
         raise _too_deep() from None
     except ValueError:  # a whole number of thousands of digits
         raise RequestError(
-            400, "body_not_json", "The body has a number that is too long."
+            400, "request_malformed", "The body has a number that is too long."
         ) from None
     _check_inside(found)
     if not isinstance(found, dict):
-        raise ParameterError("body_not_object", "The body must be one JSON object, as {...}.")
+        raise ParameterError("request_malformed", "The body must be one JSON object, as {...}.")
     return found
 
 
@@ -89,24 +91,26 @@ def check_no_body(request: Request) -> None:
     """Refuse a body where none is read: it would be taken for the next request."""
     if request.headers.get("content-length", "0") != "0" or _in_pieces(request):
         raise RequestError(
-            400, "body_unexpected", "This request takes no body. Send it without one."
+            400, "request_malformed", "This request takes no body. Send it without one."
         )
 
 
 def _check_head(request: Request, media: str) -> None:
     if _in_pieces(request) or "content-length" not in request.headers:
         raise RequestError(
-            411, "length_missing", "Send the body in one piece, with its Content-Length."
+            411, "request_malformed", "Send the body in one piece, with its Content-Length."
         )
     if int(request.headers["content-length"]) > LARGEST:
         raise _too_large()
     packing = request.headers.get("content-encoding", "identity").strip().lower()
     if packing != "identity":
-        raise RequestError(415, "body_packed", "Send the body as it is, without Content-Encoding.")
+        raise RequestError(
+            415, "request_malformed", "Send the body as it is, without Content-Encoding."
+        )
     kind, _, parameters = request.headers.get("content-type", "").partition(";")
     charset = parameters.strip().lower().replace('"', "")
     if kind.strip().lower() != media or charset not in {"", "charset=utf-8"}:
-        raise RequestError(415, "body_not_json", f"Send the body with Content-Type: {media}.")
+        raise RequestError(415, "request_malformed", f"Send the body with Content-Type: {media}.")
 
 
 def _in_pieces(request: Request) -> bool:
@@ -126,12 +130,12 @@ async def _read(request: Request) -> bytes:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise RequestError(400, "body_name_twice", "An object in the body has one name twice.")
+        raise RequestError(400, "request_malformed", "An object in the body has one name twice.")
     return found
 
 
 def _not_json(_word: str) -> NoReturn:
-    raise RequestError(400, "body_not_json", "NaN and Infinity are no JSON. Send a number.")
+    raise RequestError(400, "request_malformed", "NaN and Infinity are no JSON. Send a number.")
 
 
 def _check_inside(found: object) -> None:
@@ -152,7 +156,7 @@ def _inner(value: object) -> Iterator[object]:
         yield from value
     elif isinstance(value, str) and not _is_text(value):
         raise RequestError(
-            400, "body_text_broken", "A text in the body has a NUL or half a character."
+            400, "request_malformed", "A text in the body has a NUL or half a character."
         )
 
 
@@ -165,8 +169,10 @@ def _is_text(value: str) -> bool:
 
 
 def _too_deep() -> RequestError:
-    return RequestError(400, "body_too_deep", f"The body is nested deeper than {DEEPEST} levels.")
+    return RequestError(
+        400, "request_malformed", f"The body is nested deeper than {DEEPEST} levels."
+    )
 
 
 def _too_large() -> RequestError:
-    return RequestError(413, "body_too_large", f"The body may have {LARGEST:,} bytes at most.")
+    return RequestError(413, "request_too_large", f"The body may have {LARGEST:,} bytes at most.")

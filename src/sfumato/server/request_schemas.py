@@ -57,9 +57,9 @@ _OUTPUTS = {
     },
     "minItems": 1,
     "maxItems": MOST_OUTPUTS,
-    "x-code": "range_missing",
+    "x-code": "program_output_invalid",
 }
-SOURCE = {"type": "string", "maxLength": LONGEST, "x-code": "program_too_long"}
+SOURCE = {"type": "string", "maxLength": LONGEST, "x-code": "program_invalid"}
 _WRITTEN: dict[str, dict[str, Any]] = {
     "asked": _SQL,
     "at_most": WHOLE,
@@ -70,7 +70,7 @@ _WRITTEN: dict[str, dict[str, Any]] = {
     "threshold": {**NUMBER, "x-code": "parameter_not_number"},
     "weights": {"type": "object", "additionalProperties": NUMBER},
     "workload": _RANGES,
-    **{name: {**NUMBER, "x-code": f"{name}_not_number"} for name in ("epsilon", "rho", "delta")},
+    **{name: {**NUMBER, "x-code": "parameter_not_number"} for name in ("epsilon", "rho", "delta")},
 }
 """How fields are written whose type and word for help do not tell it."""
 _WORKLOADS = {"synthesize": _SETS}
@@ -103,7 +103,7 @@ def described(form: Iterable[Input]) -> dict[str, Any]:
 
 def checked(form: Iterable[Input], values: object) -> dict[str, Any]:
     """What a request says, as methods take it; refused where it does not fit its form."""
-    found: dict[str, Any] = check(values, described(form), "", "field_wrong")
+    found: dict[str, Any] = check(values, described(form), "", "field_invalid")
     return found
 
 

@@ -44,7 +44,7 @@ class UnsentReplies:
         is_full = self._of.total() >= UNSENT_BYTES and (own > 0 or not caller.token)
         if own >= UNSENT_BYTES_OF_ONE or is_full:
             raise UnreadyError(
-                "replies_unread",
+                "server_busy",
                 "Too many bytes of earlier replies wait to be read. Nothing was charged. Read them "
                 "and try again.",
             )

@@ -69,7 +69,7 @@ class Listening:
         """What its application must know; refused where it would be open to eavesdroppers."""
         if (self.certificate is None) != (self.key is None):
             raise ParameterError(
-                "certificate_alone",
+                "options_conflict",
                 f"A certificate and its key come together: {option('cert')} and {option('key')}.",
             )
         if self.key is not None and self.key.exists() and self.key.stat().st_mode & 0o077:
@@ -79,13 +79,13 @@ class Listening:
             )
         if self.data is not None and not self.data.is_dir():
             raise ParameterError(
-                "data_folder_missing",
+                "source_missing",
                 f"There is no folder '{self.data}' to add data sets from. Name one with "
                 f"{option('data')}, or leave it out.",
             )
         if self.is_public and self.certificate is None and not self.behind_proxy:
             raise ParameterError(
-                "address_public",
+                "address_unusable",
                 f"{quoted(self.host)} can be reached by others, and tokens would travel to it "
                 f"unencrypted. Add {option('cert', metavar='FILE')} "
                 f"{option('key', metavar='FILE')}, or {option('behind_proxy', metavar='ADDRESS')} "
@@ -93,7 +93,7 @@ class Listening:
             )
         if self.is_public and not self.allow_hosts:
             raise ParameterError(
-                "host_names_missing",
+                "parameter_missing",
                 "Say by which name others reach this server: "
                 f"{option('allow_host', 'data.example.org')}.",
             )
@@ -272,7 +272,9 @@ def _check_clock() -> None:
 def _bound(listening: Listening) -> socket.socket:
     host, port = listening.host.strip("[]"), listening.port
     if not 0 <= port <= 65535:
-        raise ParameterError("port_wrong", f"{option('port')} must be from 0 to 65535, not {port}.")
+        raise ParameterError(
+            "parameter_out_of_range", f"{option('port')} must be from 0 to 65535, not {port}."
+        )
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -304,7 +306,7 @@ def _network(address: str) -> IPv4Network | IPv6Network:
         found = None
     if found is None or found.prefixlen < _WIDEST_NETWORK[found.version]:
         raise ParameterError(
-            "proxy_address",
+            "address_unusable",
             f"{option('behind_proxy')} must be the address of a proxy such as 10.0.0.5, or a "
             f"network no wider than 10.0.0.0/16 or fd00::/48, not {quoted(address)}.",
         )

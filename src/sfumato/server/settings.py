@@ -42,7 +42,7 @@ class Limits:
     def __post_init__(self) -> None:
         if self.reports_per_hour < 1:
             raise ParameterError(
-                "reports_per_hour_wrong",
+                "parameter_out_of_range",
                 f"{option('reports_per_hour')} must be at least 1, not {self.reports_per_hour}.",
             )
 

@@ -109,14 +109,14 @@ def deliver(
         collection.reject("malformed")
         raise RequestError(
             422,
-            "reports_malformed",
+            "request_malformed",
             'The body must be {"reports": [{"ticket": ..., "report": ...}, ...]} and nothing else.',
         )
     if len(items) > MOST_ITEMS:
         collection.reject("too_many", len(items))
         raise RequestError(
             422,
-            "reports_too_many",
+            "request_too_large",
             f"At most {MOST_ITEMS:,} reports come in one request, not {len(items):,}. Send them in "
             "several, or as a batch file to 'sfumato collect'.",
         )
@@ -243,7 +243,9 @@ class _Site:
         count = told.get("count", 1)
         if set(told) - {"count"} or type(count) is not int or not 1 <= count <= MOST_ITEMS:
             raise RequestError(
-                422, "tickets_count", f'Ask for 1 to {MOST_ITEMS:,} tickets, as {{"count": 1}}.'
+                422,
+                "parameter_out_of_range",
+                f'Ask for 1 to {MOST_ITEMS:,} tickets, as {{"count": 1}}.',
             )
         return _json({"tickets": await self._crowd.work(lambda: collection.tickets(count))})
 
@@ -315,7 +317,9 @@ async def _form(request: Request, seconds: float) -> dict[str, object]:
     """An item out of the plain form; what is none of it is rejected where all items are."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise RequestError(415, "form_unknown", "Send the form of the page, as a browser does.")
+        raise RequestError(
+            415, "request_malformed", "Send the form of the page, as a browser does."
+        )
     raw = b""
     try:
         async with asyncio.timeout(seconds):
@@ -323,11 +327,11 @@ async def _form(request: Request, seconds: float) -> dict[str, object]:
                 raw += part
                 if len(raw) > _FORM_BYTES:
                     raise RequestError(
-                        413, "body_too_large", f"A form has {_FORM_BYTES:,} bytes at most."
+                        413, "request_too_large", f"A form has {_FORM_BYTES:,} bytes at most."
                     )
     except TimeoutError:
         raise RequestError(
-            408, "body_slow", "The form did not arrive in time. Send it again."
+            408, "request_slow", "The form did not arrive in time. Send it again."
         ) from None
     try:
         pairs = parse_qsl(raw.decode("ascii", errors="replace"), max_num_fields=2)

@@ -261,7 +261,7 @@ def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, ope
         population, _, principal = account.partition("/")
         if principal in ledger.records(PRINCIPALS):
             raise ParameterError(
-                "account_of_principal",
+                "account_elsewhere",
                 f"The budget of {quoted(principal)} for {quoted(population)} is kept in the ledger "
                 "alone. Change it with 'sfumato principal grant' or 'sfumato principal lower'.",
             )
@@ -279,7 +279,7 @@ def _limited(account: str, budget: Budget, now: BookState) -> Amendment:
             share = now.accounts[account_of(account, name)].budget
             if not covers(budget, share):
                 raise ParameterError(
-                    "child_above_parent",
+                    "budget_out_of_range",
                     f"{quoted(name)} has a larger budget for {quoted(account)} than that. Lower it "
                     "first with 'sfumato principal lower'.",
                 )
@@ -294,7 +294,7 @@ def _relimited(config: Config, account: str, amounts: dict[str, str]) -> str:
     configured = config.principals.get(principal, {}) if principal else config.budgets
     if population not in configured:
         raise ParameterError(
-            "account_not_configured",
+            "account_elsewhere",
             f"The ledger keeps the account {quoted(account)}, but {VAULT} no longer names it, so "
             "it has no limit to change. Put it back there first, with the budget that 'sfumato "
             "ledger show' tells.",

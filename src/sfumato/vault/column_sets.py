@@ -26,7 +26,7 @@ def column_names(columns: Sequence[str] | str | None, schema: Schema) -> tuple[s
     names = several(columns, "columns")
     if not names or len(set(names)) < len(names):
         raise ParameterError(
-            "columns_wrong", "Name at least one column to synthesize, and each only once."
+            "columns_invalid", "Name at least one column to synthesize, and each only once."
         )
     return names
 
@@ -50,14 +50,14 @@ def read_sets(workload: Sequence[Sequence[str]] | str | Path | None) -> ColumnSe
     ))  # fmt: skip
     if not sets:
         raise ParameterError(
-            "workload_missing",
+            "parameter_missing",
             "The workload names no set of columns. Write one a line, such as age,sex; or leave out "
             f"{option('workload')}.",
         )
     for columns in sets:
         if not columns or len(set(columns)) < len(columns):
             raise ParameterError(
-                "columns_wrong",
+                "columns_invalid",
                 f"A set of the workload must name columns, and each only once, not "
                 f"{arguments.shown(','.join(columns))}.",
             )
@@ -69,7 +69,7 @@ def check_drawn(asked: Sequence[str], names: Sequence[str]) -> None:
     for name in asked:
         if name not in names:
             raise ParameterError(
-                "column_not_synthesized",
+                "column_unknown",
                 f"Column {quoted(name)} is not among those that are measured: "
                 f"{', '.join(map(quoted, names))}. Name one of them.",
             )

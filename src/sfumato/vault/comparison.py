@@ -43,7 +43,7 @@ def rungs(private: Private, family: Family, asked: Mapping[str, Any]) -> dict[st
     """The same request at each price, by name, from public facts alone."""
     if asked.get("child") is not None:
         raise ParameterError(
-            "explore_one_table",
+            "option_not_applicable",
             f"Candidates of two linked tables are not compared. Leave {option('child')} and "
             f"{option('key')} out, or leave out {option('explore', True)}.",
         )
@@ -119,13 +119,13 @@ def _candidates(vault: Vault, job: Job) -> dict[str, KeptRelease]:
     asked = {name: value for name, value in job.asked.items() if name != _ASKED}
     if asked:
         raise ParameterError(
-            "wish_unknown",
+            "option_unknown",
             f"Comparing takes no {next(iter(asked))!r}; {suggestion(next(iter(asked)), [_ASKED])}",
         )
     names = arguments.names(job.asked.get(_ASKED, ()), _ASKED)
     if not 1 <= len(names) <= MOST_CANDIDATES:
         raise ParameterError(
-            "candidates_none",
+            "candidates_invalid",
             f"{len(names)} releases are named to be compared. Name 1 to {MOST_CANDIDATES} of them.",
         )
     candidates = {}
@@ -133,7 +133,7 @@ def _candidates(vault: Vault, job: Job) -> dict[str, KeptRelease]:
         release = vault.releases.get(name, principal=job.principal)
         if release.dataset != job.dataset:
             raise ParameterError(
-                "candidate_foreign",
+                "candidates_invalid",
                 f"The release {quoted(name)} is of {quoted(release.dataset)}, not of "
                 f"{quoted(job.dataset)}. Compare releases of one data set.",
             )

@@ -135,7 +135,7 @@ def parse(text: str, path: Path) -> Config:
         document = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError) as error:
         reason = " ".join(str(error).split())
-        raise SchemaError("vault_syntax", f"{path}: not valid TOML: {reason}.") from None
+        raise SchemaError("vault_config_invalid", f"{path}: not valid TOML: {reason}.") from None
     _check_unexposed(path, _texts(document))
     return _Parser(lines, path.parent).config(document)
 
@@ -196,7 +196,7 @@ def check_purposes(purposes: tuple[str, ...], unit: Unit) -> None:
     """Refuse purposes that cannot be told apart, or that no person could agree to."""
     if unit.column is None:
         raise SchemaError(
-            "purposes_without_person",
+            "purposes_invalid",
             "Purposes need to know whose a row is, but the unit is the row. Name the column that "
             "tells people apart as the unit, or leave the purposes out.",
         )
@@ -204,7 +204,7 @@ def check_purposes(purposes: tuple[str, ...], unit: Unit) -> None:
         check_name(purpose, "A purpose")
     if not purposes or clash(purposes):
         raise SchemaError(
-            "purposes_wrong",
+            "purposes_invalid",
             'Purposes are a list of different names, such as ["care", "research"]; '
             f"given: {', '.join(map(quoted, purposes)) or 'none'}.",
         )
@@ -217,7 +217,7 @@ class _Parser(LimitsParser):
         self._known(document, (*_KEYS, *_TABLES), ())
         if self._need(document, "format", int, ()) != _FORMAT:
             message = f"this version of Sfumato reads vaults of format {_FORMAT}."
-            raise self._lines.error("vault_format", ("format",), message)
+            raise self._lines.error("vault_config_invalid", ("format",), message)
         ledger = self._need(document, "ledger", dict, ())
         self._known(ledger, ("database", "head"), ("ledger",))
         with self._at(("max_epsilon",)):
@@ -259,14 +259,14 @@ class _Parser(LimitsParser):
             self._typed(tables[name], dict, (*place, key, name))
         if pair := clash(tables):
             message = f"{quoted(list(tables)[pair[1]])} stands here twice but for case."
-            raise self._lines.error("vault_name", (*place, key), message)
+            raise self._lines.error("name_invalid", (*place, key), message)
         return tables
 
     def _count(self, table: dict[str, object], key: str, *, default: int) -> int:
         number = self._typed(table.get(key, default), int, (key,))
         if number < 0:
             message = f"{key} must not be negative."
-            raise self._lines.error("vault_number", (key,), message)
+            raise self._lines.error("vault_config_invalid", (key,), message)
         return number
 
     def _budget(self, raw: dict[str, object], place: Place) -> Budget:
@@ -325,7 +325,7 @@ class _Parser(LimitsParser):
     def _check_population(self, name: str, budgets: Mapping[str, Budget], place: Place) -> None:
         if name not in budgets:
             message = f"there is no budget for it; add [populations.{name}] with epsilon = ..."
-            raise self._lines.error("vault_budget_missing", place, message)
+            raise self._lines.error("vault_config_invalid", place, message)
 
     def _keys(self, raw: dict[str, object], place: Place) -> dict[tuple[str, ...], int]:
         keys: dict[tuple[str, ...], int] = {}
@@ -337,7 +337,7 @@ class _Parser(LimitsParser):
             rows = self._need(key, "rows", int, at)
             if rows < 1 or not columns or not all(isinstance(column, str) for column in columns):
                 message = 'a key is { columns = ["zip"], rows = 1 }, with at least one of each.'
-                raise self._lines.error("vault_key_wrong", at, message)
+                raise self._lines.error("vault_config_invalid", at, message)
             keys[tuple(columns)] = rows
         return keys
 
@@ -347,7 +347,7 @@ class _Parser(LimitsParser):
         fanouts = self._typed(raw.get("fanouts", {}), dict, at)
         if not all(type(rows) is int and rows >= 1 for rows in fanouts.values()):
             message = "fanouts is { zip = 1 }: of each column, how many rows share a value."
-            raise self._lines.error("vault_key_wrong", at, message)
+            raise self._lines.error("vault_config_invalid", at, message)
         return fanouts
 
     def _shares(
@@ -355,7 +355,7 @@ class _Parser(LimitsParser):
     ) -> dict[str, Budget]:
         if place[-1] == OWNER:
             message = f"{OWNER!r} draws on the data sets' own budgets; name another principal."
-            raise self._lines.error("vault_principal_reserved", place, message)
+            raise self._lines.error("vault_config_invalid", place, message)
         self._known(raw, ("budgets",), place)
         shares: dict[str, Budget] = {}
         for population, amount in self._named(raw, "budgets", place).items():
@@ -364,7 +364,7 @@ class _Parser(LimitsParser):
             shares[population] = self._budget(amount, at)
             if not covers(budgets[population], shares[population]):
                 message = f"it may not exceed [populations.{population}]; give less."
-                raise self._lines.error("child_above_parent", at, message)
+                raise self._lines.error("budget_out_of_range", at, message)
         return shares
 
 
@@ -387,7 +387,7 @@ def still_held(config: Config, name: str) -> PrivateSet | PublicSet:
     dataset = config.datasets.get(name)
     if dataset is None:
         raise SourceError(
-            "dataset_removed",
+            "dataset_unknown",
             f"The data set {quoted(name)} was taken out of the vault meanwhile. Nothing was "
             "charged. Look which there are, and ask again.",
         )

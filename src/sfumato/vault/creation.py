@@ -110,7 +110,7 @@ def _check_all(config: Config) -> None:
     entries = 0 if _is_address(config) or not database.exists() else _entries(database)
     if entries not in (0, 1):
         raise OutputError(
-            "vault_unconfigured",
+            "vault_exists",
             f"'{database}' is in use, but '{folder}' has no {VAULT}. If it is a vault's ledger, "
             f"put its {VAULT} back; else choose another folder.",
         )
@@ -169,7 +169,7 @@ def _unwritable(target: Path, reason: str | None) -> OutputError:
 def _uncreated(error: LedgerError) -> LedgerError:
     """There is no vault yet, so nobody but its operator hears what the system said."""
     return LedgerError(
-        "ledger_uncreated",
+        "ledger_unusable",
         f"Cannot create the ledger: {' '.join((error.detail or '').split())}. Nothing was made. "
         f"Mend the cause, or name another database with {option('ledger')}.",
     )
@@ -177,7 +177,7 @@ def _uncreated(error: LedgerError) -> LedgerError:
 
 def _foreign(head: Path) -> OutputError:
     return OutputError(
-        "head_exists",
+        "ledger_taken",
         f"'{head}' belongs to another ledger, perhaps of a vault that was removed. Name another "
         f"file with {option('head')}, or remove it if that vault is gone for good. If an 'init' "
         "was interrupted, repeat it with the same options.",

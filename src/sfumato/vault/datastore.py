@@ -67,7 +67,7 @@ def check_consent(schema: Schema, column: str) -> None:
     declared = schema.column(column)
     if declared.kind is not Kind.BOOLEAN:
         raise SchemaError(
-            "consent_not_boolean",
+            "purposes_invalid",
             f"Consent cannot be read from {quoted(column)}, which is {declared.kind}. Name a "
             "column of kind boolean that is true where a person agreed.",
         )
@@ -140,7 +140,7 @@ def check_together(addresses: Mapping[str, object]) -> None:
     """Refuse to bring data sets together, given where each lies, that do not lie together."""
     if len(set(addresses.values())) > 1:
         raise QueryError(
-            "engines_differ",
+            "join_not_allowed",
             f"Cannot join {', '.join(map(quoted, addresses))}: they lie in different databases. "
             "Ask about each apart, or copy them into one database.",
         )
@@ -198,7 +198,7 @@ class DataStore:
             listed = ", ".join(allowed)
             if purpose is None:
                 raise ParameterError(
-                    "purpose_missing",
+                    "parameter_missing",
                     f"People in {quoted(name)} are asked what they agree to, so say what this is "
                     f"for: {option('purpose', allowed[0])}. Allowed: {listed}.",
                 )
@@ -326,7 +326,7 @@ class DataStore:
                 absent = missing_columns(location.source, location.columns, location.layout, known)
                 if absent:
                     raise SourceError(
-                        "column_missing", f"There is no column {quoted(absent[0])} any more."
+                        "column_unknown", f"There is no column {quoted(absent[0])} any more."
                     )
                 self._check_apart(name, identify(location.source))
                 self._told[name] = files

@@ -33,7 +33,7 @@ from sfumato.methods.learn.array_tables import (
 
 if find_spec("sklearn") is None:
     raise ParameterError(
-        "extra_missing",
+        "package_missing",
         "Estimators need scikit-learn, which is not installed. Install it with: pip install "
         "'sfumato[learn]'.",
     )
@@ -105,7 +105,7 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is
         """Learn from a table that has a budget of its own; the schema says what is declared."""
         if features is None:
             raise ParameterError(
-                "features_wrong",
+                "column_unsuitable",
                 "Name the columns of the private table to learn from: features=['age', 'height'].",
             )
         named = [features] if isinstance(features, str) else list(features)
@@ -316,14 +316,14 @@ class PrincipalComponents(TransformerMixin, _PrivateEstimator):  # type: ignore[
 
 def _given(y: Any) -> Any:
     if y is None:
-        raise ParameterError("target_missing", "fit requires y to be passed: what is to be told.")
+        raise ParameterError("column_unknown", "fit requires y to be passed: what is to be told.")
     return y
 
 
 def _as_many(told: pa.Array, rows: int) -> pa.Array:
     if len(told) != rows:
         raise ParameterError(
-            "target_length",
+            "array_invalid",
             f"There are {rows} rows and {len(told)} targets; each row has one.",
         )
     return told
@@ -355,7 +355,7 @@ def estimator_of(model: Model) -> _PrivateEstimator:
     if model.kind not in ESTIMATORS:
         listed = ", ".join(ESTIMATORS)
         raise ParameterError(
-            "kind_unknown",
+            "choice_unknown",
             f"A model of kind {model.kind!r} tells nothing of rows; estimators are of {listed}.",
         )
     made: _PrivateEstimator = ESTIMATORS[model.kind]()

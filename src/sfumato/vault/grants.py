@@ -48,7 +48,7 @@ class Grants:
         total, had = _amounts(exact_numbers.positive(epsilon, "epsilon"), delta), self._held(person)
         if min(_less(total, had)) < 0:
             raise ParameterError(
-                "budget_not_higher",
+                "budget_out_of_range",
                 f"{quoted(person.name)} has {_said(had)}; {_said(total)} would be less. Give at "
                 "least that, or use 'sfumato principal lower'.",
             )
@@ -59,7 +59,7 @@ class Grants:
         total, had = _amounts(epsilon, delta), self._needed(person)
         if min(_less(had, total)) < 0:
             raise ParameterError(
-                "budget_not_lower",
+                "budget_out_of_range",
                 f"{quoted(person.name)} has {_said(had)}; {_said(total)} would be more. Give at "
                 "most that, or use 'sfumato principal grant'.",
             )
@@ -78,7 +78,7 @@ class Grants:
         rest = _less(had, moved)
         if min(rest) < 0:
             raise ParameterError(
-                "move_too_much",
+                "budget_out_of_range",
                 f"{quoted(giver.name)} has {_said(had)}; {_said(moved)} is more. Move less.",
             )
         total = held[0] + moved[0], held[1] + moved[1]
@@ -117,7 +117,7 @@ class Grants:
         whole = self.accounts[self.population].budget
         if not covers(whole, budget):
             raise ParameterError(
-                "child_above_parent",
+                "budget_out_of_range",
                 f"The budget of {quoted(person.name)} would be {_said(total)}, but all of "
                 f"{quoted(self.population)} is {_said(_loss(whole))}. Give at most that.",
             )

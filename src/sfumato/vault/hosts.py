@@ -88,7 +88,7 @@ def _check_free(config: Config, heads: dict[str, Position]) -> None:
     for book, path in _heads(config).items():
         if book in heads and recorded_head(path) not in (None, heads[book]):
             raise ParameterError(
-                "head_begun",
+                "ledger_taken",
                 f"This host has a head already, '{path}', and keeps it: to begin anew would be to "
                 "forget what it has seen. A host joins once.",
             )

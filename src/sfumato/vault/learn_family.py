@@ -70,12 +70,12 @@ def _target(kind: Kind, name: str, schema: Schema, target: str | None) -> Column
         return None if target is None else schema.column(arguments.text(target, "target"))
     if target is None:
         raise ParameterError(
-            "target_missing",
+            "column_unknown",
             f"A model of kind {quoted(name)} tells one column by others. Name it with "
             f"{option('target')}.",
         )
     raise ParameterError(
-        "target_useless",
+        "option_not_applicable",
         f"A model of kind {quoted(name)} tells no column by others. Leave {option('target')} out.",
     )
 
@@ -93,18 +93,18 @@ def _features(
         if isinstance(form, Items) and kind.form == form.name:
             return (schema.column(form.owner), schema.column(form.item))
         raise ParameterError(
-            "features_wrong",
+            "column_unsuitable",
             f"A model of kind {quoted(name)} is made of columns. Name them with "
             f"{option('features', ['A', 'B'])}.",
         )
     names = several(features, "features")
     if not names or len(set(names)) < len(names):
         raise ParameterError(
-            "features_wrong", "Name at least one column as a feature, and each only once."
+            "column_unsuitable", "Name at least one column as a feature, and each only once."
         )
     if target is not None and target.name in names:
         raise ParameterError(
-            "features_wrong",
+            "column_unsuitable",
             f"{quoted(target.name)} is the target, which cannot tell itself. Leave it out of the "
             "features.",
         )
@@ -112,7 +112,7 @@ def _features(
     for column in columns:
         if column.role is Role.IDENTIFIER:
             raise ParameterError(
-                "features_wrong",
+                "column_unsuitable",
                 f"Column {quoted(column.name)} says who somebody is, and nothing can be learnt of "
                 "it. Leave it out of the features.",
             )
@@ -139,7 +139,7 @@ def _check_name(out: Path) -> None:
     """Refuse a name that would tell of another format than a model's."""
     if out.suffix.lower() != ".json":
         raise OutputError(
-            "model_not_json",
+            "format_unknown",
             f"Cannot write a model to {str(out)!r}: it is JSON, and its name must end in .json.",
         )
 

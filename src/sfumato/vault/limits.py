@@ -63,7 +63,7 @@ class VaultLimits:
             return
         if size.groups > limit.groups:
             raise PolicyError(
-                "groups_not_permitted",
+                "answer_too_large",
                 f"The declared values make {size.groups:,} groups, all of which would be answered; "
                 f"{quoted(asker.principal)} may have {limit.groups:,} in one answer. Group by "
                 "fewer or coarser columns, or ask the vault's owner for a higher limit of groups.",
@@ -88,7 +88,7 @@ class VaultLimits:
         own = stored.get(asker.principal, 0)
         if not asker.is_owner and own + needed > limits.stored_mebibytes * MEBIBYTE:
             raise PolicyError(
-                "store_full",
+                "storage_full",
                 f"The answers of {quoted(asker.principal)} in store take {_mebibytes(own)} MiB of "
                 f"{limits.stored_mebibytes:,}, and this one may take {_mebibytes(needed)} more. "
                 "What is in store is still given again. Ask for less, or ask the vault's owner for "
@@ -96,7 +96,7 @@ class VaultLimits:
             )
         if sum(stored.values()) + needed > self.vault_mebibytes * MEBIBYTE:
             raise PolicyError(
-                "vault_full",
+                "storage_full",
                 "The vault has no room for another answer of this size. What is in store is still "
                 "given again. Let its owner raise vault_mebibytes under [limits] in vault.toml.",
             )
@@ -143,7 +143,9 @@ class LimitsParser(Parser):
     def _limit(self, raw: Mapping[str, object], key: str, default: int, place: Place) -> int:
         number = self._typed(raw.get(key, default), int, (*place, key))
         if number < 1:
-            raise self._lines.error("vault_number", (*place, key), f"{key} must be at least 1.")
+            raise self._lines.error(
+                "vault_config_invalid", (*place, key), f"{key} must be at least 1."
+            )
         return number
 
 

@@ -54,14 +54,14 @@ def linked_pair(facts: Facts, child: object, key: object) -> LinkedPair:
             "child belongs to"
         )
         raise ParameterError(
-            "child_or_key_missing",
+            "options_conflict",
             f"A child table needs {option('child', metavar='NAME')} and "
             f"{option('key', metavar='COLUMN')}: {told}. Give both, or neither.",
         )
     name, asked = arguments.text(child, "child"), arguments.text(key, "key")
     if name == facts.dataset:
         raise ParameterError(
-            "child_is_parent",
+            "linked_table_invalid",
             f"Data set {quoted(name)} cannot be its own child. Name another data set of the vault "
             f"with {option('child')}.",
         )
@@ -69,14 +69,14 @@ def linked_pair(facts: Facts, child: object, key: object) -> LinkedPair:
     own, _, theirs = asked.partition("=")
     if not (parent.unit.by_person and other.unit.by_person):
         raise QueryError(
-            "join_without_person",
+            "join_not_allowed",
             f"Cannot link {quoted(facts.dataset)} and {quoted(name)}: where each row is a person "
             "of its own, two private tables share nobody. Add both with "
             f"{option('unit', metavar='COLUMN')}.",
         )
     if parent.population != other.population or parent.unit.relation != other.unit.relation:
         raise QueryError(
-            "join_across_populations",
+            "join_not_allowed",
             f"Cannot link {quoted(facts.dataset)} and {quoted(name)}: they are about different "
             f"people. Add both with one {option('population')}.",
         )
@@ -92,20 +92,20 @@ def _check_key(pair: LinkedPair, keys: tuple[str, str]) -> None:
     for schema, unit, key in zip(pair.schemas, units, keys, strict=True):
         if unit.column != key:
             raise ParameterError(
-                "key_not_person",
+                "linked_table_invalid",
                 f"The people of {quoted(schema.table)} are told apart by {quoted(unit.column)}, "
                 f"not by {quoted(key)}. A key must be the unit's column of both tables.",
             )
     if parent.kind not in KEY_KINDS:
         raise SchemaError(
-            "key_not_countable",
+            "linked_table_invalid",
             f"Column {quoted(parent.name)} is {parent.kind}, of which no fresh keys are made up. "
             "Declare a key as integer or text.",
         )
     told = [(one.kind, one.public_domain, one.length) for one in (parent, child)]
     if told[0] != told[1]:
         raise SchemaError(
-            "key_declared_otherwise",
+            "linked_table_invalid",
             f"The key {quoted(parent.name)} of {quoted(pair.schemas[0].table)} is declared "
             f"otherwise than {quoted(child.name)} of {quoted(pair.schemas[1].table)}. Give both "
             "the same kind, bounds, values and length in their schemas.",

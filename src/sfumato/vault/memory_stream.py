@@ -82,7 +82,7 @@ def cells(schema: Schema, by: str) -> tuple[Any, ...]:
     if not isinstance(domain, Values):
         listed = [name for name, domain in domains.items() if isinstance(domain, Values)]
         raise ParameterError(
-            "stream_by_wrong",
+            "column_unsuitable",
             f"{quoted(by)} is no column with declared values, one figure for each; "
             + (suggestion(by, listed) if listed else "none is declared."),
         )
@@ -222,7 +222,7 @@ class Stream(Shown):
         def once(book: BookState) -> Amendment:
             if begun[1] in book.of(BEGUN):
                 raise LedgerError(
-                    "stream_begun",
+                    "object_not_shareable",
                     "The stream of this charge was begun before, and a second one would tell its "
                     "steps again with other noise. Begin another stream, with a charge of its own.",
                 )
@@ -233,7 +233,7 @@ class Stream(Shown):
 
     def __reduce__(self) -> NoReturn:
         raise LedgerError(
-            "stream_copied",
+            "object_not_shareable",
             "A stream cannot be copied or pickled: each of its steps has one noise. Keep what it "
             "told, or begin another stream.",
         )
@@ -261,7 +261,7 @@ class Stream(Shown):
         """
         if self._process != this_process():
             raise LedgerError(
-                "stream_forked",
+                "object_not_shareable",
                 "A stream is stepped only in the process that began it. Step it there, or use a "
                 "feed of a vault.",
             )
@@ -348,7 +348,7 @@ class Stream(Shown):
         request = self.whole.request
         if request.unit.by_person and bounded is not True:
             raise ParameterError(
-                "stream_counts_unbounded",
+                "stream_invalid",
                 f"The stream hides a {quoted(str(request.unit.column))} as a whole, and counts do "
                 "not say whose rows they are. Give the rows, which are bounded here; or, if you "
                 "have counted no person more often than the guarantee says, over all steps, pass "
@@ -358,7 +358,7 @@ class Stream(Shown):
         if counts.shape == (cells,) and counts.dtype.kind in "iu" and (counts >= 0).all():
             return Arrival.of_counts(counts)
         raise ParameterError(
-            "stream_counts_wrong",
+            "stream_invalid",
             f"A step takes {cells:,} whole numbers of at least 0, one for each cell, or a "
             "table of rows.",
         )

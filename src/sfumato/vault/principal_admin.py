@@ -268,7 +268,7 @@ class PrincipalRegistry:
         for other in taken:
             if _look(other) == _look(name):
                 raise ParameterError(
-                    "principal_exists",
+                    "name_taken",
                     f"There is {quoted(other)} already, which {quoted(name)} cannot be told from. "
                     "Choose another name, or change that one.",
                     parameter="name",
@@ -281,7 +281,7 @@ class PrincipalRegistry:
             return Principal.from_json(told)
         if name in self._config().principals or name == OWNER:
             raise ParameterError(
-                "principal_configured",
+                "account_elsewhere",
                 f"{quoted(name)} is not kept in the ledger: it is the owner, or stands in "
                 "vault.toml. Use 'sfumato ledger limit' for a budget there, or take it out of "
                 "vault.toml and add it here.",
@@ -349,7 +349,7 @@ def _range(low: object, high: object) -> tuple[Fraction | None, Fraction | None]
 def _check_range(low: Fraction | None, high: Fraction | None) -> None:
     if low is not None and high is not None and low > high:
         raise ParameterError(
-            "epsilon_range_reversed",
+            "parameter_out_of_range",
             f"The smallest epsilon {decimal_of(low)} is above the largest, {decimal_of(high)}. "
             f"Give {option('min_epsilon')} at most {option('max_epsilon')}.",
         )

@@ -88,7 +88,7 @@ class Principal(Shown):
         if shape is not None and shape not in self.shapes:
             may = ", ".join(one for one in SHAPES if one in self.shapes) or "nothing"
             raise PolicyError(
-                "shape_not_permitted",
+                "permission_missing",
                 f"{quoted(self.name)} ({self.kind}) may not ask for the shape '{shape}'; "
                 f"permitted: {may}. Ask the vault's owner for it.",
             )
@@ -98,7 +98,7 @@ class Principal(Shown):
         bounds = [f"at least {_told(low)}"] if low is not None else []
         bounds += [f"at most {_told(high)}"] if high is not None else []
         raise PolicyError(
-            "epsilon_not_permitted",
+            "permission_missing",
             f"One question of {quoted(self.name)} may cost epsilon {' and '.join(bounds)}, or the "
             f"rho that is half its square, not {amounts_in_words(cost)}. Ask within that, or ask "
             "the vault's owner.",
@@ -173,7 +173,7 @@ def check_name(name: str, what: str) -> None:
     """Refuse names that could be mistaken for others or need quotes."""
     if not _NAME.fullmatch(name):
         raise ParameterError(
-            "vault_name",
+            "name_invalid",
             f"{what} cannot be named {quoted(name)}. Use a letter, then letters, digits, '_' and "
             "'-', at most 63 in all.",
             parameter="name",
@@ -187,7 +187,7 @@ def kind_named(word: object) -> PrincipalKind:
     except ValueError:
         kinds = [str(one) for one in PrincipalKind]
         raise ParameterError(
-            "principal_kind_unknown",
+            "choice_unknown",
             f"There is no kind of principal {quoted(str(word))}; {suggestion(str(word), kinds)}",
             parameter="kind",
         ) from None
@@ -201,7 +201,7 @@ def shapes_named(kind: PrincipalKind, words: Iterable[str] | str | None) -> froz
     for one in sorted(named - PERMITTED[kind]):
         permitted = [shape for shape in SHAPES if shape in PERMITTED[kind]]
         raise ParameterError(
-            "shape_unknown",
+            "choice_unknown",
             f"{kind} may not be given the shape {quoted(one)}; {suggestion(one, permitted)}",
         )
     return named
@@ -232,7 +232,7 @@ def moment(said: object, now: datetime) -> datetime | None:
         return _aware(said if isinstance(said, datetime) else datetime.fromisoformat(words))
     except (ValueError, OverflowError):
         raise ParameterError(
-            "expiry_unreadable",
+            "time_malformed",
             f"{quoted(words)} is no time to expire at. Give a day such as 2031-01-31, a time such "
             "as 2031-01-31T18:00+01:00, or days from now such as 90d.",
             parameter="expires",

@@ -361,7 +361,7 @@ class Private(Questions):
         """Publish what `plan` of this table gave, charged to its budget."""
         if not hasattr(publication, "datasets"):
             raise ParameterError(
-                "type_wrong",
+                "parameter_type_wrong",
                 f"publication must be what plan(...) gave, not {arguments.shown(publication)}.",
             )
         if publication.datasets != (self._dataset,):

@@ -246,7 +246,7 @@ def programs_of(folder: Path) -> Iterator[Programs]:
 def needless_approval() -> ParameterError:
     """What is said of an approval of a program in a strict language."""
     return ParameterError(
-        "approval_needless",
+        "option_not_applicable",
         "A program in Starlark cannot observe the machine and needs no approval: whoever may send "
         "code may run it.",
     )

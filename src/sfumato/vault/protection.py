@@ -68,7 +68,7 @@ def _declared(table: Table | Source, schema: str | Path | Schema | None) -> Tabl
     if isinstance(table, Table):
         if schema is not None:
             raise ParameterError(
-                "schema_twice",
+                "options_conflict",
                 "The table has its schema already, from sf.read. Give the schema there, or protect "
                 "the data frame or path itself.",
             )

@@ -83,7 +83,7 @@ def check_targets(
         check_target(report, overwrite=overwrite, kept=(*kept, *vault_files_around(report)))
         if os.path.realpath(report) in map(os.path.realpath, written):
             raise OutputError(
-                "output_twice",
+                "outputs_same",
                 f"Cannot write the page to '{report}': the release itself goes there. Choose "
                 "another name.",
             )
@@ -95,7 +95,7 @@ def _boxes(publication: Publication, tables: Mapping[str, pa.Table]) -> pa.Table
     boxes = smallest(tables, publication.request.columns)
     if boxes is None:
         raise ParameterError(
-            "boxes_none",
+            "ranges_not_answerable",
             f"A publication of kind {publication.kind!r} has no boxes with counts. "
             "Publish as 'quadtree', 'hybrid' or 'privtree'.",
         )
@@ -123,7 +123,7 @@ def prepare(
         return kinds.prepare_form(kind, request, options)
     if columns is None:
         raise ParameterError(
-            "columns_wrong",
+            "columns_invalid",
             f"A publication of kind {kind!r} is of columns. Name them with "
             f"{option('columns', ['A', 'B'])}.",
         )
@@ -176,7 +176,7 @@ def _of_columns(
     price = facts.price(offer)
     if not names or len(set(names)) < len(names):
         raise ParameterError(
-            "columns_wrong", "Name at least one column to publish, and each only once."
+            "columns_invalid", "Name at least one column to publish, and each only once."
         )
     axes = tuple(declared(schema.column(name)) for name in names)
     _check_search(facts, kind, axes)
@@ -202,7 +202,7 @@ def _check_search(facts: Facts, kind: str, axes: Sequence[Axis]) -> None:
     limited = facts.rights is not None and not facts.rights.is_owner
     if limited and kind in _SEARCHING and cells > MOST_SEARCHED:
         raise ParameterError(
-            "too_many_cells",
+            "problem_too_large",
             f"A publication of kind {kind!r} searches at most {MOST_SEARCHED:,} cells for who is "
             f"not the owner, not {cells:,}. Name fewer columns, or another kind such as 'wavelet'.",
         )

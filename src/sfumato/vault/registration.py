@@ -77,7 +77,7 @@ def add_dataset(
         if not arguments.flag(public, "public"):
             if unique:
                 raise ParameterError(
-                    "option_without_other", "unique is for tables that are public. Drop it."
+                    "options_conflict", "unique is for tables that are public. Drop it."
                 )
             Registration(**options, schema=file, unit=unit, **_texts(asked)).add_to(folder)
             return
@@ -86,7 +86,7 @@ def add_dataset(
         ]
         if useless:
             raise ParameterError(
-                "option_without_other", f"A public table has no {useless[0]}. Leave it out."
+                "options_conflict", f"A public table has no {useless[0]}. Leave it out."
             )
         keys = {arguments.names(option, "unique"): 1 for option in unique}
         add_public(folder, schema=file, keys=keys, **options)
@@ -127,7 +127,7 @@ def _place(source: object) -> str:
     address = source.source if isinstance(source, Table) else source
     if not isinstance(address, str | Path):
         raise ParameterError(
-            "source_not_durable",
+            "source_unsupported",
             "A vault answers from a file or a database, not from a table in memory: "
             f"{arguments.shown(address)} was given. Save the table as Parquet and add the path, or "
             "put it under a budget for this process with sf.protect.",
@@ -344,7 +344,7 @@ class Registration:
         if self.unit is None and not declared.by_person:
             if self.max_rows is not None or self.max_groups is not None:
                 raise ParameterError(
-                    "unit_missing",
+                    "parameter_missing",
                     f"{option('max_rows')} and {option('max_groups')} bound the rows of one "
                     "person, but the unit is the row. Name the column that tells people apart with "
                     f"{option('unit')}.",
@@ -359,7 +359,7 @@ class Registration:
             groups = usual.max_groups
         if most is None:
             raise ParameterError(
-                "max_rows_missing",
+                "parameter_missing",
                 f"With the unit {quoted(self.unit or '')} say how many rows of one person are used "
                 f"at most: {option('max_rows', 10)}.",
             )
@@ -372,7 +372,7 @@ class Registration:
             if existing is not None:
                 return existing
             raise ParameterError(
-                "epsilon_missing",
+                "parameter_missing",
                 f"The people of {quoted(population)} need a budget. Give it with "
                 f"{option('epsilon')}, for example {option('epsilon', 1)}.",
             )
@@ -425,7 +425,7 @@ def _checked(config: Config, name: str, schema: Path) -> Schema:
     check_name(name, "A data set")
     if clash([*config.datasets, name]):
         raise ParameterError(
-            "dataset_exists",
+            "name_taken",
             f"The vault already holds a data set {quoted(name)}. Choose another name.",
             parameter="name",
         )
@@ -457,7 +457,7 @@ def _check_people(table: Table, warn: Callable[[str], None]) -> None:
     if present < rows or (people == 1 and rows > 1):
         fault = "is missing in some rows" if present < rows else "is the same in every row"
         raise SchemaError(
-            "unit_column_idle",
+            "column_unsuitable",
             f"The privacy unit's column {unit.column!r} {fault}, so it does not tell whose a row "
             'is. Name another column, or declare unit = "row".',
             parameter="unit",
@@ -485,7 +485,7 @@ def _check_no_secret(source: str) -> None:
     """Refuse to keep a password: it belongs where the driver looks for it, not in a vault."""
     if holds_password(source):
         raise ParameterError(
-            "source_secret",
+            "source_unsupported",
             "Cannot add an address that holds a password or a token: vault.toml would keep it. "
             "Leave it out: PostgreSQL takes it from PGPASSWORD, PGPASSFILE or a service file, and "
             "Spark Connect from SPARK_CONNECT_AUTHENTICATE_TOKEN.",

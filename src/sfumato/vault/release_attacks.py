@@ -59,7 +59,7 @@ class ReleaseGate:
         """Refuse, before anything is charged, to attack for others, or what cannot be attacked."""
         if not asker_of(prepared.datasets).is_owner:
             raise PolicyError(
-                "findings_not_yours",
+                "permission_missing",
                 "What attacks find is computed from the original rows: it is for the owner of the "
                 f"vault, not for who asks under a budget. Leave out {option('require')}, "
                 f"{option('owner_report', True)} and {option('publish_findings', True)}, or ask as "

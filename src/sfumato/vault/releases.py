@@ -134,7 +134,7 @@ class Releases(Shown):
         for name in names:
             if name not in known:
                 raise ParameterError(
-                    "reader_unknown",
+                    "principal_unknown_here",
                     f"There is no principal {quoted(name)} to open it to; "
                     + suggestion(name, known),
                 )
@@ -176,7 +176,7 @@ class Releases(Shown):
         """What a job gave, as the gatekeeper gave it to whom it was made for."""
         if job.family == ANONYMIZE:
             raise ParameterError(
-                "release_not_paid",
+                "candidates_invalid",
                 "An anonymized release was paid for by no budget and is no answer. Take one of its "
                 "files.",
             )

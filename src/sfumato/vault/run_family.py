@@ -116,7 +116,7 @@ def word(value: object, name: str, known: Mapping[str, str]) -> str:
     text = arguments.text(value, name)
     if text not in known:
         raise ParameterError(
-            "word_unknown",
+            "choice_unknown",
             f"{name} cannot be {quoted(text)}; {suggestion(text, list(known))}",
         )
     return text
@@ -126,7 +126,8 @@ def _whole(value: object, name: str, least: int) -> int:
     number = arguments.whole(value, name)
     if number < least:
         raise ParameterError(
-            "blocks_wrong", f"{name} must be a whole number of at least {least}, not {number}."
+            "parameter_out_of_range",
+            f"{name} must be a whole number of at least {least}, not {number}.",
         )
     return number
 
@@ -151,11 +152,12 @@ def _blocks(
         number = max(round(known**_EXPONENT), 2) * repeats
     if number > MOST_BLOCKS:
         raise ParameterError(
-            "blocks_too_many", f"There may be {MOST_BLOCKS:,} blocks at most, not {number:,}."
+            "parameter_out_of_range",
+            f"There may be {MOST_BLOCKS:,} blocks at most, not {number:,}.",
         )
     if known is not None and number > known * repeats:
         raise ParameterError(
-            "blocks_too_many",
+            "parameter_out_of_range",
             f"{number:,} blocks of {known:,} people, each in {repeats}, would leave some empty. "
             f"Give {option('blocks')} of at most {known * repeats:,}.",
         )
@@ -175,7 +177,7 @@ def _columns(schema: Schema, columns: Sequence[str] | str | None) -> tuple[Colum
     names = several(columns, "columns")
     if not names or len(set(names)) < len(names):
         raise ParameterError(
-            "columns_wrong", "Name at least one column for the program, and each only once."
+            "columns_invalid", "Name at least one column for the program, and each only once."
         )
     return tuple(schema.column(name) for name in names)
 
@@ -184,7 +186,7 @@ def _seconds(said: object) -> float:
     seconds = exact(said, "seconds")
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
         raise ParameterError(
-            "seconds_out_of_range",
+            "parameter_out_of_range",
             f"One block may take from {float(_LEAST_SECONDS):g} to {_MOST_SECONDS} seconds, "
             f"not {float(seconds):g}.",
         )
@@ -196,7 +198,7 @@ def _check_machine(facts: Facts, blocks: int, seconds: float) -> None:
     limited = facts.rights is not None and not facts.rights.is_owner
     if limited and blocks * seconds > MOST_TOGETHER:
         raise ParameterError(
-            "blocks_take_too_long",
+            "program_too_slow",
             f"All blocks together may take {MOST_TOGETHER:,} seconds for who is not the owner, not "
             f"{blocks * seconds:,.0f}. Give fewer {option('blocks')}, or fewer {option('seconds')} "
             "for each.",
@@ -206,7 +208,7 @@ def _check_machine(facts: Facts, blocks: int, seconds: float) -> None:
 def _helper(ranges: str, helper: str | None, columns: tuple[Column, ...]) -> InputQuartiles | None:
     if (ranges == "helper") != (helper is not None):
         raise ParameterError(
-            "helper_alone",
+            "options_conflict",
             f"A helper goes with {option('ranges', 'helper')}, and that with one: give both "
             f"{option('ranges', 'helper')} and {option('helper', metavar='F')}, or neither.",
         )

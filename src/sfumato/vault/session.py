@@ -65,7 +65,7 @@ class Asker:
         """Themselves, refused unless they may look at rows without a budget."""
         if not self.is_owner:
             raise ParameterError(
-                "owner_only",
+                "permission_missing",
                 f"{quoted(self.principal)} may not do this: candidates are compared by rows of "
                 f"people, which is for the owner. Leave {option('principal')} out, or ask for one "
                 "release.",
@@ -89,7 +89,7 @@ def taken(request_id: object) -> str | None:
         return None if text is None else str(text)
     start = text[: text.index("/") + 1]
     raise ParameterError(
-        "request_id_reserved",
+        "request_id_invalid",
         f"A request id may not begin with {start!r}: Sfumato makes those itself, for feeds and for "
         f"forms. Take another with {option('request')}.",
     )
@@ -170,7 +170,7 @@ class Facts:
                 if isinstance(declared, PrivateRows)
             ]
             raise QueryError(
-                "dataset_not_private",
+                "dataset_unknown",
                 f"There is no private data set {quoted(self.dataset)}; "
                 + suggestion(self.dataset, names),
             )

@@ -292,7 +292,7 @@ def _check_kind(
             raise _refusal(owner, held.population, population, otherwise)
     elif population is not None:
         raise ParameterError(
-            "source_public",
+            "dataset_attached",
             f"This source holds the rows of {quoted(name)}, which is public here: whoever asks may "
             "join them as they are, so no budget protects them. Remove the public one first."
             + otherwise,
@@ -306,7 +306,7 @@ def _check_purposes(
         return
     asked = ",".join(held.purposes)
     raise ParameterError(
-        "purposes_differ",
+        "purposes_invalid",
         f"This source holds the rows of {quoted(name)}, whose people are asked for "
         f"{asked or 'no purposes'}, and one source has one list of purposes. "
         + (
@@ -321,7 +321,7 @@ def _check_purposes(
 def _unseen(name: str, owner: str) -> ParameterError:
     """Its rows may have changed before they were moved: then nothing recorded tells them."""
     return ParameterError(
-        "source_unseen",
+        "dataset_attached",
         f"Cannot tell whether this source holds the rows of the data set {quoted(name)}, which "
         "cannot be looked at where it was registered. Put that back, or name "
         f"{option('population', owner)} if these are its people. If it is gone for good and these "
@@ -335,7 +335,7 @@ def _refusal(
 ) -> ParameterError:
     if population is None:
         return ParameterError(
-            "source_private",
+            "dataset_attached",
             f"Cannot add this source as public: it holds the rows of {holder}, which are private, "
             f"under this or another name.{otherwise}",
         )

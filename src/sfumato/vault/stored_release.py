@@ -124,7 +124,7 @@ def rendered(release: Release, name: str) -> ReleaseFile:
     makers = _makers(release)
     if name not in makers:
         raise ParameterError(
-            "release_file_unknown",
+            "release_unknown",
             f"This release has no file {quoted(name)}; {suggestion(name, makers)}",
         )
     return ReleaseFile(name, MEDIA[name.rpartition(".")[2]], makers[name]())

@@ -111,7 +111,7 @@ def _form_named(schema: Schema, wanted: str | None) -> str:
         return next((name for name, kind in FORMS.items() if kind.form == form), _TABLE)
     if wanted not in (_TABLE, *FORMS):
         raise ParameterError(
-            "form_unknown",
+            "request_malformed",
             f"Nothing can be made up as {quoted(wanted)}; {suggestion(wanted, [_TABLE, *FORMS])}",
         )
     return wanted
@@ -169,14 +169,14 @@ def _method(method: str, sets: ColumnSets) -> str:
         return "workload"
     if sets and method not in NAMING:
         raise ParameterError(
-            "workload_not_used",
+            "option_not_applicable",
             f"Method {quoted(arguments.text(method, 'method'))} chooses itself what it measures. "
             f"Leave out {option('workload')} and {option('target')}, or give "
             f"{option('method', 'workload')}, or aim.",
         )
     if method == "workload" and not sets:
         raise ParameterError(
-            "workload_missing",
+            "parameter_missing",
             "Method 'workload' measures sets of columns that are named. Name them with "
             f"{option('workload')} FILE, a set a line such as age,sex; or give "
             f"{option('target', metavar='COLUMN')}.",

@@ -45,7 +45,7 @@ def check_beside(
         check_target(one, overwrite=overwrite, kept=(*kept, *vault_files_around(one)))
         if os.path.realpath(one) in taken:
             raise OutputError(
-                "output_twice",
+                "outputs_same",
                 f"Cannot write '{one}': another part of the release goes there. Choose another "
                 "name.",
             )

@@ -239,13 +239,13 @@ def _scopes(person: Principal, asked: Iterable[str] | str | None) -> tuple[str, 
     for one in named:
         if one not in may:
             raise ParameterError(
-                "scope_unknown",
+                "choice_unknown",
                 f"A token of {quoted(person.name)} ({person.kind}) cannot be for {quoted(one)}; "
                 f"{suggestion(one, listed)}",
             )
     if not named:
         raise ParameterError(
-            "scope_unknown",
+            "choice_unknown",
             f"A token must be for something; leave {option('scopes')} out, or name some.",
         )
     return tuple(one for one in SCOPES if one in named)

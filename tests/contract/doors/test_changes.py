@@ -93,7 +93,7 @@ def test_a_purpose_is_named_by_both_doors(changing: Doors) -> None:
     with changing.open(REMOTE) as remote, changing.open(LOCAL) as local:
         assert remote.purposes("asked") == local.purposes("asked") == ("care", "research")
         before = charges(changing)
-        for wrong, code in ((None, "purpose_missing"), ("car", "purpose_unknown")):
+        for wrong, code in ((None, "parameter_missing"), ("car", "purpose_unknown")):
             told = []
             for door in (local, remote):
                 for ask in (

@@ -165,13 +165,13 @@ def test_a_principal_has_the_same_budget_by_both_doors(doors: Doors, local: AnyV
         assert other.charged, "another purpose is another question"
         with pytest.raises(PolicyError) as refused:
             remote.query(BY_CITY, epsilon=0.25, principal="bob")
-        assert refused.value.code == "principal_of_token"
+        assert refused.value.code == "permission_missing"
         for ask in (remote.private, remote.questions, remote.jobs.list):
             for who in ("owner", "nobody"):
                 given = ("people",) if ask == remote.private else ()
                 with pytest.raises(PolicyError) as refused:
                     ask(*given, principal=who)
-                assert refused.value.code == "principal_of_token"
+                assert refused.value.code == "permission_missing"
         with pytest.raises(BudgetError) as refused_for_budget:
             remote.query(COUNT, epsilon=4.9)
         with pytest.raises(BudgetError) as locally:

@@ -191,7 +191,7 @@ def test_jobs_and_releases_are_had_again_by_both_doors(local: Any, remote: Any) 
         for odd in ("relase.csv", "../../people.parquet", "%2e%2e"):
             with pytest.raises(SfumatoError) as refused:
                 found.file(odd)
-            assert refused.value.code == "release_file_unknown"
+            assert refused.value.code == "release_unknown"
 
 
 def test_a_release_that_was_opened_is_had_by_others(doors: Doors, remote: Any) -> None:

@@ -268,7 +268,7 @@ def test_many_at_once_lose_nothing(place: Place) -> None:
 
 def test_a_forked_child_is_turned_away(place: Place) -> None:
     with closing(place.open()) as log:
-        assert in_child(log.check) == "consent_forked"
+        assert in_child(log.check) == "object_not_shareable"
         log.check()
 
 
@@ -278,7 +278,7 @@ def test_a_storage_that_fails_tells_nobody_why(place: Place) -> None:
         place.run("DROP TABLE sfumato_consent_changes")
         with pytest.raises(SfumatoError) as caught:
             log.history("town", "secret person")
-        assert caught.value.code == "consent_failed"
+        assert caught.value.code == "consent_unavailable"
         assert "secret" not in f"{caught.value} {caught.value.detail} {caught.value.__context__}"
     assert "secret" not in (place.config.folder / "failures.log").read_text()
 

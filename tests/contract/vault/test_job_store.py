@@ -177,7 +177,7 @@ def test_a_job_that_takes_its_servers_down_is_given_up(store: JobStore) -> None:
     found = store.get("a", None)
     assert found is not None
     assert found.error is not None
-    assert (found.state, found.error["code"]) == (JobState.FAILED, "job_abandoned")
+    assert (found.state, found.error["code"]) == (JobState.FAILED, "job_failed")
 
 
 def test_what_is_put_back_waits_and_counts_as_it_is_said(store: JobStore) -> None:

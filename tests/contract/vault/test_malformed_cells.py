@@ -222,6 +222,6 @@ def test_the_owner_is_told_the_place() -> None:
     Path("t.csv").write_text("p,x,y\na,1,1\nb,zz,2\n")
     create(Path("vault"))
     added = Registration(name="t", source="t.csv", schema=Path("t.toml"), epsilon=1)
-    assert code_of(added.add_to, Path("vault")) == "cell_not_of_kind"
+    assert code_of(added.add_to, Path("vault")) == "cell_malformed"
     with pytest.raises(SfumatoError, match="Column 'x', data row 2,"):
         sf.read("t.csv", "t.toml")

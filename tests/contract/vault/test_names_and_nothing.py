@@ -81,7 +81,7 @@ def check_names(open_on: Open, questions: int = 3) -> None:
     for name in RESERVED:
         with pytest.raises(sf.SfumatoError) as refused:
             figures_under([*OWN[:-1], name], open_on, questions)
-        assert refused.value.code == "column_name_reserved"
+        assert refused.value.code == "name_taken"
 
 
 EXTREMES = sf.Column("x", sf.Kind.INTEGER, domain=sf.Bounds(LOW, HIGH, 3), nullable=False)

@@ -89,7 +89,7 @@ def test_bytes_that_are_not_utf8_are_missing(source: Callable[[], Any]) -> None:
     assert expected[0] == [{"c": None, "n": 40}, {"c": "ok", "n": 40}]
     write(BAD)
     assert told(source()) == expected
-    assert code_of(anonymized, source()) in {"cell_not_of_kind", "not_utf8"}
+    assert code_of(anonymized, source()) in {"cell_malformed", "not_utf8"}
 
 
 def anonymized(source: Any) -> None:

@@ -147,14 +147,14 @@ def test_a_removed_entry_leaves_its_binding(moved: bool) -> None:
         parquet.write_table(rows(9000), "parts/c.parquet")
         assert refusal(add, "again", "parts/c.parquet") == "dataset_attached"
         assert refusal(add, "again", "parts") == "dataset_attached"
-        assert refusal(add_publicly, "again", "parts") == "source_private"
+        assert refusal(add_publicly, "again", "parts") == "dataset_attached"
 
 
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("again", ["visits.csv", "visits.parquet"])
 def test_what_is_public_gets_no_budget(again: str) -> None:
     add_publicly("visits", "visits.csv")
-    assert refusal(add, "again", again) == "source_public"
+    assert refusal(add, "again", again) == "dataset_attached"
     add_publicly("twice", again)
     add("others", "parts")
 
@@ -181,9 +181,9 @@ def test_fingerprints_need_their_key_and_tell_nobody_anything() -> None:
     assert key.stat().st_mode & 0o077 == 0
     secret, identity = key.read_bytes(), recorded()
     key.unlink()
-    assert refusal(add, "b", "parts") == "holder_secret_unreadable"
+    assert refusal(add, "b", "parts") == "secret_unusable"
     key.write_bytes(secret)
-    assert refusal(add, "b", "parts") == "holder_secret_exposed"
+    assert refusal(add, "b", "parts") == "secret_exposed"
     shutil.rmtree(VAULT)
     Path("clinic.head").unlink()
     create(VAULT)
@@ -237,8 +237,8 @@ def test_a_lost_key_is_missed_when_only_the_ledger_knows_of_fingerprints(again: 
     secret = key.read_bytes()
     key.unlink()
     arrow_csv.write_csv(rows(9000), "new.csv")
-    assert refusal(add, "again", again) == "holder_secret_unreadable"
-    assert refusal(add_publicly, "again", again) == "holder_secret_unreadable"
+    assert refusal(add, "again", again) == "secret_unusable"
+    assert refusal(add_publicly, "again", again) == "secret_unusable"
     key.touch(mode=0o600)
     key.write_bytes(secret)
     assert refusal(add, "again", "visits.parquet") == "dataset_attached"
@@ -276,9 +276,9 @@ def test_nothing_new_is_taken_while_a_private_source_cannot_be_looked_at() -> No
     shutil.copy("visits.csv", "copy.csv")
     Path("visits.csv").rename("away")
     for source in ("copy.csv", "parts"):
-        assert refusal(add, "again", source) == "source_unseen"
-        assert refusal(add, "again", source, population="others") == "source_unseen"
-        assert refusal(add_publicly, "again", source) == "source_unseen"
+        assert refusal(add, "again", source) == "dataset_attached"
+        assert refusal(add, "again", source, population="others") == "dataset_attached"
+        assert refusal(add_publicly, "again", source) == "dataset_attached"
     add("again", "copy.csv", population="visits", epsilon=None)
     Path("away").rename("visits.csv")
     add("parts", "parts")

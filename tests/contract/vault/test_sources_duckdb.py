@@ -96,16 +96,16 @@ def test_a_view_that_cannot_be_seen_through_is_refused(database: str, words: str
     arrow_csv.write_csv(rows(), "outside.csv")
     with duckdb.connect("d.duckdb") as connection:
         connection.execute(words.format(outside=Path("outside.csv").resolve()))
-    assert refusal(add, "visits", f"{database}#w") == "source_unresolved"
-    assert refusal(add, "visits", f"{database}#w", unit="who", max_rows=1) == "source_unresolved"
-    assert refusal(add_publicly, "visits", f"{database}#w") == "source_unresolved"
+    assert refusal(add, "visits", f"{database}#w") == "source_unsupported"
+    assert refusal(add, "visits", f"{database}#w", unit="who", max_rows=1) == "source_unsupported"
+    assert refusal(add_publicly, "visits", f"{database}#w") == "source_unsupported"
     add("visits", f"{database}#visits")
 
 
 @pytest.mark.parametrize("table", ["nothing", "read_csv('t.toml')", "a.b.c.d", ""])
 def test_a_duckdb_name_that_is_none(database: str, table: str) -> None:
     code = refusal(add, "visits", f"{database}#{table}")
-    assert code in {"table_missing", "source_url_malformed"}
+    assert code in {"table_missing", "address_malformed"}
 
 
 def test_a_file_copied_into_a_database(database: str) -> None:

@@ -109,7 +109,7 @@ def test_partitions_and_their_parent(server: str) -> None:
     add("low", f"{server}#low")
     add("high", f"{server}#high")
     assert refusal(add, "whole", f"{server}#whole") == "dataset_attached"
-    assert refusal(add_publicly, "whole", f"{server}#whole") == "source_private"
+    assert refusal(add_publicly, "whole", f"{server}#whole") == "dataset_attached"
     assert len(accounts.balances(Path("clinic"))) == 2
 
 
@@ -190,7 +190,7 @@ def test_what_cannot_be_seen_through_is_refused(server: str, way: str) -> None:
         )
         connection.execute("CREATE VIEW around AS SELECT * FROM opaque")
     for table in ("opaque", "around"):
-        assert refusal(add, "visits", f"{server}#{table}") == "source_unresolved"
+        assert refusal(add, "visits", f"{server}#{table}") == "source_unsupported"
 
 
 QUERY = "'SELECT name FROM visits'"
@@ -230,7 +230,7 @@ def test_what_the_server_itself_reads_by_is_refused(server: str) -> None:
         for number, way in enumerate(READERS)
         for table, action in (("around", add), ("guarded", add_publicly))
     }
-    assert set(found.values()) == {"source_unresolved"}, found
+    assert set(found.values()) == {"source_unsupported"}, found
 
 
 def test_what_a_policy_reads_belongs_to_its_table(server: str) -> None:
@@ -244,7 +244,7 @@ def test_what_a_policy_reads_belongs_to_its_table(server: str) -> None:
 
 
 def test_a_view_of_rows_from_a_function_is_refused(server: str) -> None:
-    assert refusal(add, "visits", f"{server}#called") == "source_unresolved"
+    assert refusal(add, "visits", f"{server}#called") == "source_unsupported"
 
 
 def test_a_view_over_the_servers_own_means_is_seen_through(server: str) -> None:

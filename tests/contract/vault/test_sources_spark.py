@@ -65,7 +65,7 @@ def test_a_table_of_spark_by_its_files(spark: str) -> None:
     add("visits", f"{spark}others")
     for path in ("others", "others/others.parquet", "copy.csv"):
         assert code_of(add, "again", path) == "dataset_attached", path
-    assert refusal(add_publicly, "again", "others") == "source_private"
+    assert refusal(add_publicly, "again", "others") == "dataset_attached"
     check_alias("link.parquet")
 
 
@@ -78,10 +78,10 @@ def test_a_folder_and_a_server_of_spark(spark: str, connect_address: str, tmp_pa
 def test_files_first_and_then_a_table_of_spark(spark: str) -> None:
     add("visits", "others/others.parquet")
     assert refusal(add, "again", f"{spark}others") == "dataset_attached"
-    assert refusal(add_publicly, "again", f"{spark}others") == "source_private"
+    assert refusal(add_publicly, "again", f"{spark}others") == "dataset_attached"
 
 
 def test_a_temporary_view_of_spark_is_refused(spark: str, spark_session: Any) -> None:
     spark_session.createDataFrame(rows()).createTempView("passing")
-    assert refusal(add, "visits", "spark://local#passing") == "source_unresolved"
+    assert refusal(add, "visits", "spark://local#passing") == "source_unsupported"
     assert refusal(add, "visits", f"{spark}nothing") == "table_missing"

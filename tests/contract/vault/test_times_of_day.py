@@ -159,6 +159,6 @@ def test_a_time_of_day_is_one_malformed_cell(put: Callable[[list[Any]], Any]) ->
     assert counted(put(CELLS)) == ([10, 8, 8], [2, 8, 0], [8, 0, 2])
     with pytest.raises(SfumatoError) as refusal:
         sf.read(put(CELLS), "t.toml")
-    assert refusal.value.code == "cell_not_of_kind"
+    assert refusal.value.code == "cell_malformed"
     with closing(sf.read(put(WHOLE), "t.toml")) as opened:
         assert opened.anonymize(k=9, suppress="0.1").table.num_rows == 9

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     ("options", "exit_code", "code"),
     [
         (("--l", "4"), 3, "criterion_not_reachable"),
-        (("--k", "31"), 3, "k_above_rows"),
+        (("--k", "31"), 3, "criterion_not_reachable"),
         (("--l", "3", "--algorithm", "anatomy"), 3, "criterion_not_reachable"),
-        ((), 2, "criteria_none"),
-        (("--k", "3", "--l", "2", "--algorithm", "anatomy"), 2, "anatomy_needs_one_l"),
+        ((), 2, "parameter_missing"),
+        (("--k", "3", "--l", "2", "--algorithm", "anatomy"), 2, "criterion_not_supported"),
         (("--k", "three"), 2, "usage"),
         (("--k", "3", "--suppressed", "hide"), 2, "usage"),
-        (("--k", "3", "more.csv"), 2, "argument_unexpected"),
+        (("--k", "3", "more.csv"), 2, "option_not_applicable"),
         (("--k", "3", "--suppress", "2"), 2, "parameter_out_of_range"),
-        (("--l", "2", "--sensitive", "age"), 2, "sensitive_column_quasi"),
+        (("--l", "2", "--sensitive", "age"), 2, "role_invalid"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(
@@ -50,7 +50,7 @@ def test_the_steward_reads_which_values_a_hierarchy_lacks(home: Path, shell: She
     with (home / "people.csv").open("a") as stream:
         stream.write("late,25,53700,plague,1\n")
     code, message = shell.refused(shell.anonymize("--l", 2, "-o", "out.csv"), 2)
-    assert code == "hierarchy_value_missing"
+    assert code == "value_outside_domain"
     assert "'disease'" in message
     assert "'plague'" in message
 
@@ -72,10 +72,10 @@ def test_options_that_an_algorithm_ignores_are_refused(shell: Shell, home: Path)
         ("--algorithm", "perturb", "--limit-seconds", "5", "--sensitive", "disease"),
     ):
         code, message = shell.refused(shell.anonymize(*more, "-o", "out.csv"), 2)
-        assert code == "option_not_of_algorithm"
+        assert code == "option_not_applicable"
         assert "does not take" in message
     code, _ = shell.refused(shell.anonymize("--k", 2, "--sensitive", "disease", "-o", "out.csv"), 2)
-    assert code == "option_without_other"
+    assert code == "options_conflict"
     assert not (home / "out.csv").exists()
 
 

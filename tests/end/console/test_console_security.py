@@ -67,7 +67,7 @@ def test_a_form_of_another_site_does_nothing(console: Console, headers: Mapping[
     alice.headers = headers
     reply = alice.post("/console/ask", form)
     assert reply.status == 403
-    assert b"page_foreign" in reply.body
+    assert b"form_foreign" in reply.body
     assert console.vault.accounts(principal="alice") == before
 
 

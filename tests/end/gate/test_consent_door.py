@@ -81,7 +81,7 @@ def said(gate: Asked, agreed: bool, *people: str, purpose: str = "care") -> dict
 def test_a_question_names_its_purpose_and_sees_who_agreed(gate: Asked) -> None:
     assert gate.alice.ask("GET", "/v1/datasets/visits").json["purposes"] == ["care", "research"]
     missing = gate.alice.ask("POST", "/v1/query", COUNT)
-    assert (missing.status, missing.json["code"]) == (422, "purpose_missing")
+    assert (missing.status, missing.json["code"]) == (422, "parameter_missing")
     unknown = gate.alice.ask("POST", "/v1/query", {**COUNT, "purpose": "fun"})
     assert (unknown.status, unknown.json["code"]) == (403, "purpose_unknown")
     assert said(gate, True, *(f"p{one}" for one in range(100)))["changed"] == 100
@@ -99,7 +99,7 @@ def test_a_question_names_its_purpose_and_sees_who_agreed(gate: Asked) -> None:
 def test_a_job_for_no_purpose_is_refused_when_it_is_submitted(gate: Asked) -> None:
     asked = {"dataset": "visits", "kind": "histogram", "columns": ["cost"], "epsilon": 1}
     reply = gate.alice.ask("POST", "/v1/publish", asked)
-    assert (reply.status, reply.json["code"]) == (422, "purpose_missing")
+    assert (reply.status, reply.json["code"]) == (422, "parameter_missing")
     assert gate.alice.ask("POST", "/v1/publish", {**asked, "purpose": "care"}).status == 202
 
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_taken_is_listed_and_changes_nothing(gate: Asked) -> None
         {"person": "p1", "purpose": "care", "agreed": False, "time": "2999-01-01"},
     ]
     reply = gate.owner.ask("POST", "/v1/admin/consent/visits/changes", {"changes": changes})
-    assert (reply.status, reply.json["code"]) == (422, "consent_lines_bad")
+    assert (reply.status, reply.json["code"]) == (422, "consent_file_invalid")
     assert "change 2" in reply.json["detail"]
     assert "change 3" in reply.json["detail"]
     assert gate.vault.consent().version == before

@@ -63,10 +63,10 @@ def test_feeds_by_owners_by_others_and_by_everybody(vault: Vault) -> None:
             ]
             assert len(hers.feeds.read("months", limit=1)) == 1
             assert code_of(hers.feeds.get, "so-far") == "feed_unknown"
-            assert code_of(hers.feeds.stop, "months") == "owner_only"
-            assert code_of(remote.feeds.add, "months", SQL, **SAID, epsilon="0.1") == "feed_exists"
+            assert code_of(hers.feeds.stop, "months") == "permission_missing"
+            assert code_of(remote.feeds.add, "months", SQL, **SAID, epsilon="0.1") == "name_taken"
             said = {"epsilon": "0.1", "request_id": "feed/months/2024-03"}
-            assert code_of(hers.query, SQL, **said) == "request_id_reserved"
+            assert code_of(hers.query, SQL, **said) == "request_id_invalid"
             vault.people.add("eve", "public", operator="me")
             assert nobody.ask("GET", "/v1/feeds").json == {"feeds": []}
             assert nobody.ask("GET", "/v1/feeds/months.csv").status == 404

@@ -82,7 +82,7 @@ def test_an_idempotency_key_names_one_request_for_good(gate: Served) -> None:
     for wrong in ("k" * 10_000, "", "ä", "a\tb", "utf-8''%ff", "utf-8''%0a", "utf-8''%41"):
         assert code(gate.alice, "POST", "/v1/query", asked, Idempotency_Key=wrong) == (
             422,
-            "request_id_wrong",
+            "request_id_invalid",
         ), wrong
 
 
@@ -97,17 +97,17 @@ def test_numbers_are_exact_however_they_are_written(gate: Served) -> None:
 
 
 WRONG = {
-    "0": "epsilon_not_positive",
-    "-1": "epsilon_not_positive",
-    '"nan"': "epsilon_not_number",
-    "true": "epsilon_not_number",
-    "null": "epsilon_not_number",
-    "[1]": "epsilon_not_number",
-    "1e999": "epsilon_above_policy",
-    "1e9999999": "epsilon_not_finite",
-    "1e-12": "epsilon_below_unit",
-    "51": "epsilon_above_policy",
-    '"' + "1" * 500 + '"': "epsilon_not_number",
+    "0": "parameter_out_of_range",
+    "-1": "parameter_out_of_range",
+    '"nan"': "parameter_not_number",
+    "true": "parameter_not_number",
+    "null": "parameter_not_number",
+    "[1]": "parameter_not_number",
+    "1e999": "parameter_out_of_range",
+    "1e9999999": "parameter_out_of_range",
+    "1e-12": "parameter_out_of_range",
+    "51": "parameter_out_of_range",
+    '"' + "1" * 500 + '"': "parameter_not_number",
 }
 
 
@@ -124,9 +124,9 @@ def test_what_the_form_does_not_know_is_refused(gate: Served) -> None:
     for body, wanted in (
         ({"sql": COUNT, "epsilom": 1}, "field_unknown"),
         ({"epsilon": 1}, "field_missing"),
-        ({"sql": 7}, "field_wrong"),
-        ({"sql": "S" * 70_000}, "field_wrong"),
-        ({"sql": COUNT, "weights": [1]}, "field_wrong"),
+        ({"sql": 7}, "field_invalid"),
+        ({"sql": "S" * 70_000}, "field_invalid"),
+        ({"sql": COUNT, "weights": [1]}, "field_invalid"),
         ({"sql": COUNT, "principal": "owner"}, "field_unknown"),
         ({"sql": COUNT, "request_id": "k"}, "field_unknown"),
     ):
@@ -227,13 +227,13 @@ def test_the_owners_link_is_good_once(gate: Served) -> None:
     path = gate.owner_link.removeprefix(gate.url)
     for origin in ("https://evil.example", "http://localhost:1", gate.url + ".evil", "x", ""):
         foreign = gate.nobody.ask("POST", path, headers={"Origin": origin})
-        assert (foreign.status, foreign.json["code"]) == (403, "page_foreign"), origin
+        assert (foreign.status, foreign.json["code"]) == (403, "form_foreign"), origin
     for origin in ("null", gate.url):
         assert gate.nobody.ask("GET", path, headers={"Origin": origin}).status == 200
     page = gate.nobody.ask("GET", path)
     assert (page.status, b"sfu_" in page.body) == (200, False)
     assert code(gate.nobody, "POST", path[:-1] + "!") == (404, "not_found")
-    assert code(gate.nobody, "POST", path, Sec_Fetch_Site="cross-site") == (403, "page_foreign")
+    assert code(gate.nobody, "POST", path, Sec_Fetch_Site="cross-site") == (403, "form_foreign")
     with ThreadPoolExecutor(8) as pool:
         takes = {"Accept": "application/json"}
         replies = list(pool.map(lambda _: gate.nobody.ask("POST", path, headers=takes), range(8)))

@@ -76,21 +76,21 @@ JSON = "Content-Type: application/json"
 def test_bodies_that_are_no_json_object(gate: Served) -> None:
     plain = {"Content-Type": "application/json"}
     for raw, wanted in (
-        (b"{", (400, "body_not_json")),
-        (b"", (400, "body_not_json")),
-        (b"[1]", (422, "body_not_object")),
-        (b"null", (422, "body_not_object")),
-        (b'{"sql": NaN}', (400, "body_not_json")),
-        (b'{"sql": "a", "sql": "b"}', (400, "body_name_twice")),
-        (b'{"weights": {"a": 1, "a": 2}}', (400, "body_name_twice")),
-        (b'{"sql": "\xff"}', (400, "body_not_utf8")),
-        (b"\xef\xbb\xbf{}", (400, "body_not_json")),
-        (b'{"sql": "\\ud800"}', (400, "body_text_broken")),
-        (b'{"sql": "a\\u0000"}', (400, "body_text_broken")),
-        (b'{"sql": ' + b"[" * 100_000, (400, "body_too_deep")),
-        (b'{"sql": ' + b"[" * 40 + b"]" * 40 + b"}", (400, "body_too_deep")),
-        (b'{"sql": ' + b"9" * 5000 + b"}", (400, "body_not_json")),
-        ("{}".encode("utf-16"), (400, "body_not_utf8")),
+        (b"{", (400, "request_malformed")),
+        (b"", (400, "request_malformed")),
+        (b"[1]", (422, "request_malformed")),
+        (b"null", (422, "request_malformed")),
+        (b'{"sql": NaN}', (400, "request_malformed")),
+        (b'{"sql": "a", "sql": "b"}', (400, "request_malformed")),
+        (b'{"weights": {"a": 1, "a": 2}}', (400, "request_malformed")),
+        (b'{"sql": "\xff"}', (400, "request_malformed")),
+        (b"\xef\xbb\xbf{}", (400, "request_malformed")),
+        (b'{"sql": "\\ud800"}', (400, "request_malformed")),
+        (b'{"sql": "a\\u0000"}', (400, "request_malformed")),
+        (b'{"sql": ' + b"[" * 100_000, (400, "request_malformed")),
+        (b'{"sql": ' + b"[" * 40 + b"]" * 40 + b"}", (400, "request_malformed")),
+        (b'{"sql": ' + b"9" * 5000 + b"}", (400, "request_malformed")),
+        ("{}".encode("utf-16"), (400, "request_malformed")),
     ):
         begun = time.perf_counter()
         reply = gate.alice.ask("POST", "/v1/query", raw, plain)
@@ -101,45 +101,51 @@ def test_bodies_that_are_no_json_object(gate: Served) -> None:
 def test_bodies_in_the_wrong_envelope(gate: Served) -> None:
     body = json.dumps({"sql": COUNT}).encode()
     for headers, wanted in (
-        ({"Content-Type": "text/plain"}, (415, "body_not_json")),
-        ({}, (415, "body_not_json")),
-        ({"Content-Type": "application/json; charset=latin-1"}, (415, "body_not_json")),
-        ({"Content-Type": "application/json", "Content-Encoding": "gzip"}, (415, "body_packed")),
-        ({"Content-Type": "application/json", "Content-Encoding": "deflate"}, (415, "body_packed")),
+        ({"Content-Type": "text/plain"}, (415, "request_malformed")),
+        ({}, (415, "request_malformed")),
+        ({"Content-Type": "application/json; charset=latin-1"}, (415, "request_malformed")),
+        (
+            {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+            (415, "request_malformed"),
+        ),
+        (
+            {"Content-Type": "application/json", "Content-Encoding": "deflate"},
+            (415, "request_malformed"),
+        ),
     ):
         reply = gate.alice.ask("POST", "/v1/query", body, headers)
         assert (reply.status, reply.json["code"]) == wanted, headers
     good = {"Content-Type": 'application/json; charset="UTF-8"', "Content-Encoding": "identity"}
     assert gate.alice.ask("POST", "/v1/explain", body, good).status == 200
     unasked = gate.alice.ask("GET", "/v1/datasets", body)
-    assert (unasked.status, unasked.json["code"]) == (400, "body_unexpected")
+    assert (unasked.status, unasked.json["code"]) == (400, "request_malformed")
 
 
 def test_a_body_that_is_too_large_is_refused_by_its_length(gate: Served) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wire = Wire(gate).head(JSON, f"Content-Length: {10**9}")
-    assert wire.refused() == (413, "body_too_large")
+    assert wire.refused() == (413, "request_too_large")
     Wire(gate).head(JSON, "Content-Length: 1048577").send(b"x" * 1048577).rest()  # hung up on
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
     most = b'{"sql": "' + b"S" * (1024 * 1024 - 11) + b'"}'
     reply = gate.alice.ask("POST", "/v1/query", most, {"Content-Type": "application/json"})
-    assert reply.json["code"] == "field_wrong"
+    assert reply.json["code"] == "field_invalid"
 
 
 def test_lengths_that_lie_or_are_missing(gate: Served) -> None:
     none = Wire(gate).head(JSON, "Connection: close")
     assert none.rest().startswith(b"HTTP/1.1 411 ")
     pieces = Wire(gate).head(JSON, "Transfer-Encoding: chunked").send(b"2\r\n{}\r\n")
-    assert pieces.refused() == (411, "length_missing")
+    assert pieces.refused() == (411, "request_malformed")
     both = Wire(gate).head(JSON, "Transfer-Encoding: chunked", "Content-Length: 5")
-    assert both.refused() == (400, "request_not_http")
+    assert both.refused() == (400, "request_malformed")
     for wrong in ("-1", "1e3", "+5", "0x10", "5, 6"):
         refused = Wire(gate).head(JSON, f"Content-Length: {wrong}").refused()
-        assert refused == (400, "request_not_http"), wrong
+        assert refused == (400, "request_malformed"), wrong
     twice = Wire(gate).head(JSON, "Content-Length: 2", "Content-Length: 3")
-    assert twice.refused() == (400, "request_not_http")
+    assert twice.refused() == (400, "request_malformed")
     short = Wire(gate).head(JSON, "Content-Length: 50").send(b'{"sql": "')
-    assert short.refused() == (408, "body_slow")
+    assert short.refused() == (408, "request_slow")
 
 
 def test_what_is_wrong_after_the_head_is_said_too(gate: Served) -> None:
@@ -149,7 +155,7 @@ def test_what_is_wrong_after_the_head_is_said_too(gate: Served) -> None:
     ):
         head = ("POST /v1/query HTTP/1.1", "Host: localhost", JSON, *lines, "", "")
         broken = "\r\n".join(head).encode() + sent
-        assert Wire(gate).send(broken).refused() == (400, "request_not_http"), lines
+        assert Wire(gate).send(broken).refused() == (400, "request_malformed"), lines
         fine = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
         raw = Wire(gate).send(fine + broken).rest()
         assert re.findall(rb"HTTP/1.1 (\d+)", raw) == [b"200", b"400"], lines
@@ -165,7 +171,7 @@ def test_what_is_no_http(gate: Served) -> None:
         b"GET / HTTP/1.1\r\nHost: localhost\r\nA: b\r\n c\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: local\x00host\r\n\r\n",
     ):
-        assert Wire(gate).send(raw).refused() == (400, "request_not_http"), raw
+        assert Wire(gate).send(raw).refused() == (400, "request_malformed"), raw
     missing = Wire(gate).send(b"GET /v1/health HTTP/1.1\r\n\r\n")
     assert missing.refused() == (421, "host_unknown")
     twice = Wire(gate).send(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n")
@@ -189,11 +195,11 @@ def test_a_target_that_names_a_host_names_one_of_ours(gate: Served) -> None:
 
 
 def test_heads_that_are_too_large(gate: Served) -> None:
-    assert Wire(gate).head("X: " + "x" * 17_000).refused() == (431, "head_too_large")
+    assert Wire(gate).head("X: " + "x" * 17_000).refused() == (431, "request_too_large")
     assert Wire(gate).head("A:" * 9000).refused()[0] in {400, 431}
-    assert Wire(gate).send(b"GET /" + b"a" * 17_000).refused() == (431, "head_too_large")
+    assert Wire(gate).send(b"GET /" + b"a" * 17_000).refused() == (431, "request_too_large")
     many = [f"X-{one}: {'y' * 50}" for one in range(400)]
-    assert Wire(gate).head(*many).refused() == (431, "head_too_large")
+    assert Wire(gate).head(*many).refused() == (431, "request_too_large")
     fits = Wire(gate).head("X: " + "x" * 9000, "Connection: close", method="GET", path="/v1/health")
     assert fits.rest().startswith(b"HTTP/1.1 200")
 
@@ -209,7 +215,7 @@ def test_who_sends_drop_by_drop_is_hung_up_on(gate: Served) -> None:
     for _ in range(10):
         body.send(b" ")
         time.sleep(0.05)
-    assert body.refused() == (408, "body_slow")
+    assert body.refused() == (408, "request_slow")
     assert time.perf_counter() - begun < 5
     silent = Wire(gate)
     assert silent.rest() == b""
@@ -234,7 +240,7 @@ def test_requests_ahead_of_their_replies_are_few(gate: Served) -> None:
     assert raw.count(b"HTTP/1.1 200 ") == Limits().pipelined + 1
     last = raw[raw.rindex(b"HTTP/1.1 ") :]
     assert last.startswith(b"HTTP/1.1 429 ")
-    assert json.loads(last.partition(b"\r\n\r\n")[2])["code"] == "requests_ahead"
+    assert json.loads(last.partition(b"\r\n\r\n")[2])["code"] == "request_malformed"
 
 
 def test_nothing_is_read_while_requests_wait(monkeypatch: pytest.MonkeyPatch, gate: Served) -> None:
@@ -290,13 +296,13 @@ def test_a_full_queue_and_a_hasty_token_are_sent_away(
             replies = list(pool.map(lambda one: tight.owner.ask("POST", "/v1/query", one), asked))
         full = [one for one in replies if one.status == 503]
         assert {one.status for one in replies} == {200, 503}
-        assert {one.json["code"] for one in full} == {"queue_full"}
+        assert {one.json["code"] for one in full} == {"server_busy"}
         assert all(one.headers["retry-after"] == "1" for one in full)
         hasty = [tight.alice.ask("GET", "/v1/health") for _ in range(2)]
         assert [one.status for one in hasty] == [200, 200]
         replies = [tight.alice.ask("GET", "/v1/ledger") for _ in range(40)]
         late = [one for one in replies if one.status == 429]
         assert late
-        assert late[0].json["code"] == "too_many_requests"
+        assert late[0].json["code"] == "requests_too_frequent"
         assert int(late[0].headers["retry-after"]) >= 1
         assert Client(tight.url, tight.bob.token).ask("GET", "/v1/ledger").status == 200

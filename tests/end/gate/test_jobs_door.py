@@ -141,7 +141,7 @@ def test_only_the_owner_opens_a_release_and_anonymizes(gate: Served) -> None:
     assert gate.owner.ask("POST", opening, {"to": []}).json["opened_to"] == []
     assert gate.bob.ask("GET", f"/v1/releases/{release}").status == 404
     wrong = gate.owner.ask("POST", opening, {"to": ["nobody"]})
-    assert (wrong.status, wrong.json["code"]) == (422, "reader_unknown")
+    assert (wrong.status, wrong.json["code"]) == (422, "principal_unknown_here")
     asked = {"dataset": "people", "k": 2, "algorithm": "permute"}
     assert gate.alice.ask("POST", "/v1/anonymize", asked).status == 404
 
@@ -153,8 +153,8 @@ def test_a_job_is_cancelled_and_what_cannot_be_done_is_no_job(gate: Served) -> N
     assert told.json["state"] in ("cancelled", "done")
     for status, code, body in (
         (422, "column_unknown", {"columns": ["nothing"]}),
-        (422, "field_wrong", {"workload": "/etc/passwd"}),
-        (422, "epsilon_not_positive", {"epsilon": 0}),
+        (422, "field_invalid", {"workload": "/etc/passwd"}),
+        (422, "parameter_out_of_range", {"epsilon": 0}),
         (422, "field_unknown", {"principal": "owner"}),
         (422, "plan_changed", {"plan": "f" * 64}),
     ):

@@ -186,7 +186,7 @@ def test_every_route_does_what_the_table_of_rights_says(gate: Gate, kind: str) -
         elif shape is not None and shape not in permitted:
             # Who may not send code has no token for it either, which is what is looked at first.
             scoped = told["security"] == [{"token": ["submit-code"]}]
-            refused = "scope_missing" if scoped else "shape_not_permitted"
+            refused = "scope_missing" if scoped else "permission_missing"
             assert (reply.status, code(reply)) == (403, refused), (method, path)
         elif "{" not in path:
             assert reply.status not in {401, 403, 404}, (method, path, reply.body)

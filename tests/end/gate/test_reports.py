@@ -152,7 +152,7 @@ def test_one_address_cannot_flood_a_round(strict: tuple[Served, Round]) -> None:
     gate, asked = strict
     assert sent(gate, asked, 10, "127.0.0.66").json["accepted"] == 10
     flooded = sent(gate, asked, 1, "127.0.0.66")
-    assert (flooded.status, flooded.json["code"]) == (429, "reports_too_often")
+    assert (flooded.status, flooded.json["code"]) == (429, "requests_too_frequent")
     assert int(flooded.headers["retry-after"]) <= 360
     # Others answer, by a program or by hand; from the same address nobody does by hand either.
     assert sent(gate, asked, 1, "127.0.0.77").status == 200
@@ -206,5 +206,5 @@ def test_a_program_is_told_when_to_send_its_reports_again(strict: tuple[Served, 
     survey = Survey(f"{gate.url}/survey/{asked.id}")
     with pytest.raises(SourceError) as refused:
         survey.send(survey.randomize(["no"] * 11))
-    assert refused.value.code == "collector_pauses"
+    assert refused.value.code == "collector_unreachable"
     assert survey.send(survey.randomize(["no"] * 10)).accepted == 10

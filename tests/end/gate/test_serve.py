@@ -119,23 +119,23 @@ def test_what_it_works_on_is_answered_before_it_ends(
 @pytest.mark.usefixtures("clinic")
 def test_where_it_would_be_overheard_it_does_not_listen(capsys: pytest.CaptureFixture[str]) -> None:
     for host in ("0.0.0.0", "::", "10.1.2.3", "data.example.org"):
-        assert code(capsys, "--host", host, *NAME) == (2, "address_public"), host
+        assert code(capsys, "--host", host, *NAME) == (2, "address_unusable"), host
     unnamed = ("--host", "0.0.0.0", "--behind-proxy", "10.0.0.5")
-    assert code(capsys, *unnamed) == (2, "host_names_missing")
+    assert code(capsys, *unnamed) == (2, "parameter_missing")
     assert run(["serve", "--vault", "clinic", *ANY, *unnamed, *NAME, "--check"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"url", "owner_link"}
-    assert code(capsys, "--behind-proxy", "proxy") == (2, "proxy_address")
+    assert code(capsys, "--behind-proxy", "proxy") == (2, "address_unusable")
     for wide in ("0.0.0.0/0", "128.0.0.0/1", "10.0.0.0/8", "::/0", "2001:db8::/32"):
-        assert code(capsys, "--behind-proxy", wide, "--check") == (2, "proxy_address"), wide
-    assert code(capsys, "--cert", "x.pem") == (2, "certificate_alone")
-    assert code(capsys, "--data", "nowhere") == (2, "data_folder_missing")
+        assert code(capsys, "--behind-proxy", wide, "--check") == (2, "address_unusable"), wide
+    assert code(capsys, "--cert", "x.pem") == (2, "options_conflict")
+    assert code(capsys, "--data", "nowhere") == (2, "source_missing")
     assert code(capsys, "--cert", "x.pem", "--key", "y.pem") == (2, "certificate_unusable")
 
 
 @pytest.mark.usefixtures("clinic")
 def test_a_port_that_is_none_or_taken(capsys: pytest.CaptureFixture[str]) -> None:
-    assert code(capsys, "--port", "70000") == (2, "port_wrong")
-    assert code(capsys, "--port", "-1") == (2, "port_wrong")
+    assert code(capsys, "--port", "70000") == (2, "parameter_out_of_range")
+    assert code(capsys, "--port", "-1") == (2, "parameter_out_of_range")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert code(capsys, "--port", port) == (2, "address_unusable")
@@ -198,4 +198,4 @@ def test_who_comes_past_the_proxy_is_sent_away() -> None:
     for far in (("10.0.1.7", 5), ("::ffff:10.0.1.7", 5), ("fd00::8", 5), None):
         with pytest.raises(RequestError) as refusal:
             check_caller({**scope, "client": far}, setting)
-        assert refusal.value.code == "proxy_only"
+        assert refusal.value.code == "host_unknown"

@@ -60,7 +60,7 @@ def test_who_does_not_read_is_given_no_more_and_hinders_nobody(tmp_path: Path) -
         assert statuses[-1] == b"503"
         assert statuses.count(b"200") <= 3
         refused = client.ask("POST", "/v1/query", {"sql": COUNT, "epsilon": "0.02"})
-        assert (refused.status, refused.json["code"]) == (503, "replies_unread")
+        assert (refused.status, refused.json["code"]) == (503, "server_busy")
         small = {"sql": COUNT, "epsilon": "0.03"}
         assert Client(server.url, others).ask("POST", "/v1/query", small).status == 200
         for wire, _ in heard:

@@ -132,7 +132,7 @@ def test_a_host_joins_once_and_only_where_another_stands(
     told.write_text(json.dumps(positions(one)))
     with pytest.raises(ParameterError) as begun:
         join(two, told)
-    assert begun.value.code == "head_begun"
+    assert begun.value.code == "ledger_taken"
     head = two.with_name("clinic.head")
     head.unlink()
     with pytest.raises(RolledBackError):

@@ -78,7 +78,7 @@ def test_a_value_that_is_too_common_is_refused(counted: Counted) -> None:
 def test_a_column_named_group_is_refused(counted: Counted) -> None:
     with pytest.raises(SchemaError) as error:
         anatomize(counted(("group", "ill"), [(1, "flu")]), "ill", l=1)
-    assert error.value.code == "column_name_taken"
+    assert error.value.code == "name_taken"
 
 
 def test_shuffles_stay_inside_their_groups_and_are_uniform() -> None:

@@ -78,11 +78,11 @@ def test_numbers_of_baskets_are_of_chance(shop: sf.Table) -> None:
 @pytest.mark.parametrize(
     ("code", "asked"),
     [
-        ("k_missing", {"m": 2}),
+        ("parameter_missing", {"m": 2}),
         ("parameter_out_of_range", {"k": 4, "m": 9}),
-        ("algorithm_unknown", {"k": 4, "m": 2, "algorithm": "mondrian"}),
-        ("option_not_of_algorithm", {"k": 4, "m": 2, "cost": "loss"}),
-        ("option_not_of_algorithm", {"k": 4, "m": 2, "require": "link<0.1"}),
+        ("choice_unknown", {"k": 4, "m": 2, "algorithm": "mondrian"}),
+        ("option_not_applicable", {"k": 4, "m": 2, "cost": "loss"}),
+        ("option_not_applicable", {"k": 4, "m": 2, "require": "link<0.1"}),
     ],
 )
 def test_refused(shop: sf.Table, code: str, asked: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ def test_refused(shop: sf.Table, code: str, asked: dict[str, Any]) -> None:
 def test_a_table_must_be_of_items_that_have_groups(tmp_path: Path) -> None:
     with pytest.raises(ParameterError) as caught:
         opened(tmp_path, form="").anonymize(k=4, m=2)
-    assert caught.value.code == "form_wrong"
+    assert caught.value.code == "form_invalid"
     with pytest.raises(SchemaError) as refused:
         opened(tmp_path, hierarchy="").anonymize(k=4, m=2)
     assert refused.value.code == "hierarchy_missing"

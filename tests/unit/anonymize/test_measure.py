@@ -112,17 +112,17 @@ def test_what_cannot_be_measured_is_refused(counted: Counted) -> None:
     table = counted(("age", "ill"), ROWS)
     with pytest.raises(SchemaError) as error:
         measure_counts(table, [ILL])
-    assert error.value.code == "quasi_none"
+    assert error.value.code == "role_invalid"
     strangers = counted(("age", "ill"), [("young", "flu"), ("young", "cold")])
     found = measure_counts(strangers, [AGE, ILL])
     assert (found.k, found.cost["discernability"], found.cost["loss"]) == (2, 4, None)
     with pytest.raises(SchemaError) as unknown:
         measure_counts(strangers, [AGE, ILL], population=counted(["age"], [(1,)]))
-    assert unknown.value.code == "label_unknown"
+    assert unknown.value.code == "value_outside_domain"
     assert "young" not in unknown.value.message
     with pytest.raises(SourceError) as strange:
         measure_counts(table, [AGE, ILL], original=counted(("age", "ill"), [(1, "flu")]))
-    assert strange.value.code == "value_not_in_original"
+    assert strange.value.code == "value_outside_domain"
     with pytest.raises(SourceError) as empty:
         measure_counts(counted(["age"], [(None,)]), [AGE])
     assert empty.value.code == "table_empty"

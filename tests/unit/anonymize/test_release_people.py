@@ -75,7 +75,7 @@ def test_five_visits_of_one_patient_are_no_crowd(opened: Open, algorithm: str) -
 def test_more_people_asked_for_than_there_are(opened: Open) -> None:
     with pytest.raises(CriterionError) as refusal:
         opened(ONE_PATIENT).anonymize(sf.KAnonymity(2), suppress="0.9")
-    assert refusal.value.code == "k_above_rows"
+    assert refusal.value.code == "criterion_not_reachable"
     assert "only 1 people" in refusal.value.message
 
 
@@ -126,7 +126,7 @@ def test_what_deals_rows_out_promises_nothing_of_people(
     rows = [("ann", 1, "flu"), ("bob", 2, "gout"), ("cyd", 3, "flu"), ("ann", 3, "gout")]
     with pytest.raises(ParameterError) as refusal:
         opened(rows).anonymize(*criteria, algorithm=algorithm)
-    assert refusal.value.code == "people_not_counted"
+    assert refusal.value.code == "criterion_not_supported"
     assert "'patient'" in refusal.value.message
 
 
@@ -134,14 +134,14 @@ def test_refining_promises_nothing_of_people(opened: Open) -> None:
     rows = [("ann", 1, "flu"), ("bob", 2, "gout"), ("cyd", 7, "flu")]
     with pytest.raises(ParameterError) as refusal:
         opened(rows).anonymize(sf.KAnonymity(2), suppress="0.5", refine=True)
-    assert refusal.value.code == "people_not_counted"
+    assert refusal.value.code == "criterion_not_supported"
 
 
 def test_rows_of_nobody_are_refused(opened: Open) -> None:
     rows: list[Any] = [("ann", 1, "flu"), (None, 2, "gout"), (None, 2, "flu")]
     with pytest.raises(SourceError) as refusal:
         opened(rows).anonymize(sf.KAnonymity(1))
-    assert refusal.value.code == "person_missing"
+    assert refusal.value.code == "cell_malformed"
     assert "2 rows" in refusal.value.message
 
 

@@ -88,7 +88,7 @@ def test_the_number_that_a_refusal_names_is_the_least_that_works(
     monkeypatch.setenv(SETTING, str(cells))
     with pytest.raises(ParameterError) as refusal:
         anonymize(people, asked, algorithm=algorithm)
-    assert refusal.value.code == "combinations_not_held"
+    assert refusal.value.code == "problem_too_large"
     least = number_to_set(refusal.value)
     monkeypatch.setenv(SETTING, str(least))
     anonymize(people, asked, algorithm=algorithm)
@@ -131,7 +131,7 @@ def test_a_rule_that_leaves_too_many_values_is_not_called_missing(
     with closing(read(PEOPLE.select([column.name]), Schema("one", (column,)))) as table:
         with pytest.raises(SourceError) as refusal:
             anonymize(table, [sf.KAnonymity(2)])
-        assert refusal.value.code == "too_many_values"
+        assert refusal.value.code == "problem_too_large"
         assert said in refusal.value.message
         monkeypatch.setenv(SETTING, str(number_to_set(refusal.value)))
         assert anonymize(table, [sf.KAnonymity(2)]).figures["classes"]

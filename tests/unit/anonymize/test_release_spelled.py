@@ -232,7 +232,7 @@ def test_a_label_that_reads_like_a_value_is_refused(table: Path) -> None:
     table.with_name("people.toml").write_text(text)
     with pytest.raises(SchemaError) as caught:
         released(table, "out.csv", k=3)
-    assert caught.value.code == "value_like_label"
+    assert caught.value.code == "cell_malformed"
 
 
 def test_text_in_a_database_is_refused_with_what_to_do() -> None:
@@ -247,7 +247,7 @@ def test_text_in_a_database_is_refused_with_what_to_do() -> None:
     schema = sf.Schema("people", (column,))
     with pytest.raises(SchemaError, match="Cast it to date in a view") as caught:
         check_columns(Server(), schema)  # type: ignore[arg-type]  # all that is asked of an engine
-    assert caught.value.code == "spelling_not_here"
+    assert caught.value.code == "option_not_applicable"
 
 
 def test_a_tree_of_days_is_released_so(table: Path) -> None:
@@ -264,7 +264,7 @@ def test_nothing_is_recognised_where_a_schema_speaks(table: Path) -> None:
     schema = sf.Schema("people", (Column("born", Kind.DATE), Column("pay", Kind.REAL)))
     with pytest.raises(sf.SfumatoError) as caught:
         read(table, schema)
-    assert caught.value.code == "cell_not_of_kind"
+    assert caught.value.code == "cell_malformed"
     with closing(read(table, schema, strict=False)) as people:
         held = people.engine.run(everything(people.engine.table))
     assert held["born"].null_count == held["pay"].null_count == len(ROWS)

@@ -36,7 +36,7 @@ def test_what_is_asked_for_is_read() -> None:
 def test_what_makes_no_sense_is_refused(asked: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words) as refused:
         attack_options(**asked)
-    assert refused.value.code == "attack_option"
+    assert refused.value.code == "parameter_out_of_range"
 
 
 def test_a_price_is_above_nothing() -> None:

@@ -134,12 +134,12 @@ def test_no_process_is_none_to_answer_and_too_many_are_a_slip(
     begun: Begun, capsys: pytest.CaptureFixture[str], number: str
 ) -> None:
     assert run(["serve", "--processes", number, "--json"]) == 2
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "processes_wrong"
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "parameter_out_of_range"
     assert begun.told[1:] == []
 
 
 def test_what_is_not_installed_is_named_with_how_to() -> None:
     refused = serving.not_installed(ModuleNotFoundError("No.", name="uvicorn"))
-    assert refused.code == "serve_not_installed"
+    assert refused.code == "package_missing"
     assert "'uvicorn'" in str(refused)
     assert "pip install 'sfumato[serve]'" in str(refused)

@@ -41,7 +41,7 @@ def test_our_own_pages_may_send_forms(headers: list[tuple[str, str]]) -> None:
 def test_others_may_not(headers: list[tuple[str, str]]) -> None:
     with pytest.raises(RequestError) as refused:
         check_site(request(*headers))
-    assert refused.value.code == "page_foreign"
+    assert refused.value.code == "form_foreign"
 
 
 def test_a_word_is_compared_whole() -> None:

@@ -48,7 +48,7 @@ def test_another_option_is_refused_with_those_that_there_are() -> None:
 def test_another_kind_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ParameterError) as refusal:
         kind_named(PUBLICATIONS, "histgram", "publication")
-    assert refusal.value.code == "kind_unknown"
+    assert refusal.value.code == "choice_unknown"
     assert "histogram" in refusal.value.message
 
 

@@ -106,7 +106,7 @@ def test_it_is_a_route_and_a_call_of_the_client(
         with sf.connect(server.url, tokens["eve"]) as remote:
             with pytest.raises(sf.SfumatoError) as refused:
                 remote._call(Weigh, name="stone", weight=1)
-            assert refused.value.code == "owner_only"
+            assert refused.value.code == "permission_missing"
 
 
 def test_it_is_in_the_document_with_its_permission(scratch: Operation) -> None:

@@ -93,11 +93,11 @@ def test_what_an_owner_says(name: str, said: str, domain: Values | Bounds) -> No
 @pytest.mark.parametrize(
     ("name", "said", "code"),
     [
-        ("weight", "5", "bounds_not_two"),
-        ("weight", "", "bounds_not_two"),
+        ("weight", "5", "bounds_invalid"),
+        ("weight", "", "bounds_invalid"),
         ("weight", "low, high", "value_kind"),
-        ("grade", "5, 0", "bounds_reversed"),
-        ("ward", "a, a", "domain_repeats"),
+        ("grade", "5, 0", "bounds_invalid"),
+        ("ward", "a, a", "domain_invalid"),
     ],
 )
 def test_what_cannot_be_declared(name: str, said: str, code: str) -> None:
@@ -121,7 +121,7 @@ def test_an_owner_may_name_people_and_leave_columns_out() -> None:
 def test_no_file_is_written_over_unless_its_owner_says_so(path: str) -> None:
     assert code_of(begun().save, Path(path), overwrite=False) == "output_exists"
     told = code_of(begun().save, Path(path), overwrite=True)
-    assert told == ("output_in_use" if path == "visits.csv" else "no error")
+    assert told == ("output_busy" if path == "visits.csv" else "no error")
 
 
 def test_a_number_of_people_that_repeats_is_noticed() -> None:

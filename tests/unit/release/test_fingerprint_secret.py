@@ -47,7 +47,7 @@ def test_a_secret_that_others_may_read_is_refused(place: Path) -> None:
     place.chmod(0o644)
     with pytest.raises(SourceError) as refusal:
         holder_secret()
-    assert refusal.value.code == "holder_secret_exposed"
+    assert refusal.value.code == "secret_exposed"
 
 
 def test_a_damaged_secret_is_refused_and_left_alone(place: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_damaged_secret_is_refused_and_left_alone(place: Path) -> None:
     place.write_bytes(b"short")
     with pytest.raises(SourceError) as refusal:
         holder_secret()
-    assert refusal.value.code == "holder_secret_damaged"
+    assert refusal.value.code == "secret_unusable"
     assert place.read_bytes() == b"short"
 
 
@@ -63,10 +63,10 @@ def test_what_cannot_be_read_or_written_is_said(place: Path) -> None:
     place.mkdir(parents=True)
     with pytest.raises(SourceError) as unreadable:
         holder_secret()
-    assert unreadable.value.code == "holder_secret_unreadable"
+    assert unreadable.value.code == "secret_unusable"
     place.rmdir()
     place.parent.rmdir()
     place.parent.write_text("in the way")
     with pytest.raises(OutputError) as unwritable:
         holder_secret()
-    assert unwritable.value.code == "holder_secret_unwritable"
+    assert unwritable.value.code == "secret_unusable"

@@ -71,7 +71,7 @@ def test_a_schema_decides_what_columns_are(csv: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("column", "kind", "code"),
-    [("salry", "integer", "column_missing"), ("name", "integer", "cell_not_of_kind")],
+    [("salry", "integer", "column_unknown"), ("name", "integer", "cell_malformed")],
 )
 def test_a_schema_that_does_not_fit_is_refused(
     csv: Path, column: str, kind: str, code: str

@@ -35,10 +35,10 @@ def test_files_folders_and_tables(said: str, target: object, path: str) -> None:
 def test_what_is_no_name_of_a_table(name: str) -> None:
     with pytest.raises(OutputError) as refusal:
         Output.parse(f"table:{name}")
-    assert refusal.value.code == "output_table_malformed"
+    assert refusal.value.code == "address_malformed"
 
 
 def test_an_address_is_refused() -> None:
     with pytest.raises(OutputError) as refusal:
         Output.parse("s3://bucket/out/")
-    assert refusal.value.code == "output_unreachable"
+    assert refusal.value.code == "output_unwritable"

@@ -45,7 +45,7 @@ def test_what_was_moved_is_not_bounded(
     out = _made(people, tmp_path, algorithm)
     with pytest.raises(QueryError) as refusal:
         bound(out, sql, schema, labels="tight" if labels == "tight" else "public")
-    assert refusal.value.code == "worlds_unbounded"
+    assert refusal.value.code == "question_not_supported"
 
 
 @pytest.mark.parametrize("way", ["link", "inside"])
@@ -62,7 +62,7 @@ def test_a_release_is_known_through_links_and_inside_its_folder(
         asked.symlink_to(tmp_path / "permuted.csv")
     with pytest.raises(QueryError) as refusal:
         bound(asked, ABOVE, schema)
-    assert refusal.value.code == "worlds_unbounded"
+    assert refusal.value.code == "question_not_supported"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_release_with_noise_is_not_bounded(
     sidecar_file(out).write_text(json.dumps(told))
     with pytest.raises(QueryError) as refusal:
         bound(out, "SELECT COUNT(*) FROM people", schema)
-    assert refusal.value.code == "worlds_unbounded"
+    assert refusal.value.code == "question_not_supported"
 
 
 PERSON = """\
@@ -125,4 +125,4 @@ def test_a_release_is_not_anonymized_again(
     out = _made(people, tmp_path, "optimal")
     with pytest.raises(SchemaError) as refusal:
         read(out, schema).anonymize(sf.KAnonymity(2))
-    assert refusal.value.code == "already_released"
+    assert refusal.value.code == "table_is_release"

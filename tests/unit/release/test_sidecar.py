@@ -29,7 +29,7 @@ def test_the_side_car_tells_of_every_file(tmp_path: Path) -> None:
     (tmp_path / "out" / "other.parquet").unlink()
     with pytest.raises(SourceError) as refusal:
         Release.load(tmp_path / "out")
-    assert refusal.value.code == "release_incomplete"
+    assert refusal.value.code == "release_unreadable"
 
 
 def test_a_map_that_was_changed_is_refused(tmp_path: Path) -> None:

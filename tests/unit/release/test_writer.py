@@ -272,7 +272,7 @@ def test_what_a_killed_process_leaves_is_refused_and_swept(
         try:
             Release.load(path_of(folder))
         except SourceError as error:
-            refused += error.code == "release_incomplete"
+            refused += error.code == "release_unreadable"
         else:
             assert whole or not over
         sweep(folder, again=True)
@@ -300,7 +300,7 @@ def test_what_is_left_does_not_stand_in_the_way(tmp_path: Path) -> None:
     assert not (folder / "out.csv.json").exists()
     with pytest.raises(SourceError) as refusal:
         Release.load(folder / "out.csv")
-    assert refusal.value.code == "release_incomplete"
+    assert refusal.value.code == "release_unreadable"
     one_file(folder, NEW, overwrite=False)
     assert is_new(folder, {})
 

@@ -157,7 +157,7 @@ def test_a_single_series_needs_no_legend() -> None:
 def test_numbers_that_cannot_be_drawn_are_refused(number: float) -> None:
     with pytest.raises(ParameterError) as caught:
         draw_lines([Point("a", 1, number)], label="l", x="x", y="y", series="s")
-    assert caught.value.code == "chart_not_finite"
+    assert caught.value.code == "array_invalid"
 
 
 TABLE = PageTable("t", ("a",), [("b",)])

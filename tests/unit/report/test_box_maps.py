@@ -69,4 +69,4 @@ def test_the_legend_has_six_steps_at_most() -> None:
 def test_a_box_without_an_area_is_refused(edges: tuple[float, ...]) -> None:
     with pytest.raises(ParameterError) as caught:
         draw_box_map([MapBox(*edges)], SIDES, label="A map", table=TABLE)
-    assert caught.value.code == "map_box_flat"
+    assert caught.value.code == "array_invalid"

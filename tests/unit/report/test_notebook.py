@@ -62,4 +62,4 @@ def test_a_publication_and_a_release_have_theirs(private: sf.Private) -> None:
     assert "lost" in release.plot()[0].label
     with pytest.raises(ParameterError) as refusal:
         release.public.plot()
-    assert refusal.value.code == "nothing_to_draw"
+    assert refusal.value.code == "comparison_impossible"

@@ -73,4 +73,4 @@ def test_it_is_saved_as_svg_alone(tmp_path: Path) -> None:
     assert caught.value.code == "output_exists"
     with pytest.raises(OutputError) as caught:
         PICTURE.save(tmp_path / "counts.png")
-    assert caught.value.code == "output_format_unknown"
+    assert caught.value.code == "format_unknown"

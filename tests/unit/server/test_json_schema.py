@@ -18,7 +18,7 @@ from sfumato.vault.families import FAMILIES
 
 
 def check(value: object, schema: dict[str, Any], place: str) -> Any:
-    return check_by(value, schema, place, "field_wrong")
+    return check_by(value, schema, place, "field_invalid")
 
 
 def refused(value: object, schema: dict[str, Any]) -> tuple[str, str]:
@@ -38,7 +38,7 @@ def test_numbers_come_as_methods_take_them() -> None:
 
 def test_what_does_not_fit_is_told_with_its_place_and_what_would() -> None:
     assert refused(True, {"type": "number"}) == (
-        "field_wrong",
+        "field_invalid",
         "'x' must be a number, not true.",
     )
     assert refused([1, "a"], {"type": "array", "items": {"type": "integer"}})[1] == (
@@ -60,7 +60,10 @@ def test_what_does_not_fit_is_told_with_its_place_and_what_would() -> None:
         "'x'.agee is not known here; did you mean 'age'?",
     )
     assert refused({}, {**form, "required": ["age"]})[0] == "field_missing"
-    assert refused(1, {"type": "string", "x-code": "epsilon_not_number"})[0] == "epsilon_not_number"
+    assert (
+        refused(1, {"type": "string", "x-code": "parameter_not_number"})[0]
+        == "parameter_not_number"
+    )
 
 
 def test_a_message_quotes_no_more_than_a_little() -> None:

@@ -17,20 +17,20 @@ from sfumato.server.problem_json import (
 )
 
 STATUSES = {
-    errors.ParameterError("epsilon_not_number", "m"): 422,
+    errors.ParameterError("parameter_not_number", "m"): 422,
     errors.QueryError("table_unknown", "m"): 422,
     errors.SchemaError("column_unknown", "m"): 422,
     errors.SourceError("source_unready", "m"): 503,
     errors.BudgetError("budget_exhausted", "m"): 402,
-    errors.PolicyError("shape_not_permitted", "m"): 403,
+    errors.PolicyError("permission_missing", "m"): 403,
     errors.PolicyError("token_refused", "m"): 401,
     errors.EngineError("answer_failed", "m"): 503,
     errors.LedgerError("ledger_unavailable", "m"): 503,
     errors.RolledBackError("ledger_rolled_back", "m"): 503,
     errors.LedgerError("answer_lost", "m"): 409,
     errors.ParameterError("request_reused", "m"): 409,
-    RequestError(431, "head_too_large", "m"): 431,
-    UnreadyError("queue_full", "m"): 503,
+    RequestError(431, "request_too_large", "m"): 431,
+    UnreadyError("server_busy", "m"): 503,
     failed_inside(): 500,
 }
 
@@ -67,5 +67,5 @@ def test_neither_details_nor_passwords_nor_flags_are_told() -> None:
 
 
 def test_a_refusal_travels_between_processes() -> None:
-    error = pickle.loads(pickle.dumps(RequestError(408, "body_slow", "m")))
-    assert (error.status, error.code, error.message) == (408, "body_slow", "m")
+    error = pickle.loads(pickle.dumps(RequestError(408, "request_slow", "m")))
+    assert (error.status, error.code, error.message) == (408, "request_slow", "m")

@@ -153,7 +153,7 @@ def test_one_peer_takes_few_places_and_a_newcomer_gets_one_of_them() -> None:
         return await crowd.finish(), crowd.begun
 
     refused, begun = run_alone(scene())
-    assert set(refused) == {"queue_full"}
+    assert set(refused) == {"server_busy"}
     assert {"newcomer", "owner"} <= set(begun[:20])
     assert len(begun) == 1 + 64 + 1
     assert max(Counter(begun).values()) <= 5
@@ -168,7 +168,7 @@ def test_places_of_many_peers_are_not_taken_from_each_other() -> None:
         return await crowd.finish(), crowd.begun
 
     refused, begun = run_alone(scene())
-    assert refused == ["queue_full"]
+    assert refused == ["server_busy"]
     assert begun[1] == "owner"
 
 

@@ -67,7 +67,7 @@ def test_what_is_refused_leaves_nothing(vault: sf.Vault) -> None:
     before = sorted(Path("clinic").iterdir())
     with pytest.raises(sf.SfumatoError) as refusal:
         vault.add("visits", "visits.csv", schema)
-    assert refusal.value.code == "epsilon_missing"
+    assert refusal.value.code == "parameter_missing"
     assert "Give it with epsilon=, for example epsilon=1." in str(refusal.value)
     assert sorted(Path("clinic").iterdir()) == before
     assert vault.datasets == ()
@@ -77,10 +77,10 @@ def test_what_is_refused_leaves_nothing(vault: sf.Vault) -> None:
     ("given", "code"),
     [
         ({"schema": None}, "schema_missing"),
-        ({"source": pd.DataFrame({"a": [1]})}, "source_not_durable"),
-        ({"unique": ["city"]}, "option_without_other"),
-        ({"public": True}, "option_without_other"),
-        ({"unit": 5}, "type_wrong"),
+        ({"source": pd.DataFrame({"a": [1]})}, "source_unsupported"),
+        ({"unique": ["city"]}, "options_conflict"),
+        ({"public": True}, "options_conflict"),
+        ({"unit": 5}, "parameter_type_wrong"),
         ({"schema": "nowhere.toml"}, "file_unreadable"),
     ],
 )

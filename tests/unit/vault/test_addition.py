@@ -29,38 +29,44 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arrow_csv.write_csv(rows(2000), "regions.csv")
 
 
-REFUSED: dict[str, list[dict[str, Any]]] = {
-    "dataset_exists": [{"name": "visits"}, {"name": "VISITS"}, {"name": "regions"}],
-    "vault_name": [{"name": "a b"}, {"population": "a/b"}],
-    "file_unreadable": [{"schema": Path("nowhere.toml")}],
-    "schema_syntax": [{"schema": Path("visits.csv")}],
-    "source_missing": [{"source": "nowhere.csv"}],
-    "source_format_unknown": [{"source": "t.toml"}],
-    "source_url_malformed": [{"source": "duckdb:///x"}],
-    "column_missing": [{"source": "short.csv"}],
-    "unit_column_missing": [{"unit": "nobody", "max_rows": 2}],
-    "unit_column_nullable": [{"unit": "name", "max_rows": 2}],
-    "unit_column_idle": [{"source": "same.csv", "unit": "who", "max_rows": 2}],
-    "max_rows_missing": [{"unit": "who"}],
-    "unit_missing": [{"unit": None, "max_rows": 3}],
-    "bound_not_positive": [{"unit": "who", "max_rows": 0}],
-    "bounds_missing": [{"schema": Path("loose.toml")}],
-    "consent_not_boolean": [{"consent": "cost"}],
-    "column_unknown": [{"consent": "nothing"}],
-    "epsilon_missing": [{"epsilon": None}],
-    "epsilon_not_positive": [{"epsilon": "0"}],
-    "epsilon_above_policy": [{"epsilon": "51"}],
-    "epsilon_not_number": [{"epsilon": "many"}],
-    "delta_out_of_range": [{"delta": "1"}],
-    "budget_changed": [{"population": "visits", "epsilon": "2"}, {"name": "gone", "epsilon": "2"}],
-    "dataset_attached": [
-        {"source": "visits.csv"},
-        {"source": "removed.csv"},
-        {"name": "gone", "population": "visits", "epsilon": None},
-        {"source": "visits.csv", "population": "gone"},
-    ],
-    "source_public": [{"source": "regions.csv"}],
-}
+REFUSED: list[tuple[str, list[dict[str, Any]]]] = [
+    ("name_taken", [{"name": "visits"}, {"name": "VISITS"}, {"name": "regions"}]),
+    ("name_invalid", [{"name": "a b"}, {"population": "a/b"}]),
+    ("file_unreadable", [{"schema": Path("nowhere.toml")}]),
+    ("schema_syntax", [{"schema": Path("visits.csv")}]),
+    ("source_missing", [{"source": "nowhere.csv"}]),
+    ("format_unknown", [{"source": "t.toml"}]),
+    ("address_malformed", [{"source": "duckdb:///x"}]),
+    ("column_unknown", [{"source": "short.csv"}]),
+    ("column_unknown", [{"unit": "nobody", "max_rows": 2}]),
+    ("unit_invalid", [{"unit": "name", "max_rows": 2}]),
+    ("column_unsuitable", [{"source": "same.csv", "unit": "who", "max_rows": 2}]),
+    ("parameter_missing", [{"unit": "who"}]),
+    ("parameter_missing", [{"unit": None, "max_rows": 3}]),
+    ("parameter_out_of_range", [{"unit": "who", "max_rows": 0}]),
+    ("bounds_missing", [{"schema": Path("loose.toml")}]),
+    ("purposes_invalid", [{"consent": "cost"}]),
+    ("column_unknown", [{"consent": "nothing"}]),
+    ("parameter_missing", [{"epsilon": None}]),
+    ("parameter_out_of_range", [{"epsilon": "0"}]),
+    ("parameter_out_of_range", [{"epsilon": "51"}]),
+    ("parameter_not_number", [{"epsilon": "many"}]),
+    ("parameter_out_of_range", [{"delta": "1"}]),
+    (
+        "budget_changed",
+        [{"population": "visits", "epsilon": "2"}, {"name": "gone", "epsilon": "2"}],
+    ),
+    (
+        "dataset_attached",
+        [
+            {"source": "visits.csv"},
+            {"source": "removed.csv"},
+            {"name": "gone", "population": "visits", "epsilon": None},
+            {"source": "visits.csv", "population": "gone"},
+        ],
+    ),
+    ("dataset_attached", [{"source": "regions.csv"}]),
+]
 
 
 @pytest.fixture
@@ -80,7 +86,7 @@ def used() -> None:
 
 @pytest.mark.usefixtures("used")
 def test_F16_a_refused_addition_changes_nothing() -> None:
-    for code, each in REFUSED.items():
+    for code, each in REFUSED:
         for changes in each:
             given = {"name": "others", "source": "others.csv", **changes}
             assert refusal(add, **given) == code, changes
@@ -91,14 +97,14 @@ def test_F16_a_refused_addition_changes_nothing() -> None:
 def test_a_refused_public_addition_changes_nothing() -> None:
     given = {"name": "others", "source": "others.csv", "schema": Path("t.toml"), "keys": {}}
     for changes, code in (
-        ({"name": "visits"}, "dataset_exists"),
-        ({"name": "a b"}, "vault_name"),
+        ({"name": "visits"}, "name_taken"),
+        ({"name": "a b"}, "name_invalid"),
         ({"source": "nowhere.csv"}, "source_missing"),
-        ({"source": "short.csv"}, "column_missing"),
+        ({"source": "short.csv"}, "column_unknown"),
         ({"schema": Path("nowhere.toml")}, "file_unreadable"),
         ({"keys": {("town",): 1}}, "column_unknown"),
-        ({"source": "visits.csv"}, "source_private"),
-        ({"source": "removed.csv"}, "source_private"),
+        ({"source": "visits.csv"}, "dataset_attached"),
+        ({"source": "removed.csv"}, "dataset_attached"),
     ):
         assert refusal(add_public, VAULT, **{**given, **changes}) == code, changes
 
@@ -142,7 +148,7 @@ def test_a_death_between_two_steps_is_healed(
     heal()
     if step != "open_accounts":
         add("visits", "visits.csv")
-    assert code_of(add, "visits", "visits.csv") == "dataset_exists"
+    assert code_of(add, "visits", "visits.csv") == "name_taken"
     assert code_of(add, "again", "./visits.csv") == "dataset_attached"
     add("others", "others.csv")
     with open_vault(VAULT) as vault:

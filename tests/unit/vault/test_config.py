@@ -113,32 +113,32 @@ def test_a_folder_that_is_no_vault(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code", "line"),
     [
-        ("format = 1", "format = 2", "vault_format", 1),
-        ("format = 1", "", "key_missing", 1),
-        ("snapshot = 3", "snapshot = -1", "vault_number", 2),
-        ("snapshot = 3", "snapshot = true", "value_wrong_type", 2),
-        ("snapshot = 3", "snapshots = 3", "key_unknown", 2),
-        ("epsilon = 0.3", "epsilon = 0", "epsilon_not_positive", 8),
-        ("epsilon = 0.3", "epsilon = nan", "epsilon_not_number", 8),
-        ("epsilon = 0.3", "epsilon = 51", "epsilon_above_policy", 8),
-        ("epsilon = 0.3", "", "epsilon_not_number", 8),
-        ("delta = 1e-6", "delta = 1", "delta_out_of_range", 8),
-        ("[populations.staff]", "[populations.Patients]", "vault_name", 8),
-        ("[datasets.town]", '[datasets."t own"]', "vault_name", 18),
-        ('unit = "row"', "", "value_wrong_type", 18),
-        ('unit = "row"', 'unit = "rows"', "value_wrong_type", 21),
-        ("max_rows = 3", "max_rows = 0", "bound_not_positive", 16),
-        ("max_rows = 3", "max_row = 3", "key_unknown", 16),
-        ("replace-one", "replace-two", "value_unknown", 16),
-        ('population = "staff"', 'population = "stuff"', "vault_budget_missing", 22),
-        ('population = "staff"', "", "key_missing", 18),
-        ("rows = 1 }", "rows = 0 }", "vault_key_wrong", 27),
-        ('source = "regions.csv"', "source = 1", "value_wrong_type", 25),
-        ("epsilon = 0.1", "epsilon = 0.5", "child_above_parent", 28),
-        ("epsilon = 0.1", "epsilon = 0.1\ndelta = 1e-5", "child_above_parent", 28),
-        ("principals.alice", "principals.owner", "vault_principal_reserved", 28),
-        ("budgets.patients]", "budgets.nobody]", "vault_budget_missing", 28),
-        ("principals.alice", 'principals."аdmin"', "vault_name", 28),  # a Cyrillic а
+        ("format = 1", "format = 2", "vault_config_invalid", 1),
+        ("format = 1", "", "schema_key_invalid", 1),
+        ("snapshot = 3", "snapshot = -1", "vault_config_invalid", 2),
+        ("snapshot = 3", "snapshot = true", "schema_key_invalid", 2),
+        ("snapshot = 3", "snapshots = 3", "schema_key_invalid", 2),
+        ("epsilon = 0.3", "epsilon = 0", "parameter_out_of_range", 8),
+        ("epsilon = 0.3", "epsilon = nan", "parameter_not_number", 8),
+        ("epsilon = 0.3", "epsilon = 51", "parameter_out_of_range", 8),
+        ("epsilon = 0.3", "", "parameter_not_number", 8),
+        ("delta = 1e-6", "delta = 1", "parameter_out_of_range", 8),
+        ("[populations.staff]", "[populations.Patients]", "name_invalid", 8),
+        ("[datasets.town]", '[datasets."t own"]', "name_invalid", 18),
+        ('unit = "row"', "", "schema_key_invalid", 18),
+        ('unit = "row"', 'unit = "rows"', "schema_key_invalid", 21),
+        ("max_rows = 3", "max_rows = 0", "parameter_out_of_range", 16),
+        ("max_rows = 3", "max_row = 3", "schema_key_invalid", 16),
+        ("replace-one", "replace-two", "schema_key_invalid", 16),
+        ('population = "staff"', 'population = "stuff"', "vault_config_invalid", 22),
+        ('population = "staff"', "", "schema_key_invalid", 18),
+        ("rows = 1 }", "rows = 0 }", "vault_config_invalid", 27),
+        ('source = "regions.csv"', "source = 1", "schema_key_invalid", 25),
+        ("epsilon = 0.1", "epsilon = 0.5", "budget_out_of_range", 28),
+        ("epsilon = 0.1", "epsilon = 0.1\ndelta = 1e-5", "budget_out_of_range", 28),
+        ("principals.alice", "principals.owner", "vault_config_invalid", 28),
+        ("budgets.patients]", "budgets.nobody]", "vault_config_invalid", 28),
+        ("principals.alice", 'principals."аdmin"', "name_invalid", 28),  # a Cyrillic а
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_line(
@@ -155,7 +155,7 @@ def test_what_makes_no_sense_is_refused_with_its_line(
 def test_what_is_no_toml(tmp_path: Path) -> None:
     with pytest.raises(CallerError) as caught:
         load(write(tmp_path, WHOLE + "x = [1"))
-    assert caught.value.code == "vault_syntax"
+    assert caught.value.code == "vault_config_invalid"
 
 
 @pytest.mark.parametrize(

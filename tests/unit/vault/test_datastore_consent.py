@@ -93,10 +93,10 @@ def test_fresh_answers_obey_at_once_and_stored_ones_with_the_next_snapshot() -> 
 def test_consent_must_be_a_declared_truth_value() -> None:
     with pytest.raises(SchemaError, match="boolean") as caught:
         add("cost")
-    assert caught.value.code == "consent_not_boolean"
+    assert caught.value.code == "purposes_invalid"
     add("agreed")
     path = CLINIC / "vault.toml"
     path.write_text(path.read_text().replace('consent = "agreed"', 'consent = "cost"'))
     with pytest.raises(SchemaError) as caught:
         open_vault(CLINIC)
-    assert caught.value.code == "consent_not_boolean"
+    assert caught.value.code == "purposes_invalid"

@@ -59,14 +59,14 @@ def test_the_leaves_of_a_file_count_as_well(tmp_path: Path) -> None:
 
 def test_F10_leaves_that_were_only_seen_are_shown_by_a_threshold_alone() -> None:
     seen = protected(Tree(("a", "b", "secret"), (("*",),) * 3, seen=True))
-    assert code_of(seen.query, COUNT, epsilon=1) == "delta_missing"
+    assert code_of(seen.query, COUNT, epsilon=1) == "parameter_missing"
     assert code_of(seen.publish, "histogram", columns=["x"], epsilon=1) == "domain_missing"
 
 
 def test_F14_a_table_that_was_only_guessed_knows_no_domain() -> None:
     guessed = sf.protect(sf.read(ROWS), epsilon=5)
     question = "SELECT x, COUNT(*) AS n FROM people GROUP BY x"
-    assert code_of(guessed.query, question, epsilon=1) == "delta_missing"
+    assert code_of(guessed.query, question, epsilon=1) == "parameter_missing"
 
 
 def test_reals_without_a_step_are_published_in_round_ones() -> None:

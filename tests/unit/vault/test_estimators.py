@@ -134,7 +134,7 @@ def test_classes_and_chances_are_sorted_however_they_were_declared() -> None:
 def test_bounds_between_which_nothing_lies_are_refused(bounds: Any) -> None:
     with pytest.raises(ParameterError) as refused:
         made("naive-bayes", bounds=bounds).fit(ROWS, CLASSES)
-    assert refused.value.code == "bounds_wrong"
+    assert refused.value.code == "bounds_invalid"
 
 
 @pytest.mark.parametrize("kind", BY_NUMBER)
@@ -160,7 +160,7 @@ def test_nothing_is_taken_from_rows_that_is_not_declared(kind: str) -> None:
     if KINDS[kind].target != "none":
         with pytest.raises(ParameterError) as refused:
             made(kind, **missing).fit(ROWS, target(kind))
-        assert refused.value.code in {"bounds_missing", "classes_missing"}
+        assert refused.value.code in {"bounds_missing", "parameter_missing"}
 
 
 def test_a_class_that_nobody_declared_is_no_error() -> None:
@@ -171,7 +171,7 @@ def test_a_class_that_nobody_declared_is_no_error() -> None:
 
 
 def test_targets_must_be_as_many_as_rows() -> None:
-    for told, code in ((CLASSES[:-1], "target_length"), (None, "target_missing")):
+    for told, code in ((CLASSES[:-1], "array_invalid"), (None, "column_unknown")):
         with pytest.raises(ParameterError) as refused:
             made("naive-bayes").fit(ROWS, told)
         assert refused.value.code == code
@@ -218,7 +218,7 @@ def test_a_private_table_pays_from_its_own_budget() -> None:
     assert fitted.score(ROWS, CLASSES) > 0.8
     with pytest.raises(ParameterError) as refused:
         fitted.fit(table, "level")
-    assert refused.value.code == "features_wrong"
+    assert refused.value.code == "column_unsuitable"
 
 
 def test_a_model_learnt_elsewhere_is_scored_in_a_pipeline() -> None:

@@ -164,7 +164,7 @@ def test_it_is_a_command(vault: sf.Vault, capsys: pytest.CaptureFixture[str]) ->
     assert run(["--help"]) == 0
     assert ENTRY.help in capsys.readouterr().out
     assert run([*words[:-4], "--epsilon", "11", "--vault", "clinic", "--json"]) == 2
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "epsilon_above_policy"
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "parameter_out_of_range"
 
 
 def test_a_name_is_asked_once() -> None:

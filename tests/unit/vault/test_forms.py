@@ -82,7 +82,7 @@ def test_every_other_door_refuses_rows_of_two(
     before = people.balance
     with pytest.raises(SfumatoError) as refused:
         asked(people)
-    assert refused.value.code == "unit_of_two"
+    assert refused.value.code == "unit_unsupported"
     assert people.balance == before
 
 
@@ -90,11 +90,11 @@ def test_every_other_door_refuses_rows_of_two(
     ("asked", "code"),
     [
         (lambda one: one.publish("triangles", columns="from"), "option_unknown"),
-        (lambda one: one.publish("histogram"), "columns_wrong"),
-        (lambda one: one.publish("degrees"), "nodes_missing"),
-        (lambda one: one.publish("node-degrees"), "unit_not_ties"),
-        (lambda one: one.synthesize(form="grph"), "form_unknown"),
-        (lambda one: one.synthesize(form="baskets"), "form_wrong"),
+        (lambda one: one.publish("histogram"), "columns_invalid"),
+        (lambda one: one.publish("degrees"), "parameter_missing"),
+        (lambda one: one.publish("node-degrees"), "unit_unsupported"),
+        (lambda one: one.synthesize(form="grph"), "request_malformed"),
+        (lambda one: one.synthesize(form="baskets"), "form_invalid"),
         (lambda one: one.synthesize(nodes=40, target="to"), "option_unknown"),
     ],
 )

@@ -54,7 +54,7 @@ class QuotingError(Exception):
         QuotingError("Could not convert string 'alice'"),
         MemoryError(),
         ZeroDivisionError("1/0"),
-        ParameterError("epsilon_negative", "about alice"),
+        ParameterError("parameter_out_of_range", "about alice"),
         EngineError("engine_failed", "no", detail="alice"),
         "deadline",
     ],
@@ -147,7 +147,7 @@ def test_L1_a_thread_that_comes_too_late_draws_nothing(
     assert not gatekeeper.answer(counting(), OWNER, nothing).charged
     answered.set()
     assert ended.wait(60)
-    assert outcomes == ["receipt_spent"]
+    assert outcomes == ["receipt_invalid"]
     assert spent(ledger, "visits") == Fraction(1, 2)
 
 

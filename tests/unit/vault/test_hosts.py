@@ -77,7 +77,7 @@ def test_a_host_joins_once(first: Path) -> None:
     join(second, told(first))  # the same again is no other beginning
     spent(first)
     before = second.with_name("clinic.head").read_bytes()
-    assert code_of(lambda: join(second, told(first))) == "head_begun"
+    assert code_of(lambda: join(second, told(first))) == "ledger_taken"
     assert second.with_name("clinic.head").read_bytes() == before
 
 

@@ -99,7 +99,7 @@ def refusal(vault: Vault, sql: str, who: str | None = "ana", **cost: Any) -> str
 def test_more_groups_than_allowed_are_refused_before_the_charge(
     vault: Vault, sql: str, groups: str
 ) -> None:
-    assert refusal(vault, sql) == "groups_not_permitted"
+    assert refusal(vault, sql) == "answer_too_large"
     with pytest.raises(PolicyError, match=rf"{groups} groups.*'ana' may have 100,000"):
         vault.questions(principal="ana").query(sql, epsilon="0.1")
     assert vault.questions(principal="ana").query(THOUSAND, epsilon="0.1").charged
@@ -114,7 +114,7 @@ def test_an_owner_may_have_as_many_groups_as_there_are(vault: Vault) -> None:
 def test_limits_are_the_owners_to_set_for_all_and_for_some(folder: Path, vault: Vault) -> None:
     limit(folder, "groups = 500", "[limits.principals.bob]", "groups = 1000")
     vault.refresh()
-    assert refusal(vault, THOUSAND) == "groups_not_permitted"
+    assert refusal(vault, THOUSAND) == "answer_too_large"
     assert vault.questions(principal="bob").query(THOUSAND, epsilon="0.1").charged
 
 
@@ -173,11 +173,11 @@ def test_what_a_principal_may_store_is_limited_and_stays_readable(
     with pytest.raises(PolicyError) as full:
         while len(answers) < 200:
             answers.append(ana.query(THOUSAND, epsilon=f"0.0001{len(answers):03}"))
-    assert full.value.code == "store_full"
+    assert full.value.code == "storage_full"
     assert len(answers) > 3
     last = f"0.0001{len(answers) - 1:03}"
     assert vault.ledger.stored_bytes()["ana"] <= MEBIBYTE
-    assert refusal(vault, THOUSAND, epsilon="0.5") == "store_full"
+    assert refusal(vault, THOUSAND, epsilon="0.5") == "storage_full"
     again = ana.query(THOUSAND, epsilon=last)
     assert (again.charged, again.table) == (False, answers[-1].table)
     assert ana.explain(THOUSAND, epsilon=last).cost
@@ -191,9 +191,9 @@ def test_what_a_vault_stores_is_limited_for_everybody(folder: Path, vault: Vault
     with pytest.raises(PolicyError) as full:
         for number in range(200):
             vault.questions().query(THOUSAND, epsilon=f"0.0001{number:03}")
-    assert full.value.code == "vault_full"
+    assert full.value.code == "storage_full"
     for who in ("ana", None):
-        assert refusal(vault, THOUSAND, who, epsilon="0.5") == "vault_full"
+        assert refusal(vault, THOUSAND, who, epsilon="0.5") == "storage_full"
 
 
 def test_jobs_are_refused_by_the_same_limits_when_they_are_submitted(
@@ -219,7 +219,7 @@ def test_jobs_are_refused_by_the_same_limits_when_they_are_submitted(
     vault.refresh()
     with pytest.raises(PolicyError) as full:
         vault.jobs.submit("publish", "people", principal="ana", kind="tree", columns=["a"])
-    assert full.value.code == "store_full"
+    assert full.value.code == "storage_full"
     assert vault.ledger.stored_bytes() == {}
 
 
@@ -281,7 +281,7 @@ def test_a_server_tells_explain_and_query_the_same_and_charges_nothing(vault: Va
         assert client.ask("POST", "/v1/query", {"sql": COUNT, "epsilon": "0.1"}).status == 200
         with sf.connect(server.url, token=token) as remote, pytest.raises(PolicyError) as refused:
             remote.questions().explain(MILLION, epsilon="0.1")
-    assert refused.value.code == "groups_not_permitted"
+    assert refused.value.code == "answer_too_large"
     assert vault.ledger.verify().position.seq == seq + 2
 
 

@@ -179,7 +179,7 @@ def test_both_files_read_back_with_their_schemas(twins: LinkedTwins, tmp_path: P
     numbers(drawn)
     with pytest.raises(SfumatoError) as refused:
         sf.SynthesisModel.load_linked(tmp_path / "page.html")
-    assert refused.value.code == "synthesis_unreadable"
+    assert refused.value.code == "file_malformed"
 
 
 def test_models_of_one_and_of_two_tables_are_told_apart(twins: LinkedTwins, tmp_path: Path) -> None:
@@ -192,13 +192,13 @@ def test_models_of_one_and_of_two_tables_are_told_apart(twins: LinkedTwins, tmp_
     ):
         with pytest.raises(SfumatoError, match=way) as refused:
             load(tmp_path / f"{name}.arrow")
-        assert refused.value.code == "synthesis_unreadable"
+        assert refused.value.code == "file_malformed"
 
 
 def test_more_parents_than_memory_holds_are_refused(twins: LinkedTwins) -> None:
     with pytest.raises(SfumatoError) as refused:
         twins.linked.draw(10**13)
-    assert refused.value.code == "rows_wrong"
+    assert refused.value.code == "parameter_out_of_range"
 
 
 def test_a_target_matters_more_in_the_model_that_has_it(vault: sf.Vault) -> None:
@@ -217,7 +217,7 @@ def test_a_target_matters_more_in_the_model_that_has_it(vault: sf.Vault) -> None
         assert len({json.dumps(one.parameters) for one in weighed}) == 3
     with pytest.raises(SfumatoError) as refused:
         asked("aim", "sexx")
-    assert refused.value.code == "column_not_synthesized"
+    assert refused.value.code == "column_unknown"
 
 
 def test_pictures_show_both_tables(twins: LinkedTwins) -> None:
@@ -257,7 +257,7 @@ def test_columns_and_sets_are_named_of_either_table(vault: sf.Vault) -> None:
     assert ["ward", "patients.smoker"] in told["child"]["measured"]
     with pytest.raises(SfumatoError) as refused:
         vault.synthesize("patients", **LINK, epsilon=1, workload=[["ward", "sexx"]])
-    assert refused.value.code == "column_not_synthesized"
+    assert refused.value.code == "column_unknown"
 
 
 def test_plans_tell_of_both_tables(vault: sf.Vault) -> None:
@@ -290,13 +290,13 @@ def test_keys_are_no_more_than_there_can_be(tmp_path: Path) -> None:
     with opened(tmp_path, parents, children, swapped[1]) as vault:
         with pytest.raises(SfumatoError) as refused:
             vault.synthesize("patients", **LINK, **PAID)
-        assert refused.value.code == "key_declared_otherwise"
+        assert refused.value.code == "linked_table_invalid"
     swapped[0].save(tmp_path / "patients.toml", overwrite=True)
     with sf.open(tmp_path / "clinic") as vault:
         made = vault.synthesize("patients", **LINK, **PAID)
         with pytest.raises(SfumatoError) as refused:
             vault.synthesize("patients", **LINK, **PAID, rows=101)
-        assert refused.value.code == "rows_wrong"
+        assert refused.value.code == "parameter_out_of_range"
     assert sorted(made.table["patient"].to_pylist()) == list(range(500, 600))
     numbers(made.tables)
 
@@ -310,7 +310,7 @@ def test_the_command_writes_a_folder(
     capsys.readouterr()
     (tmp_path / "taken").touch()
     assert run([*words, "-o", str(tmp_path / "taken")]) == 2
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "output_not_a_directory"
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "output_unwritable"
     assert run([*words, "-o", str(tmp_path / "out")]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["rows"], told["child"]["name"]) == (40, "visits")
@@ -370,6 +370,6 @@ def test_letters_that_an_encoding_lacks_are_refused_before_the_charge(
         words += ["--vault", str(vault.config.folder), "--json", "-o"]
         capsys.readouterr()
         assert run([*words, str(tmp_path / "out.csv")]) == 2
-        assert json.loads(capsys.readouterr().out)["error"]["code"] == "output_not_encodable"
+        assert json.loads(capsys.readouterr().out)["error"]["code"] == "output_text_unfit"
         assert vault.accounts() == before
         assert run([*words, str(tmp_path / "out")]) == 0

@@ -162,7 +162,7 @@ def test_L6_a_limit_raised_in_lost_entries_is_burnt_too(story: Story) -> None:
         story.spend("1/100")
     with pytest.raises(SfumatoError) as below:
         accounts.set_limit(VAULT, "visits", epsilon="2", delta=0, operator="root")
-    assert below.value.code == "limit_below_spent"
+    assert below.value.code == "budget_out_of_range"
     # A quarter and a quarter stand in the backup; two were burnt; a half is new.
     accounts.set_limit(VAULT, "visits", epsilon="3", delta=0, operator="root")
     story.spend("1/2")

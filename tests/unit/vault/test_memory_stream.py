@@ -76,8 +76,8 @@ def test_counts_of_people_are_taken_only_if_somebody_says_that_they_are_bounded(
 ) -> None:
     stream = private.stream("tree", by="city", epsilon=1)
     for came in ([40, 25], (40, 25), np.array([40, 25])):
-        assert code_of(stream.step, came) == "stream_counts_unbounded"
-    assert code_of(private.stream("tree", epsilon=1).step, np.int64(3)) == "stream_counts_unbounded"
+        assert code_of(stream.step, came) == "stream_invalid"
+    assert code_of(private.stream("tree", epsilon=1).step, np.int64(3)) == "stream_invalid"
     assert stream.told == []
     step = stream.step([40, 25], bounded=True)
     assert (step.values, step.note) == ([40, 25], "counts, bounded by whoever counted")
@@ -96,11 +96,11 @@ def test_rows_come_as_every_table_may(private: sf.Private) -> None:
 def test_what_is_no_step_is_refused(private: sf.Private) -> None:
     stream = private.stream(by="city", epsilon=1)
     for came in ([1], [1, -1], [1.0, 2.0], (1, 2, 3)):
-        assert code_of(stream.step, came, bounded=True) == "stream_counts_wrong"
-    assert code_of(stream.step, pa.table({"city": ["north"]})) == "column_missing"
+        assert code_of(stream.step, came, bounded=True) == "stream_invalid"
+    assert code_of(stream.step, pa.table({"city": ["north"]})) == "column_unknown"
     assert stream.told == []
-    assert code_of(private.stream, by="patient", epsilon=1) == "stream_by_wrong"
-    assert code_of(private.stream, days=0, epsilon=1) == "stream_size_wrong"
+    assert code_of(private.stream, by="patient", epsilon=1) == "column_unsuitable"
+    assert code_of(private.stream, days=0, epsilon=1) == "parameter_out_of_range"
     rows = sf.protect(ROWS, private.schema, unit=sf.Rows(), epsilon=1)
-    assert code_of(rows.stream, days=2, epsilon=1) == "days_without_person"
+    assert code_of(rows.stream, days=2, epsilon=1) == "option_not_applicable"
     assert "Event level" in rows.stream(epsilon=1).guarantee.statement

@@ -70,7 +70,7 @@ def test_an_option_is_never_what_the_command_says_itself(vault: Path, option: st
     command = ("publish", "histogram", "visits", "--columns", "cost", "--vault", "clinic")
     done = CliRunner().invoke(build(), [*command, "--explain", "--option", option])
     assert isinstance(done.exception, ParameterError), done.exception
-    assert done.exception.code == "option_taken"
+    assert done.exception.code == "options_conflict"
     assert vault.is_dir()
 
 

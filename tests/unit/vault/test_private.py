@@ -54,7 +54,7 @@ def test_what_is_not_declared_is_not_guessed() -> None:
     assert refusal.value.code == "schema_missing"
     with pytest.raises(ParameterError) as refusal:
         sf.protect(sf.read(FRAME, SCHEMA), SCHEMA, epsilon=1)
-    assert refusal.value.code == "schema_twice"
+    assert refusal.value.code == "options_conflict"
 
 
 def test_ranges_come_from_a_file_by_its_name(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_of_several_tables_one_is_named_or_a_word_is_said() -> None:
         made.to_pandas()
     with pytest.raises(ParameterError) as refusal:
         made.to_pandas(table="sex")
-    assert refusal.value.code == "word_unknown"
+    assert refusal.value.code == "choice_unknown"
 
 
 def test_a_total_is_told_from_a_group_of_missing_values() -> None:
@@ -207,7 +207,7 @@ def test_wrong_bounds_and_places_are_refused_in_words() -> None:
     for wrong in (lambda: sf.Bounds("a", "b"), lambda: picture.save(5)):  # type: ignore[arg-type]
         with pytest.raises(ParameterError) as refusal:
             wrong()
-        assert refusal.value.code == "type_wrong"
+        assert refusal.value.code == "parameter_type_wrong"
 
 
 def test_times_of_day_are_refused_with_what_to_do() -> None:
@@ -221,6 +221,6 @@ def test_what_cannot_be_measured_says_why() -> None:
     table = sf.read(pd.DataFrame({"a": [1], "b": [2]}), schema)
     with pytest.raises(SfumatoError) as refusal:
         table.measure()
-    assert refusal.value.code == "quasi_none"
+    assert refusal.value.code == "role_invalid"
     with pytest.raises(ParameterError, match="not '2,5%'"):
         table.anonymize(k=2, suppress="2,5%")

@@ -195,12 +195,12 @@ def test_a_program_that_reads_otherwise_than_it_runs_is_not_approved(
     """Letters that a screen hides or moves: the owner would approve what nobody has read."""
     source = f"def f(rows):\n    return 1  # {hidden}x\n"
     refusal = refused(vault.programs.approve_source, source, "f", None, **BY)
-    assert refusal.code == "program_hides_text"
+    assert refusal.code == "program_invalid"
     assert "Line 2" in refusal.message
     path = tmp_path / "hidden.py"
     path.write_bytes(source.encode())
     refusal = refused(vault.programs.approve, path, function="f", **BY)
-    assert refusal.code == "program_hides_text"
+    assert refusal.code == "program_invalid"
     assert vault.programs.list() == []
     for plain in ("é ü 漢 नि ع", "\t", "\r"):
         vault.programs.approve_source(f"def f(rows):\n    return 1  # {plain}\n", "f", None, **BY)
@@ -213,13 +213,13 @@ def test_a_strict_program_needs_no_approval(
         assert is_refused(vault, who, tmp_path / "p.star") is None
     assert len(room.outputs) == 4
     error = refused(vault.programs.approve, tmp_path / "p.star", function="f", **BY)
-    assert error.code == "approval_needless"
+    assert error.code == "option_not_applicable"
     # The language is part of what is asked: as Python the same text is native code.
     private = vault.private("people", principal="staff")
     asked = {**ASKED, "language": "python"}
     assert refused(private.run, tmp_path / "p.star", **asked).code == "program_not_approved"
     asked["language"] = "cobol"
-    assert refused(private.run, tmp_path / "p.star", **asked).code == "word_unknown"
+    assert refused(private.run, tmp_path / "p.star", **asked).code == "choice_unknown"
 
 
 def test_an_approval_outlives_its_process_and_is_an_entry_of_the_ledger(
@@ -309,9 +309,9 @@ def test_rehearsals_are_limited_by_the_time_that_they_may_take(
 
 
 def test_an_approval_of_what_is_no_program_is_refused(vault: sf.Vault, tmp_path: Path) -> None:
-    assert refused(vault.programs.approve, tmp_path / "p.py", **BY).code == "function_missing"
+    assert refused(vault.programs.approve, tmp_path / "p.py", **BY).code == "parameter_missing"
     missing = refused(vault.programs.approve, tmp_path / "no.py", function="f", **BY)
-    assert missing.code == "program_unreadable"
+    assert missing.code == "program_invalid"
     assert refused(vault.programs.revoke, "x" * 500, **BY).code == "program_unknown"
     assert repr(vault.programs)
     made = vault.programs.approve(tmp_path / "p.py", function="f", **BY)
@@ -322,4 +322,4 @@ def test_an_approval_of_what_is_no_program_is_refused(vault: sf.Vault, tmp_path:
 def test_a_missing_interpreter_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfumato.methods.programs.language.find_spec", lambda _name: None)
     error = refused(executable, Program(b"def f(rows): return 1", "f", "starlark"), BlockLimits())
-    assert (error.code, "sfumato[strict]" in error.message) == ("starlark_missing", True)
+    assert (error.code, "sfumato[strict]" in error.message) == ("package_missing", True)

@@ -58,7 +58,7 @@ def test_what_does_not_fit_leaves_the_file_as_it_was(vault: sf.Vault, files: Pat
     bare = changed(schema, "cost", domain=None)
     assert code_of(redeclare, vault, "visits", bare) == "bounds_missing"
     more = replace(schema, columns=(*schema.columns, Column("absent", sf.Kind.TEXT)))
-    assert code_of(redeclare, vault, "visits", more) == "column_missing"
+    assert code_of(redeclare, vault, "visits", more) == "column_unknown"
     assert code_of(redeclare, vault, "visitors", schema) == "dataset_unknown"
     assert file.read_text() == text
 

@@ -76,7 +76,7 @@ def test_a_data_set_that_was_taken_out_is_no_longer_asked(vault: Vault) -> None:
     assert vault.datasets == ()
     with pytest.raises(SfumatoError) as refusal:
         asked.query(COUNT, epsilon=1)
-    assert refusal.value.code == "dataset_removed"
+    assert refusal.value.code == "dataset_unknown"
     assert vault.accounts()[0]["spent"] == "epsilon 0"
     vault.close()
 
@@ -88,7 +88,7 @@ def test_a_configuration_that_cannot_be_read_is_told_and_changes_nothing(vault: 
     for _ in range(2):
         with pytest.raises(SfumatoError) as refusal:
             vault.refresh()
-        assert refusal.value.code == "vault_syntax"
+        assert refusal.value.code == "vault_config_invalid"
     config.write_text(text)
     vault.refresh()
     assert vault.query(COUNT, epsilon=1).charged

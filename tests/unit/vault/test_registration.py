@@ -50,8 +50,8 @@ def test_a_vault_is_a_private_folder_with_its_head_outside() -> None:
 def test_a_vault_is_made_once() -> None:
     create(CLINIC)
     assert code_of(create, folder=CLINIC) == "vault_exists"
-    assert code_of(create, folder=Path("other"), head=Path("clinic.head")) == "head_exists"
-    assert code_of(create, folder=Path("inside"), head=Path("inside/head")) == "head_not_outside"
+    assert code_of(create, folder=Path("other"), head=Path("clinic.head")) == "ledger_taken"
+    assert code_of(create, folder=Path("inside"), head=Path("inside/head")) == "head_unreadable"
     assert code_of(create, folder=Path("visits.csv/deep")) == "output_unwritable"
 
 
@@ -109,15 +109,15 @@ def test_the_unit_comes_from_the_schema_unless_given(given: dict[str, Any], unit
 @pytest.mark.parametrize(
     ("given", "code"),
     [
-        ({"unit": "nobody", "max_rows": 1}, "unit_column_missing"),
-        ({"max_rows": 0}, "bound_not_positive"),
-        ({"epsilon": None}, "epsilon_missing"),
-        ({"epsilon": "0"}, "epsilon_not_positive"),
-        ({"epsilon": "51"}, "epsilon_above_policy"),
-        ({"epsilon": "many"}, "epsilon_not_number"),
-        ({"delta": "1"}, "delta_out_of_range"),
-        ({"name": "visits; DROP"}, "vault_name"),
-        ({"population": "a/b"}, "vault_name"),
+        ({"unit": "nobody", "max_rows": 1}, "column_unknown"),
+        ({"max_rows": 0}, "parameter_out_of_range"),
+        ({"epsilon": None}, "parameter_missing"),
+        ({"epsilon": "0"}, "parameter_out_of_range"),
+        ({"epsilon": "51"}, "parameter_out_of_range"),
+        ({"epsilon": "many"}, "parameter_not_number"),
+        ({"delta": "1"}, "parameter_out_of_range"),
+        ({"name": "visits; DROP"}, "name_invalid"),
+        ({"population": "a/b"}, "name_invalid"),
         ({"source": "nowhere.csv"}, "source_missing"),
         ({"schema": Path("nowhere.toml")}, "file_unreadable"),
     ],
@@ -133,8 +133,8 @@ def test_what_cannot_be_added_leaves_no_trace(given: dict[str, Any], code: str) 
 def test_rows_of_a_row_cannot_be_bounded() -> None:
     create(CLINIC)
     replaced('{ column = "patient", max_rows = 2, max_groups = 2 }', '"row"')
-    assert code_of(add, max_rows=3) == "unit_missing"
-    assert code_of(add, unit="patient") == "max_rows_missing"
+    assert code_of(add, max_rows=3) == "parameter_missing"
+    assert code_of(add, unit="patient") == "parameter_missing"
 
 
 def test_F9_a_number_without_bounds_is_refused_with_what_to_write_instead() -> None:
@@ -152,8 +152,8 @@ def test_F16_registering_again_never_gives_a_fresh_budget() -> None:
     add()
     with open_vault(CLINIC) as vault:
         vault.query("SELECT COUNT(*) AS n FROM visits", epsilon="0.75")
-    assert code_of(add) == "dataset_exists"
-    assert code_of(add, name="VISITS") == "dataset_exists"
+    assert code_of(add) == "name_taken"
+    assert code_of(add, name="VISITS") == "name_taken"
     assert code_of(add, name="again") == "dataset_attached"
     (CLINIC / "vault.toml").write_bytes(empty)
     assert code_of(add, epsilon="2") == "budget_changed"
@@ -212,7 +212,7 @@ def test_a_public_table_is_counted_when_it_is_added() -> None:
     assert isinstance(older, PublicSet)
     assert older.bounds == {("city",): 1}
     path.write_text(path.read_text() + "\nfanouts = { region = 0 }\n")
-    assert code_of(load, folder=CLINIC) == "vault_key_wrong"
+    assert code_of(load, folder=CLINIC) == "vault_config_invalid"
 
 
 def test_a_limit_is_set_in_the_ledger_and_in_the_configuration() -> None:

@@ -157,10 +157,13 @@ def test_the_public_is_whoever_may_download(vault: sf.Vault) -> None:
     assert names(vault, "eve") == names(vault, "bob") == [release]
     assert names(vault, "mute") == []
     for name in (release, "0" * 16):
-        assert code_of(vault.releases.get, name, principal="mute") == "shape_not_permitted"
+        assert code_of(vault.releases.get, name, principal="mute") == "permission_missing"
     vault.people.expire("eve", operator="me")
     assert code_of(vault.releases.get, release, principal="eve") == "principal_expired"
-    assert code_of(vault.releases.open_to, release, "nobody", operator="me") == "reader_unknown"
+    assert (
+        code_of(vault.releases.open_to, release, "nobody", operator="me")
+        == "principal_unknown_here"
+    )
 
 
 def test_who_may_publish_but_not_download_has_their_own(vault: sf.Vault) -> None:
@@ -205,7 +208,7 @@ def test_a_table_is_the_same_in_every_file(vault: sf.Vault) -> None:
     assert kept.file("release.zip").content == files["release.zip"].content
     assert files["release.csv"].media == "text/csv; charset=utf-8"
     for wrong in ("nothing.csv", "../release.csv", "release.csv/", "", "release.CSV"):
-        assert code_of(kept.file, wrong) == "release_file_unknown"
+        assert code_of(kept.file, wrong) == "release_unknown"
 
 
 def test_a_release_is_saved_by_its_ending_and_never_over_what_is_in_use(vault: sf.Vault) -> None:
@@ -220,7 +223,7 @@ def test_a_release_is_saved_by_its_ending_and_never_over_what_is_in_use(vault: s
         assert code_of(kept.save, f"out.{ending}") == "output_exists"
     assert kept.save("out.csv") == [Path("out.csv"), Path("out.csv.json")]
     sources = Path("visits.csv").read_bytes()
-    assert code_of(kept.save, "visits.csv", overwrite=True) == "output_in_use"
+    assert code_of(kept.save, "visits.csv", overwrite=True) == "output_busy"
     assert Path("visits.csv").read_bytes() == sources
 
 
@@ -283,7 +286,7 @@ def test_an_owner_anonymizes_and_what_is_theirs_alone_stays(vault: sf.Vault) -> 
         assert b"fingerprint" not in kept.file(name).content or b'"fingerprint": ""' in (
             kept.file(name).content
         )
-    assert code_of(kept.answer) == "release_not_paid"
+    assert code_of(kept.answer) == "candidates_invalid"
     vault.releases.open_to(release, "public", operator="me")
     assert (
         vault.releases.get(release, principal="eve")
@@ -296,27 +299,30 @@ def test_an_owner_anonymizes_and_what_is_theirs_alone_stays(vault: sf.Vault) -> 
 
 
 def test_wishes_that_cannot_be_met_are_refused_at_once(vault: sf.Vault) -> None:
-    refused: dict[str, dict[str, Any]] = {
-        "wish_unknown": {"kk": 5},
-        "job_names_file": {"k": 5, "population": "people.csv"},
-        "sensitive_none": {"dataset": "visits", "l": 2},
-        "algorithm_unknown": {"k": 5, "algorithm": "nothing"},
-        "recursive_needs_c": {"k": 5, "l": 2, "diversity": "recursive"},
-        "criteria_none": {},
-        "parameter_out_of_range": {"k": 5, "suppress": 2},
-        "parameter_negative": {"k": 5, "limit_seconds": -1},
-        "cost_unknown": {"k": 5, "cost": "nothing"},
-        "weight_column_unknown": {"k": 5, "weights": {"ill": 1}},
-        "weight_not_positive": {"k": 5, "weights": {"lon": -1}},
-        "requirement_unreadable": {"k": 5, "require": "nothing"},
-        "option_without_other": {"k": 5, "attacks": False, "publish_findings": True},
-    }
-    for code, wishes in refused.items():
+    refused: list[tuple[str, dict[str, Any]]] = [
+        ("option_unknown", {"kk": 5}),
+        ("job_request_invalid", {"k": 5, "population": "people.csv"}),
+        ("role_invalid", {"dataset": "visits", "l": 2}),
+        ("choice_unknown", {"k": 5, "algorithm": "nothing"}),
+        ("options_conflict", {"k": 5, "l": 2, "diversity": "recursive"}),
+        ("parameter_missing", {}),
+        ("parameter_out_of_range", {"k": 5, "suppress": 2}),
+        ("parameter_out_of_range", {"k": 5, "limit_seconds": -1}),
+        ("choice_unknown", {"k": 5, "cost": "nothing"}),
+        ("weights_invalid", {"k": 5, "weights": {"ill": 1}}),
+        ("weights_invalid", {"k": 5, "weights": {"lon": -1}}),
+        ("requirement_malformed", {"k": 5, "require": "nothing"}),
+        ("options_conflict", {"k": 5, "attacks": False, "publish_findings": True}),
+    ]
+    for code, wishes in refused:
         said: dict[str, Any] = {"dataset": "places", **wishes}
         assert code_of(vault.jobs.submit, "anonymize", **said) == code
     for name in ("attacks", "publish_findings", "refine", "by", "weights", "sensitive", "require"):
         wrong: dict[str, Any] = {name: 3}
-        assert code_of(vault.jobs.submit, "anonymize", "places", k=5, **wrong) == "type_wrong"
+        assert (
+            code_of(vault.jobs.submit, "anonymize", "places", k=5, **wrong)
+            == "parameter_type_wrong"
+        )
     # How many rows there are is not for the submission to tell.
     assert vault.jobs.submit("anonymize", "places", k=10**6).state == "waiting"
 

@@ -10,7 +10,7 @@ from sfumato.vault.session import OwnRequest, taken
 
 @pytest.mark.parametrize("start", ["feed/", "console/"])
 def test_what_sfumato_makes_itself_is_taken_from_nobody_else(start: str) -> None:
-    assert code_of(taken, f"{start}x") == "request_id_reserved"
+    assert code_of(taken, f"{start}x") == "request_id_invalid"
     found = taken(OwnRequest(f"{start}x"))
     assert (found, type(found)) == (f"{start}x", str)
 
@@ -18,4 +18,4 @@ def test_what_sfumato_makes_itself_is_taken_from_nobody_else(start: str) -> None
 def test_any_other_text_is_a_request_id() -> None:
     for one in (None, "feed", "feeds/x", "a/feed/x", "console"):
         assert taken(one) == one
-    assert code_of(taken, 5) == "type_wrong"
+    assert code_of(taken, 5) == "parameter_type_wrong"

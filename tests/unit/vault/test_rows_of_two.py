@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.schema.unit import Unit
 
-REFUSED, TWO = "unit_of_two", Ties(("from", "to"), 4)
+REFUSED, TWO = "unit_unsupported", Ties(("from", "to"), 4)
 COLUMNS = (
     *(sf.Column(one, sf.Kind.INTEGER, sf.Role.IDENTIFIER, sf.Bounds(0, 99), nullable=False)
       for one in ("from", "to")),
@@ -155,7 +155,7 @@ def test_the_same_can_be_asked_under_another_unit(one: Asked) -> None:
     """So that what is refused above is refused for the unit, and not for how it is asked."""
     private = _private(one.form, one.other_unit)
     if one.named == ("node-degrees",):
-        assert code_of(private.publish, *one.named) == "unit_not_ties"
+        assert code_of(private.publish, *one.named) == "unit_unsupported"
         return
     assert private.prepare(FAMILIES[one.family], *one.named, **one.values).event is not None
 

@@ -100,7 +100,7 @@ def test_a_forked_child_steps_no_stream(private: sf.Private) -> None:
             code = code_of(stream.step, ROWS)
         except BaseException:  # noqa: BLE001  whatever goes wrong there
             code = ""
-        os._exit(0 if code == "stream_forked" else 1)
+        os._exit(0 if code == "object_not_shareable" else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert stream.step(ROWS).number == 2
 
@@ -123,7 +123,7 @@ def test_one_charge_begins_one_stream(private: sf.Private) -> None:
     assert answers[0].entry == answers[1].entry
     ledger = session.gatekeeper.ledger
     assert Stream.begun(whole, answers[0], ledger).step(ROWS).number == 1
-    assert code_of(Stream.begun, whole, answers[1], ledger) == "stream_begun"
+    assert code_of(Stream.begun, whole, answers[1], ledger) == "object_not_shareable"
     assert len(list(ledger.entries())) > 2
 
 

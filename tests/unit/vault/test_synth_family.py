@@ -96,7 +96,7 @@ def test_more_rows_than_the_ledger_can_store_are_refused_before_the_charge(
     for rows in (0, 1 << 24):  # of 25 bytes each: 3 columns, and one letter
         with pytest.raises(ParameterError, match="from 1 to 10,737,418") as refused:
             private.synthesize(epsilon=1, rows=rows, **FEW)
-        assert refused.value.code == "rows_wrong"
+        assert refused.value.code == "parameter_out_of_range"
     assert private.remaining == before
 
 
@@ -119,7 +119,7 @@ def test_a_target_is_weighed_by_methods_that_choose(private: sf.Private) -> None
     assert private.synthesize(epsilon=2, method="mst", **FEW).charged  # another request
     with pytest.raises(ParameterError) as refused:
         private.synthesize(epsilon=2, target="name", method="mst", **FEW)
-    assert refused.value.code == "column_not_synthesized"
+    assert refused.value.code == "column_unknown"
 
 
 def test_adaptive_rounds_take_a_workload_and_a_tree_does_not(private: sf.Private) -> None:
@@ -132,7 +132,7 @@ def test_adaptive_rounds_take_a_workload_and_a_tree_does_not(private: sf.Private
     assert both.charged
     with pytest.raises(ParameterError, match="or aim") as refused:
         private.synthesize(epsilon=2, workload=named, method="mst", **FEW)
-    assert refused.value.code == "workload_not_used"
+    assert refused.value.code == "option_not_applicable"
 
 
 def test_counts_have_bars_where_the_log_tells(private: sf.Private) -> None:
@@ -160,7 +160,7 @@ def test_counts_have_bars_where_the_log_tells(private: sf.Private) -> None:
     for wrong in wrong_ones:
         with pytest.raises(QueryError) as refused:
             made.query(wrong)
-        assert refused.value.code == "synthetic_query_wrong"
+        assert refused.value.code == "question_not_supported"
 
 
 def test_bars_hold_the_true_counts(private: sf.Private) -> None:
@@ -219,14 +219,14 @@ def test_a_model_has_a_place_of_its_own(private: sf.Private, tmp_path: Path) -> 
         page = None if report is None else tmp_path / report
         with pytest.raises(OutputError) as refused:
             made.save(tmp_path / "out.csv", model=tmp_path / model, report=page)
-        assert refused.value.code == "output_twice"
+        assert refused.value.code == "outputs_same"
     assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(
     ("fixed", "code"),
-    [({"sexx": "F"}, "given_unknown"), ({"sex": "X"}, "given_outside_domain"),
-     ({"age": 100}, "given_outside_domain"), ({"age": None}, "given_outside_domain")],
+    [({"sexx": "F"}, "column_unknown"), ({"sex": "X"}, "value_outside_domain"),
+     ({"age": 100}, "value_outside_domain"), ({"age": None}, "value_outside_domain")],
 )  # fmt: skip
 def test_what_cannot_be_given_is_refused(
     private: sf.Private, fixed: dict[str, object], code: str
@@ -389,7 +389,7 @@ def test_a_workload_that_names_nothing_is_refused(
         named.write_text(empty)
     with pytest.raises(ParameterError) as refused:
         private.synthesize(epsilon=1, workload=named, **FEW)
-    assert refused.value.code == "workload_missing"
+    assert refused.value.code == "parameter_missing"
 
 
 def test_what_would_be_left_is_told_before_it_is_spent(

@@ -142,11 +142,11 @@ def test_a_mark_that_cannot_be_made_refuses_nobody(vault: sf.Vault) -> None:
 def test_what_cannot_be_made_or_revoked(vault: sf.Vault) -> None:
     new = vault.tokens.new
     assert code_of(new, "nobody", **BY) == "principal_unknown"
-    assert code_of(new, "alice", scopes=["admin"], **BY) == "scope_unknown"
-    assert code_of(new, "owner", scopes=["everything"], **BY) == "scope_unknown"
-    assert code_of(new, "shop", scopes="submit-code", **BY) == "scope_unknown"
-    assert code_of(new, "alice", scopes="", **BY) == "scope_unknown"
-    assert code_of(new, "alice", expires="x", **BY) == "expiry_unreadable"
+    assert code_of(new, "alice", scopes=["admin"], **BY) == "choice_unknown"
+    assert code_of(new, "owner", scopes=["everything"], **BY) == "choice_unknown"
+    assert code_of(new, "shop", scopes="submit-code", **BY) == "choice_unknown"
+    assert code_of(new, "alice", scopes="", **BY) == "choice_unknown"
+    assert code_of(new, "alice", expires="x", **BY) == "time_malformed"
     assert code_of(new, "alice", operator="") == "name_invalid"
     vault.people.expire("shop", **BY)
     assert code_of(new, "shop", **BY) == "principal_expired"

@@ -237,7 +237,7 @@ def test_private_tables_are_joined_on_the_person_in_one_place(vault: sf.Vault) -
         answer = opened.query(sql.format("stays"), epsilon=4)
         # Noise of scale 1/4: beyond 6 with probability exp(-24).
         assert abs(answer.table["n"][0].as_py() - 2000) < 6
-        assert code_of(opened.query, sql.format("stays_elsewhere"), epsilon=1) == "engines_differ"
+        assert code_of(opened.query, sql.format("stays_elsewhere"), epsilon=1) == "join_not_allowed"
         assert opened.ledger.account("visits").spent == units(4)
 
 
@@ -249,10 +249,10 @@ def units(epsilon: int) -> Any:
     ("sql", "code"),
     [
         ("SELECT SUM(patient) FROM visits", "bounds_missing"),
-        ("SELECT note, COUNT(*) FROM visits GROUP BY note", "delta_missing"),
-        ("SELECT * FROM visits", "star_misplaced"),
+        ("SELECT note, COUNT(*) FROM visits GROUP BY note", "parameter_missing"),
+        ("SELECT * FROM visits", "column_not_aggregated"),
         ("SELECT COUNT(*) FROM nowhere", "table_unknown"),
-        ("DROP TABLE visits", "sql_not_select"),
+        ("DROP TABLE visits", "sql_not_one_select"),
     ],
 )
 def test_F9_what_is_not_declared_is_refused_and_costs_nothing(
@@ -308,10 +308,6 @@ def test_a_table_under_a_budget_in_memory(private: sf.Private) -> None:
 def test_another_unit_than_the_schemas_is_checked() -> None:
     columns = (sf.Column("who", sf.Kind.TEXT), sf.Column("age", sf.Kind.INTEGER))
     table = sf.read(pa.table({"who": ["a"], "age": [1]}), sf.Schema("people", columns))
-    assert code_of(sf.protect, table, unit=sf.Entity("nobody", 1), epsilon=1) == (
-        "unit_column_missing"
-    )
-    assert code_of(sf.protect, table, unit=sf.Entity("who", 1), epsilon=1) == (
-        "unit_column_nullable"
-    )
-    assert code_of(sf.protect, table, epsilon=0) == "epsilon_not_positive"
+    assert code_of(sf.protect, table, unit=sf.Entity("nobody", 1), epsilon=1) == ("column_unknown")
+    assert code_of(sf.protect, table, unit=sf.Entity("who", 1), epsilon=1) == ("unit_invalid")
+    assert code_of(sf.protect, table, epsilon=0) == "parameter_out_of_range"

@@ -134,7 +134,7 @@ def whole_number(value: object, name: str) -> int:
     """Read a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ParameterError(
-            "criterion_not_whole",
+            "parameter_out_of_range",
             f"{name} must be a whole number of at least 1, not {arguments.shown(value)}.",
         )
     return value

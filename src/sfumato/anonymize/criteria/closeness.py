@@ -91,7 +91,7 @@ class TCloseness(Closeness):
             )
         if self.distance not in get_args(Distance):
             raise ParameterError(
-                "distance_unknown",
+                "choice_unknown",
                 f"Distance {arguments.shown(self.distance)} is not known; take one of "
                 f"{', '.join(get_args(Distance))}.",
             )
@@ -189,7 +189,7 @@ def _hierarchical(cells: SensitiveCounts) -> tuple[Exact, int]:
     original = cells.original
     if original.taxonomy is None or original.leaves is None:
         raise SchemaError(
-            "sensitive_without_hierarchy",
+            "hierarchy_missing",
             f"The hierarchical distance of column {original.name!r} needs a hierarchy of it. "
             + add_line(original.name, 'hierarchy = { file = "..." }')
             + ", or take the equal or ordered distance.",

@@ -195,7 +195,7 @@ class DeltaPresence(Criterion):
         low, high = share(self.minimum, "presence"), share(self.maximum, "presence")
         if not low <= high <= 1:
             raise ParameterError(
-                "presence_out_of_range",
+                "parameter_out_of_range",
                 f"Presence must lie between two shares of at most 1, the lower first, not "
                 f"{self.minimum} and {self.maximum}.",
             )

@@ -62,7 +62,7 @@ class CriteriaRequest:
         columns = list(sensitive) or [column.name for column in schema.by_role(Role.SENSITIVE)]
         if not columns:
             raise ParameterError(
-                "sensitive_none",
+                "role_invalid",
                 "No column is sensitive, so l, t, beta and delta-disclosure have nothing to look "
                 f'at. Give a column role = "sensitive", or name it with {option("sensitive")}.',
             )
@@ -100,7 +100,7 @@ class CriteriaRequest:
             raise _lonely(option("distance"), option("t"))
         if (self.diversity == "recursive") != (self.c is not None):
             raise ParameterError(
-                "recursive_needs_c",
+                "options_conflict",
                 f"Recursive diversity needs {option('c')}, and no other kind takes it. Give both "
                 f"{option('diversity', 'recursive')} and {option('c', metavar='C')}, or neither.",
             )
@@ -110,7 +110,7 @@ class CriteriaRequest:
 
 def _lonely(asked: str, needed: str) -> ParameterError:
     return ParameterError(
-        "option_without_other", f"{asked} means nothing without {needed}. Give both, or neither."
+        "options_conflict", f"{asked} means nothing without {needed}. Give both, or neither."
     )
 
 
@@ -118,7 +118,7 @@ def _presence(shares: str | tuple[Number, Number]) -> DeltaPresence:
     ends: Any = shares.split(",") if isinstance(shares, str) else shares
     if not isinstance(ends, list | tuple) or len(ends) != 2:
         raise ParameterError(
-            "presence_not_two",
+            "parameter_type_wrong",
             f"Presence must be two shares such as 0,0.5, not {arguments.shown(shares)}.",
         )
     return DeltaPresence(*ends)

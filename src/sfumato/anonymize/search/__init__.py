@@ -80,7 +80,7 @@ def run(
     """Search a release by name; `cost` None means the algorithm's own."""
     if algorithm not in SEARCHES:
         raise ParameterError(
-            "algorithm_unknown",
+            "choice_unknown",
             f"Algorithm {algorithm!r} is not known; take one of {', '.join(SEARCHES)}.",
         )
     require_weighted([column.name for column in problem.quasi], weights)
@@ -107,7 +107,7 @@ def require_weighted(quasi: Sequence[str], weights: Mapping[str, float] | None) 
     unknown = set(weights or ()) - set(quasi)
     if unknown:
         raise ParameterError(
-            "weight_column_unknown",
+            "weights_invalid",
             f"Column {min(unknown)!r} has a weight but is no quasi-identifier; those are "
             f"{', '.join(map(repr, quasi))}.",
         )
@@ -125,7 +125,7 @@ def _require_people(problem: Problem, algorithm: str, member: Member) -> None:
 def people_unknown(subject: str, asked: str, person: str) -> ParameterError:
     """The error of an algorithm that cannot count the people of its classes."""
     return ParameterError(
-        "people_not_counted",
+        "criterion_not_supported",
         f"{subject} cannot promise {asked} of people: it deals rows to classes one by one, and "
         f"several may be of one {person!r}. Take 'optimal' or 'mondrian', or declare "
         'unit = "row" to count rows.',
@@ -136,7 +136,7 @@ def all_needed(algorithm: str, cells: int) -> ParameterError:
     """The error of an algorithm that must hold more cells of a table than memory is kept for."""
     able = [name for name, member in SEARCHES.items() if member.rolls_up]
     return ParameterError(
-        "combinations_not_held",
+        "problem_too_large",
         f"Algorithm {algorithm!r} must hold {cells:,} cells of this table, and memory is kept for "
         f"{most_cells():,}. Take {', '.join(able[:-1])} or {able[-1]}, which begin at coarser "
         f"levels that fit; or set {SETTING}={cells} or more in the environment.",

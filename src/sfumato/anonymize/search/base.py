@@ -135,7 +135,7 @@ def require_cost(algorithm: str, cost: Cost, minimised: str) -> None:
     """Refuse another cost than the one that an algorithm minimises."""
     if cost.name != minimised:
         raise ParameterError(
-            "cost_not_of_algorithm",
+            "option_not_applicable",
             f"Algorithm {algorithm!r} minimises {minimised}; cost {cost.name!r} cannot be asked of "
             "it. Drop the cost, or take algorithm 'optimal'.",
         )

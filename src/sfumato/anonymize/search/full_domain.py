@@ -138,7 +138,7 @@ def sweeney(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizati
     lattice = check_size(problem.shape, SWEENEY)
     if lattice > _MOST_NODES:
         raise ParameterError(
-            "lattice_too_large",
+            "problem_too_large",
             f"Algorithm {SWEENEY!r} examines every node, and the lattice has {lattice:,}; at most "
             f"{_MOST_NODES:,} are sensible. Take algorithm 'optimal' with cost 'precision', which "
             "returns the same node.",

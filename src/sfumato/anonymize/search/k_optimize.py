@@ -40,7 +40,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Intervals:
     for column in problem.quasi:
         if column.united is not None:
             raise ParameterError(
-                "values_not_held",
+                "problem_too_large",
                 f"Algorithm {NAME!r} looks at every value of column {column.name!r}, and there are "
                 f"{column.breadth:,}, more than memory is kept for. Take algorithm 'optimal', "
                 "which looks at labels.",

@@ -38,7 +38,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
     subsets = sum(comb(problem.rows, size) for size in sizes)
     if subsets > _MOST_SUBSETS:
         raise ParameterError(
-            "too_many_subsets",
+            "problem_too_large",
             f"Algorithm {NAME!r} weighs every set of {k} to {2 * k - 1} rows: with "
             f"{problem.rows:,} rows more than {_MOST_SUBSETS:,}. Take 'aggarwal-suppress'.",
         )

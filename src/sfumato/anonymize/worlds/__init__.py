@@ -40,7 +40,7 @@ def answer(
     """
     if labels not in get_args(Trust):
         raise ParameterError(
-            "labels_unknown",
+            "choice_unknown",
             f"Labels are public or tight, not {arguments.shown(labels)}. Take one of them.",
         )
     question = parse(sql, schema)

@@ -62,7 +62,7 @@ def _side(columns: Sequence[str], rows: Frequencies, values: Frequencies) -> int
         if all(column in table.columns for column in columns):
             return side
     raise QueryError(
-        "condition_joins_tables",
+        "question_not_supported",
         "A condition names quasi-identifiers and sensitive columns at once, which a bucketized "
         "release tells apart. Join conditions of either kind by AND only.",
     )

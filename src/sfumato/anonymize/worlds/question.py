@@ -159,7 +159,7 @@ def _constant(tree: exp.Expr, column: Column) -> Any:
         return from_text(literal.name, column.kind)
     except (SchemaError, InvalidOperation):
         raise QueryError(
-            "constant_kind",
+            "value_kind",
             f"A constant that column {column.name!r} is compared with is no {column.kind}. Write "
             "it as the column's values are written.",
         ) from None
@@ -167,7 +167,7 @@ def _constant(tree: exp.Expr, column: Column) -> Any:
 
 def _unreadable() -> QueryError:
     return QueryError(
-        "predicate_not_readable",
+        "question_not_supported",
         "A condition cannot be read. Allowed are =, <>, <, <=, >, >=, IN, BETWEEN, LIKE and IS "
         "NULL of a column and constants, joined by AND, OR and NOT.",
     )
@@ -244,7 +244,7 @@ def parse(sql: str, schema: Schema) -> AggregateQuestion:
     tree = parsed.tree
     if parsed.options != type(parsed.options)():
         raise QueryError(
-            "worlds_not_private",
+            "question_not_supported",
             f"A released table is asked without noise, so no privacy can be asked for. {ALLOWED}",
         )
     extra = {name for name, argument in tree.args.items() if argument} - {
@@ -253,7 +253,7 @@ def parse(sql: str, schema: Schema) -> AggregateQuestion:
     tables = list(tree.find_all(exp.Table))
     if extra or len(tree.expressions) != 1 or len(tables) != 1:
         raise QueryError(
-            "worlds_not_one_aggregate", f"The question is not one aggregate of one table. {ALLOWED}"
+            "question_not_supported", f"The question is not one aggregate of one table. {ALLOWED}"
         )
     aggregate, measure = _aggregate(tree.expressions[0].unalias(), schema)
     where = tree.args.get("where")
@@ -283,12 +283,12 @@ def _aggregate(expression: exp.Expr, schema: Schema) -> tuple[Aggregate, str | N
         return aggregate, None
     if aggregate is None or not isinstance(inner, exp.Column) or expression.expressions:
         raise QueryError(
-            "worlds_not_one_aggregate", f"The question is not one aggregate of one table. {ALLOWED}"
+            "question_not_supported", f"The question is not one aggregate of one table. {ALLOWED}"
         )
     column = schema.column(inner.name)
     if aggregate != "count" and column.kind not in (Kind.INTEGER, Kind.REAL):
         raise QueryError(
-            "measure_not_number",
+            "column_unsuitable",
             f"{aggregate.upper()} needs a column of numbers, and {column.name!r} is {column.kind}. "
             "Ask it of an integer or real column.",
         )

@@ -256,7 +256,7 @@ class RowSelection:
         size = prod(len(kinds.truths) for kinds in self.kinds)
         if size > _MOST_KINDS:
             raise QueryError(
-                "predicate_too_complex",
+                "question_not_supported",
                 f"The condition tells {size:,} cases apart; at most {_MOST_KINDS:,} are possible. "
                 "Ask for less at once.",
             )
@@ -334,7 +334,7 @@ class ReleasedTable:
         for name in where.columns:
             if name not in table.columns:
                 raise QueryError(
-                    "column_not_released",
+                    "column_unknown",
                     f"The question names column {name!r}, which the release has not; it has "
                     f"{', '.join(map(repr, table.columns))}.",
                 )

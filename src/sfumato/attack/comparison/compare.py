@@ -85,7 +85,8 @@ def compare(
     people = source_of(original)
     if people is None:
         raise ParameterError(
-            "type_wrong", "original must be a table or a path, not None. Give the original."
+            "parameter_type_wrong",
+            "original must be a table or a path, not None. Give the original.",
         )
     beside = {"known": source_of(known), "control": source_of(control)}
     made_up = arguments.names(synthetic, "synthetic", "candidates") if synthetic else ()
@@ -165,7 +166,7 @@ def _declared(original: Source | Table, schema: str | Path | Schema | None) -> S
     if isinstance(original, Table):
         if schema is not None:
             raise ParameterError(
-                "schema_twice",
+                "options_conflict",
                 "An open table has its schema; a second one is not taken. Leave "
                 f"{option('schema')} out.",
             )
@@ -192,12 +193,14 @@ def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
         ]
     else:
         raise ParameterError(
-            "type_wrong",
+            "parameter_type_wrong",
             "candidates must be a list of releases, tables or paths, such as [a, b], not "
             f"{arguments.shown(candidates)}.",
         )
     if not pairs:
-        raise ParameterError("candidates_none", "Nothing is compared. Name at least one release.")
+        raise ParameterError(
+            "candidates_invalid", "Nothing is compared. Name at least one release."
+        )
     names: list[str] = []
     for name, _ in pairs:
         namesakes = sum(source.partition(" (")[0] == name for source in names)
@@ -207,7 +210,7 @@ def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
         held = source if isinstance(source, Release) else source_of(source)
         if held is None:
             raise ParameterError(
-                "type_wrong", f"{name} must be a release, a table or a path, not None."
+                "parameter_type_wrong", f"{name} must be a release, a table or a path, not None."
             )
         sources.append((name, held))
     return sources
@@ -220,7 +223,7 @@ def _made_up(named: Sequence[tuple[str, Source | Release]], synthetic: Sequence[
         mine = [name for name, candidate in named if asked in (name, str(candidate))]
         if not mine:
             raise ParameterError(
-                "attack_option",
+                "parameter_out_of_range",
                 f"{option('synthetic', True)} names {quoted(asked)}, which is none of the "
                 "candidates; " + suggestion(asked, [name for name, _ in named]),
             )
@@ -314,7 +317,7 @@ def _bins(
             remarks.append(f"{column.name} is not counted: {in_fields(error)}")
     if not bins:
         raise SchemaError(
-            "nothing_in_common",
+            "comparison_impossible",
             "No column of the original can be counted in the candidates. "
             + (remarks[0] if remarks else "All of them are identifiers; declare other roles."),
         )

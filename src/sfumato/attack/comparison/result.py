@@ -214,7 +214,7 @@ class Comparison(Shown):
         drawn = picture(self)
         if drawn is None:
             raise ParameterError(
-                "nothing_to_draw",
+                "comparison_impossible",
                 "No candidate could be both attacked and counted, so there is nothing to draw. "
                 "Look at what each says: comparison.json().",
             )

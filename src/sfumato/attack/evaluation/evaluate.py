@@ -90,7 +90,7 @@ def compare_tables(
         require_installed()
     if isinstance(original, Table) and schema is not None:
         raise ParameterError(
-            "schema_twice",
+            "options_conflict",
             f"An open table has its schema; a second one is not taken. Leave {option('schema')} "
             "out.",
         )
@@ -105,7 +105,7 @@ def compare_tables(
         with closing(stranger.engine):
             if target is not None and target not in [column.name for column in stranger.columns]:
                 raise ParameterError(
-                    "target_missing",
+                    "column_unknown",
                     f"The synthetic table has no column {quoted(target)} that can be compared, so "
                     f"nothing can be learned about it. Name another {option('target')}.",
                 )
@@ -152,13 +152,13 @@ def _compared_columns(schema: Schema, target: str | None) -> list[Column]:
     names = [column.name for column in compared]
     if not compared:
         raise SchemaError(
-            "nothing_in_common",
+            "comparison_impossible",
             "Every column of the original is an identifier, and identifiers are made up anew in a "
             "synthetic table, so nothing can be compared. Declare other roles.",
         )
     if target is not None and target not in names:
         raise ParameterError(
-            "target_missing",
+            "column_unknown",
             f"There is no column {quoted(target)} to learn among those that are compared; "
             + suggestion(target, names),
         )
@@ -206,7 +206,7 @@ def compare(
         for side, description in ((real, "original"), (coded_synthetic, "synthetic table")):
             if not side.rows:
                 raise ParameterError(
-                    "nothing_to_evaluate",
+                    "table_empty",
                     f"The {description} has no rows, so nothing can be compared. Name another.",
                 )
         return _Comparison(real, coded_synthetic, progress).evaluation(form, target, columns)

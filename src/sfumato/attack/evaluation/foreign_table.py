@@ -53,7 +53,7 @@ def open_stranger(source: Source, schema: Schema, compared: Sequence[Column]) ->
         present = [column for column in compared if column.name in held]
         if not present:
             raise SchemaError(
-                "nothing_in_common",
+                "comparison_impossible",
                 f"The synthetic table has {_listed([*held])}, and none of those that are to be "
                 f"compared: {_listed([wanted.name for wanted in compared])}. Call its columns as "
                 "the schema does.",
@@ -68,7 +68,7 @@ def open_stranger(source: Source, schema: Schema, compared: Sequence[Column]) ->
         ]
         if not readable:
             raise SchemaError(
-                "nothing_in_common",
+                "comparison_impossible",
                 "No column of the synthetic table can be read as what the schema declares: "
                 f"{quoted(present[0].name)} holds {held[present[0].name]}, not {present[0].kind}. "
                 "Write it with the kinds of the original.",

@@ -91,7 +91,7 @@ def require_installed() -> None:
     """Refuse to learn without the extra, before anything is counted."""
     if not installed():
         raise ParameterError(
-            "learning_not_installed",
+            "package_missing",
             "Learning a target needs scikit-learn, which is not installed. Install it with: pip "
             f"install 'sfumato[learn]', or leave {option('target')} out.",
         )
@@ -110,7 +110,7 @@ def learn(original: CodedTable, synthetic: CodedTable, target: int) -> Learned:
     answers = classes[real[:, target]]
     if not tested or not len(synthetic_rows) or len(np.unique(answers)) < 2:
         raise ParameterError(
-            "target_constant",
+            "column_unsuitable",
             f"Nothing can be learned about column {quoted(coding.name)}: one of the tables has too "
             "few rows in which it is known, or only one value of it. Name another "
             f"{option('target')}.",
@@ -118,7 +118,7 @@ def learn(original: CodedTable, synthetic: CodedTable, target: int) -> Learned:
     features = [number for number in range(len(original.codings)) if number != target]
     if not features:
         raise ParameterError(
-            "target_alone",
+            "column_unsuitable",
             f"Column {quoted(coding.name)} is the only one that is compared, so nothing could tell "
             f"it. Declare other columns, or leave {option('target')} out.",
         )

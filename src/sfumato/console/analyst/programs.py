@@ -79,7 +79,7 @@ def _program(visit: Visit) -> tuple[str, str]:
         return sent.file.read().decode(), language_of(PurePath(sent.name))
     except UnicodeDecodeError:
         raise ParameterError(
-            "program_not_text", "The file is not UTF-8 text. Give a .py or .star file."
+            "program_invalid", "The file is not UTF-8 text. Give a .py or .star file."
         ) from None
 
 
@@ -90,7 +90,9 @@ def _asked(said: Mapping[str, str]) -> dict[str, Any]:
     asked |= {name: said[name] for name in _NUMBERS if said[name]}
     if said["blocks"]:
         if not (said["blocks"].isascii() and said["blocks"].isdigit()):
-            raise ParameterError("blocks_wrong", "blocks must be a whole number of at least 2.")
+            raise ParameterError(
+                "parameter_out_of_range", "blocks must be a whole number of at least 2."
+            )
         asked["blocks"] = int(said["blocks"][:9])
     return asked
 

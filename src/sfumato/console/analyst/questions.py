@@ -177,7 +177,9 @@ def _off(row: Mapping[str, Any]) -> str:
 def _planned(visit: Visit, said: Mapping[str, str]) -> tuple[Questions, Plan]:
     if len(said["sql"]) > LONGEST_SQL:
         raise RequestError(
-            422, "field_wrong", f"A question may have {LONGEST_SQL:,} characters. Ask less at once."
+            422,
+            "field_invalid",
+            f"A question may have {LONGEST_SQL:,} characters. Ask less at once.",
         )
     questions = visit.vault.questions(principal=visit.principal, purpose=said["purpose"] or None)
     cost = {name: said[name] for name in ("epsilon", "delta") if said[name]}
@@ -192,7 +194,7 @@ def _request(visit: Visit) -> str:
     found = visit.said("request")
     if not 1 <= len(found) <= _LONGEST_ID or not set(found) <= _LETTERS:
         raise RequestError(
-            422, "request_id_wrong", "This form is not from the page of questions. Load it again."
+            422, "request_id_invalid", "This form is not from the page of questions. Load it again."
         )
     return found
 

@@ -151,7 +151,7 @@ def connections(data: Path | None) -> dict[str, str]:
         told = tomllib.loads((data / CONNECTIONS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise ParameterError(
-            "connections_unreadable",
+            "connection_unknown",
             f"{CONNECTIONS} of the server is not readable as lines such as visits = "
             '"postgresql://host/clinic#visits". Its operator must mend it.',
         ) from None

@@ -14,12 +14,17 @@ if TYPE_CHECKING:
     from sfumato.errors import SfumatoError
 
 _FIELD_OF = {
-    **dict.fromkeys(("vault_name", "name_invalid"), "name"),
-    **dict.fromkeys(("reader_unknown", "principal_unknown_here", "move_to_self"), "to"),
+    **dict.fromkeys(("name_invalid", "name_invalid"), "name"),
+    **dict.fromkeys(("principal_unknown_here", "principal_unknown_here", "move_to_self"), "to"),
     **dict.fromkeys(
         (
-            *("budget_missing", "budget_changed", "budget_not_higher", "budget_not_lower"),
-            *("budget_not_held", "child_above_parent", "limit_below_spent", "move_too_much"),
+            *("budget_missing", "budget_changed", "budget_out_of_range", "budget_out_of_range"),
+            *(
+                "budget_not_held",
+                "budget_out_of_range",
+                "budget_out_of_range",
+                "budget_out_of_range",
+            ),
         ),
         "epsilon",
     ),

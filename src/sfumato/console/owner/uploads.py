@@ -48,7 +48,7 @@ def keep_upload(file: IO[bytes], file_name: str, folder: Path) -> Path:
     ending = PurePosixPath(file_name.lower()).suffix
     if ending not in ENDINGS:
         raise ParameterError(
-            "upload_kind",
+            "upload_invalid",
             f"Only files that end in {', '.join(ENDINGS)} are taken, as they are and not packed. "
             "Save the table as one of these.",
         )
@@ -69,13 +69,13 @@ def _copy(file: IO[bytes], kept: IO[bytes]) -> None:
         taken += len(block)
         if taken > MOST_BYTES:
             raise ParameterError(
-                "upload_too_large",
+                "request_too_large",
                 f"A file of at most {MOST_BYTES:,} bytes can be sent. Put a larger one into "
                 "the server's folder of data and add it from there.",
             )
         kept.write(block)
     if not taken:
-        raise ParameterError("upload_empty", "The file is empty. Choose one that has a table.")
+        raise ParameterError("upload_invalid", "The file is empty. Choose one that has a table.")
 
 
 def _check_text(place: Path) -> None:
@@ -83,7 +83,7 @@ def _check_text(place: Path) -> None:
         header = stream.readline(_LONGEST_HEADER)
     if header.startswith((*_PACKED, _PARQUET)):
         raise ParameterError(
-            "upload_kind",
+            "upload_invalid",
             "The file is packed, or of another kind than its name says. Send it unpacked, under a "
             "name that ends as what it is.",
         )
@@ -101,7 +101,8 @@ def _check_parquet(place: Path) -> None:
         index = pq.read_metadata(place)
     except (pa.ArrowException, OSError, MemoryError):
         raise ParameterError(
-            "upload_kind", "The file is no Parquet, or a broken one. Save it again and send that."
+            "upload_invalid",
+            "The file is no Parquet, or a broken one. Save it again and send that.",
         ) from None
     if index.num_columns > MOST_COLUMNS:
         raise _too_wide()
@@ -109,7 +110,7 @@ def _check_parquet(place: Path) -> None:
     unfolded = sum(group.total_byte_size for group in groups)
     if index.num_rows > _MOST_ROWS or not 0 <= unfolded <= _MOST_UNFOLDED:
         raise ParameterError(
-            "upload_unfolds",
+            "upload_invalid",
             f"The file says that it unfolds to {index.num_rows:,} rows and {unfolded:,} bytes; "
             f"at most {_MOST_ROWS:,} rows and {_MOST_UNFOLDED:,} bytes are taken. Send a part of "
             "it, or add it from the server's folder for data.",
@@ -118,6 +119,6 @@ def _check_parquet(place: Path) -> None:
 
 def _too_wide() -> ParameterError:
     return ParameterError(
-        "upload_too_wide",
+        "upload_invalid",
         f"The table has more than {MOST_COLUMNS:,} columns. Send those that matter.",
     )

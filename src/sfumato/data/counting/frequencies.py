@@ -103,7 +103,7 @@ class Frequencies:
         cells = prod(self.sizes)
         if cells > _DENSE_LIMIT:
             raise ParameterError(
-                "too_many_cells",
+                "problem_too_large",
                 f"A dense table of {' x '.join(self.columns)} has {cells:,} cells; at most "
                 f"{_DENSE_LIMIT:,} are possible.",
                 hint="Take fewer columns or a coarser domain.",
@@ -148,7 +148,7 @@ def count(
     if unit.by_person:
         if salt is None or weight is not None:
             raise ParameterError(
-                "unit_needs_salt",
+                "parameter_missing",
                 "Counting by person needs a secret salt and cannot be weighted.",
                 hint="Give salt=... and no weight.",
             )

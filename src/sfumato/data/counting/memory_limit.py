@@ -39,7 +39,7 @@ def most_cells() -> int:
     given = os.environ.get(SETTING, str(_MOST_CELLS)).replace("_", "")
     if not given.isdecimal() or not int(given):
         raise ParameterError(
-            "most_cells_malformed",
+            "parameter_out_of_range",
             f"The environment sets {SETTING} to {given!r}; it must be a whole number above 0, "
             f"such as {_MOST_CELLS}.",
             hint="Correct it, or unset it.",

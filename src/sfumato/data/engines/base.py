@@ -240,7 +240,7 @@ def source_table(url: str, dialect: str) -> tuple[str, exp.Table]:
     parts = {part for part, value in table.args.items() if value} if table else set()
     if table is None or not {"this"} <= parts <= {"this", "db", "catalog"}:
         raise SourceError(
-            "source_url_malformed",
+            "address_malformed",
             f"The address of a {dialect} source must end in #table or #schema.table.",
         )
     return address, table
@@ -277,7 +277,7 @@ def spark_address(url: str) -> SparkAddress:
     found = _FOLDER.fullmatch(url)
     if found is None:
         raise SourceError(
-            "source_url_malformed",
+            "address_malformed",
             "Cannot read this address as a folder that Spark reads.",
             hint=(
                 "Write spark+parquet:///data/visits/ for Spark on this machine, and "

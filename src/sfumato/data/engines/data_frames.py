@@ -54,13 +54,13 @@ def arrow_table(source: object) -> pa.Table:
             return pa.table(source)
     except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError):
         raise SourceError(
-            "table_not_arrow",
+            "source_unsupported",
             "Cannot take over the table: a column mixes types or holds objects, or columns are "
             "of different lengths.",
             hint="Convert its columns to numbers, text, dates or booleans first.",
         ) from None
     raise SourceError(
-        "source_unknown",
+        "source_unsupported",
         f"Cannot read a table from {type(source).__name__}.",
         hint=(
             "Give a path, a URL, a pandas, polars or pyarrow table, or a list of records such as "

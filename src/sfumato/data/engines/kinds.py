@@ -134,7 +134,7 @@ def chosen_kinds(held: Mapping[str, Kind], asked: Mapping[str, Asked]) -> dict[s
     for name in asked:
         if name not in held:
             raise SourceError(
-                "column_missing",
+                "column_unknown",
                 f"The table has no column {name!r}. It has {', '.join(map(repr, held))}.",
             )
     return {name: asked.get(name, kind) for name, kind in held.items()}
@@ -161,7 +161,7 @@ def _check_dates(engine: Engine, names: Sequence[str]) -> None:
     for place, day in enumerate(days):
         if day is not None and not _FIRST <= day <= _LAST:
             raise SourceError(
-                "date_out_of_range",
+                "cell_malformed",
                 f"Column {names[place // 2]!r} holds dates outside the years 1 to 9999, which "
                 "cannot be worked with.",
                 hint="Correct them in the source, or make them missing.",
@@ -185,7 +185,7 @@ def _check_sound(engine: Engine, names: Collection[str]) -> None:
     for (name, doubt), cells in zip(asked.items(), found.values(), strict=True):
         if cells:
             raise SourceError(
-                "cell_not_of_kind",
+                "cell_malformed",
                 f"Column {name!r} has {cells:,} cells that {doubt}.",
                 hint="Mend or convert the column in a view, and name the view.",
             )

@@ -78,7 +78,7 @@ def check_partitions(files: Sequence[RegularFile]) -> None:
     apart = partition_columns(file.path for file in files)
     if apart and apart[0] not in schema_told(files[0]).names:
         raise SourceError(
-            "source_partitioned",
+            "source_unsupported",
             f"Cannot read these Parquet files as one table: {quoted(apart[0])} stands in the "
             "names of their folders and not in the files.",
             hint=(

@@ -134,7 +134,7 @@ class Postgres:
             from adbc_driver_postgresql import dbapi
         except ImportError:
             raise SourceError(
-                "engine_not_installed",
+                "package_missing",
                 "PostgreSQL needs packages that are not installed.",
                 hint="Install them with: pip install 'sfumato[postgres]'.",
             ) from None

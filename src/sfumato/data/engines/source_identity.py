@@ -101,7 +101,7 @@ def of_tables(file: RegularFile, tables: Iterable[str]) -> Identity:
 def unresolved(reason: str) -> SourceError:
     """The refusal of a source of which nobody can tell what it reads."""
     return SourceError(
-        "source_unresolved",
+        "source_unsupported",
         f"Cannot tell which rows this source reads: {reason}.",
         hint="Add the tables that it reads, or copy its rows into a table of its own.",
     )

@@ -147,7 +147,7 @@ def _check_scheme(source: str) -> None:
             f"Files of another machine are not read, and {scheme}:// is no database known here. "
             "Fetch the file and name its path, or let Spark read it as spark+parquet://host/folder/"
         )
-    raise SourceError("source_url_malformed", f"Cannot read this address. {needed}.")
+    raise SourceError("address_malformed", f"Cannot read this address. {needed}.")
 
 
 def identify(source: str, engine: Engine | None = None) -> Identity:
@@ -270,7 +270,7 @@ class _Reading:
             return StatisticsFile(self.path, self.layout, declared=self.declared)
         regular_file(self.path)
         raise SourceError(
-            "source_format_unknown",
+            "format_unknown",
             f"Cannot tell the format of {str(self.path)!r}. Its name must end in "
             f"{', '.join(READ)}; a spreadsheet of another kind is to be saved as .xlsx, and a "
             "table of a DuckDB file is named duckdb:///file.duckdb#table.",
@@ -299,7 +299,7 @@ def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:
         table = None
     if not location.startswith("/") or table is None or not isinstance(table.this, exp.Identifier):
         raise SourceError(
-            "source_url_malformed",
+            "address_malformed",
             f"Cannot read {url!r} as a table of a DuckDB file.",
             hint="Write duckdb:///file.duckdb#table.",
         )
@@ -318,7 +318,7 @@ def attached(engine: DuckDB, url: str) -> exp.Table:
     with file.open() as stream:
         if stream.read(12)[8:] != b"DUCK":
             raise SourceError(
-                "not_duckdb", f"{file.given!r} is not a DuckDB file.", hint="Name another."
+                "file_damaged", f"{file.given!r} is not a DuckDB file.", hint="Name another."
             )
     engine.watch([file])
     engine.attach(file, _ATTACHED)

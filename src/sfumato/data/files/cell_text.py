@@ -44,7 +44,7 @@ def check_count(count: int) -> None:
     """Refuse a table with too many columns."""
     if count > MOST_COLUMNS:
         raise SourceError(
-            "too_many_columns",
+            "problem_too_large",
             f"The table has {count:,} columns; at most {MOST_COLUMNS:,} are allowed. "
             "Leave out columns first.",
         )
@@ -306,6 +306,6 @@ def _refusal(cells: CellArray, reading: _Reading, name: str, rows_before: int) -
             low = middle
     mend = reading.mend or f"Correct the cell, or declare a kind other than {reading.kind}."
     return SourceError(
-        "cell_not_of_kind",
+        "cell_malformed",
         f"Column {name!r}, data row {rows_before + low + 1:,}, is not {reading.expected}. {mend}",
     )

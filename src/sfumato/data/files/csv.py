@@ -107,7 +107,7 @@ class CsvFile:
         header = self._records.header()
         if not header.strip():
             raise SourceError(
-                "no_header",
+                "table_malformed",
                 f"{self._file.given!r} has no header. The first line must name the columns.",
             )
         fixed = fixed_separator(self._file.given)
@@ -169,7 +169,7 @@ class CsvFile:
         for magic, (what, remedy) in _MAGIC.items():
             if first.startswith(magic):
                 raise SourceError(
-                    "not_csv",
+                    "file_damaged",
                     f"{self._file.given!r} is named as a text file but is {what}. {remedy}.",
                 )
 
@@ -189,13 +189,13 @@ class _Expanding:
             data = self._stream.read(size)
         except (EOFError, OSError, zlib.error):
             raise SourceError(
-                "gzip_damaged",
+                "file_damaged",
                 f"{self._given!r} is not a whole gzip file. Compress or fetch it again.",
             ) from None
         self._expanded += len(data)
         if self._expanded > max(EXPANSION_FREE, MOST_EXPANSION * self._raw.tell()):
             raise SourceError(
-                "gzip_bomb",
+                "file_too_large",
                 f"{self._given!r} grows more than {MOST_EXPANSION} times when it is expanded.",
                 hint="Expand it yourself if you trust it.",
             )
@@ -233,7 +233,7 @@ def split_row(row: bytes, separator: str) -> list[str]:
         return next(csv.reader([row.decode("utf-8")], delimiter=separator, strict=True))
     except csv.Error:
         raise SourceError(
-            "header_malformed",
+            "table_malformed",
             "Line 1, the header, has a quote in the middle of a name or a name beyond "
             f"{csv.field_size_limit():,} letters.",
             hint="Quote whole names and double quotes inside them.",

@@ -102,13 +102,13 @@ class Records:
         if more:
             self._ahead = rest + more
             self._refuse(
-                "row_too_long",
+                "table_malformed",
                 f"starts a row longer than {READ_BYTES >> 20} MiB",
                 "Is a quote left open, or is it not a CSV",
             )
         if rest.count(b'"') % 2:
             self._refuse(
-                "quote_unclosed",
+                "table_malformed",
                 "starts a row whose quote is never closed",
                 "Close it, or double a quote that belongs to the text",
             )
@@ -131,7 +131,9 @@ class Records:
     def _check_bytes(self, block: bytes) -> None:
         """Refuse what is no UTF-8 text, and quotes and line ends out of place."""
         if self._strict and b"\0" in block:
-            self._refuse_byte("nul_byte", "is NUL, so this is no text file", block.index(b"\0"))
+            self._refuse_byte(
+                "table_malformed", "is NUL, so this is no text file", block.index(b"\0")
+            )
         if self._strict and not (self._decoded or block.isascii()):
             try:
                 block.decode("utf-8")
@@ -143,7 +145,7 @@ class Records:
             lone = returns[data[np.minimum(returns + 1, data.size - 1)] != _NEWLINE]
             if lone.size:
                 self._refuse(
-                    "line_end_cr",
+                    "table_malformed",
                     "holds a carriage return outside quotes that is not part of a line end",
                     "End lines with LF or CR LF",
                     position=int(lone[0]),
@@ -171,7 +173,7 @@ class Records:
         if wrong.size:
             first = int(wrong[0])
             self._refuse(
-                "row_ragged",
+                "table_malformed",
                 f"has {int(cells[first]):,} cells but the header has {columns:,}",
                 "Correct the row, or quote a cell that holds the separator",
                 position=int(starts[first]),
@@ -188,7 +190,7 @@ class Records:
             blank = blank[first:]
         if blank_line is not None and not blank.all():
             raise SourceError(
-                "row_blank",
+                "table_malformed",
                 f"Line {blank_line:,} is blank but rows follow it.",
                 hint="Remove the line, or write missing cells as separators alone.",
             )
@@ -209,7 +211,7 @@ class Records:
         )
         if astray.size:
             self._refuse(
-                "quote_misplaced",
+                "table_malformed",
                 "has a quote in the middle of a cell",
                 "Put the whole cell in quotes and double the quotes inside it",
                 position=int(astray.min()),

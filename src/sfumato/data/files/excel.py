@@ -56,14 +56,15 @@ class ExcelFile:
         first = next((n for n, row in enumerate(rows) if any(map(_says, row))), None)
         if first is None:
             raise SourceError(
-                "no_header", f"{self._what} is empty.", hint="Name another with file.sheet."
+                "table_malformed", f"{self._what} is empty.", hint="Name another with file.sheet."
             )
         at = first if layout.header_row is None else layout.header_row - 1
         if layout.header_row is None and not declared:
             at = _header(rows, first)
         if at >= len(rows):
             raise SourceError(
-                "no_header", f"{self._what} has no row {at + 1:,}, which file.header_row names."
+                "table_malformed",
+                f"{self._what} has no row {at + 1:,}, which file.header_row names.",
             )
         self._first_row = at + 2
         self._columns = self._named(rows[at], rows[at + 1 :], strict=strict)
@@ -98,7 +99,7 @@ class ExcelFile:
         empty = [n for n, row in enumerate(rows) if not any(cell != "" for cell in row)]
         if empty and strict:
             raise SourceError(
-                "row_blank",
+                "table_malformed",
                 f"{self._what}: row {self._first_row + empty[0]:,} is empty but rows follow it.",
                 hint="Remove it, or keep the table that follows in a sheet of its own.",
             )
@@ -114,7 +115,7 @@ class ExcelFile:
         ]
         if nameless and strict:
             raise SourceError(
-                "header_incomplete",
+                "table_malformed",
                 f"{self._what}: column {_letters(nameless[0])} has cells but no name in row "
                 f"{self._first_row - 1:,}, which is taken for the header.",
                 hint=(
@@ -125,7 +126,7 @@ class ExcelFile:
         places = [place for place, name in enumerate(names) if name]
         if not places:
             raise SourceError(
-                "no_header",
+                "table_malformed",
                 f"{self._what} names no column in row {self._first_row - 1:,}, which is taken for "
                 "the header.",
                 hint="Name them there, or say which row does: file.header_row = 2.",
@@ -139,7 +140,7 @@ def _workbook(file: RegularFile) -> CalamineWorkbook:
         from python_calamine import CalamineWorkbook
     except ImportError:
         raise SourceError(
-            "extra_missing",
+            "package_missing",
             f"Cannot read {file.given!r}: Excel files need packages that are not installed.",
             hint="Install them with: pip install 'sfumato[excel]', or save it as CSV.",
         ) from None
@@ -173,7 +174,7 @@ def _found(
     if wanted is not None:
         if wanted not in names:
             raise SourceError(
-                "sheet_missing",
+                "table_malformed",
                 f"{file.given!r} has no sheet {quoted(wanted)}, which file.sheet names. It has "
                 f"{', '.join(map(quoted, names))}.",
             )
@@ -188,7 +189,7 @@ def _found(
             title = title or sheet
     if title is not None:
         return title, len(names) > 1
-    raise SourceError("no_header", f"{file.given!r} has no sheet with anything in it.")
+    raise SourceError("table_malformed", f"{file.given!r} has no sheet with anything in it.")
 
 
 def _header(rows: list[list[Any]], first: int) -> int:

@@ -49,7 +49,7 @@ class RegularFile:
         """
         if "\\" in str(self.path) and re.search(r"[*?\[]", str(self.path)):
             raise SourceError(
-                "source_name_unreadable",
+                "file_unreadable",
                 f"Cannot read {self.given!r}: its path has both a backslash and one of * ? [, "
                 "which DuckDB cannot be told apart from a pattern.",
                 hint="Rename the file or its folder.",
@@ -93,14 +93,14 @@ def _descriptor(given: str, path: Path) -> tuple[int, Version]:
     except (FileNotFoundError, NotADirectoryError):
         raise _refusal(given, "source_missing", "does not exist") from None
     except PermissionError:
-        raise _refusal(given, "source_unreadable", "may not be read by this user") from None
+        raise _refusal(given, "file_unreadable", "may not be read by this user") from None
     except (OSError, ValueError):
-        raise _refusal(given, "source_unreadable", "cannot be opened") from None
+        raise _refusal(given, "file_unreadable", "cannot be opened") from None
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         what = _STRANGE.get(stat.S_IFMT(status.st_mode), "not a regular file")
-        raise _refusal(given, "source_not_a_file", f"is {what}")
+        raise _refusal(given, "file_unreadable", f"is {what}")
     return descriptor, _version(status)
 
 

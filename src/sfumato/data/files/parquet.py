@@ -166,7 +166,7 @@ def _check_same(
         differences = _differences(schemas[0], schema, ordered=ordered)
         if differences:
             raise SourceError(
-                "schemas_differ",
+                "schema_differs",
                 f"{file.given!r} does not have the columns of {files[0].given!r}: "
                 f"{'; '.join(differences[:10])}. All files of a table must agree.",
             )
@@ -234,11 +234,11 @@ def _schema(file: RegularFile) -> pa.Schema:
     if any(group.num_rows < 0 for group in groups) or metadata.num_rows != sum(
         group.num_rows for group in groups
     ):
-        raise _refusal(file, "parquet_damaged", "its footer claims rows that it does not hold")
+        raise _refusal(file, "file_damaged", "its footer claims rows that it does not hold")
     with file.open() as stream:
         damaged = damaged_column(stream, metadata)
     if damaged is not None:
-        raise _refusal(file, "parquet_damaged", f"a page of column {damaged!r} is damaged")
+        raise _refusal(file, "file_damaged", f"a page of column {damaged!r} is damaged")
     return schema
 
 
@@ -250,7 +250,7 @@ def _metadata(file: RegularFile) -> FileMetaData:
             metadata: FileMetaData = parquet.read_metadata(stream)
             metadata.schema.to_arrow_schema()
     except (pa.ArrowException, OSError, OverflowError):
-        raise _refusal(file, "parquet_damaged", "its footer is damaged") from None
+        raise _refusal(file, "file_damaged", "its footer is damaged") from None
     return metadata
 
 
@@ -263,13 +263,13 @@ def _check_frame(file: RegularFile) -> None:
             stream.seek(-8, 2)
         last = stream.read(8)
     if first == b"PARE" or last[4:] == b"PARE":
-        raise _refusal(file, "parquet_encrypted", "it is encrypted")
+        raise _refusal(file, "file_damaged", "it is encrypted")
     if first != b"PAR1":
-        raise _refusal(file, "not_parquet", "it does not start like a Parquet file")
+        raise _refusal(file, "file_damaged", "it does not start like a Parquet file")
     if size < _SMALLEST or last[4:] != b"PAR1":
-        raise _refusal(file, "parquet_truncated", "its end is missing")
+        raise _refusal(file, "file_damaged", "its end is missing")
     if int.from_bytes(last[:4], "little") > size - _SMALLEST:
-        raise _refusal(file, "parquet_damaged", "its footer claims to be longer than the file")
+        raise _refusal(file, "file_damaged", "its footer claims to be longer than the file")
 
 
 def _differences(expected: pa.Schema, found: pa.Schema, *, ordered: bool) -> list[str]:

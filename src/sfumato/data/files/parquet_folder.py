@@ -64,7 +64,7 @@ def _reached(engine: str, target: FolderTarget) -> Path:
     """The folder of this machine, which is as far as engines reach that hand their rows to us."""
     if target.local is None:
         raise OutputError(
-            "output_unreachable",
+            "output_unwritable",
             f"Cannot write '{target}': {engine} hands its rows to this machine, which writes to "
             "its own folders alone.",
             hint="Name one of them, such as OUT/.",

@@ -156,7 +156,7 @@ def _read(file: RegularFile, layout: FileLayout) -> dict[str, Any]:
     """Have another process read the file, which a damaged one may end."""
     if find_spec("pyreadstat") is None:
         raise SourceError(
-            "extra_missing",
+            "package_missing",
             f"Cannot read {file.given!r}: files of SPSS, Stata and SAS need packages that are not "
             "installed.",
             hint="Install them with: pip install 'sfumato[statistics]', or save it as CSV.",
@@ -182,7 +182,7 @@ def _read(file: RegularFile, layout: FileLayout) -> dict[str, Any]:
         raise _bomb(file)
     if not told:
         raise SourceError(
-            "statistics_damaged",
+            "file_damaged",
             f"Cannot read {file.given!r}: it is no whole {file.path.suffix.lower()} file, or its "
             "text is in another encoding. Save it again, or say what it is in the schema, e.g. "
             'file.encoding = "windows-1252".',
@@ -192,7 +192,7 @@ def _read(file: RegularFile, layout: FileLayout) -> dict[str, Any]:
 
 def _bomb(file: RegularFile) -> SourceError:
     return SourceError(
-        "statistics_bomb",
+        "file_too_large",
         f"{file.given!r} grows more than {MOST_EXPANSION} times when it is expanded.",
         hint="Save it as CSV if you trust it.",
     )

@@ -108,7 +108,7 @@ class Decoded:
             place = self._taken - len(error.object) + error.start
             line = self._lines + known.count("\n")
         raise SourceError(
-            "not_encoded_so",
+            "encoding_wrong",
             f"The byte at offset {place:,} (line {line:,}) of {self._file.given!r} is no letter of "
             f"its encoding, {self._codec}. Declare the encoding that it has in the schema, e.g. "
             'file.encoding = "windows-1252", or save the file as UTF-8.',
@@ -126,7 +126,7 @@ class Decoded:
         self._foreign = self._foreign or not block.isascii()
         if self._ended and self._foreign:
             raise SourceError(
-                "encoding_contradicted",
+                "encoding_wrong",
                 f"{self._file.given!r} is UTF-8, but its schema declares "
                 f'file.encoding = "{self._codec}". Remove that line, or name a file in that '
                 "encoding.",

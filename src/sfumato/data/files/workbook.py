@@ -132,7 +132,7 @@ def _writing(sheet: Worksheet, formats: _Formats, name: str) -> Callable[[int, i
 
 def _too_large(given: str, allowed: str) -> OutputError:
     return OutputError(
-        "output_too_large",
+        "file_too_large",
         f"The table has {given}, but an Excel sheet holds at most {allowed}.",
         hint="Choose a name that ends in .csv or .parquet.",
     )

@@ -181,7 +181,7 @@ def format_of(target: Path) -> Writing:
     if ends_in(name, EXCEL):
         if find_spec("xlsxwriter") is None:  # told before anything is charged or searched for
             raise OutputError(
-                "extra_missing",
+                "package_missing",
                 f"Cannot write {str(target)!r}: Excel files need packages that are not installed.",
                 hint=(
                     "Install them with: pip install 'sfumato[excel]', or choose a name that ends "
@@ -190,7 +190,7 @@ def format_of(target: Path) -> Writing:
             )
         return _write_excel
     raise OutputError(
-        "output_format_unknown",
+        "format_unknown",
         f"Cannot tell the format of {str(target)!r}. Its name must end in {', '.join(WRITTEN)}.",
     )
 
@@ -238,7 +238,7 @@ def _unencodable(batch: pa.RecordBatch | None, codec: str, layout: FileLayout) -
             what = f"Column {name!r}"
             break
     return OutputError(
-        "output_not_encodable",
+        "output_text_unfit",
         f"{what} has letters that {layout.encoding}, the encoding of the input, does not have.",
         hint=(
             "Save the input as UTF-8 and remove file.encoding from its schema, or choose a name "
@@ -255,7 +255,7 @@ def _nul(batch: pa.RecordBatch) -> OutputError:
         if b"\0" in lines(pa.record_batch([cells], [name]))
     )
     return OutputError(
-        "output_nul_byte",
+        "output_text_unfit",
         f"Column {first!r} holds text with a NUL byte, which no CSV file can hold.",
         hint="Choose a name that ends in .parquet.",
     )
@@ -288,7 +288,7 @@ def table_exists(target: TableTarget) -> OutputError:
 def table_in_use(target: TableTarget) -> OutputError:
     """Refuse to replace a table that others need, the source itself above all."""
     return OutputError(
-        "output_in_use",
+        "output_busy",
         f"Cannot replace the table {str(target)!r}: it is the source, is read by it, is no plain "
         "table, or others are made from it.",
         hint="Choose another name.",
@@ -311,7 +311,7 @@ def table_not_a_release(target: TableTarget) -> OutputError:
 def table_unresolved(target: TableTarget) -> OutputError:
     """Refuse to replace any table where nobody can tell which ones the source reads."""
     return OutputError(
-        "output_in_use",
+        "output_busy",
         f"Cannot replace the table {str(target)!r}: the source is a view or a foreign table of "
         "which nobody can tell what it reads, perhaps that table.",
         hint=f"Choose another name, and leave {option('overwrite', True)} out.",

@@ -47,7 +47,7 @@ def check_package(file: RegularFile) -> None:
             locked = _LOCKED in stream.read()
             raise _refusal(file, *(_PASSWORD if locked else _XLS))
         if first != _PACKAGE:
-            raise _refusal(file, "not_excel", "it does not start like one", "Save it as .xlsx")
+            raise _refusal(file, "file_damaged", "it does not start like one", "Save it as .xlsx")
         try:
             _check_members(stream, file)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError):
@@ -63,12 +63,12 @@ _PASSWORD = (
     "it is protected by a password",
     "Save it in the spreadsheet program without a password",
 )
-_XLS = ("not_excel", "it is an old .xls file", "Save it in the spreadsheet program as .xlsx")
+_XLS = ("file_damaged", "it is an old .xls file", "Save it in the spreadsheet program as .xlsx")
 
 
 def damaged(file: RegularFile) -> SourceError:
     """What is said of a package that cannot be read through."""
-    return _refusal(file, "excel_damaged", "it is damaged", "Save or fetch it again")
+    return _refusal(file, "file_damaged", "it is damaged", "Save or fetch it again")
 
 
 def _refusal(file: RegularFile, code: str, reason: str, remedy: str) -> SourceError:
@@ -94,7 +94,7 @@ def _check_members(stream: BinaryIO, file: RegularFile) -> None:
             if sheet.cells > MOST_CELLS:
                 raise _refusal(
                     file,
-                    "excel_too_large",
+                    "file_too_large",
                     f"a sheet of it reaches over more than {MOST_CELLS:,} cells",
                     "Remove stray cells far from the table",
                 )
@@ -103,7 +103,7 @@ def _check_members(stream: BinaryIO, file: RegularFile) -> None:
 def _bomb(file: RegularFile) -> SourceError:
     return _refusal(
         file,
-        "excel_bomb",
+        "file_too_large",
         f"it grows beyond {MOST_BYTES >> 30} GiB or more than {MOST_EXPANSION} times when it is "
         "unpacked",
         "Save it again if you trust it",

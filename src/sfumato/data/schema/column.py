@@ -126,7 +126,7 @@ class Column:
             object.__setattr__(self, "domain", self.domain.reals())
         if not (self.hierarchy is None or hasattr(self.hierarchy, "grow")):
             raise ParameterError(
-                "type_wrong",
+                "parameter_type_wrong",
                 "hierarchy must be sf.Mask, sf.Widths, sf.Calendar, sf.Removal or sf.Tree, not "
                 f"{arguments.shown(self.hierarchy)}.",
             )
@@ -154,7 +154,7 @@ class Column:
             return
         if self.kind not in self.spelling.kinds:
             raise SchemaError(
-                "spelling_kind",
+                "spelling_invalid",
                 f"Column {quoted(self.name)} is {self.kind}, but {self.spelling.lines} is for "
                 f"{' or '.join(sorted(self.spelling.kinds))} columns.",
                 hint="Change one of them.",
@@ -170,7 +170,7 @@ class Column:
         for value in declared:
             if self.spelling.read(self.spelling.write(value), self.kind) != value:
                 raise SchemaError(
-                    "spelling_domain",
+                    "spelling_invalid",
                     f"Column {quoted(self.name)} declares {quoted(str(value))}, which cannot be "
                     f"written as its cells are, by {self.spelling.lines}.",
                     hint="Change one of them.",
@@ -183,7 +183,7 @@ class Column:
             return
         if self.kind is not Kind.TEXT or self.domain is not None:
             raise SchemaError(
-                "length_misplaced",
+                "length_invalid",
                 f"Column {quoted(self.name)} cannot have a length: only texts without declared "
                 "values can.",
                 hint="Remove it.",
@@ -191,7 +191,7 @@ class Column:
             )
         if type(self.length) is not int or not 1 <= self.length <= LONGEST:
             raise SchemaError(
-                "length_out_of_range",
+                "length_invalid",
                 f"The length of column {quoted(self.name)} is {arguments.shown(self.length)}; "
                 f"allowed is a whole number of characters from 1 to {LONGEST:,}.",
                 parameter="length",
@@ -199,7 +199,7 @@ class Column:
 
     def _misfit(self, value: Scalar) -> SchemaError:
         return SchemaError(
-            "domain_kind",
+            "domain_invalid",
             f"Column {quoted(self.name)} is {self.kind}, but {quoted(str(value))} in its domain "
             f"is of type {type(value).__name__}; allowed is {self.kind.type.__name__}.",
         )
@@ -209,7 +209,7 @@ class Column:
             return
         if self.kind not in self.hierarchy.kinds:
             raise SchemaError(
-                "hierarchy_kind",
+                "hierarchy_invalid",
                 f"Column {quoted(self.name)} is {self.kind}, but its hierarchy is for "
                 f"{' or '.join(sorted(self.hierarchy.kinds))} columns; change one of them.",
                 parameter="hierarchy",
@@ -223,7 +223,7 @@ class Column:
             names = ", ".join(quoted(str(value)) for value in absent[:5])
             many = count(len(absent), "declared value")
             raise SchemaError(
-                "hierarchy_value_missing",
+                "value_outside_domain",
                 f"The hierarchy of column {quoted(self.name)} has no place for {many}: "
                 f"{names}{', ...' if len(absent) > 5 else ''}.",
                 hint="Add them to it.",
@@ -235,7 +235,7 @@ def check_ordered(name: str, kind: Kind) -> None:
     """Refuse bounds for a kind whose values have no distances."""
     if kind in (Kind.TEXT, Kind.BOOLEAN):
         raise SchemaError(
-            "bounds_without_order",
+            "bounds_invalid",
             f"Column {quoted(name)} is {kind} and cannot have bounds; list its values instead.",
             parameter="bounds",
         )

@@ -44,7 +44,7 @@ def check_value(value: Scalar, what: str) -> None:
         return
     if not fits:
         message = f"{what} {quoted(str(value))} cannot be held exactly; allowed is {allowed}."
-        raise SchemaError("value_out_of_range", message)
+        raise SchemaError("value_outside_domain", message)
 
 
 def exact(value: object) -> Scalar:
@@ -72,13 +72,13 @@ class Values:
         listed = arguments.require(self.values, "values", (tuple, list), "a list of values")
         object.__setattr__(self, "values", tuple(map(exact, listed)))
         if not self.values:
-            raise SchemaError("domain_empty", "A list of values must name at least one value.")
+            raise SchemaError("domain_invalid", "A list of values must name at least one value.")
         for value in self.values:
             check_value(value, "Value")
         if len(set(self.values)) != len(self.values):
             twice = next(v for v in self.values if self.values.count(v) > 1)
             raise SchemaError(
-                "domain_repeats", f"Value {quoted(str(twice))} is declared more than once."
+                "domain_invalid", f"Value {quoted(str(twice))} is declared more than once."
             )
 
     @property
@@ -112,7 +112,7 @@ class Bounds:
         for name in ("low", "high"):
             arguments.require(getattr(self, name), name, (int, Decimal, date), "a number or a date")
         if type(self.low) is not type(self.high):
-            raise SchemaError("bounds_mixed", "Both bounds must be of the same kind.")
+            raise SchemaError("bounds_invalid", "Both bounds must be of the same kind.")
         check_value(self.low, "Bound")
         check_value(self.high, "Bound")
         if self.step is not None:
@@ -120,12 +120,12 @@ class Bounds:
             check_value(self.step, "Step")
         if self.span < 0:
             raise SchemaError(
-                "bounds_reversed",
+                "bounds_invalid",
                 f"Bounds [{self.low}, {self.high}] are reversed: low is above high.",
             )
         if self.step is not None and (self.step <= 0 or _rest(self.span, self.step)):
             raise SchemaError(
-                "step_uneven",
+                "bounds_invalid",
                 f"Step {self.step} must be positive and divide {self.low}..{self.high} evenly.",
             )
 

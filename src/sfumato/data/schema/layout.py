@@ -51,7 +51,7 @@ class FileLayout:
             _check_separator(self.separator)
         if self.header_row is not None and self.header_row < 1:
             raise SchemaError(
-                "header_row_wrong",
+                "table_malformed",
                 f"header_row {self.header_row} is not a row; rows of a sheet count from 1.",
             )
 
@@ -67,7 +67,7 @@ class FileLayout:
         """
         if self.codec not in _WHOLE_UNITS and not _keeps_signs(self.codec):
             raise SchemaError(
-                "encoding_not_private",
+                "encoding_wrong",
                 f"In the encoding {quoted(self.encoding or '')} a broken letter takes the sign "
                 "behind it with it, so one person's cell could fail every question.",
                 hint="Save the file as UTF-8 and remove file.encoding from its schema.",
@@ -128,7 +128,7 @@ def _check_encoding(name: str) -> None:
         usable = False
     if not usable or codec.name in _NO_FILES or codec.incrementaldecoder is None:
         raise SchemaError(
-            "encoding_unknown",
+            "encoding_wrong",
             f'There is no encoding {quoted(name)}. Usual ones are "utf-8", "windows-1252", '
             '"iso-8859-1", "iso-8859-15" and "utf-16"; any other that Python knows will do.',
         )
@@ -149,7 +149,7 @@ def _check_separator(sign: str) -> None:
     bad = not sign.isascii() or sign.isalnum() or sign in '"\r\n\0' or sign in _IN_NUMBERS
     if len(sign) != 1 or bad:
         raise SchemaError(
-            "separator_wrong",
+            "spelling_invalid",
             f'{quoted(sign)} cannot separate cells. Write one sign such as ",", ";", "|" or '
             '"tab"; letters, digits, quotes and the signs of numbers cannot.',
         )

@@ -23,14 +23,14 @@ def quoted(name: str) -> str:
 def check_name(name: str, what: str) -> None:
     """Refuse a name that is blank or has characters that hide or reorder what is shown."""
     if not name.strip():
-        raise SchemaError("name_empty", f"{what} has no name; give it one.")
+        raise SchemaError("name_invalid", f"{what} has no name; give it one.")
     for place, character in enumerate(name, 1):
         if (
             unicodedata.category(character) in _HIDDEN
             or unicodedata.bidirectional(character) in _DIRECTIONS
         ):
             raise SchemaError(
-                "name_control",
+                "name_invalid",
                 f"{what} has the control character U+{ord(character):04X} at place {place} of its "
                 "name; rename it.",
             )
@@ -54,7 +54,7 @@ def check_names(names: list[str]) -> None:
     if found := clash(names):
         first, second = found
         raise SchemaError(
-            "column_name_repeats",
+            "name_taken",
             f"Columns {first + 1} ({quoted(names[first])}) and {second + 1} "
             f"({quoted(names[second])}) have the same name but for case, outer spaces or Unicode "
             "form; rename one.",

@@ -93,7 +93,7 @@ class Parser:
             return Rows()
         if not isinstance(raw, dict):
             message = 'unit must be "row" or { column = "...", max_rows = ... }.'
-            raise self._lines.error("unit_wrong", place, message)
+            raise self._lines.error("schema_key_invalid", place, message)
         self._known(raw, _UNIT_KEYS, place)
         relation = Neighbours.ADD_REMOVE
         if "relation" in raw:
@@ -120,7 +120,7 @@ class Parser:
         self._known(table, _FORM_KEYS, place)
         if len(table) != 1:
             message = f"a form is exactly one of {', '.join(_FORM_KEYS)}."
-            raise self._lines.error("form_not_one", place, message)
+            raise self._lines.error("schema_key_invalid", place, message)
         [(key, value)] = table.items()
         at = (*place, key)
         if key == "edges":
@@ -145,7 +145,7 @@ class Parser:
         names = self._columns(raw, place)
         if len(names) != 2:
             message = f'{place[-1]!r} must name two columns, such as ["from", "to"].'
-            raise self._lines.error("value_wrong_type", place, message)
+            raise self._lines.error("schema_key_invalid", place, message)
         return names[0], names[1]
 
     def _layout(self, raw: object, place: Place) -> FileLayout:
@@ -202,10 +202,10 @@ class Parser:
     ) -> Domain | None:
         if "values" in table and "bounds" in table:
             message = f"column {quoted(name)} has both values and bounds; keep one."
-            raise self._lines.error("domain_twice", (*place, "bounds"), message)
+            raise self._lines.error("schema_key_invalid", (*place, "bounds"), message)
         if "step" in table and "bounds" not in table:
             message = f"column {quoted(name)} has a step without bounds; add bounds = [low, high]."
-            raise self._lines.error("step_without_bounds", (*place, "step"), message)
+            raise self._lines.error("bounds_invalid", (*place, "step"), message)
         if "values" in table:
             values = self._values(table["values"], kind, (*place, "values"))
             with self._at((*place, "values")):
@@ -221,7 +221,7 @@ class Parser:
         ends = self._values(table["bounds"], kind, at)
         if len(ends) != 2:
             message = f"bounds must be [low, high]; {len(ends)} given."
-            raise self._lines.error("bounds_not_two", at, message)
+            raise self._lines.error("bounds_invalid", at, message)
         step: Scalar | None = None
         if "step" in table:
             step_kind = Kind.REAL if kind is Kind.REAL else Kind.INTEGER
@@ -247,7 +247,7 @@ class Parser:
             message = (
                 f"a hierarchy has exactly one of {', '.join(_HIERARCHY_KEYS)}; seen goes with tree."
             )
-            raise self._lines.error("hierarchy_not_one", place, message)
+            raise self._lines.error("schema_key_invalid", place, message)
         [(key, value)] = table.items()
         at = (*place, key)
         if key == "mask":
@@ -291,7 +291,7 @@ class Parser:
             return
         if not isinstance(raw, list):
             message = "a tree is made of tables of groups that end in arrays of values."
-            raise self._lines.error("hierarchy_tree_wrong", place, message)
+            raise self._lines.error("schema_key_invalid", place, message)
         for leaf in self._values(raw, kind, place):
             yield leaf, (*above, "*")
 
@@ -304,7 +304,7 @@ class Parser:
             self._known(table, CONSTRAINT_KEYS, (*place, index))
             if len(table) != 1:
                 message = f"a constraint has exactly one of {', '.join(CONSTRAINT_KEYS)}."
-                raise self._lines.error("constraint_wrong", (*place, index), message)
+                raise self._lines.error("schema_key_invalid", (*place, index), message)
             [key] = table
             at = (*place, index, key)
             read.append(self._constraint(key, table[key], known, at))
@@ -348,18 +348,18 @@ class Parser:
         for key in table:
             if key not in keys:
                 message = f"unknown key {quoted(key)}; {suggestion(key, keys)}"
-                raise self._lines.error("key_unknown", (*place, key), message)
+                raise self._lines.error("schema_key_invalid", (*place, key), message)
 
     def _need(self, table: dict[str, object], key: str, wanted: type[T], place: Place) -> T:
         if key not in table:
             message = f"the key {key!r} is missing{' here' if place else ''}; add it."
-            raise self._lines.error("key_missing", place, message)
+            raise self._lines.error("schema_key_invalid", place, message)
         return self._typed(table[key], wanted, (*place, key))
 
     def _typed(self, raw: object, wanted: type[T], place: Place) -> T:
         if not isinstance(raw, wanted) or (isinstance(raw, bool) and wanted is not bool):
             message = f"{place[-1]!r} must be {_NAMES[wanted]}."
-            raise self._lines.error("value_wrong_type", place, message)
+            raise self._lines.error("schema_key_invalid", place, message)
         return raw
 
     def _choice(self, choices: type[Choice], raw: object, place: Place) -> Choice:
@@ -367,7 +367,7 @@ class Parser:
         text = self._typed(raw, str, place)
         if text not in names:
             message = f"{quoted(text)} is not allowed here; {suggestion(text, names)}"
-            raise self._lines.error("value_unknown", place, message)
+            raise self._lines.error("schema_key_invalid", place, message)
         return choices(text)
 
     @contextmanager

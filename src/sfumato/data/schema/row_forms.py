@@ -116,7 +116,7 @@ def _check_texts(form: Form) -> None:
     names = [column for column, _ in form.parts.values()]
     if len(set(names)) < len(names):
         raise SchemaError(
-            "form_column_twice",
+            "form_invalid",
             f"The form {form.name!r} names one column twice: {', '.join(map(quoted, names))}. "
             "Each of its parts has a column of its own.",
             parameter="form",
@@ -129,14 +129,14 @@ def check_form(form: Form, columns: Mapping[str, Column]) -> None:
         column = columns.get(name)
         if column is None:
             raise SchemaError(
-                "form_column_missing",
+                "column_unknown",
                 f"The form names the column {quoted(name)}, which is not declared; "
                 + suggestion(name, columns),
                 parameter="form",
             )
         if column.kind not in kinds:
             raise SchemaError(
-                "form_column_kind",
+                "form_invalid",
                 f"Column {quoted(name)} is {column.kind}, which {part!r} of the form "
                 f"{form.name!r} cannot be.",
                 hint=f"Name a column that is {' or '.join(map(str, kinds))}.",
@@ -144,7 +144,7 @@ def check_form(form: Form, columns: Mapping[str, Column]) -> None:
             )
     if isinstance(form, Edges) and columns[form.source].kind is not columns[form.target].kind:
         raise SchemaError(
-            "form_column_kind",
+            "form_invalid",
             f"Columns {quoted(form.source)} and {quoted(form.target)} name the same nodes but are "
             f"{columns[form.source].kind} and {columns[form.target].kind}.",
             hint="Declare one kind.",

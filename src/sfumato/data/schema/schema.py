@@ -47,7 +47,7 @@ class Schema(Shown):
         arguments.require(self.unit, "unit", UNITS, "sf.Rows() or sf.Entity(...)")
         object.__setattr__(self, "columns", tuple(columns))
         if not self.columns:
-            raise SchemaError("columns_none", "A schema must declare at least one column.")
+            raise SchemaError("columns_invalid", "A schema must declare at least one column.")
         check_names([column.name for column in self.columns])
         for name in self.unit.columns:
             self._check_unit(name)
@@ -64,7 +64,7 @@ class Schema(Shown):
         column = self._by_name.get(name)
         if column is None:
             raise SchemaError(
-                "unit_column_missing",
+                "column_unknown",
                 f"The privacy unit names the column {quoted(name)}, which is not declared; "
                 + suggestion(name, self._by_name),
                 parameter="unit",
@@ -74,21 +74,21 @@ class Schema(Shown):
         reserved = next((one for one in self._by_name if one.casefold().startswith("sf_")), None)
         if reserved is not None:
             raise SchemaError(
-                "column_name_reserved",
+                "name_taken",
                 "Names that begin with sf_ are kept for Sfumato's own queries, and "
                 f"{quoted(reserved)} is one.",
                 hint="Rename the column, in a database by a view.",
             )
         if column.nullable:
             raise SchemaError(
-                "unit_column_nullable",
+                "unit_invalid",
                 f"The privacy unit's column {quoted(column.name)} may be missing, so a row could "
                 f"belong to nobody. {add_line(column.name, NOT_NULLABLE, schema='the schema')}",
                 parameter="unit",
             )
         if column.kind is Kind.REAL:
             raise SchemaError(
-                "unit_column_real",
+                "unit_invalid",
                 f"The privacy unit's column {quoted(column.name)} is real, and reals do not "
                 "compare exactly; use an integer or text column.",
                 parameter="unit",

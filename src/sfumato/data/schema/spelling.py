@@ -95,7 +95,7 @@ class DateSpelling(_Declared):
     def _check_pivot(self, *, two_digits: bool) -> None:
         if two_digits and self.pivot is None:
             raise SchemaError(
-                "format_pivot",
+                "spelling_invalid",
                 f"Format {quoted(self.format)} has years of two digits, which mean nothing "
                 "without a pivot: with pivot = 30 the years 00 to 30 are 2000 to 2030 and 31 to "
                 "99 are 1931 to 1999.",
@@ -104,7 +104,7 @@ class DateSpelling(_Declared):
             )
         if self.pivot is not None and not (two_digits and 0 <= self.pivot <= 99):
             raise SchemaError(
-                "format_pivot",
+                "spelling_invalid",
                 f"The pivot {self.pivot} is not allowed: it is a year from 0 to 99 and goes with "
                 "%y in the format.",
                 hint="Correct or remove it.",
@@ -113,7 +113,7 @@ class DateSpelling(_Declared):
 
     def _wrong(self, why: str) -> SchemaError:
         return SchemaError(
-            "format_wrong",
+            "spelling_invalid",
             f"Format {quoted(self.format)} cannot be used: {why}. Write for example "
             'format = "%d.%m.%Y", or "%Y-%m-%d %H:%M" with a time of day.',
             parameter="format",
@@ -212,21 +212,21 @@ class NumberSpelling(_Declared):
     def __post_init__(self) -> None:
         if self.point not in (".", ","):
             raise SchemaError(
-                "decimal_sign",
+                "spelling_invalid",
                 f'The decimal sign {quoted(self.point)} is not allowed. Write decimal = "," '
                 'or decimal = ".".',
                 parameter="decimal",
             )
         if self.thousands is not None and self.thousands not in _THOUSANDS:
             raise SchemaError(
-                "thousands_sign",
+                "spelling_invalid",
                 f"The sign {quoted(self.thousands)} between thousands is not allowed. Write one "
                 'of thousands = ".", ",", "\'" or " ".',
                 parameter="thousands",
             )
         if self.thousands == self.point:
             raise SchemaError(
-                "thousands_sign",
+                "spelling_invalid",
                 f"The sign {quoted(self.point)} cannot stand both between thousands and before "
                 "decimals.",
                 hint="Change decimal or thousands.",
@@ -234,27 +234,27 @@ class NumberSpelling(_Declared):
             )
         if self.percent is not None and self.currency is not None:
             raise SchemaError(
-                "currency_sign",
+                "spelling_invalid",
                 "A number has a percent sign or a currency, not both. Keep one.",
                 parameter="currency",
             )
         if self.percent is not None and not (_stands(self.percent) and "%" in self.percent):
             raise SchemaError(
-                "percent_sign",
+                "spelling_invalid",
                 f"{quoted(self.percent)} shows no place of a percent sign, where '#' is the "
                 'number. Write percent = true for 9.2%, or percent = "# %" for 9.2 %.',
                 parameter="percent",
             )
         if self.currency is not None and not _stands(self.currency):
             raise SchemaError(
-                "currency_sign",
+                "spelling_invalid",
                 f"{quoted(self.currency)} shows no place of a currency, where '#' is the number. "
                 'Write currency = "€" for 5 €, or currency = "$#" for $5.',
                 parameter="currency",
             )
         if self.places is not None and not 0 <= self.places <= MOST_PLACES:
             raise SchemaError(
-                "places_out_of_range",
+                "spelling_invalid",
                 f"{self.places} places are not allowed; write a whole number from 0 to "
                 f"{MOST_PLACES}.",
                 parameter="places",
@@ -352,7 +352,7 @@ def spelling_of(kind: Kind, keys: Mapping[str, Any]) -> Spelling | None:
     stray = [key for key in keys if key not in known.get(kind, ())]
     if stray:
         raise SchemaError(
-            "spelling_kind",
+            "spelling_invalid",
             f"A column of kind {kind} cannot have {stray[0]!r}: dates have format, pivot, numbers "
             "have decimal, thousands, percent, currency and places.",
             hint="Change its kind or remove it.",

@@ -46,7 +46,7 @@ def _read_bytes(path: Path, what: str, most_mebibytes: int) -> bytes:
     try:
         # A pipe or a device could block or never end, so look before opening.
         if not stat.S_ISREG(path.stat().st_mode):
-            raise SchemaError("file_not_regular", f"{what} '{path}' is not an ordinary file.")
+            raise SchemaError("file_unreadable", f"{what} '{path}' is not an ordinary file.")
         with path.open("rb") as stream:
             data = stream.read(most_mebibytes * _MEBIBYTE + 1)
     except OSError as error:
@@ -210,7 +210,7 @@ class _Scan:
     def _limit(self, depth: int, line: int) -> None:
         if depth > MOST_DEPTH:
             message = f"nested deeper than {MOST_DEPTH} levels; flatten it."
-            raise self._lines.error_on("schema_too_deep", line, message)
+            raise self._lines.error_on("schema_syntax", line, message)
 
 
 def _name(token: str) -> str:

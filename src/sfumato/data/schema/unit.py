@@ -114,7 +114,7 @@ class Ties:
     """Every row ties two people and belongs to both: hidden is a person with all of their rows.
 
     Cutting a table down by each person's rows alone bounds nothing here: who leaves frees a place
-    at every neighbour. So what people of one owner are asked by is refused (`unit_of_two`), at
+    at every neighbour. So what people of one owner are asked by is refused (`unit_unsupported`), at
     every property by which other units are bounded; a method of graphs bounds by projection, to at
     most `max_rows` ties of each person (`graph.projection`). Decision 0388.
     """
@@ -128,7 +128,7 @@ class Ties:
         pair = arguments.names(self.people, "people")
         if len(pair) != 2 or len(set(pair)) < 2:
             raise ParameterError(
-                "people_not_two",
+                "parameter_type_wrong",
                 "people of the privacy unit must be two different columns, not "
                 f'{arguments.shown(self.people)}. Write people = ["from", "to"].',
                 parameter="people",
@@ -169,7 +169,7 @@ class Ties:
     def _refusal(self) -> ParameterError:
         first, second = self.people
         return ParameterError(
-            "unit_of_two",
+            "unit_unsupported",
             f"Every row belongs to two people, {first!r} and {second!r}, so that counts of rows "
             "cannot be bounded by person. Publish 'node-degrees', which bounds by projection; or "
             'declare unit = "row", which hides single rows only.',
@@ -198,14 +198,14 @@ def _check_bounds(**bounds: object) -> None:
     for name, value in bounds.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ParameterError(
-                "bound_not_positive",
+                "parameter_out_of_range",
                 f"{name} of the privacy unit must be a whole number of at least 1, "
                 f"not {arguments.shown(value)}.",
                 parameter=name,
             )
         if value > MOST_ROWS:
             raise ParameterError(
-                "bound_too_large",
+                "parameter_out_of_range",
                 f"{name} of the privacy unit is {value:,}; at most {MOST_ROWS:,} is allowed. "
                 "Noise grows with it: declare what people really have.",
                 parameter=name,
@@ -266,7 +266,7 @@ def quantile_sensitivity(unit: Unit, quantile: object) -> Fraction:
     share = exact(quantile, "quantile")
     if not 0 <= share <= 1:
         raise ParameterError(
-            "quantile_out_of_range",
+            "parameter_out_of_range",
             f"quantile must be from 0 to 1, but {share} was given.",
             parameter="quantile",
         )

@@ -8,7 +8,7 @@ from sfumato.errors import ParameterError
 
 if find_spec("scipy") is None:
     raise ParameterError(
-        "extra_missing",
+        "package_missing",
         "Graphs need packages that are not installed. Install them with: pip install "
         "'sfumato[graph]'.",
     )

@@ -101,14 +101,14 @@ def node_table(request: FormRequest, people: object, columns: object) -> NodeTab
     schema = request.others.get(name)
     if schema is None:
         raise ParameterError(
-            "nodes_unknown",
+            "linked_table_invalid",
             f"No data set {quoted(name)} of the people of {quoted(request.dataset)}; "
             f"{suggestion(name, request.others)} Add it with {option('population')} of this one.",
         )
     unit = schema.unit
     if len(unit.columns) != 1 or unit.max_rows != 1:
         raise ParameterError(
-            "nodes_unit",
+            "linked_table_invalid",
             f"Data set {quoted(name)} must have one row for each node. Declare in its schema "
             'unit = { column = "id", max_rows = 1 }.',
         )
@@ -116,7 +116,7 @@ def node_table(request: FormRequest, people: object, columns: object) -> NodeTab
     end = next(iter(request.form.parts.values()))[0]
     if schema.column(key).kind is not request.schema.column(end).kind:
         raise ParameterError(
-            "nodes_key",
+            "linked_table_invalid",
             f"Column {quoted(key)} of {quoted(name)} names nodes otherwise than "
             f"{quoted(end)} of {quoted(request.dataset)}. Declare one kind.",
         )
@@ -131,7 +131,7 @@ def node_table(request: FormRequest, people: object, columns: object) -> NodeTab
     if missing or not chosen or many > MOST_KINDS:
         told = f"{quoted(missing[0])} has none" if missing else f"there are {many:,} of all columns"
         raise ParameterError(
-            "nodes_values",
+            "linked_table_invalid",
             f"Columns of {quoted(name)} go with a graph by their declared values, 1 to "
             f"{MOST_KINDS} combinations in all, but {told}. Name others with "
             f"{option('columns', ['A', 'B'])}.",

@@ -20,12 +20,13 @@ def from_networkx(graph: Any, *, ends: tuple[str, str] = ("from", "to")) -> dict
     """
     if not hasattr(graph, "edges") or not hasattr(graph, "nodes"):
         raise ParameterError(
-            "graph_wrong", "A graph of networkx is needed, such as networkx.Graph(). Give one."
+            "linked_table_invalid",
+            "A graph of networkx is needed, such as networkx.Graph(). Give one.",
         )
     names = list(graph.nodes)
     if len({type(one) for one in names}) > 1:
         raise ParameterError(
-            "graph_wrong",
+            "linked_table_invalid",
             "The nodes of the graph are named by values of several kinds. Name them alike, for "
             "example by networkx.convert_node_labels_to_integers.",
         )
@@ -46,7 +47,7 @@ def to_networkx(tables: Mapping[str, pa.Table] | pa.Table) -> Any:
         import networkx as nx  # type: ignore[import-untyped]  # it has no types
     except ImportError:
         raise ParameterError(
-            "extra_missing",
+            "package_missing",
             "A graph of networkx needs a package that is not installed. Install it with: pip "
             "install 'sfumato[graph]'.",
         ) from None

@@ -32,7 +32,7 @@ def public_nodes(nodes: object, kind: str) -> int:
     """The number of nodes, which must be public: who has an edge is private."""
     if nodes is None:
         raise ParameterError(
-            "nodes_missing",
+            "parameter_missing",
             f"{kind} needs the number of nodes, a number that everybody may know: who has a tie at "
             "all is private. Give nodes=N.",
         )

@@ -110,7 +110,7 @@ def prepare(request: FormRequest) -> NodeDegrees:
     unit = request.unit
     if not isinstance(unit, Ties):
         raise ParameterError(
-            "unit_not_ties",
+            "unit_unsupported",
             f"A publication of kind 'node-degrees' hides a person with all ties, but the unit of "
             f"{quoted(request.dataset)} is another. Declare unit = {{ people = ["
             '"from", "to"], max_rows = 40 }.',

@@ -168,13 +168,13 @@ def prepare(
     plain = chosen == METHODS[1]
     if chosen not in METHODS or (plain and people is not None):
         raise ParameterError(
-            "option_not_allowed",
+            "option_not_applicable",
             f"A graph is made up by method {' or '.join(map(repr, METHODS))}, with a table of "
             f"nodes by {METHODS[0]!r}. Give one of them.",
         )
     if columns is not None and people is None:
         raise ParameterError(
-            "nodes_table_missing",
+            "parameter_missing",
             "Columns of a graph are those of a table of nodes. Name it with "
             f"{option('people', metavar='NAME')}.",
         )

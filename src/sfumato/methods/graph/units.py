@@ -22,7 +22,7 @@ def require_epsilon(epsilon: Fraction, least: Fraction) -> None:
     """
     if epsilon < least:
         raise ParameterError(
-            "epsilon_too_small",
+            "parameter_out_of_range",
             f"A count of a graph needs an epsilon of at least {float(least):g}, but was given "
             f"{float(epsilon):g}: it would be noise alone. Give it more with {option('epsilon')}.",
         )
@@ -34,7 +34,7 @@ def edge_privacy(request: FormRequest, kind: str) -> Fraction:
     # Asked whether it is by person, a unit of two refuses and names what there is for it.
     if unit.by_person or unit.relation is not Neighbours.ADD_REMOVE:
         raise ParameterError(
-            "unit_not_edges",
+            "unit_unsupported",
             f"A publication of kind {quoted(kind)} hides single edges, but the unit of "
             f'{quoted(request.dataset)} is another. Declare unit = "row".',
         )

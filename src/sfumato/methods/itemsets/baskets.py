@@ -189,7 +189,7 @@ def distinct(numbers: IntArray) -> IntArray:
 
 def _too_many(size: int) -> ParameterError:
     return ParameterError(
-        "too_many_sets",
+        "problem_too_large",
         f"There are too many sets of {size} items to count them all. Take a smaller m, or a "
         "hierarchy whose lower levels have fewer groups.",
     )

@@ -108,7 +108,7 @@ def payments(request: FormRequest, *, public: bool) -> list[Payment]:
         return [Payment(one, Fraction(0)) for one in spendings(price)]
     if not price.delta:
         raise ParameterError(
-            "delta_missing",
+            "parameter_missing",
             f"Which items there are in {quoted(request.dataset)} is not public, so that a delta is "
             f"needed to tell of the frequent ones. Add {option('delta', 1e-6)}, or declare the "
             "items as values = [...] in the schema.",
@@ -253,7 +253,7 @@ def _counts(request: FormRequest, size: int) -> ItemCounts:
     values, groups = facts.values, max(comb(facts.most, size), 1)
     if groups > _MOST_OF_ONE:
         raise ParameterError(
-            "sets_too_many",
+            "problem_too_large",
             f"A person with {facts.most:,} items has {groups:,} sets of {size}; at most "
             f"{_MOST_OF_ONE:,} can be counted. Declare a lower max_rows, or take a smaller size.",
         )

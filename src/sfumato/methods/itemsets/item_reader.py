@@ -38,7 +38,7 @@ class ItemFacts:
         assert isinstance(request.form, Items)
         if not request.unit.by_person:
             raise ParameterError(
-                "unit_not_person",
+                "unit_unsupported",
                 f"The unit of {quoted(request.dataset)} does not say whose an item is. Declare it "
                 f'as unit = {{ column = "{request.form.owner}", max_rows = 20 }}.',
             )

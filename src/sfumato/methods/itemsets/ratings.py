@@ -52,13 +52,13 @@ class RatingScale:
         axis = declared(request.schema.column(column))
         if not isinstance(axis, Grid):
             raise ParameterError(
-                "ratings_not_numbers",
+                "domain_missing",
                 f"Ratings in {quoted(column)} need declared bounds. Write under the column: "
                 "bounds = [1, 5]",
             )
         if axis.points > most:
             raise ParameterError(
-                "ratings_too_fine",
+                "domain_too_large",
                 f"Ratings in {quoted(column)} have {axis.points:,} declared points; at most "
                 f"{most:,} are possible here. Declare narrower bounds or a coarser step.",
             )
@@ -175,7 +175,7 @@ def prepare(request: FormRequest) -> RatingMeans:
     facts = ItemFacts.of(request)
     if facts.form.rating is None:
         raise ParameterError(
-            "ratings_missing",
+            "form_invalid",
             f"The form of {quoted(request.dataset)} names no ratings. Write rating = COLUMN into "
             "its items, or publish as 'items'.",
         )

@@ -74,7 +74,7 @@ def class_column(name: str, classes: ArrayLike | None) -> tuple[Column, tuple[An
     listed = () if classes is None else tuple(np.sort(np.asarray(classes)).tolist())
     if not listed or len(set(listed)) < len(listed):
         raise ParameterError(
-            "classes_missing",
+            "parameter_missing",
             "Which classes there are must be declared, not taken from the rows. Write "
             "classes=[0, 1], each class once.",
         )
@@ -113,7 +113,7 @@ def _names(rows: object) -> tuple[str, ...]:
         shape = np.shape(np.asarray(rows))
         if len(shape) != 2 or not shape[1]:
             raise ParameterError(
-                "features_shape",
+                "array_invalid",
                 f"Rows to learn from are an array of two dimensions, not of the shape {shape}. "
                 "Write X.reshape(-1, 1) for a single feature.",
             )
@@ -127,14 +127,14 @@ def _arrays(rows: object, names: Sequence[str]) -> list[Any]:
         missing = [one for one in names if one not in table.column_names]
         if missing:
             raise ParameterError(
-                "feature_missing",
+                "column_unknown",
                 f"The table has no column {quoted(missing[0])}, which is one of the features.",
             )
         return [table.column(name).combine_chunks() for name in names]
     values = np.asarray(rows)
     if values.ndim != 2 or values.shape[1] != len(names):
         raise ParameterError(
-            "features_shape",
+            "array_invalid",
             f"X has {values.shape[-1] if values.ndim else 0} features, but the model expects "
             f"{len(names)} features as input, in an array of two dimensions.",
         )
@@ -175,7 +175,7 @@ def _domains(names: Sequence[str], bounds: object) -> tuple[Bounds | Values, ...
         return (_domain(listed, "bounds"),) * len(names)
     if not isinstance(listed, list | tuple) or len(listed) != len(names):
         raise ParameterError(
-            "bounds_wrong",
+            "bounds_invalid",
             f"bounds must be one pair, or a pair for each of {len(names)} features. {_WRITE}.",
         )
     return tuple(_domain(one, f"bounds[{place}]") for place, one in enumerate(listed))
@@ -206,7 +206,7 @@ def _apart(bounds: Bounds, what: str) -> Bounds:
     """Bounds between which something lies; lows and highs given as two lists are such pairs too."""
     if not bounds.span:
         raise ParameterError(
-            "bounds_wrong",
+            "bounds_invalid",
             f"{what} are {bounds.low} and {bounds.high}, between which nothing lies. {_WRITE}.",
         )
     return bounds
@@ -214,6 +214,6 @@ def _apart(bounds: Bounds, what: str) -> Bounds:
 
 def _not_a_pair(what: str) -> ParameterError:
     return ParameterError(
-        "bounds_wrong",
+        "bounds_invalid",
         f"{what} must be a pair of numbers, low and high, or a list of the texts that it may be.",
     )

@@ -151,7 +151,7 @@ class ClassLabels:
             domain = Values(tuple(first + step * one for one in range(many)))
         if not isinstance(domain, Values) or len(domain.values) > MOST_CLASSES:
             raise ParameterError(
-                "target_not_classes",
+                "column_unsuitable",
                 f"Column {quoted(target.name)} does not declare from 1 to {MOST_CLASSES} values, "
                 "so that it cannot be told as a class. Declare them as values = [...] in the "
                 "schema, or learn a model of numbers.",

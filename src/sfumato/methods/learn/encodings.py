@@ -259,7 +259,7 @@ def encoding(column: Column) -> FeatureEncoding:
         case Bounds():
             return _stepped(column)
     raise ParameterError(
-        "feature_undeclared",
+        "domain_missing",
         f"Nothing is declared of the values of column {quoted(column.name)}, so that what one "
         f"person can change has no bound. {add_line(column.name, DOMAIN[column.kind])}",
     )

@@ -86,7 +86,7 @@ class FeatureSpace:
         absent = [one.name for one in self.columns if one.name not in table.column_names]
         if absent:
             raise ParameterError(
-                "feature_absent",
+                "column_unknown",
                 f"The table has no column {quoted(absent[0])}, of which the model was made. "
                 "Give a table with all of its features.",
             )

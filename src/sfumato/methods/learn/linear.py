@@ -270,7 +270,7 @@ def _learner(request: LearningRequest, norm: object, penalty: float) -> LinearLe
     if target.kind is Kind.DATE or not isinstance(found, Stepped | Continuous):
         line = DOMAIN[Kind.INTEGER if target.kind is Kind.INTEGER else Kind.REAL]
         raise ParameterError(
-            "target_not_number",
+            "column_unsuitable",
             f"Column {quoted(target.name)} is no number with declared bounds, so that no line can "
             f"tell it. Name a column of numbers. {add_line(target.name, line)}",
         )

@@ -86,7 +86,7 @@ class Model(Shown, ABC):
             return float(np.mean(told.astype(str) == truth.astype(str)))
         if self.answers != "number":
             raise ParameterError(
-                "score_not_possible",
+                "option_not_applicable",
                 f"A model of kind {quoted(self.kind)} predicts nothing that could be scored.",
             )
         off = truth.astype(np.float64)
@@ -101,7 +101,7 @@ class Model(Shown, ABC):
         for name in self.features:
             if name not in table.column_names:
                 raise ParameterError(
-                    "feature_missing",
+                    "column_unknown",
                     f"The model needs a column {quoted(name)}, which the table does not have; "
                     + suggestion(name, table.column_names),
                 )
@@ -110,7 +110,7 @@ class Model(Shown, ABC):
     def _of_array(self, values: NDArray[Any]) -> pa.Table:
         if values.ndim != 2 or values.shape[1] != len(self.features):
             raise ParameterError(
-                "features_shape",
+                "array_invalid",
                 f"The model takes arrays of {len(self.features)} columns, {self._listed}, not of "
                 f"the shape {values.shape}.",
             )
@@ -182,7 +182,7 @@ def load_model(path: str | Path) -> Model:
     except (SfumatoError, AssertionError, ArithmeticError, AttributeError, LookupError,
             RecursionError, TypeError, ValueError):  # fmt: skip
         raise SourceError(
-            "model_unreadable",
+            "file_malformed",
             f"'{source}' is no model that this version can read. Give a file that sfumato learn "
             "wrote.",
         ) from None

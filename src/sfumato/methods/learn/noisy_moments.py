@@ -295,7 +295,7 @@ def plan(
     space = FeatureSpace(request.features)
     if space.size > MOST_COORDINATES:
         raise ParameterError(
-            "too_many_coordinates",
+            "problem_too_large",
             f"The features have {space.size:,} coordinates, one for each number and each declared "
             f"value; at most {MOST_COORDINATES} can be learnt together. Take fewer features, or "
             "features of fewer values.",

@@ -201,7 +201,7 @@ def prepare(request: LearningRequest, *, rounds: object = _ROUNDS) -> Perceptron
     space, labels = FeatureSpace(request.features), ClassLabels.of(request.target)
     if len(labels) != 2:
         raise ParameterError(
-            "target_not_classes",
+            "column_unsuitable",
             f"A perceptron parts two classes, and column {quoted(request.target.name)} declares "
             f"{len(labels)}. Learn 'logistic', which tells any number of classes.",
         )

@@ -31,7 +31,7 @@ def predict_table(model: Path, source: str) -> pa.Table:
     for name, told in learnt.read(learnt.rows_of(rows)).items():
         if name in rows.column_names:
             raise ParameterError(
-                "column_taken",
+                "name_taken",
                 f"The table has a column {quoted(name)} already, which is what the model calls its "
                 "own. Rename it.",
             )

@@ -199,7 +199,7 @@ def prepare(
         )
         if [one.name for one in request.features] != [form.owner, form.item]:
             raise ParameterError(
-                "features_wrong",
+                "column_unsuitable",
                 f"Rules of {quoted(request.dataset)} are of its items. Leave {option('features')} "
                 "out.",
             )
@@ -213,7 +213,7 @@ def _row_source(request: LearningRequest, k: int) -> RowSource:
     columns = request.features
     if not 2 <= len(columns) <= _MOST_COLUMNS:
         raise ParameterError(
-            "features_wrong",
+            "column_unsuitable",
             f"Rules go from columns to others: name 2 to {_MOST_COLUMNS} with "
             f"{option('features')}, not {len(columns)}.",
         )
@@ -237,7 +237,7 @@ def _listed(column: Column) -> Listed:
     if isinstance(axis, Listed):
         return axis
     raise ParameterError(
-        "features_wrong",
+        "column_unsuitable",
         f"Column {quoted(column.name)} is a range of numbers, of which no rule can be made. "
         "Declare values = [...] or leave it out of the features.",
     )

@@ -68,7 +68,8 @@ def amounts(declared: object) -> Amounts:
         return declared
     if not isinstance(declared, list | tuple) or len(declared) != 2:
         raise ParameterError(
-            "type_wrong", f"bounds must be two numbers, as (0, 100), not {shown(declared)}."
+            "parameter_type_wrong",
+            f"bounds must be two numbers, as (0, 100), not {shown(declared)}.",
         )
     return Amounts(*bounds(*declared))
 
@@ -88,7 +89,7 @@ def numbers_of(values: object, columns: int) -> FloatArray:
     if rows.ndim != 2 or rows.shape[1] != columns or not np.isfinite(rows).all():
         shape = "one for each person" if columns == 1 else f"a row of {columns} for each person"
         raise ParameterError(
-            "type_wrong", f"values must be numbers, {shape}, and none of them missing."
+            "parameter_type_wrong", f"values must be numbers, {shape}, and none of them missing."
         )
     return rows
 

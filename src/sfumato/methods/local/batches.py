@@ -43,7 +43,7 @@ def read_batch(path: Path, round_id: str) -> Iterator[object]:
                     yield _item(line)
     except OSError as error:
         raise SourceError(
-            "batch_unreadable", f"The batch '{path}' cannot be read: {error.strerror}."
+            "file_malformed", f"The batch '{path}' cannot be read: {error.strerror}."
         ) from None
 
 
@@ -57,13 +57,13 @@ def _check_first(path: Path, line: bytes, round_id: str) -> None:
     first = _item(line)
     if not isinstance(first, dict) or first.get("batch") != FORMAT:
         raise SourceError(
-            "batch_unreadable",
+            "file_malformed",
             f"'{path}' is no batch of reports: its first line does not say '{FORMAT}'. Write one "
             "with sf.Survey(...).randomize(answers).save(path).",
         )
     if first.get("round") != round_id:
         raise SourceError(
-            "batch_of_another_round",
+            "round_differs",
             f"'{path}' was made for another round than this one, {round_id}: none of its reports "
             "are taken. Collect it with its own round.",
         )

@@ -80,7 +80,8 @@ def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) ->
     for option in sorted(known - options.keys()):
         if asked[option].default is Parameter.empty:
             raise ParameterError(
-                "option_missing", f"The oracle {name!r} needs the option {option!r}: write it too."
+                "parameter_missing",
+                f"The oracle {name!r} needs the option {option!r}: write it too.",
             )
     oracle: Oracle = maker(domain, epsilon=epsilon, **options)
     return oracle
@@ -95,7 +96,7 @@ def from_json(record: object) -> LocalMechanism:
     needed = {"mechanism", "version", "domain", "epsilon"}
     if not isinstance(record, dict) or not needed <= record.keys() or record["version"] != 1:
         raise SourceError(
-            "oracle_unreadable",
+            "file_malformed",
             "This does not describe an oracle of version 1: it needs mechanism, version, domain "
             "and epsilon, as `to_json` of an oracle writes them.",
         )
@@ -116,6 +117,6 @@ def make_task(name: str, options: Mapping[str, Any]) -> LocalMechanism:
             f"The mechanism {name!r} has no option {option!r}; it has {', '.join(sorted(known))}.",
         )
     for option in sorted(needed - options.keys()):
-        raise ParameterError("option_missing", f"The mechanism {name!r} needs {option!r}.")
+        raise ParameterError("parameter_missing", f"The mechanism {name!r} needs {option!r}.")
     mechanism: LocalMechanism = maker(**options)
     return mechanism

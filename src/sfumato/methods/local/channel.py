@@ -64,7 +64,7 @@ def room_for(inputs: int, outputs: int) -> None:
     """Refuse the matrix of a channel that would not fit."""
     if inputs * outputs > MOST_CELLS:
         raise ParameterError(
-            "channel_too_large",
+            "problem_too_large",
             f"The channel matrix would have {inputs:,} x {outputs:,} cells; at most "
             f"{MOST_CELLS:,} are written out. Ask for the channel of a smaller domain: epsilon "
             "does not depend on it.",

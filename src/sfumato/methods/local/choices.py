@@ -49,7 +49,7 @@ class Choices:
             array = array.cast(declared.type)
         except pa.ArrowException as error:
             raise ParameterError(
-                "type_wrong",
+                "parameter_type_wrong",
                 f"values must be of the kind that is declared ({declared.type}), one for each "
                 "person: a list, an array or a column.",
                 detail=str(error),
@@ -73,7 +73,7 @@ def choices(domain: object) -> Choices:
         return domain
     if isinstance(domain, bool) or not isinstance(domain, int | np.integer | list | tuple | range):
         raise ParameterError(
-            "type_wrong",
+            "parameter_type_wrong",
             "domain must be a number of values or the list of them, as ['yes', 'no'], "
             f"not {shown(domain)}.",
         )
@@ -95,13 +95,11 @@ def _listed(values: Sequence[Any]) -> Choices:
     kinds = {type(value) for value in values}
     if not (len(kinds) == 1 and kinds <= {str, int, bool}):
         raise ParameterError(
-            "type_wrong",
+            "parameter_type_wrong",
             "domain must be a list of texts, of whole numbers or of truth values, of one kind.",
         )
     if len(set(values)) < len(values):
-        raise ParameterError(
-            "domain_repeated", "domain names a value twice: name every value once."
-        )
+        raise ParameterError("round_invalid", "domain names a value twice: name every value once.")
     return Choices(_sized(len(values)), tuple(values))
 
 
@@ -121,7 +119,7 @@ def _integers(values: object) -> IntArray:
         return np.zeros(0, dtype=np.int64)
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise ParameterError(
-            "type_wrong",
+            "parameter_type_wrong",
             "values must be whole numbers, one for each person: a list, an array or a column.",
         )
     if array.dtype == np.uint64 and int(array.max()) >= 1 << 63:

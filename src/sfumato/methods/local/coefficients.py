@@ -122,7 +122,7 @@ class MarginalOracle(LocalMechanism):
             lacking = [name for name in self.columns if name not in values.column_names]
             if lacking:
                 raise ParameterError(
-                    "type_wrong",
+                    "parameter_type_wrong",
                     f"values must have a column for each of {', '.join(self.columns)}.",
                 )
             values = np.column_stack([values[name].to_numpy() for name in self.columns])
@@ -137,7 +137,7 @@ class MarginalOracle(LocalMechanism):
             or not np.isin(answers, (0, 1)).all()
         ):
             raise ParameterError(
-                "type_wrong",
+                "parameter_type_wrong",
                 f"values must be a row of {column_count} answers for each person, each of them 0 "
                 "or 1.",
             )
@@ -213,7 +213,7 @@ class MarginalOracle(LocalMechanism):
         drawn = even + odd
         if (drawn == 0).any():
             raise SourceError(
-                "reports_too_few",
+                "estimate_not_possible",
                 f"Nobody reported on some set of the columns {', '.join(names)}, so their table "
                 "cannot be estimated. Collect more reports, or declare fewer columns.",
             )

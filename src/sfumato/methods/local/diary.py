@@ -115,7 +115,7 @@ class Diary(Shown):
             memory = self._read()
             if self._charge(memory.reports + 1, memory.settled) > self.lifetime.lower:
                 raise BudgetError(
-                    "lifetime_used",
+                    "allowance_exhausted",
                     f"A lifetime of epsilon {self.lifetime} covers {memory.reports:,} reports of "
                     f"values that may change among {self.most:,}, and they were given. Extend the "
                     "lifetime, or report no more.",
@@ -138,7 +138,7 @@ class Diary(Shown):
         try:
             if not acquire_lock(handle, seconds=PATIENCE_SECONDS):
                 raise LedgerError(
-                    "diary_in_use",
+                    "file_in_use",
                     "Another program is answering from the same diary. Wait for it, and try again.",
                 )
             yield
@@ -155,7 +155,7 @@ class Diary(Shown):
             record = None
         if isinstance(record, dict) and record.get("version") == _UNCOUNTED:
             raise SourceError(
-                "diary_uncounted",
+                "file_malformed",
                 f"The diary {self.path.name!r} was begun by an earlier version, which counted no "
                 "reports: what it has told is not known. Move it away and begin another; what the "
                 "two tell adds up.",
@@ -171,7 +171,7 @@ class Diary(Shown):
             or record["reports"] < max(len(answers), 1)
         ):
             raise SourceError(
-                "diary_unreadable",
+                "file_malformed",
                 f"The diary {self.path.name!r} cannot be read, so its permanent answers are lost. "
                 "Drawing them anew costs their epsilon again: do so by removing the file.",
             )
@@ -184,7 +184,7 @@ class Diary(Shown):
     def _check_lifetime(self, settled: LocalEpsilon) -> None:
         if self.lifetime.lower > settled.lower and not self._extend:
             raise ParameterError(
-                "lifetime_longer",
+                "parameter_out_of_range",
                 f"This diary was begun for a lifetime of epsilon {settled}, not {self.lifetime}. "
                 f"Give lifetime='{settled}', or extend=True where its owner wants to spend more.",
             )
@@ -236,7 +236,7 @@ def open_diary(
     diary = Diary(oracle, file, level(lifetime), extend=arguments.flag(extend, "extend"))
     if diary.most < 1:
         raise ParameterError(
-            "lifetime_too_short",
+            "parameter_out_of_range",
             f"A lifetime of epsilon {diary.lifetime} does not allow one value, which costs "
             f"{oracle.forever}. Give a lifetime of at least that.",
         )

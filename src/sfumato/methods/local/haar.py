@@ -128,7 +128,7 @@ class Haar(RangeOracle):
             people.append(int(even.sum() + odd.sum()))
             if not people[-1]:
                 raise SourceError(
-                    "reports_too_few",
+                    "estimate_not_possible",
                     "Nobody reported on some level of the tree, so ranges cannot be estimated. "
                     "Collect more reports.",
                 )

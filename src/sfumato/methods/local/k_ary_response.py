@@ -111,7 +111,7 @@ class Warner(KAry):
     def _prepare(self) -> None:
         if self.size != 2:
             raise ParameterError(
-                "domain_not_two",
+                "round_invalid",
                 f"warner asks a question of two answers, but domain has {self.size:,} values. "
                 "Use 'k-ary' for more.",
             )

@@ -200,7 +200,7 @@ class LocalMechanism(Shown, ABC):
             raise unreadable()
         if sketch_given.n == 0:
             raise SourceError(
-                "reports_missing",
+                "estimate_not_possible",
                 "There is no report to estimate from"
                 + (f"; {sketch_given.rejected:,} were rejected." if sketch_given.rejected else ".")
                 + " Collect some first.",

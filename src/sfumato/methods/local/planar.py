@@ -248,7 +248,8 @@ class PlanarLaplace(LocalMechanism):
 def _pair(values: object, name: str) -> Sequence[Any]:
     if not isinstance(values, list | tuple) or len(values) != 2:
         raise ParameterError(
-            "type_wrong", f"{name} must be two numbers, eastwards and northwards: (0, 0), say."
+            "parameter_type_wrong",
+            f"{name} must be two numbers, eastwards and northwards: (0, 0), say.",
         )
     return values
 

@@ -85,12 +85,14 @@ def adjust(estimate: pa.Table, how: str) -> Adjusted:
     lacking = {"value", "share", "sd"} - set(getattr(estimate, "column_names", ()))
     if lacking:
         raise ParameterError(
-            "type_wrong",
+            "parameter_type_wrong",
             "estimate must be what `estimate` of an oracle gives: a table of value, share and sd.",
         )
     shares = estimate["share"].to_numpy()
     if not (len(shares) and np.isfinite(shares).all()):
-        raise ParameterError("type_wrong", "estimate must hold shares, and none of them missing.")
+        raise ParameterError(
+            "parameter_type_wrong", "estimate must hold shares, and none of them missing."
+        )
     facts = {
         "value": estimate["value"],
         "share": pa.array(_METHODS[how][0](shares[None, :])[0]),
@@ -162,19 +164,19 @@ def most_likely(oracle: Oracle, sketch: ReportSketch) -> pa.Table:
     *Reference*: Dempster, Laird & Rubin 1977; Agrawal & Aggarwal 2001 for reports.
     """
     if not isinstance(oracle, Oracle):
-        raise ParameterError("type_wrong", "oracle must be one for shares of values.")
+        raise ParameterError("parameter_type_wrong", "oracle must be one for shares of values.")
     arguments.require(sketch, "sketch", ReportSketch, "a sketch of this oracle")
     check_same(oracle.made_by, sketch.made_by, "Sketches")
     channel = oracle.channel().probabilities()
     counts = sketch.tally.astype(np.float64)
     if counts.shape != (channel.shape[1],):
         raise ParameterError(
-            "oracle_without_likelihood",
+            "estimate_not_possible",
             f"The sketch of {oracle.name} does not count each report, so that their likelihood "
             "cannot be told. Use k-ary, warner or grid, or `adjust`.",
         )
     if sketch.n == 0:
-        raise SourceError("reports_missing", "There is no report to estimate from.")
+        raise SourceError("estimate_not_possible", "There is no report to estimate from.")
     return pa.table({"value": oracle.choices.array(), "share": climb(channel, counts)})
 
 

@@ -157,7 +157,7 @@ class HeavyHitters(LocalMechanism):
             if 0 <= number < 1 << self.bits:
                 return (number << (8 * size - self.bits)).to_bytes(size, "big")
         kind = "texts" if self.text else f"whole numbers of at most {self.bits} bits, 0 or above"
-        raise ParameterError("type_wrong", f"values must be {kind}, one for each person.")
+        raise ParameterError("parameter_type_wrong", f"values must be {kind}, one for each person.")
 
     def _text(self, value: str | bytes, size: int) -> bytes:
         """The first bytes of a text, without a part of a character at their end."""
@@ -168,7 +168,7 @@ class HeavyHitters(LocalMechanism):
             raw = b"\0"
         if b"\0" in raw:  # which fills up what is shorter
             raise ParameterError(
-                "type_wrong",
+                "parameter_type_wrong",
                 "values must be texts in UTF-8, without the character of number 0, one for each "
                 "person.",
             )
@@ -176,7 +176,7 @@ class HeavyHitters(LocalMechanism):
 
     def _count(self, rows: NDArray[Any]) -> NoReturn:  # noqa: ARG002
         raise ParameterError(
-            "reports_kept_whole",
+            "estimate_not_possible",
             "Reports of heavy hitters have no sketch: which prefixes are counted is known only "
             "while looking. Add reports with +, and give all of them to `find`.",
         )
@@ -208,7 +208,7 @@ class HeavyHitters(LocalMechanism):
             group_rows = rows[rows["group"] == group]
             if not len(group_rows):
                 raise SourceError(
-                    "reports_too_few",
+                    "estimate_not_possible",
                     "Nobody reported on some length of prefix, so frequent values cannot be found. "
                     "Collect more reports.",
                 )
@@ -295,7 +295,7 @@ def _list(values: object) -> list[Any]:
         return [values]
     if isinstance(values, list | tuple):
         return list(values)
-    raise ParameterError("type_wrong", "values must be a list, an array or a column.")
+    raise ParameterError("parameter_type_wrong", "values must be a list, an array or a column.")
 
 
 def _cut(chunk: Codes, kept_bits: Codes) -> Codes:

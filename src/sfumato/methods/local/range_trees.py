@@ -104,7 +104,7 @@ class RangeOracle(LocalMechanism):
 
     def _ends(self, ranges: object) -> IntArray:
         wrong = ParameterError(
-            "type_wrong",
+            "parameter_type_wrong",
             "ranges must be a list of pairs of values, the first and the last of each range.",
         )
         if not isinstance(ranges, list | tuple | np.ndarray) or not len(ranges):
@@ -117,7 +117,7 @@ class RangeOracle(LocalMechanism):
         ends = self.choices.codes([end for pair in pairs for end in pair]).reshape(-1, 2)
         if (ends[:, 0] > ends[:, 1]).any():
             raise ParameterError(
-                "bounds_reversed", "A range is reversed: give its first value before its last."
+                "bounds_invalid", "A range is reversed: give its first value before its last."
             )
         return ends
 
@@ -272,7 +272,7 @@ class Hierarchical(RangeOracle):
             n, *tally = sketch.tally[start:stop]
             if n == 0:
                 raise SourceError(
-                    "reports_too_few",
+                    "estimate_not_possible",
                     "Nobody reported on some level of the tree, so ranges cannot be estimated. "
                     "Collect more reports.",
                 )

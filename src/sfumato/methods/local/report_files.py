@@ -67,7 +67,7 @@ def _check_columns(oracle: LocalMechanism, engine: Engine) -> None:
     missing = [name for name in oracle.layout.columns if held.get(name) is not Kind.INTEGER]
     if missing:
         raise SourceError(
-            "reports_unreadable",
+            "file_malformed",
             f"Reports by {oracle.name} need the columns {', '.join(oracle.layout.columns[:6])}"
             f"{', ...' if len(oracle.layout.columns) > 6 else ''} of whole numbers; the table has "
             f"no such column {missing[0]!r}.",
@@ -89,7 +89,7 @@ def _pieces(oracle: LocalMechanism, path: Path) -> Iterator[ReportSketch]:
 
 def _cut_short() -> SourceError:
     return SourceError(
-        "reports_cut_short",
+        "file_malformed",
         "The last report is only there in part, so the file or the message was cut short. "
         "Ask for it again, whole.",
     )

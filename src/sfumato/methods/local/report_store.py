@@ -115,7 +115,7 @@ class ReportStore:
         sync(self._path.parent)
         if (self._about("format"), self._about("round")) != (FORMAT, round_id):
             raise SourceError(
-                "store_of_another_round",
+                "round_differs",
                 f"'{self._path.name}' holds the reports of another round, or was made by another "
                 "version. Move it away, or name the round's file as it was.",
             )
@@ -210,7 +210,7 @@ class ReportStore:
     def _check_in_place(self) -> None:
         if not self._opened.in_place():
             raise InternalError(
-                "report_store_replaced",
+                "report_store_failed",
                 f"The store of reports '{self._path.name}' was replaced or removed while it was "
                 "open; nothing of this delivery was kept. Put it back, restart whoever collects, "
                 "then send it again.",

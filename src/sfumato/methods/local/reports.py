@@ -182,7 +182,7 @@ def read_header(start: bytes) -> tuple[dict[str, Any], int]:
     line, line_end, _ = start.partition(b"\n")
     if not (line_end and line.startswith(MAGIC)):
         raise SourceError(
-            "reports_unreadable",
+            "file_malformed",
             "This is no file of reports: it does not begin with 'sfumato reports 1'. "
             "Give a file that `Reports.to_bytes` wrote, or a table as .csv or .parquet.",
         )
@@ -192,7 +192,7 @@ def read_header(start: bytes) -> tuple[dict[str, Any], int]:
         made_by = None
     if not isinstance(made_by, dict):
         raise SourceError(
-            "reports_unreadable",
+            "file_malformed",
             "The first line of this file of reports does not say by which mechanism they were "
             "made. Ask for the file again.",
         )
@@ -204,7 +204,7 @@ def check_same(first: Mapping[str, Any], second: Mapping[str, Any], subject: str
     apart = sorted(key for key in {*first, *second} if first.get(key) != second.get(key))
     if apart:
         raise SourceError(
-            "reports_of_another_oracle",
+            "round_differs",
             f"{subject} of different oracles cannot be taken together: they differ in "
             f"{_listed(apart)}. Estimate each by the oracle that made it.",
         )

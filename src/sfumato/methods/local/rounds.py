@@ -155,11 +155,12 @@ def new_round(
     """Declare a round and sign it; the key beside it is made where there is none."""
     if path.suffix != ".toml":
         raise ParameterError(
-            "round_name", f"A round is a .toml file, not '{path.name}': name it '{path.stem}.toml'."
+            "round_invalid",
+            f"A round is a .toml file, not '{path.name}': name it '{path.stem}.toml'.",
         )
     if path.exists() or store_file(path).exists():
         raise OutputError(
-            "round_exists",
+            "name_taken",
             f"There is a round '{path}', or reports of one, already: a round is never replaced. "
             "Choose another name.",
         )
@@ -229,13 +230,13 @@ def load_key(path: Path, of: Round) -> bytes:
     secret = _read_key(path)
     if secret is None:
         raise SourceError(
-            "round_key_missing",
+            "secret_unusable",
             f"There is no '{path.name}' beside the round: only the holder of its key collects "
             "reports. Put the key back, or declare a new round.",
         )
     if public_key(secret) != of.key:
         raise SourceError(
-            "round_key_wrong",
+            "secret_unusable",
             f"'{path.name}' is not the key that the round was signed with. Put the right one back.",
         )
     return secret
@@ -267,7 +268,7 @@ def _read_key(path: Path) -> bytes | None:
     except ValueError:
         secret = b""
     if len(secret) != KEY_BYTES:
-        raise SourceError("round_key_wrong", f"'{path.name}' does not hold a key of a round.")
+        raise SourceError("secret_unusable", f"'{path.name}' does not hold a key of a round.")
     return secret
 
 
@@ -283,7 +284,7 @@ def check_choices(texts: object) -> tuple[str, ...]:
     )
     if not 2 <= len(choices) <= MOST_CHOICES:
         raise ParameterError(
-            "choices_count",
+            "round_invalid",
             f"A round has 2 to {MOST_CHOICES:,} choices, not {len(choices):,}. Name each once, as "
             f"{option('choices', ['yes', 'no'])}.",
         )
@@ -292,7 +293,7 @@ def check_choices(texts: object) -> tuple[str, ...]:
         shape = skeleton(choice)
         if shape in seen:
             raise ParameterError(
-                "choices_alike",
+                "round_invalid",
                 f"The choices {seen[shape]!r} and {choice!r} look the same to people. Name each "
                 "once, in one alphabet.",
             )
@@ -305,7 +306,7 @@ def _line(text: object, name: str, longest: int) -> str:
     line = unicodedata.normalize("NFC", arguments.text(text, name)).strip()
     if not skeleton(line) or len(line) > longest or not line.isprintable():
         raise ParameterError(
-            "round_text",
+            "round_invalid",
             f"{name.capitalize()} must be one line of 1 to {longest} letters that people can see, "
             f"not {arguments.shown(text)}.",
         )
@@ -318,7 +319,7 @@ def _mechanism(name: str, choices: int) -> str:
     arguments.one_of(name, "mechanism", ("auto", *MECHANISMS))
     if name == "warner" and choices != 2:
         raise ParameterError(
-            "warner_choices",
+            "round_invalid",
             f"warner is for 2 choices, not {choices}. Take {option('mechanism', 'k-ary')}, or "
             "auto.",
         )
@@ -330,7 +331,7 @@ def _mechanism(name: str, choices: int) -> str:
 def _check_times(start: datetime, end: datetime) -> None:
     if end <= start:
         raise ParameterError(
-            "round_times",
+            "round_invalid",
             f"A round closes after it opens, but it would open {stamp(start)} and close "
             f"{stamp(end)}. Give a later {option('closes')}.",
         )
@@ -344,7 +345,7 @@ def _time(value: str | datetime | None, name: str) -> datetime | None:
         read = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     except (TypeError, ValueError):
         raise ParameterError(
-            "time_unknown",
+            "time_malformed",
             f"{name} must be a time such as 2027-01-31 or 2027-01-31T18:00+01:00, "
             f"not {arguments.shown(value)}.",
         ) from None
@@ -381,7 +382,7 @@ def _bytes(text: Any) -> bytes:
 
 def _no_round(where: str, why: str) -> SourceError:
     return SourceError(
-        "round_unreadable",
+        "file_malformed",
         f"The round {where} cannot be read: {why.rstrip('.')}. Get it again from its collector, or "
         "declare one with 'sfumato survey new'.",
     )

@@ -60,7 +60,7 @@ def _ed25519() -> Any:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
         raise ParameterError(
-            "rounds_not_installed",
+            "package_missing",
             "Rounds need the package cryptography. Install it with: pip install 'sfumato[survey]'.",
         ) from None
     return ed25519

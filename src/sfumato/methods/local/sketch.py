@@ -98,5 +98,5 @@ def _digest(data: bytes) -> bytes:
 def unreadable(why: str = "This is no sketch, a part of one, or a damaged one.") -> SourceError:
     """What is said of bytes or sums that no sketch has."""
     return SourceError(
-        "sketch_unreadable", f"{why} Give what `to_bytes` of a sketch wrote, whole and as it was."
+        "file_malformed", f"{why} Give what `to_bytes` of a sketch wrote, whole and as it was."
     )

@@ -83,7 +83,7 @@ class Survey(Shown):
             self.round = parse_round(text.decode("utf-8", "replace"), "at this address")
         if expected and expected != self.round.id:
             raise PolicyError(
-                "round_not_invited",
+                "round_changed",
                 f"This is the round {self.round.id}, not {arguments.shown(expected)}, to which was "
                 "invited: question, mechanism or epsilon may be others. Nothing was sent.",
             )
@@ -126,13 +126,13 @@ class Survey(Shown):
         arguments.require(reports, "reports", SurveyReports, "what randomize() gave")
         if self._site is None:
             raise ParameterError(
-                "survey_without_address",
+                "url_invalid",
                 "This survey was read from a file, so there is nowhere to send to. Save the "
                 "reports, or open the survey by its address: sf.Survey('https://...').",
             )
         if reports.round != self.round:
             raise ParameterError(
-                "survey_of_another_round",
+                "round_differs",
                 "These reports were made for another round. Randomize by this survey.",
             )
         accepted, rejected = 0, []
@@ -205,7 +205,7 @@ class Survey(Shown):
         if response.status == _TOO_MANY_REQUESTS:
             wait = response.getheader("Retry-After", "")
             raise SourceError(
-                "collector_pauses",
+                "collector_unreachable",
                 f"The collector at {self._site.hostname} takes so many reports an hour from one "
                 f"address and no more. Send the same reports again in {_number(wait)} s: what "
                 "arrived before is counted once. Or save them, and let the collector bring the "
@@ -216,7 +216,7 @@ class Survey(Shown):
     def _refused(self, reason: str) -> SourceError:
         assert self._site is not None
         return SourceError(
-            "collector_refused",
+            "collector_unreachable",
             f"The collector at {self._site.hostname} answered with {reason}. Look whether the "
             "address is that of the survey's page, and send the same reports again.",
         )
@@ -241,7 +241,7 @@ def _address(text: str) -> SplitResult:
         sound = False
     if not sound or not text.isascii() or not text.isprintable() or " " in text:
         raise ParameterError(
-            "survey_address",
+            "url_invalid",
             "The address of a survey is that of its page, as https://example.org/survey/ID.",
         )
     return address

@@ -58,7 +58,7 @@ class Aggregate:
     def __post_init__(self) -> None:
         if self.how == "median" and self.ranges != "tight":
             raise ParameterError(
-                "ranges_not_used",
+                "option_not_applicable",
                 f"A median needs no narrower range than the declared one; {self.ranges!r} was "
                 f"given. Leave {option('ranges')} out, or take the mean.",
             )

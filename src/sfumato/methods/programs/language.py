@@ -49,7 +49,7 @@ def executable(program: Program, limits: BlockLimits) -> Program:
         return program
     if find_spec("starlark") is None:
         raise ParameterError(
-            "starlark_missing",
+            "package_missing",
             "Programs in Starlark need the package starlark-pyo3 where the vault is. Install it "
             "with: pip install 'sfumato[strict]'.",
         )

@@ -55,7 +55,7 @@ def read_outputs(declared: object) -> tuple[ProgramOutput, ...]:
         raise _missing(listed)
     if len(listed) > MOST_OUTPUTS:
         raise ParameterError(
-            "outputs_too_many",
+            "program_output_invalid",
             f"A program may give at most {MOST_OUTPUTS:,} numbers, not {len(listed):,}. Give fewer "
             "of them, each with its range.",
         )
@@ -64,7 +64,8 @@ def read_outputs(declared: object) -> tuple[ProgramOutput, ...]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ParameterError(
-            "output_named_twice", f"Two outputs are called {quoted(twice)}. Give each its own name."
+            "program_output_invalid",
+            f"Two outputs are called {quoted(twice)}. Give each its own name.",
         )
     return outputs
 
@@ -82,7 +83,7 @@ def _parsed(text: str) -> Any:
         return json.loads(text, parse_float=str)
     except (ValueError, RecursionError):
         raise ParameterError(
-            "output_not_json",
+            "program_output_invalid",
             f"output must be a list of ranges in JSON, such as {_EXAMPLE}, "
             f"not {arguments.shown(text)}.",
         ) from None
@@ -97,7 +98,7 @@ def _output(declared: object, position: int) -> ProgramOutput:
     for key in declared:
         if key not in _KEYS:
             raise ParameterError(
-                "output_key_unknown",
+                "program_output_invalid",
                 f"{name} has an unknown key {quoted(str(key))}; {suggestion(str(key), _KEYS)}",
             )
     low, high = exact_numbers.bounds(declared["low"], declared["high"])
@@ -111,7 +112,7 @@ def _output(declared: object, position: int) -> ProgramOutput:
 
 def _missing(declared: object) -> ParameterError:
     return ParameterError(
-        "range_missing",
+        "program_output_invalid",
         f"Every number that a program gives needs its range, lower end first, such as {_EXAMPLE}; "
         f"{arguments.shown(declared)} was given.",
     )

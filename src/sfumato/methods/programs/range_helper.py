@@ -50,7 +50,7 @@ class InputQuartiles:
         ]
         if not axes:
             raise ParameterError(
-                "helper_without_columns",
+                "column_unsuitable",
                 f"The helper {quoted(function)} needs a column with declared bounds to have "
                 f"quartiles of. Name one with {option('columns')}, or take "
                 f"{option('ranges', 'loose')}.",

@@ -34,21 +34,23 @@ def program_of(source: object, function: object, language: str = PYTHON) -> Prog
         written = text.encode()
     except UnicodeEncodeError:
         raise ParameterError(
-            "program_not_text", "A program must be UTF-8 text; this one has broken letters."
+            "program_invalid", "A program must be UTF-8 text; this one has broken letters."
         ) from None
     check_length(len(written))
     if not text.strip():
-        raise ParameterError("program_empty", "The program has no text. Give a .py or .star file.")
+        raise ParameterError(
+            "program_invalid", "The program has no text. Give a .py or .star file."
+        )
     if function is None:
         raise ParameterError(
-            "function_missing",
+            "parameter_missing",
             "Name the function of the program that is called with each block of rows: "
             f"{option('function', metavar='F')}.",
         )
     name = arguments.text(function, "function")
     if not name.isidentifier():
         raise ParameterError(
-            "function_wrong",
+            "program_invalid",
             f"{quoted(name)} is no name of a function. Give {option('function', metavar='F')} such "
             "as F in 'def F(rows):'.",
         )
@@ -59,7 +61,7 @@ def check_length(size: int) -> None:
     """Refuse a source that is longer than programs are."""
     if size > LONGEST:
         raise ParameterError(
-            "program_too_long",
+            "program_invalid",
             f"A program may have {LONGEST:,} bytes of source, not {size:,}. Leave out what it does "
             "not need; data does not belong in it.",
         )
@@ -78,7 +80,7 @@ def check_visible(source: str) -> None:
         )
         if hidden is not None:
             raise ParameterError(
-                "program_hides_text",
+                "program_invalid",
                 f"Line {number} of the program has the invisible letter U+{ord(hidden):04X}, which "
                 "can hide or reorder what you read. Write it as an escape such as '\\u202e', or "
                 "take it out, and approve the program then.",
@@ -107,11 +109,11 @@ def read_program(path: Path) -> str:
             return file.read()
     except UnicodeDecodeError:
         raise ParameterError(
-            "program_not_text", f"'{path}' is not UTF-8 text. Give a .py or .star file."
+            "program_invalid", f"'{path}' is not UTF-8 text. Give a .py or .star file."
         ) from None
     except OSError:
         raise ParameterError(
-            "program_unreadable", f"Cannot read the program '{path}'. Give the path of a file."
+            "program_invalid", f"Cannot read the program '{path}'. Give the path of a file."
         ) from None
 
 
@@ -120,13 +122,13 @@ def _function(program: Callable[..., Any]) -> str:
     code = getattr(program, "__code__", None)
     if not isinstance(code, CodeType) or program.__name__ == "<lambda>":
         raise _alone(
-            "program_not_function",
+            "program_invalid",
             "A program must be a Python function written with def, not "
             f"{arguments.shown(program)}.",
         )
     if code.co_freevars:
         raise _alone(
-            "program_closure",
+            "program_invalid",
             f"{quoted(program.__name__)} uses {_listed(code.co_freevars)} of the function around "
             "it, which does not go with it.",
         )
@@ -136,7 +138,7 @@ def _function(program: Callable[..., Any]) -> str:
     )
     if outside:
         raise _alone(
-            "program_uses_outside",
+            "program_invalid",
             f"{quoted(program.__name__)} uses {_listed(outside)}, which is defined outside of it "
             "and does not go with it.",
         )
@@ -144,7 +146,7 @@ def _function(program: Callable[..., Any]) -> str:
         return textwrap.dedent(inspect.getsource(program))
     except (OSError, TypeError):
         raise _alone(
-            "program_source_unknown",
+            "program_invalid",
             f"The source of {quoted(program.__name__)} is nowhere to be found.",
         ) from None
 

@@ -263,7 +263,7 @@ class WorkloadAnswers(SingleNoise):
         ]
         if -1 in found:
             raise ParameterError(
-                "range_not_asked",
+                "ranges_not_answerable",
                 "This release answers the ranges of its workload only, and one that is asked for "
                 "is not among them. Ask for those, or publish with this range in the workload, or "
                 "as 'tree'.",

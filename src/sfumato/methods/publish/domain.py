@@ -55,7 +55,7 @@ class Domain:
         cells = prod(axis.size for axis in self.axes)
         if cells > LARGEST:
             raise ParameterError(
-                "too_many_cells",
+                "problem_too_large",
                 f"{' x '.join(axis.column for axis in self.axes)} has {cells:,} cells; at most "
                 f"{LARGEST:,} can be released one by one. Take fewer columns or a coarser "
                 "step, or publish as 'sparse'.",

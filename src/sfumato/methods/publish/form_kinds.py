@@ -137,7 +137,7 @@ def form_of(schema: Schema, wanted: str, what: str) -> Form:
     if schema.form is None or schema.form.name != wanted:
         has = "no form" if schema.form is None else f"the form {schema.form.name!r}"
         raise ParameterError(
-            "form_wrong",
+            "form_invalid",
             f"{what} is made of a table of {wanted}, but {quoted(schema.table)} has {has}. Add to "
             f"its schema {_EXAMPLES[wanted]}.",
         )

@@ -44,7 +44,7 @@ def prepare(
         return _truncated(request, total, most)
     if most is not None:
         raise ParameterError(
-            "most_without_truncation",
+            "options_conflict",
             f"Only truncated noise keeps counts up to a public number. Give noise={TRUNCATED!r} "
             "beside most, or leave most out.",
         )
@@ -60,13 +60,13 @@ def unbiased(request: Request, *, total: object = None) -> Histogram:
 def _truncated(request: Request, total: object, most: object) -> TruncatedHistogram:
     if request.postprocess or total is not None:
         raise ParameterError(
-            "postprocess_of_truncated",
+            "option_not_applicable",
             "Truncated counts are whole numbers of at least 0 already, and no longer unbiased: "
             "other post-processing would add to that. Leave it out, or leave noise out.",
         )
     if most is None:
         raise ParameterError(
-            "most_missing",
+            "parameter_missing",
             "Truncated noise needs the largest count that a cell can have, as a public number: "
             "give most=N. The number of rows of the table is private unless you publish it.",
         )

@@ -63,7 +63,7 @@ class Publication(KindPlan):
         """Estimate from released tables how many rows lie within ranges of values."""
         if not isinstance(self.method, AnswersRanges):
             raise ParameterError(
-                "ranges_unsupported",
+                "ranges_not_answerable",
                 f"A publication of kind {self.kind!r} does not answer ranges. Publish as 'auto', "
                 "'tree' or 'histogram'.",
             )
@@ -75,7 +75,7 @@ class Publication(KindPlan):
         """The standard deviation of such estimates, before anything is spent or from a release."""
         if self.request.postprocess:
             raise ParameterError(
-                "ranges_postprocessed",
+                "ranges_not_answerable",
                 "How far ranges are off after post-processing "
                 f"({', '.join(self.request.postprocess)}) depends on the data and is not known. "
                 "Publish without post-processing, or plan without it to learn what the noise alone "
@@ -87,7 +87,7 @@ class Publication(KindPlan):
         if isinstance(self.method, PredictsVariance):
             return np.sqrt(self.method.ranges_variance(boxes))
         raise ParameterError(
-            "ranges_unforeseen",
+            "ranges_not_answerable",
             f"How far ranges of a publication of kind {self.kind!r} are off depends on the data "
             "and is not known. Publish as 'auto', 'tree' or 'histogram'.",
         )
@@ -96,7 +96,7 @@ class Publication(KindPlan):
         """Bound what estimates are off besides their noise, where ranges end within a count."""
         if not isinstance(self.method, BoundsUnevenness):
             raise ParameterError(
-                "unevenness_unknown",
+                "ranges_not_answerable",
                 f"How unevenly rows lie within what a publication of kind {self.kind!r} counts is "
                 "not known. Publish as 'auto', 'tree' or 'histogram'.",
             )

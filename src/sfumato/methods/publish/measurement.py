@@ -85,14 +85,14 @@ def one_axis(request: Request, kind: str) -> Axis:
     """The axis of a kind that takes one column, whose values it takes in the order of codes."""
     if len(request.axes) != 1:
         raise ParameterError(
-            "columns_not_one",
+            "columns_invalid",
             f"A publication of kind {quoted(kind)} takes one ordered column, not "
             f"{len(request.axes)}. Name one column.",
         )
     axis = request.axes[0]
     if not points(axis):
         raise ParameterError(
-            "column_without_values",
+            "domain_missing",
             f"Column {quoted(axis.column)} has no declared values to publish. Declare some.",
         )
     return axis
@@ -102,7 +102,7 @@ def without_postprocess(request: Request, kind: str) -> None:
     """Refuse post-processing where what is released are not counts of cells."""
     if request.postprocess:
         raise ParameterError(
-            "postprocess_not_possible",
+            "option_not_applicable",
             f"A publication of kind {quoted(kind)} has no counts of cells that could be "
             "post-processed. Leave post-processing out.",
         )

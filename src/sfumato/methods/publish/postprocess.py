@@ -46,18 +46,18 @@ def check(names: Sequence[str], *, total: int | None = None) -> None:
     for name in names:
         if name not in STEPS:
             raise ParameterError(
-                "postprocess_unknown",
+                "choice_unknown",
                 f"There is no post-processing {quoted(name)}; {suggestion(name, STEPS)}",
             )
     if ("total" in names) != (total is not None):
         raise ParameterError(
-            "postprocess_total",
+            "parameter_missing",
             "Post-processing to a public total needs both the step 'total' and its number: give "
             "the step and total=N, or neither.",
         )
     if total is not None and total < 0:
         raise ParameterError(
-            "postprocess_total_negative", f"A total of counts must be at least 0, not {total}."
+            "parameter_out_of_range", f"A total of counts must be at least 0, not {total}."
         )
 
 

@@ -35,7 +35,7 @@ def prepare(
     """
     if len(request.axes) != 2:
         raise ParameterError(
-            "columns_not_two",
+            "columns_invalid",
             f"A quadtree divides the plane of two columns, not {len(request.axes)}. Name two "
             "columns, or publish as 'tree'.",
         )
@@ -83,7 +83,7 @@ def _of_boxes(request: Request, height: object, budget: object, total: object) -
     options.choice(budget or "geometric", "budget of so fine a plane", ["geometric"])
     if total is not None:
         raise ParameterError(
-            "total_not_offered",
+            "option_not_applicable",
             "Boxes of so fine a plane cannot be brought to a public total. Leave it out, or "
             "declare a coarser step.",
         )

@@ -64,7 +64,7 @@ def prepare(
         return _smooth(request, ranks, rows)
     if rows is not None:
         raise ParameterError(
-            "rows_not_needed",
+            "option_not_applicable",
             "The exponential mechanism needs no public number of rows. Leave rows out, or take "
             "mechanism='smooth'.",
         )
@@ -82,27 +82,27 @@ def _smooth(request: Request, ranks: object, rows: object) -> SmoothQuantile:
     """The median by smooth sensitivity, where a person is one row of a public number."""
     if _ranks("0.5" if ranks is None else ranks) != (Fraction(1, 2),):
         raise ParameterError(
-            "smooth_not_median",
+            "option_not_applicable",
             "Smooth sensitivity is known of the median alone. Ask for ranks=[0.5], or take "
             "mechanism='exponential'.",
         )
     if rows is None:
         raise ParameterError(
-            "rows_missing",
+            "parameter_missing",
             "The smooth median is that of a public number of rows: give rows=N, about as many as "
             "there are. The number of rows in the table itself is private.",
         )
     replaced = request.unit.relation is Neighbours.REPLACE_ONE
     if request.sensitivity.l1 > (2 if replaced else 1):
         raise ParameterError(
-            "smooth_one_row",
+            "unit_unsupported",
             "Smooth sensitivity is known where a person has one row, but a person may have more "
             "here. Protect the table with max_rows=1, or take mechanism='exponential'.",
         )
     size = points(request.axes[0])
     if size < 2:
         raise ParameterError(
-            "median_of_one_value",
+            "column_unsuitable",
             f"Column {quoted(request.columns[0])} has one declared value, which is its median.",
         )
     price = request.price
@@ -183,7 +183,7 @@ def _ranks(value: object) -> tuple[Fraction, ...]:
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not 1 <= len(parts) <= MOST:
         raise ParameterError(
-            "ranks_not_list",
+            "parameter_type_wrong",
             f"ranks must be a list of 1 to {MOST:,} numbers such as 0.25,0.5,0.75, not "
             f"{arguments.shown(value)}.",
         )
@@ -191,7 +191,7 @@ def _ranks(value: object) -> tuple[Fraction, ...]:
     for rank in found:
         if not 0 <= rank <= 1 or (rank * _FINEST).denominator != 1:
             raise ParameterError(
-                "ranks_out_of_range",
+                "parameter_out_of_range",
                 f"Each rank must lie between 0 and 1 with at most six decimals, not "
                 f"{plain(rank, digits=7)}.",
             )

@@ -51,7 +51,7 @@ def to_codes(axes: Sequence[Axis], queries: ArrayLike) -> IntArray:
         ranges = ranges.astype("datetime64[us]")  # finer ones come out as whole numbers
     if ranges.ndim != 3 or ranges.shape[1:] != (len(axes), 2):
         raise ParameterError(
-            "ranges_shape",
+            "array_invalid",
             f"Ranges must come as an array of shape (queries, {len(axes)}, 2), lowest and highest "
             f"value of every column, but it has the shape {ranges.shape}.",
         )
@@ -87,7 +87,7 @@ def _among_listed(axis: Listed, ends: NDArray[np.generic]) -> IntArray:
     )
     if (codes < 0).any():
         raise ParameterError(
-            "range_value_unknown",
+            "value_outside_domain",
             f"A range of column {quoted(axis.column)} begins or ends at a value that is not "
             "declared. Name declared values.",
         )
@@ -114,7 +114,7 @@ def _number(value: object, *, dated: bool | None = None) -> Fraction:
             # The shortest decimal that reads as a float is what its writer meant.
             return Fraction(repr(value) if isinstance(value, float) else cast("str", value))
     raise ParameterError(
-        "range_not_number",
+        "workload_invalid",
         f"A range must begin and end at numbers, or for a column of dates at dates, not "
         f"{shown(value)}.",
     )

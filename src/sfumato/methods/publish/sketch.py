@@ -107,7 +107,7 @@ def prepare(
     cells = math.prod(axis.size for axis in request.axes)
     if cells > MOST_CELLS:
         raise ParameterError(
-            "too_many_cells_to_hash",
+            "problem_too_large",
             f"{' x '.join(request.columns)} has {cells:.1e} cells; at most {MOST_CELLS:.1e} can "
             "be told apart. Take fewer columns or a coarser step.",
         )
@@ -238,7 +238,7 @@ class Sketch(SingleNoise):
         asked = int(sizes.astype(object).prod(axis=1).sum())
         if asked > MOST_ASKED:
             raise ParameterError(
-                "ranges_too_wide_for_sketch",
+                "problem_too_large",
                 f"The ranges hold {asked:,} cells; a sketch is asked for at most {MOST_ASKED:,} at "
                 "a time. Ask for fewer or smaller ones.",
             )

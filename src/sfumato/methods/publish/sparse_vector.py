@@ -35,13 +35,13 @@ def prepare(request: Request, *, threshold: object = None, at_most: object = Non
     boxes = request.boxes
     if boxes is None or not 1 <= len(boxes) <= MOST_RANGES:
         raise ParameterError(
-            "ranges_to_watch",
+            "workload_invalid",
             f"Name the ranges to watch as a workload of 1 to {MOST_RANGES:,} of them, in the order "
             "in which they are judged.",
         )
     if threshold is None:
         raise ParameterError(
-            "threshold_missing", "Say above how many rows a range is a hit: give threshold=N."
+            "parameter_missing", "Say above how many rows a range is a hit: give threshold=N."
         )
     line = options.whole(threshold, "threshold", least=0, most=1 << 53)
     hits = 1 if at_most is None else options.whole(at_most, "at_most", least=1, most=len(boxes))

@@ -111,12 +111,12 @@ def built_tree(asked: object) -> exp.Select:
         return asked.tree
     if isinstance(asked, Frame | Grouped):
         raise QueryError(
-            "aggregate_missing",
+            "column_not_aggregated",
             "Cannot ask a question that is not finished: it shows rows, not aggregates. End it "
             'with .aggregate(n="COUNT(*)") or another aggregate.',
         )
     raise QueryError(
-        "question_not_text",
+        "parameter_type_wrong",
         f"Cannot ask {type(asked).__name__}. A question is SQL as text, or built from "
         "sf.table(...) and finished with .aggregate(...).",
     )

@@ -35,20 +35,20 @@ def prepare(request: StreamRequest, method: str = AUTO) -> StreamMethod:
         return method_made
     if method not in METHODS:
         raise ParameterError(
-            "stream_method_unknown",
+            "choice_unknown",
             f"There is no method {quoted(method)} of streams; {suggestion(method, METHODS)}",
         )
     if request.options:
         listed = ", ".join(map(quoted, request.options))
         raise ParameterError(
-            "stream_option_unknown", f"The method {quoted(method)} takes no {listed}. Leave it out."
+            "option_unknown", f"The method {quoted(method)} takes no {listed}. Leave it out."
         )
     named = None if method == AUTO else method
     candidates: list[Any] = []
     candidates += (running_ways if request.window is None else window_ways)(request, named)
     if not candidates:
         raise ParameterError(
-            "stream_too_long",
+            "stream_invalid",
             f"The method {quoted(method)} has no window, needs to know how many periods there will "
             f"be, or would have to remember more than {LARGEST_STATE:,} figures. Take method "
             "'auto', fewer cells, or a shorter window.",

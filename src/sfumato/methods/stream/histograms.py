@@ -27,7 +27,7 @@ def prepare(request: StreamRequest) -> RunningHistogram:
     only(request, RunningHistogram.name, "counter")
     if request.cells < 2:
         raise ParameterError(
-            "histogram_of_one_cell",
+            "stream_invalid",
             "A running histogram has two cells or more. Take method 'auto' for one count.",
         )
     plain = replace(request, options={})

@@ -20,7 +20,7 @@ def only(request: StreamRequest, method: str, *allowed: str) -> None:
         if name not in allowed:
             takes = f"It takes {', '.join(allowed)}." if allowed else "It takes none."
             raise ParameterError(
-                "stream_option_unknown",
+                "option_unknown",
                 f"The method {method!r} of streams takes no option {shown(name)}. {takes}",
             )
 
@@ -30,7 +30,7 @@ def of_cells(counts: ArrayLike, cells: int) -> NDArray[Any]:
     private = integers(counts, "counts", dimensions=1)
     if len(private) != cells:
         raise ParameterError(
-            "stream_cells",
+            "stream_invalid",
             f"This stream has {cells:,} cells, but counts of {len(private):,} were given. Give "
             "one count for each cell.",
         )

@@ -63,7 +63,7 @@ def new(
     size = min(len(names), USUAL_SAMPLE) if sample is None else sample
     if size > MOST_PLACES:
         raise ParameterError(
-            "pan_sample_size",
+            "parameter_out_of_range",
             f"A sample has at most {MOST_PLACES:,} people, not {size:,}. Ask for fewer.",
         )
     method = PanPrivateHeavy(
@@ -116,7 +116,7 @@ def read(path: Path, entropy: Entropy | None = None) -> tuple[PanRecord, dict[st
     with open_mapped(path) as file:
         if file.state.position:
             raise ParameterError(
-                "pan_unfinished_read",
+                "pan_unfinished",
                 f"The last update of '{path.name}' stopped half-way. Give its tables again to "
                 f"'sfumato pan update' with {option('resume', True)}, then read.",
             )
@@ -126,7 +126,7 @@ def read(path: Path, entropy: Entropy | None = None) -> tuple[PanRecord, dict[st
             return record, last
         if len(record.answers) == record.method.reads:
             raise BudgetError(
-                "pan_reads_used",
+                "allowance_exhausted",
                 f"All {record.method.reads:,} answers that '{path.name}' pays for were given. Make "
                 "a new file with more reads, which begins at nobody.",
             )
@@ -165,7 +165,7 @@ def _people(source: Source, column: str, kind: str | None = None) -> _Visits:
             )
         if kind not in (None, str(held[column])):  # by types alone: it tells nothing of the rows
             raise SourceError(
-                "pan_kind_differs",
+                "schema_differs",
                 f"The people in column {column!r} are of kind {held[column]}, those of the roll "
                 f"of kind {kind}, so that one person would be written in two ways and not be "
                 "counted. Nothing was taken in. Convert the column to the kind of the roll; in a "

@@ -155,14 +155,14 @@ def open_mapped(path: Path) -> Iterator[MappedPan]:
         handle = os.open(path, os.O_RDWR | NOT_INHERITED)
     except FileNotFoundError:
         raise SourceError(
-            "pan_missing", f"There is no file '{path}'. Make one with 'sfumato pan new'."
+            "source_missing", f"There is no file '{path}'. Make one with 'sfumato pan new'."
         ) from None
     except OSError:
         raise _unreadable(path) from None
     try:
         if not acquire_lock(handle, seconds=PATIENCE_SECONDS):
             raise InternalError(
-                "pan_in_use", f"Another process is updating '{path.name}'. Wait, and try again."
+                "file_in_use", f"Another process is updating '{path.name}'. Wait, and try again."
             )
         try:
             mapped = mmap.mmap(handle, 0)  # shared: a store is a store into the file
@@ -181,7 +181,7 @@ def _parsed(path: Path, mapped: mmap.mmap) -> MappedPan:
         facts = json.loads(line)
         if facts["format"] == _OLD_FORMAT:
             raise SourceError(
-                "pan_old_format",
+                "file_malformed",
                 f"'{path}' was made by an earlier version, which wrote every state anew beside the "
                 "one before: whoever finds both knows who came. Read it with that version, and "
                 "make a new one, which begins at nobody.",
@@ -262,6 +262,6 @@ def write_new(path: Path, method: PanPrivateHeavy, column: str, kind: str, state
 
 def _unreadable(path: Path) -> SourceError:
     return SourceError(
-        "pan_unreadable",
+        "file_malformed",
         f"'{path}' is not a file of 'sfumato pan', or it was damaged. Make a new one.",
     )

@@ -107,7 +107,7 @@ class PanPrivateDensity:
             store(self, **{name: whole(getattr(self, name), name, least=1)})
         if not len(self.rounds) <= self.size <= self.people:
             raise ParameterError(
-                "pan_sample_size",
+                "parameter_out_of_range",
                 f"A sample must have from {len(self.rounds)} to all {self.people:,} people of the "
                 f"roll, not {self.size:,}.",
             )
@@ -149,7 +149,7 @@ class PanPrivateDensity:
         sample = PeopleSample.of(roll, self.size, entropy)
         if len(sample.digests) < self.size:
             raise ParameterError(
-                "pan_roll_short", f"The roll has fewer than {self.size:,} different people."
+                "table_empty", f"The roll has fewer than {self.size:,} different people."
             )
         tables = tuple(table.begin(entropy) for table in self.tables)
         return PanState(sample, tables, memoryview(array("Q", [0])))

@@ -46,7 +46,7 @@ def check_epsilon(epsilon: Fraction) -> None:
     """
     if 1 - epsilon / 2 < exp_up(-epsilon):
         raise ParameterError(
-            "pan_epsilon_too_large",
+            "parameter_out_of_range",
             f"Bits that may be seized cannot keep an epsilon of {plain(epsilon, digits=6)}: their "
             "formula holds up to 1.5936 alone. Give at most that.",
         )
@@ -152,7 +152,7 @@ class PanTable:
         store(self, round=whole(self.round, "round", least=1))
         if self.round > MOST_VISITS:
             raise ParameterError(
-                "pan_visits_too_many",
+                "parameter_out_of_range",
                 f"At most {MOST_VISITS:,} visits can be asked about, not {self.round:,}.",
             )
 

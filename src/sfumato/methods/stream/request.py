@@ -48,13 +48,13 @@ class StreamRequest:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
                 raise ParameterError(
-                    "stream_size_wrong",
+                    "parameter_out_of_range",
                     f"{name} of a stream must be a whole number from 1 to {largest:,}, not "
                     f"{shown(value)}.",
                 )
         if self.window and self.periods and self.window > self.periods:
             raise ParameterError(
-                "window_too_long",
+                "stream_invalid",
                 f"A window of {self.window:,} periods is longer than the stream, which has "
                 f"{self.periods:,}. Give a shorter window, or none for all since the beginning.",
             )

@@ -45,12 +45,14 @@ class Participation:
         by_person = self.unit.by_person  # which refuses rows of two people, whatever the method
         if self.days is not None and not by_person:
             raise ParameterError(
-                "days_without_person",
+                "option_not_applicable",
                 "days bounds in how many periods a person counts, but every row is taken to be a "
                 "person of its own. Leave days out, or declare whose a row is as the unit.",
             )
         if self.days is not None and self.days < 1:
-            raise ParameterError("days_not_positive", f"days must be at least 1, not {self.days}.")
+            raise ParameterError(
+                "parameter_out_of_range", f"days must be at least 1, not {self.days}."
+            )
 
     @property
     def periods(self) -> int:

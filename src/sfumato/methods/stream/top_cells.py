@@ -51,7 +51,7 @@ def prepare(request: StreamRequest) -> TopCounts | TopChanges:
     top = whole(options.get("top", USUAL_TOP), "top", least=1)
     if top >= request.cells:
         raise ParameterError(
-            "top_too_long",
+            "stream_invalid",
             f"A list of the {top:,} largest of {request.cells:,} cells leaves none out. Ask for "
             "fewer, or take method 'histogram'.",
         )
@@ -60,7 +60,7 @@ def prepare(request: StreamRequest) -> TopCounts | TopChanges:
         return TopCounts(histograms.prepare(replace(request, options=inner)), top)
     if request.window is not None:
         raise ParameterError(
-            "top_of_window",
+            "stream_invalid",
             "A list that is told when it changes is of all periods so far, not of a window. "
             "Leave the window out, or leave changes out.",
         )

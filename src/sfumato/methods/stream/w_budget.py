@@ -33,7 +33,7 @@ class _OfWindow:
         length = whole(self.window, "window", least=1)
         if length > LONGEST_WINDOW:
             raise ParameterError(
-                "window_too_long",
+                "stream_invalid",
                 f"A window has at most {LONGEST_WINDOW:,} periods, not {length:,}. Take longer "
                 "periods.",
             )
@@ -129,7 +129,7 @@ class Presence:
                 whole(getattr(self, name), name, least=1)
         if self.periods is None and self.ends is None:
             raise ParameterError(
-                "stream_without_end",
+                "stream_invalid",
                 "A stream without an end, in which nothing bounds the periods of a person, costs "
                 "without end. Say how many periods it has, or in how many a person counts.",
             )

@@ -44,7 +44,7 @@ def prepare(request: StreamRequest) -> WEvent:
     only(request, WEvent.name, "plan", "caution")
     if request.window is None:
         raise ParameterError(
-            "stream_without_window",
+            "stream_invalid",
             "A stream by 'w-event' needs to know how many periods in a row it hides together. "
             "Give a window, such as 7 for a week of days.",
         )

@@ -57,13 +57,13 @@ def parsed(sql: str, table: str) -> exp.Select:
     alone = {one.name.lower() for one in named} == {table.lower()} and all(map(_plain, named))
     if not isinstance(found, exp.Select) or not alone or found.find(exp.Join, exp.With):
         raise QueryError(
-            "synthetic_query_wrong",
+            "question_not_supported",
             f"A synthetic table answers one SELECT from {table} alone, without joins, WITH and "
             f"samples. Write, say, SELECT COUNT(*) FROM {table}.",
         )
     if any(one.name.lower() in _OF_THE_MACHINE for one in found.find_all(exp.Anonymous)):
         raise QueryError(
-            "synthetic_query_wrong",
+            "question_not_supported",
             "A synthetic table does not tell settings of this machine. Ask for its columns.",
         )
     return found
@@ -88,7 +88,7 @@ def _read(sql: str) -> exp.Expr | None:
 
 def _too_deep() -> QueryError:
     return QueryError(
-        "synthetic_query_wrong",
+        "question_not_supported",
         "This SELECT is nested too deeply. Leave out brackets, and write IN (...) for long chains "
         "of OR.",
     )
@@ -109,7 +109,7 @@ def answered(sql: str, rows: pa.Table, model: SynthesisModel, ask: Ask) -> pa.Ta
         raise _too_deep() from None
     except (EngineError, SourceError) as error:
         raise QueryError(
-            "synthetic_query_wrong",
+            "question_not_supported",
             "The synthetic table cannot answer this SELECT. It has the columns "
             f"{', '.join(map(quoted, rows.column_names))}, and DuckDB's functions.",
             detail=error.detail,

@@ -51,7 +51,7 @@ def code_of(axis: Axis, value: object) -> int:
         place = -1
     if place < 0:
         raise ParameterError(
-            "given_outside_domain",
+            "value_outside_domain",
             f"No row has {read.shown(value)} in column {quoted(axis.column)}; {_allowed(axis)}",
         )
     if isinstance(axis, Bins):

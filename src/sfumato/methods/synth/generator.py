@@ -127,7 +127,7 @@ class SynthesisModel(SavedModel, Shown):
             read.require(name, "a column of given", str, "a text")
             if name not in names:
                 raise ParameterError(
-                    "given_unknown",
+                    "column_unknown",
                     f"There is no drawn column {quoted(name)}; {suggestion(name, names)}",
                 )
             found[name] = as_drawn(self.encoding.schema.column(name).kind, value)
@@ -255,7 +255,7 @@ def check_memory(rows: int, instead: str) -> None:
     """Refuse more rows than are drawn at once."""
     if rows > MOST_IN_MEMORY:
         raise ParameterError(
-            "rows_wrong",
+            "parameter_out_of_range",
             f"At most {MOST_IN_MEMORY:,} rows are drawn into memory, not {rows:,}. {instead}",
         )
 
@@ -263,7 +263,7 @@ def check_memory(rows: int, instead: str) -> None:
 def _how_many(rows: object) -> int:
     found = read.whole(rows, "rows")
     if found < 0:
-        raise ParameterError("rows_negative", f"rows must be 0 or more, not {found:,}.")
+        raise ParameterError("parameter_out_of_range", f"rows must be 0 or more, not {found:,}.")
     return found
 
 

@@ -85,7 +85,7 @@ class SynthesisRequest(Plan):
         if self.rows is not None and not 1 <= self.rows <= most:
             asked = f"{self.rows:,}" if abs(self.rows) < 10**18 else arguments.shown(self.rows)
             raise ParameterError(
-                "rows_wrong",
+                "parameter_out_of_range",
                 f"{option('rows')} must be from 1 to {most:,}, not {asked}. A model that "
                 f"{option('model')} writes draws any number.",
             )
@@ -195,7 +195,7 @@ def check_cells(axes: Sequence[Axis], sets: ColumnSets) -> None:
         cells = np.prod([float(sizes.get(name, 1)) for name in one])
         if cells > MOST_CODES:
             raise ParameterError(
-                "workload_too_large",
+                "problem_too_large",
                 f"The table of {' x '.join(one)} has {cells:,.0f} cells; at most "
                 f"{MOST_CODES:,} are possible. Name fewer columns in one set.",
             )

@@ -226,7 +226,7 @@ class SavedModel(ABC):
         if other in (table.schema.metadata or {}):
             tables, reader = ("one table", "load") if cls.of_two else ("two tables", "load_linked")
             raise SourceError(
-                "synthesis_unreadable",
+                "file_malformed",
                 f"{path.name} is a model of {tables}. Read it with SynthesisModel.{reader}.",
             )
 
@@ -240,7 +240,7 @@ UNLIKE = (
 
 def _unreadable(path: Path) -> SourceError:
     return SourceError(
-        "synthesis_unreadable",
+        "file_malformed",
         f"{path.name} is no model of a synthesis that this version can read. "
         "Give a file that it saved.",
     )

@@ -71,7 +71,7 @@ class Synthesis:
             assert axis.declared
             if axis.size > MOST_CODES:
                 raise ParameterError(
-                    "too_many_cells",
+                    "problem_too_large",
                     f"Column {axis.column!r} has {axis.size:,} values; at most {MOST_CODES:,} can "
                     "be synthesized. Declare a coarser domain.",
                 )

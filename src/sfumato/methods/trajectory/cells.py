@@ -246,7 +246,7 @@ def _h3() -> Any:
         from h3.api import basic_int  # type: ignore[import-untyped]
     except ImportError:
         raise ParameterError(
-            "hexagons_not_installed",
+            "package_missing",
             "Hexagons need the package h3. Install it with: pip install 'sfumato[hexagons]'; or "
             "leave out hexagons, which takes squares.",
         ) from None

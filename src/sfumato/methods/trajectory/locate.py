@@ -72,7 +72,7 @@ def located(
     map_ = _box(box, unit)
     if len(names) != 2 or names[0] == names[1]:
         raise ParameterError(
-            "place_columns",
+            "columns_invalid",
             f"Places have two columns. Name them: {option('at', ['lon', 'lat'])}, east first.",
         )
     places = _read(source, names)
@@ -140,7 +140,7 @@ def _box(box: Sequence[float], unit: str) -> Box:
         right = right and west >= -180 and east <= 180 and south >= -85 and north <= 85
     if not right:
         raise ParameterError(
-            "box_wrong",
+            "parameter_out_of_range",
             "The map must be four numbers, west, south, east, north, the first two below the last "
             "two; of degrees from -180 to 180 and from -85 to 85. Give "
             f"{option('box', [-8.7, 41.1, -8.5, 41.3])}; where places are in metres, add "
@@ -163,7 +163,7 @@ def _read(source: Source, names: Sequence[str]) -> FloatArray:
         for name in names:
             if name not in held:
                 raise SchemaError(
-                    "column_missing",
+                    "column_unknown",
                     f"The table has no column {quoted(name)}; " + suggestion(name, list(held)),
                 )
         columns = [exp.column(name, quoted=True) for name in names]
@@ -175,7 +175,7 @@ def _read(source: Source, names: Sequence[str]) -> FloatArray:
     places = np.stack(found, axis=-1) if len(found) == 2 else np.full((1, 2), math.nan)
     if not np.isfinite(places).all():
         raise SchemaError(
-            "places_not_numbers",
+            "column_unsuitable",
             f"Every place needs two numbers, in {quoted(names[0])} and {quoted(names[1])}, and "
             "some row has none. Leave such rows out.",
         )

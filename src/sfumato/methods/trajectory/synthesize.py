@@ -228,7 +228,7 @@ def points_of(request: FormRequest) -> Points:
     assert isinstance(form, Points)
     if not request.unit.by_person:
         raise ParameterError(
-            "unit_not_person",
+            "unit_unsupported",
             "A point is not a person, so that hiding a row hides nobody's path. Declare unit = "
             f'{{ column = "{form.path}", max_rows = 100 }}, or name the column of the person.',
         )

@@ -105,13 +105,13 @@ def basic_guarantee(event: Event) -> Pure | Approx:
     """State the loss of an event by basic composition, exactly.
 
     *Guarantee*: (sum of epsilons, sum of deltas), also when events are chosen adaptively.
-    *Edges*: Gaussian noise is refused (`event_not_expressible`).
+    *Edges*: Gaussian noise is refused (`event_unsupported`).
     *Reference*: Dwork & Roth 2014, Theorem 3.16; Rogers et al. 2016 for adaptive parameters.
     """
     amounts = total(event, basic_price)
     if amounts is None:
         raise ParameterError(
-            "event_not_expressible",
+            "event_unsupported",
             "Basic composition cannot express Gaussian noise, which has no epsilon of its own.",
             hint="Use the zCDP or Renyi accountant with a delta.",
         )

@@ -172,14 +172,14 @@ Event = Leaf | Composed | Repeated | Parallel
 def _check_count(value: object, name: str, *, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ParameterError(
-            "count_out_of_range",
+            "parameter_out_of_range",
             f"{name} must be a whole number of at least {least}, not {value!r}.",
         )
 
 
 def _some_events(events: object) -> tuple[object, ...]:
     if not isinstance(events, tuple | list) or not events:
-        raise ParameterError("events_empty", "A composed event must list at least one event.")
+        raise ParameterError("parameter_missing", "A composed event must list at least one event.")
     return tuple(events)
 
 
@@ -217,7 +217,9 @@ def from_record(record: object) -> Event:
 
 def _encode_event(event: Event, depth: int) -> dict[str, object]:
     if depth == 0:
-        raise ParameterError("event_too_deep", f"Events must not nest deeper than {_DEPTH} levels.")
+        raise ParameterError(
+            "event_unsupported", f"Events must not nest deeper than {_DEPTH} levels."
+        )
     values = {field.name: getattr(event, field.name) for field in fields(event)}
     return {
         "kind": _NAMES[type(event)],
@@ -237,7 +239,9 @@ def _encode(value: object, depth: int) -> object:
 
 def _decode_event(record: object, depth: int) -> Event:
     if depth == 0:
-        raise ParameterError("event_too_deep", f"Events must not nest deeper than {_DEPTH} levels.")
+        raise ParameterError(
+            "event_unsupported", f"Events must not nest deeper than {_DEPTH} levels."
+        )
     kind = _KINDS.get(str(record.get("kind"))) if isinstance(record, dict) else None
     if not isinstance(record, dict) or kind is None:
         raise _bad_record(f"kind must be one of {', '.join(_KINDS)}")
@@ -262,6 +266,4 @@ def _decode(name: str, value: object, depth: int) -> Any:
 
 
 def _bad_record(reason: str) -> ParameterError:
-    return ParameterError(
-        "event_record_invalid", f"The record of an event cannot be read: {reason}."
-    )
+    return ParameterError("record_invalid", f"The record of an event cannot be read: {reason}.")

@@ -154,7 +154,7 @@ class RenyiFilter:
         store(self, conversion_delta=exact_numbers.positive_delta(self.conversion_delta))
         if self.order <= 1:
             raise ParameterError(
-                "order_out_of_range", f"order must be above 1, but {self.order} was given."
+                "parameter_out_of_range", f"order must be above 1, but {self.order} was given."
             )
 
     @property
@@ -186,7 +186,7 @@ def units_of(one: Filter) -> tuple[int, ...]:
     counts = tuple(exact_numbers.floor_units(limit, unit) for _, limit, unit in one.limits)
     if max(counts) >= 2**63:
         raise ParameterError(
-            "limit_too_large",
+            "parameter_out_of_range",
             "A limit must fit a 64-bit count of its units: epsilon below 9e9, rho below 9.2.",
         )
     return counts
@@ -236,7 +236,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         if not self.filters:
-            raise ParameterError("filters_empty", "A budget must have at least one filter.")
+            raise ParameterError("parameter_missing", "A budget must have at least one filter.")
         self.limits()
         self.loss()
 
@@ -382,9 +382,7 @@ def _decode(record: object) -> Filter:
 
 
 def _bad_record(reason: str) -> ParameterError:
-    return ParameterError(
-        "budget_record_invalid", f"The record of a budget cannot be read: {reason}."
-    )
+    return ParameterError("record_invalid", f"The record of a budget cannot be read: {reason}.")
 
 
 def _text(number: Fraction) -> str:

@@ -38,14 +38,14 @@ def epsilon(event: Event, *, delta: Fraction) -> Fraction:
 
     *Guarantee*: (epsilon, delta) for events that are fixed beforehand, up to float64 rounding.
     *Edges*: a rho alone, parallel parts that differ and Gaussian noise on answers that can move by
-    more than one grid step have no known worst pair and are refused (`event_not_expressible`); a
+    more than one grid step have no known worst pair and are refused (`event_unsupported`); a
     delta no larger than what the events themselves take is refused.
     *Reference*: Meiser & Mohammadi 2018; Koskela, Jälkö & Honkela 2020.
     """
     found = _distribution(event).get_epsilon_for_delta(float(delta))
     if not math.isfinite(found):
         raise ParameterError(
-            "delta_too_small",
+            "parameter_out_of_range",
             f"delta {float(delta):.3e} leaves nothing beyond what the events take themselves.",
             hint="Give a larger delta.",
         )
@@ -105,7 +105,7 @@ def _points(epsilon: Fraction, categories: int, delta: Fraction) -> Any:
 
 def _not_expressible(what: str) -> ParameterError:
     return ParameterError(
-        "event_not_expressible",
+        "event_unsupported",
         f"Privacy loss distributions cannot express {what}.",
         hint="Use the zCDP or Renyi accountant.",
     )
@@ -116,7 +116,7 @@ def _library() -> Any:
         from dp_accounting.pld import privacy_loss_distribution
     except ImportError:
         raise ParameterError(
-            "extra_missing",
+            "package_missing",
             "Privacy loss distributions need dp-accounting: install sfumato[accounting], or use "
             "the zCDP or Renyi accountant.",
         ) from None

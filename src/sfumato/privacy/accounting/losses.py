@@ -138,7 +138,7 @@ def delta_left(delta: Fraction, spent: Fraction) -> Fraction:
     """Subtract what events took of a total delta; something must be left for the conversion."""
     if probability(delta, "delta") <= spent:
         raise ParameterError(
-            "delta_too_small",
+            "parameter_out_of_range",
             f"delta {float(delta):.3e} leaves nothing beyond the {float(spent):.3e} that the "
             "events take themselves.",
             hint="Give a larger delta.",

@@ -72,7 +72,7 @@ def price(
     """
     if (epsilon is None) == (rho is None):
         raise ParameterError(
-            "cost_not_one", "Give either epsilon or rho as the cost, and not both."
+            "options_conflict", "Give either epsilon or rho as the cost, and not both."
         )
     return Price(
         epsilon=None if epsilon is None else exact_numbers.epsilon(epsilon, maximum=maximum),

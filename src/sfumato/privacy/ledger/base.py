@@ -369,7 +369,7 @@ class Ledger:
     def _check_usable(self) -> None:
         if self._process != this_process():
             raise LedgerError(
-                "ledger_forked",
+                "object_not_shareable",
                 "A ledger cannot be used in a forked process.",
                 hint="Open it again there.",
             )

@@ -40,7 +40,7 @@ class MemoryStore:
 
     def __reduce__(self) -> NoReturn:
         raise LedgerError(
-            "ledger_copied",
+            "object_not_shareable",
             "A ledger in memory cannot be copied or pickled: each copy would spend the whole "
             "budget.",
             hint="Ask the table that there is, or keep a vault.",

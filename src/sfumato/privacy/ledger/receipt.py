@@ -97,12 +97,12 @@ class Receipt:
         self.check_process()
         if ledger is not None and ledger is not self._ledger:
             raise LedgerError(
-                "receipt_foreign", "This receipt was given by another ledger; return it there."
+                "receipt_invalid", "This receipt was given by another ledger; return it there."
             )
         with self._lock:
             if self._stage not in allowed:
                 raise LedgerError(
-                    "receipt_spent",
+                    "receipt_invalid",
                     f"This receipt cannot become {stage} because it is already {self._stage}.",
                     hint="Reserve again for another answer.",
                 )
@@ -114,14 +114,14 @@ class Receipt:
         """Refuse to work in any process but the one that reserved."""
         if self._process != this_process():
             raise LedgerError(
-                "receipt_forked",
+                "object_not_shareable",
                 "A receipt is good only in the process that reserved it.",
                 hint="Reserve in the process that answers.",
             )
 
     def __reduce__(self) -> NoReturn:
         raise LedgerError(
-            "receipt_copied", "A receipt cannot be copied or pickled: one charge, one answer."
+            "object_not_shareable", "A receipt cannot be copied or pickled: one charge, one answer."
         )
 
 
@@ -136,9 +136,11 @@ class _ReceiptEntropy(SystemEntropy):
         self._receipt.check_process()
         if self._receipt.stage is not Stage.DRAWN:
             raise LedgerError(
-                "receipt_spent", "The answer under this receipt is stored; its entropy is closed."
+                "receipt_invalid", "The answer under this receipt is stored; its entropy is closed."
             )
         return self._source.words(count)
 
     def __reduce__(self) -> NoReturn:
-        raise LedgerError("receipt_copied", "A receipt's entropy cannot be copied or pickled.")
+        raise LedgerError(
+            "object_not_shareable", "A receipt's entropy cannot be copied or pickled."
+        )

@@ -161,7 +161,7 @@ def _check(topic: str, name: str, value: object, operator: str) -> None:
         ) from None
     if length > _LONGEST_VALUE:
         raise ParameterError(
-            "record_too_long",
+            "record_invalid",
             f"The value of a record may have {_LONGEST_VALUE:,} characters in JSON, not "
             f"{length:,}.",
             hint="Write down less.",

@@ -44,7 +44,7 @@ def open_account(draft: Draft, name: str, budget: Budget, parent: str | None) ->
     if account is not None:
         if (account.parent, account.budget) != (parent, budget):
             raise ParameterError(
-                "account_exists",
+                "name_taken",
                 f"Account {name!r} already exists with another budget or parent.",
                 hint="Open it unchanged, or let its owner set a new limit.",
             )
@@ -119,7 +119,7 @@ def planned_limit(
     spent = recount(budget, seen)
     if all(part is None for part in spent):
         raise ParameterError(
-            "limit_below_spent",
+            "budget_out_of_range",
             f"The new limit of account {name!r} is below what was already spent from it.",
             hint="Give a higher limit.",
         )
@@ -157,7 +157,7 @@ def reserve(
     """Charge an event to accounts and all their ancestors, all or none; return the entry."""
     asked = sorted(set(accounts))
     if not asked:
-        raise ParameterError("accounts_empty", "A charge must name at least one account.")
+        raise ParameterError("parameter_missing", "A charge must name at least one account.")
     earlier = draft.request((principal, request_id))
     if earlier is not None:
         raise _refuse_repetition(earlier, body_digest)
@@ -361,7 +361,7 @@ def _refuse_repetition(earlier: ChargeRequest, body_digest: str) -> CallerError 
 def _check_open(draft: Draft, request: ChargeRequest) -> None:
     if draft.request(request.key) != request:
         raise LedgerError(
-            "receipt_spent",
+            "receipt_invalid",
             f"Request {request.request_id!r} is no longer open under this receipt. "
             "A charge is answered or voided once.",
         )
@@ -373,7 +373,7 @@ def check_request(principal: str, request_id: str, body_digest: str) -> None:
     check_name(request_id, "request id")
     if len(body_digest) != 64 or not set(body_digest) <= set("0123456789abcdef"):
         raise ParameterError(
-            "digest_invalid", "The body of a request is given by its SHA-256 in hexadecimal."
+            "request_id_invalid", "The body of a request is given by its SHA-256 in hexadecimal."
         )
 
 
@@ -383,7 +383,7 @@ def _check_share(child: str, share: Budget, parent: str, whole: Budget) -> None:
     total_delta = total.delta if isinstance(total, Approx) else 0
     if part.epsilon > total.epsilon or part_delta > total_delta:
         raise ParameterError(
-            "child_above_parent",
+            "budget_out_of_range",
             f"The budget of account {child!r} may not exceed that of its parent {parent!r}. "
             "Lower the one or raise the other first.",
         )

@@ -31,13 +31,13 @@ def integers(values: ArrayLike, name: str, *, dimensions: int | None = None) -> 
         array = array.astype(np.int64, copy=False)
     elif array.dtype != object or not all(type(value) is int for value in array.flat):
         raise ParameterError(
-            "values_not_integers",
+            "array_invalid",
             f"{name} must be whole numbers on a declared grid, not an array of {array.dtype}. "
             "Round them onto the grid first.",
         )
     if dimensions is not None and array.ndim != dimensions:
         raise ParameterError(
-            "values_wrong_shape",
+            "array_invalid",
             f"{name} must be an array of {dimensions} dimensions, not of {array.ndim}.",
         )
     return array
@@ -125,7 +125,7 @@ def check_beta(beta: float) -> float:
     """Refuse what is no probability of failure."""
     if not (math.isfinite(beta) and 0 < beta < 1):
         raise ParameterError(
-            "beta_out_of_range", f"beta must lie between 0 and 1, both excluded, not {beta!r}."
+            "parameter_out_of_range", f"beta must lie between 0 and 1, both excluded, not {beta!r}."
         )
     return beta
 

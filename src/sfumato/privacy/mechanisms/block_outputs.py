@@ -42,13 +42,13 @@ class BlockOutputs:
         granule = exact_numbers.positive(self.granule, "granule")
         if (low / granule).denominator != 1 or (high / granule).denominator != 1:
             raise ParameterError(
-                "granule_uneven",
+                "bounds_invalid",
                 f"The ends [{low}, {high}] must be whole multiples of the granule {granule}.",
             )
         blocks = whole(self.blocks, "blocks", least=2)
         if blocks * max(-low, high) / granule >= 2**62:
             raise ParameterError(
-                "granule_too_fine",
+                "bounds_invalid",
                 f"{blocks} outputs within [{low}, {high}] do not add up in 64 bits at a granule "
                 f"of {granule}.",
                 hint="Give a coarser one.",
@@ -56,7 +56,7 @@ class BlockOutputs:
         repeats = whole(self.repeats, "repeats", least=1)
         if blocks % repeats or blocks == repeats:
             raise ParameterError(
-                "repeats_uneven",
+                "parameter_out_of_range",
                 f"{blocks} blocks cannot hold everybody {repeats} times: give a number of blocks "
                 f"that is a multiple of {repeats}, such as {max(blocks // repeats, 2) * repeats}.",
             )
@@ -80,7 +80,7 @@ class BlockOutputs:
         outputs = np.asarray(values, dtype=np.float64)
         if outputs.ndim == 0 or outputs.shape[-1] != self.blocks:
             raise ParameterError(
-                "outputs_wrong_shape",
+                "array_invalid",
                 f"There must be {self.blocks} outputs, one a block, on the last axis, "
                 f"but the shape is {outputs.shape}.",
             )

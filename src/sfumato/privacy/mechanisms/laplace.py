@@ -110,7 +110,7 @@ class TruncatedGeometric:
     def __post_init__(self) -> None:
         if self.low >= self.high:
             raise ParameterError(
-                "bounds_reversed",
+                "bounds_invalid",
                 f"The ends [{self.low}, {self.high}] leave no range: give a lower, then a higher.",
             )
         _ = self.untruncated

@@ -81,7 +81,7 @@ class Quantile:
         rank = exact(self.rank, "rank")
         if not 0 <= rank <= 1 or rank.denominator > _FINEST_RANK:
             raise ParameterError(
-                "rank_out_of_range",
+                "parameter_out_of_range",
                 f"The rank of a quantile must lie between 0 and 1 with at most six decimals, "
                 f"not {rank}.",
             )
@@ -94,7 +94,7 @@ class Quantile:
         )
         if self.size > LARGEST_SIZE:
             raise ParameterError(
-                "size_out_of_range",
+                "parameter_out_of_range",
                 f"A quantile is chosen among at most 2^63 - 1 points, not {self.size:,}.",
                 hint="Declare narrower bounds or a coarser step.",
             )

@@ -64,7 +64,7 @@ class RandomizedResponse:
         truths = integers(values, "values")
         if ((truths < 0) | (truths >= self.categories)).any():
             raise ParameterError(
-                "value_outside_categories",
+                "value_outside_domain",
                 f"Values must be coded 0 to {self.categories - 1}; at least one is not.",
             )
         # A choice between the truth, of score 1, and all other values together, as many as k - 1.

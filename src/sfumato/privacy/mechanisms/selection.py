@@ -52,7 +52,7 @@ class ScoredChoice:
         scores = integers(values, "scores")
         if scores.ndim == 0 or scores.shape[-1] != self.candidates:
             raise ParameterError(
-                "scores_wrong_shape",
+                "array_invalid",
                 f"Scores must have {self.candidates} candidates on their last axis, "
                 f"but their shape is {scores.shape}.",
             )
@@ -96,7 +96,7 @@ class Exponential(ScoredChoice):
         store(self, prior=tuple(positive(weight, "prior") for weight in self.prior))
         if len(self.prior) != self.candidates:
             raise ParameterError(
-                "prior_wrong_length",
+                "array_invalid",
                 f"A prior for {self.candidates} candidates needs as many weights, "
                 f"not {len(self.prior)}.",
             )

@@ -72,14 +72,14 @@ class SmoothMedian:
         )
         if self.relation is not Neighbours.REPLACE_ONE:
             raise ParameterError(
-                "relation_not_supported",
+                "unit_unsupported",
                 "The smooth sensitivity of the median holds for replacing one of a public number "
                 "of rows, not for adding or removing one.",
                 hint="Use the quantile mechanism instead.",
             )
         if self.beta <= 2 * _MARGIN:
             raise ParameterError(
-                "epsilon_too_small",
+                "parameter_out_of_range",
                 f"The smooth median needs a beta above {float(2 * _MARGIN):.0e}, but epsilon "
                 f"{float(self.epsilon):g} leaves {float(self.beta):.0e}. Raise epsilon or delta.",
             )
@@ -156,7 +156,7 @@ class SmoothMedian:
         tables = integers(values, "values", dimensions=2)
         if tables.shape[1] != self.rows:
             raise ParameterError(
-                "rows_not_declared",
+                "parameter_out_of_range",
                 f"Every table must have the declared {self.rows} rows, not {tables.shape[1]}.",
             )
         return tables

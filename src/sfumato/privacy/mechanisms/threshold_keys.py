@@ -59,7 +59,7 @@ class ThresholdKeys:
         checked = events.ThresholdKeysEvent(delta=self.delta)
         if isinstance(self.noise, Gaussian) and self.noise.granule != 1:
             raise ParameterError(
-                "granule_not_one",
+                "bounds_invalid",
                 f"Counts have granule 1, so noise of granule {self.noise.granule} does not fit.",
             )
         store(

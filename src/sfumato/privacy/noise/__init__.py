@@ -40,7 +40,7 @@ def _checked(size: object) -> int:
 
     if isinstance(size, bool) or not isinstance(size, Integral) or size < 0:
         raise ParameterError(
-            "size_not_count",
+            "parameter_out_of_range",
             f"Noise cannot be drawn in size {shown(size)}: give a whole number of draws, "
             "at least 0.",
         )

@@ -144,7 +144,7 @@ def discrete_gaussian(variance: Fraction, size: int, entropy: Entropy) -> NDArra
     """
     if not _SMALLEST <= variance <= _LARGEST:
         raise ParameterError(
-            "stddev_out_of_range",
+            "parameter_out_of_range",
             "Gaussian noise cannot be drawn with this stddev: it must be between 2^-500 and 2^500.",
             hint="Choose another unit for the values.",
         )

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 LINES = "application/jsonl"
 MOST_LINES = 2000
 """So many entries of the ledger a page has."""
-_EPSILON = {**NUMBER, "x-code": "epsilon_not_number"}
-_DELTA = Input("delta", "Its delta; by default 0.", {**NUMBER, "x-code": "delta_not_number"})
+_EPSILON = {**NUMBER, "x-code": "parameter_not_number"}
+_DELTA = Input("delta", "Its delta; by default 0.", {**NUMBER, "x-code": "parameter_not_number"})
 _UNIQUE = {"type": "array", "items": NAMES, "maxItems": 100}
 _OFTEN = {**WHOLE, "minimum": 1}
 
@@ -66,7 +66,7 @@ def allowed_source(source: str, folder: Path | None) -> str:
             return str(found)
     where = "no folder" if folder is None else "a folder"
     raise PolicyError(
-        "source_not_allowed",
+        "permission_missing",
         f"This server was given {where} to add data sets from, and the source is not in it. Put "
         "the file into the server's folder of data and name it from there, or add it where "
         "the vault is with 'sfumato add'.",
@@ -80,7 +80,7 @@ def _declared(told: Any) -> Schema:
         raise
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         raise ParameterError(
-            "schema_unreadable",
+            "schema_syntax",
             "The schema must be written as GET datasets/{name} tells one: table, unit and columns, "
             "each with its name and kind.",
         ) from None

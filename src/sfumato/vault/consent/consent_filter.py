@@ -51,7 +51,7 @@ def person_kind(schema: Schema) -> Kind:
     kind = schema.column(schema.unit.column).kind
     if kind not in (Kind.INTEGER, Kind.TEXT):
         raise SchemaError(
-            "person_kind_unfit",
+            "person_id_invalid",
             f"Who agreed cannot be looked up by {quoted(schema.unit.column)}, which is {kind}: a "
             "registry knows people by an integer or a text. Name another column as the unit, or "
             "leave the purposes out.",
@@ -74,7 +74,7 @@ def check_person_kinds(kinds: Mapping[str, Kind]) -> Kind:
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{quoted(name)} by {kind}" for name, kind in kinds.items())
         raise SchemaError(
-            "person_kinds_differ",
+            "person_id_invalid",
             f"Data sets of one population tell people apart in two ways: {listed}. One registry "
             "holds for all of them, so declare the column with one kind in every schema.",
         )
@@ -98,7 +98,7 @@ def written(person: object, kind: Kind) -> str:
         person = str(person)
     fault = fault_of(person, kind) if isinstance(person, str) else "it must be a text or a number"
     if fault is not None:
-        raise ParameterError("person_wrong", f"Cannot look this person up: {fault}.")
+        raise ParameterError("person_id_invalid", f"Cannot look this person up: {fault}.")
     assert isinstance(person, str)
     return person
 

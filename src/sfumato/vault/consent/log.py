@@ -567,7 +567,7 @@ class ConsentLog:
         """Refuse to share connections with the process that this one was forked from."""
         if self._process != this_process():
             raise LedgerError(
-                "consent_forked",
+                "object_not_shareable",
                 "A registry of consent cannot be used in a forked process. Open the vault there.",
             )
 
@@ -576,12 +576,12 @@ class ConsentLog:
         self._tell_operator(f"registry of consent: {cause}")
         if busy:
             return LedgerError(
-                "consent_busy",
+                "consent_unavailable",
                 "The registry of consent is held by another process for too long. Nothing was "
                 "changed. Try again later.",
             )
         return LedgerError(
-            "consent_failed",
+            "consent_unavailable",
             "The registry of consent cannot be read or written; nothing was changed or charged. "
             "Its operator finds the cause in the vault's failures.log.",
         )

@@ -80,7 +80,7 @@ def read_said(path: Path, purposes: Sequence[str], kind: Kind) -> list[Said]:
         ) from None
     except (UnicodeDecodeError, csv.Error):
         raise SourceError(
-            "consent_file_wrong",
+            "consent_file_invalid",
             f"'{path}' cannot be read as CSV in UTF-8. Nothing was taken from it. Save it as CSV "
             f"with the columns {', '.join(COLUMNS[:3])} and, if known, time.",
         ) from None
@@ -96,7 +96,7 @@ def _titles(path: Path, head: str) -> list[str]:
     ]
     if tuple(titles) not in (COLUMNS[:3], COLUMNS):
         raise SourceError(
-            "consent_file_wrong",
+            "consent_file_invalid",
             f"The first line of '{path}' must name the columns {','.join(COLUMNS[:3])} and, if "
             "known, time, in this order. A line says yes or no: 1042,research,yes.",
         )
@@ -129,7 +129,7 @@ def checked(
     if bad:
         unlisted = f"; and {len(bad) - _LISTED} more" if len(bad) > _LISTED else ""
         raise ParameterError(
-            "consent_lines_bad",
+            "consent_file_invalid",
             f"{len(bad)} line{'s' * (len(bad) > 1)} cannot be taken, so nothing was changed: "
             f"{'; '.join(islice(bad, _LISTED))}{unlisted}. Mend them and import it again.",
         )
@@ -277,7 +277,7 @@ class AnyRegistry(Shown, ABC):
     def _purpose(self, purpose: str) -> str:
         if arguments.text(purpose, "purpose") not in self.purposes:
             raise ParameterError(
-                "consent_purpose_unknown",
+                "choice_unknown",
                 f"Nobody of {quoted(self.population)} is asked to agree to {quoted(purpose)}; "
                 + suggestion(purpose, self.purposes),
                 parameter="purpose",
@@ -297,7 +297,7 @@ class AnyRegistry(Shown, ABC):
             given_time = moment(arguments.text(time, "time"))
             if given_time is None or given_time > today:
                 raise ParameterError(
-                    "consent_time_wrong",
+                    "time_malformed",
                     "The time must be one such as 2026-03-01 or 2026-03-01T09:30:00Z, and not to "
                     f"come; given: {quoted(time)}. Leave it out for now.",
                 )
@@ -327,7 +327,7 @@ def _line(number: int, change: object) -> tuple[str, str, str, str]:
             answers = [answer for answer, means_agreed in ANSWERS.items() if means_agreed is agreed]
             return str(who), what, answers[0] if answers else arguments.shown(agreed), time or ""
     raise ParameterError(
-        "type_wrong",
+        "parameter_type_wrong",
         f"changes must be {_CHANGES}, but change {number} is {arguments.shown(change)}.",
     )
 

@@ -70,7 +70,7 @@ def periods(every: str, begins: date, ends: date, *, cut: bool = False) -> tuple
     """
     if begins > ends:
         raise ParameterError(
-            "feed_ends_early",
+            "feed_period_invalid",
             f"The feed would end on {ends} before it begins on {begins}. Give a later "
             f"{option('ends')}.",
         )
@@ -80,7 +80,7 @@ def periods(every: str, begins: date, ends: date, *, cut: bool = False) -> tuple
             break
         if number > MOST_PERIODS:
             raise ParameterError(
-                "feed_too_long",
+                "feed_period_invalid",
                 f"A feed has at most {MOST_PERIODS:,} periods. Give an earlier {option('ends')}, "
                 f"or longer periods such as {option('every', 'month')}.",
             )
@@ -128,7 +128,7 @@ def _period(every: str, low: date) -> tuple[str, date]:
     if days := _DAYS.fullmatch(every):
         return low.isoformat(), _later(low, int(days[1]) - 1)
     raise ParameterError(
-        "feed_period_unknown",
+        "feed_period_invalid",
         f"{quoted(every)} is no period of a feed. Write day, week, month, quarter, year, or days "
         "such as 10d.",
     )
@@ -410,7 +410,7 @@ def written(
     """A feed in the form that an ending names: the media type, and what is sent."""
     if ending not in FORMATS:
         raise ParameterError(
-            "feed_format_unknown",
+            "choice_unknown",
             f"A feed cannot be had as {quoted(ending)}; {suggestion(ending, list(FORMATS))}",
         )
     media, write = FORMATS[ending]

@@ -166,7 +166,7 @@ class Feeds(Shown):
         def decide(book: BookState) -> Amendment:
             if feed.name in book.of(TOPIC):
                 raise ParameterError(
-                    "feed_exists",
+                    "name_taken",
                     f"There is a feed {quoted(feed.name)} already, and its periods are paid for "
                     "under that name. Choose another name.",
                 )
@@ -208,7 +208,7 @@ class Feeds(Shown):
         """What a feed told of each period, in order; the newest `limit` of them."""
         most = None if limit is None else arguments.whole(limit, "limit")
         if most is not None and most < 1:
-            raise ParameterError("limit_wrong", f"limit must be at least 1, not {most}.")
+            raise ParameterError("parameter_out_of_range", f"limit must be at least 1, not {most}.")
         return self._answering.read(self.get(name, principal=principal), most)
 
     def state(self, feed: Feed) -> dict[str, Any]:
@@ -290,7 +290,7 @@ class Feeds(Shown):
         for name in names:
             if name not in known:
                 raise ParameterError(
-                    "reader_unknown",
+                    "principal_unknown_here",
                     f"There is no principal {quoted(name)} to open it to; "
                     + suggestion(name, known),
                 )
@@ -319,7 +319,7 @@ def _asked(
     """The family that is asked, and what it is asked in plain values."""
     if (sql is None) is (family is None) or (dataset is None and family is not None):
         raise ParameterError(
-            "feed_question_missing",
+            "parameter_missing",
             "A feed asks one thing: a question in SQL, or what a family such as "
             f"{option('family', 'publish')} or {option('continual', True)} does with a "
             f"{option('dataset')}.",
@@ -343,7 +343,7 @@ def _check_question(asked: Mapping[str, object]) -> None:
                 f", which belongs to {option('continual', True)}" if name in _OF_STREAMS else ""
             )
             raise ParameterError(
-                "feed_option_unknown",
+                "option_unknown",
                 f"A feed of a question in SQL takes no {quoted(name)}{of_others}. Leave it out. "
                 f"Besides its days it takes {', '.join(takes)}.",
             )
@@ -353,7 +353,8 @@ def _delay(days: object) -> int:
     delay_days = arguments.whole(days, "delay")
     if not 0 <= delay_days <= 3660:
         raise ParameterError(
-            "feed_delay_wrong", f"{option('delay')} must be from 0 to 3660 days, not {delay_days}."
+            "parameter_out_of_range",
+            f"{option('delay')} must be from 0 to 3660 days, not {delay_days}.",
         )
     return delay_days
 
@@ -362,7 +363,7 @@ def _never(ends: date | str | None, family: str) -> bool:
     """Whether a feed is to have no end, which only one price for all periods allows."""
     if ends == NEVER and family != CONTINUAL:
         raise ParameterError(
-            "feed_never_ends",
+            "feed_period_invalid",
             "A feed that never ends would cost more than any budget, because each of its periods "
             f"costs. Give {option('ends')} a day, or count on by {option('continual', True)}, "
             "which has one price.",
@@ -379,6 +380,6 @@ def _day(day: date | str | None, name: str) -> date | None:
         return date.fromisoformat(arguments.text(day, name))
     except ValueError:
         raise ParameterError(
-            "feed_day_unreadable",
+            "time_malformed",
             f"{option(name)} must be a day such as 2026-01-31, not {quoted(str(day))}.",
         ) from None

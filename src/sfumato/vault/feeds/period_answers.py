@@ -337,7 +337,7 @@ class Answering:
         placed = replace(feed, dataset=dataset, begins=begins or low, ends=last)
         if placed.begins < low or (placed.ends > high and not feed.is_unending):
             raise ParameterError(
-                "feed_beyond_bounds",
+                "feed_period_invalid",
                 f"{quoted(feed.column)} is declared from {low} to {high}, so that no row lies "
                 f"outside. Give {option('begins')} and {option('ends')} within, not "
                 f"{placed.begins} to {placed.ends}.",
@@ -353,7 +353,7 @@ class Answering:
             return session.prepare(asked, asked.values(**feed.asked), facts)
         if not feed.asked.keys() & {"epsilon", "rho"}:
             raise ParameterError(
-                "feed_price_missing",
+                "parameter_missing",
                 f"A continual feed takes one price for all periods: give {option('epsilon')} or "
                 f"{option('rho')}.",
             )
@@ -535,7 +535,7 @@ class Answering:
         ]
         listed = suggestion(column, dates) if dates else "none is declared there."
         return ParameterError(
-            "feed_column_wrong",
+            "column_unsuitable",
             f"{quoted(column)} is no column of {', '.join(map(quoted, names))} with dates and "
             f"declared bounds, by which rows could belong to periods; {listed}",
         )

@@ -48,7 +48,7 @@ def check_wish_names(asked: Iterable[str]) -> None:
     for name in asked:
         if name not in WISHES:
             raise ParameterError(
-                "wish_unknown", f"Anonymizing takes no {name!r}; {suggestion(name, WISHES)}"
+                "option_unknown", f"Anonymizing takes no {name!r}; {suggestion(name, WISHES)}"
             )
 
 

@@ -346,7 +346,7 @@ class Jobs(Shown):
         number = arguments.whole(limit, "limit")
         if not 1 <= number <= _MOST_LISTED:
             raise ParameterError(
-                "limit_wrong", f"limit must be from 1 to {_MOST_LISTED}, not {number}."
+                "parameter_out_of_range", f"limit must be from 1 to {_MOST_LISTED}, not {number}."
             )
         owner = self._whose(principal)
         return self._store.list(owner, limit=number) if self._begun else []
@@ -408,7 +408,7 @@ class Jobs(Shown):
         if job.family in (ANONYMIZE, COMPARE):
             if not person.is_owner:
                 raise PolicyError(
-                    "anonymize_owner_only",
+                    "permission_missing",
                     f"{quoted(person.name)} may not do this: rows of people are released by their "
                     "owner. Ask for a publication or a synthesis.",
                 )

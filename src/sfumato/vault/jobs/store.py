@@ -356,7 +356,7 @@ def _told(error: SfumatoError) -> str:
 
 def _abandoned() -> InternalError:
     return InternalError(
-        "job_abandoned",
+        "job_failed",
         f"The job was begun {MOST_ATTEMPTS} times and never came to an end: its server stopped "
         "each time. Whatever was charged stays spent. Ask for less at a time, or let the operator "
         "look for the cause.",

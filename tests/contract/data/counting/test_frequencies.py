@@ -200,4 +200,4 @@ def test_a_dense_table_too_large_is_refused() -> None:
     huge = Frequencies((axis,), (np.array([5]),), np.array([1]))
     with pytest.raises(ParameterError) as refusal:
         huge.dense()
-    assert refusal.value.code == "too_many_cells"
+    assert refusal.value.code == "problem_too_large"

@@ -55,7 +55,7 @@ def test_rows_that_are_not_seen_from_here_are_refused(
     engine = Spark(spark_session, named("none"))
     with pytest.raises(OutputError, match="hdfs://") as refusal:
         engine.write(query("SELECT 1 AS a"), FolderTarget(str(tmp_path / "out")))
-    assert refusal.value.code == "output_unreachable"
+    assert refusal.value.code == "output_unwritable"
     assert names(tmp_path) == []
 
 

@@ -127,7 +127,7 @@ def test_F21_a_scale_whose_sums_could_wrap_is_refused_in_planning() -> None:
     """At 2^62 points three ratings leave 64 bits; what is allowed cannot with any memory."""
     with pytest.raises(ParameterError) as caught:
         ratings.prepare(rated(Kind.INTEGER, Bounds(0, 2**62 - 2)))
-    assert caught.value.code == "ratings_too_fine"
+    assert caught.value.code == "domain_too_large"
     widest = ratings.prepare(rated(Kind.INTEGER, Bounds(0, ratings.MOST_POINTS - 1)))
     assert widest.scale.last * 2**38 < 2**63
 
@@ -152,7 +152,7 @@ def test_baskets_refuse_a_wide_scale_in_planning(duckdb_engine: Open) -> None:
     """Wider ones failed after the charge: the tilt of the ratings was no float any more."""
     with pytest.raises(ParameterError) as caught:
         baskets.prepare(rated(Kind.INTEGER, Bounds(0, 2**20)))
-    assert caught.value.code == "ratings_too_fine"
+    assert caught.value.code == "domain_too_large"
     request = rated(Kind.INTEGER, Bounds(0, baskets.MOST_RATINGS - 1))
     people = 300
     stars = pa.array([0, baskets.MOST_RATINGS - 1] * (people // 2), pa.int64())

@@ -43,10 +43,10 @@ def test_L1_entropy_is_given_once_and_ends_with_the_answer(place: Any, one: Budg
     assert receipt.event == pure("1/10")
     entropy = receipt.entropy()
     assert len(entropy.words(3)) == 3
-    assert code_of(receipt.entropy) == "receipt_spent"
+    assert code_of(receipt.entropy) == "receipt_invalid"
     ledger.store(receipt, b"1")
-    assert code_of(entropy.words, 1) == "receipt_spent"
-    assert code_of(ledger.store, receipt, b"2") == "receipt_spent"
+    assert code_of(entropy.words, 1) == "receipt_invalid"
+    assert code_of(ledger.store, receipt, b"2") == "receipt_invalid"
 
 
 def test_L1_receipts_die_on_fork_and_copy(place: Any, one: Budget) -> None:
@@ -56,11 +56,11 @@ def test_L1_receipts_die_on_fork_and_copy(place: Any, one: Budget) -> None:
     entropy = drawn.entropy()
     for copier in (pickle.dumps, copy.copy, copy.deepcopy):
         for victim in (fresh, entropy):
-            assert code_of(copier, victim) == "receipt_copied"
-    assert in_child(fresh.entropy) == "receipt_forked"
-    assert in_child(lambda: entropy.words(1)) == "receipt_forked"
-    assert in_child(lambda: ledger.void(fresh)) == "receipt_forked"
-    assert in_child(lambda: charge(ledger, "1/10", "r3")) == "ledger_forked"
+            assert code_of(copier, victim) == "object_not_shareable"
+    assert in_child(fresh.entropy) == "object_not_shareable"
+    assert in_child(lambda: entropy.words(1)) == "object_not_shareable"
+    assert in_child(lambda: ledger.void(fresh)) == "object_not_shareable"
+    assert in_child(lambda: charge(ledger, "1/10", "r3")) == "object_not_shareable"
     ledger.store(fresh, b"the parent's receipt still works")
 
 
@@ -82,13 +82,13 @@ def test_L2_void_only_by_the_holder_and_before_entropy(place: Any, one: Budget) 
     ledger.open_account("visits", budget=one)
     kept, drawn = charge(ledger, "1/10", "r1"), charge(ledger, "2/10", "r2")
     drawn.entropy()
-    assert code_of(ledger.void, drawn) == "receipt_spent"
-    assert code_of(other.void, kept) == "receipt_foreign"
+    assert code_of(ledger.void, drawn) == "receipt_invalid"
+    assert code_of(other.void, kept) == "receipt_invalid"
     ledger.void(kept)
     assert nano(ledger) == 200_000_000
-    assert code_of(ledger.void, kept) == "receipt_spent"
-    assert code_of(kept.entropy) == "receipt_spent"
-    assert code_of(ledger.store, kept, b"1") == "receipt_spent"
+    assert code_of(ledger.void, kept) == "receipt_invalid"
+    assert code_of(kept.entropy) == "receipt_invalid"
+    assert code_of(ledger.store, kept, b"1") == "receipt_invalid"
     assert ask(ledger, "r1") is None
     charge(ledger, "1/10", "r1")  # nothing was answered, so the id is free again
     assert nano(ledger) == 300_000_000

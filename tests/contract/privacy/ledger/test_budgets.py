@@ -85,13 +85,13 @@ def test_L3_child_never_above_parent(place: Any, one: Budget) -> None:
     for budget in (two, with_delta):
         assert (
             code_of(ledger.open_account, "visits/a", budget=budget, parent="visits")
-            == "child_above_parent"
+            == "budget_out_of_range"
         )
     ledger.open_account("visits/a", budget=one, parent="visits")
     half = Budget.for_epsilon_delta(epsilon="1/2")
     for name, budget in (("visits/a", two), ("visits", half)):
         assert (
-            code_of(ledger.set_limit, name, budget=budget, operator="root") == "child_above_parent"
+            code_of(ledger.set_limit, name, budget=budget, operator="root") == "budget_out_of_range"
         )
 
 
@@ -157,7 +157,7 @@ def test_F16_registering_again_resets_nothing(place: Any, one: Budget) -> None:
     assert again.account_of("growth of stays") == again.account_of("stays") == "visits"
     assert code_of(again.attach, "stays", account="fresh") == "dataset_attached"
     larger = Budget.for_epsilon_delta(epsilon=2)
-    assert code_of(again.open_account, "visits", budget=larger) == "account_exists"
+    assert code_of(again.open_account, "visits", budget=larger) == "name_taken"
     assert nano(again) == 700_000_000
 
 
@@ -172,7 +172,7 @@ def test_a_limit_is_raised_by_an_entry_and_keeps_what_was_spent(place: Any, one:
     last = json.loads(list(ledger.entries())[-1].body)
     assert (last["kind"], last["operator"]) == ("limit", "root")
     low = Budget.for_epsilon_delta(epsilon="1/2")
-    assert code_of(ledger.set_limit, "visits", budget=low, operator="root") == "limit_below_spent"
+    assert code_of(ledger.set_limit, "visits", budget=low, operator="root") == "budget_out_of_range"
     ledger.verify()
 
 
@@ -184,14 +184,14 @@ def charge_free(ledger: Ledger) -> Receipt:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"accounts": []}, "accounts_empty"),
+        ({"accounts": []}, "parameter_missing"),
         ({"accounts": ["nobody"]}, "account_unknown"),
         ({"accounts": ["\ud800"]}, "name_invalid"),
         ({"principal": ""}, "name_invalid"),
         ({"principal": "a\nb"}, "name_invalid"),
         ({"request_id": "x" * 201}, "name_invalid"),
         ({"request_id": "\ud800"}, "name_invalid"),
-        ({"body_digest": "abc"}, "digest_invalid"),
+        ({"body_digest": "abc"}, "request_id_invalid"),
     ],
 )
 def test_bad_requests_are_refused_and_charge_nothing(
@@ -247,7 +247,7 @@ def test_L3_a_limit_that_is_lowered_while_it_is_spent_holds_from_its_entry_on(
     run_threads(lambda worker: (lower if worker == 3 else spend)(worker), 8)
     assert late == []
     assert lowered
-    assert codes <= {"limit_below_spent"}
+    assert codes <= {"budget_out_of_range"}
     # By the entries alone, in their order: nothing was ever granted above the limit of its moment.
     limit, spent = 100, 0
     for entry in ledgers[0].entries():

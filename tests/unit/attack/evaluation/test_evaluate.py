@@ -109,22 +109,22 @@ def test_numbers_written_as_the_original_or_as_usual_are_both_read(tmp_path: Pat
 def test_nothing_in_common_is_refused(people: sf.Table) -> None:
     with pytest.raises(SchemaError) as refused:
         sf.evaluate(pa.table({"Age": [1]}), people)
-    assert refused.value.code == "nothing_in_common"
+    assert refused.value.code == "comparison_impossible"
     assert refused.value.message.startswith("The synthetic table has the column Age, and none of ")
     assert ": 5 columns: age, sex, weight, born, smoker. " in refused.value.message
     with pytest.raises(SchemaError) as refused:
         sf.evaluate(pa.table({"smoker": [1.5]}), people)
-    assert refused.value.code == "nothing_in_common"
+    assert refused.value.code == "comparison_impossible"
     lone = sf.Schema("p", SCHEMA.columns[:1])
     with pytest.raises(SchemaError) as refused:
         sf.evaluate(PEOPLE, PEOPLE, lone)
-    assert refused.value.code == "nothing_in_common"
+    assert refused.value.code == "comparison_impossible"
 
 
 def test_two_schemas_are_one_too_many(people: sf.Table) -> None:
     with pytest.raises(ParameterError) as refused:
         sf.evaluate(PEOPLE, people, SCHEMA)
-    assert refused.value.code == "schema_twice"
+    assert refused.value.code == "options_conflict"
     assert "schema=" in refused.value.message
 
 

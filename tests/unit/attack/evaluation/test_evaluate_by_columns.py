@@ -103,4 +103,4 @@ def test_a_table_without_rows_is_refused(rows: tuple[int, int]) -> None:
     real, made = people(1, 5)[: rows[0]], people(2, 5)[: rows[1]]
     with sf.read(real, SCHEMA) as original, pytest.raises(ParameterError) as refused:
         sf.evaluate(made, original)
-    assert refused.value.code == "nothing_to_evaluate"
+    assert refused.value.code == "table_empty"

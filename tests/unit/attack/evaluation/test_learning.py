@@ -72,7 +72,7 @@ def test_a_synthetic_table_of_one_answer_teaches_to_give_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "code"), [("illl", "target_missing"), ("none", "target_constant")]
+    ("target", "code"), [("illl", "column_unknown"), ("none", "column_unsuitable")]
 )
 def test_what_cannot_be_learned_is_refused(target: str, code: str) -> None:
     columns = (*SCHEMA.columns, sf.Column("none", sf.Kind.BOOLEAN))
@@ -92,4 +92,4 @@ def test_without_the_library_all_else_is_measured(monkeypatch: pytest.MonkeyPatc
             sf.evaluate(people(2), original, target="ill")
     assert found.told_apart is None
     assert found.propensity is not None
-    assert refused.value.code == "learning_not_installed"
+    assert refused.value.code == "package_missing"

@@ -62,11 +62,11 @@ def test_the_server_offers_what_its_operator_put_there(tmp_path: Path) -> None:
     (data / CONNECTIONS).write_text('clinic = "duckdb:///nowhere.duckdb#visits"\nport = 5\n')
     assert offered(data) == ["connection clinic", "people.csv"]
     assert drafts.from_server("people.csv", data).source == str(data / "people.csv")
-    assert code_of(drafts.from_server, "../people.csv", data) == "source_not_allowed"
-    assert code_of(drafts.from_server, "postgresql://host/db#t", data) == "source_not_allowed"
+    assert code_of(drafts.from_server, "../people.csv", data) == "permission_missing"
+    assert code_of(drafts.from_server, "postgresql://host/db#t", data) == "permission_missing"
     assert code_of(drafts.from_server, "connection other", data) == "connection_unknown"
     assert code_of(drafts.from_server, "connection clinic", data) != "no error"
     assert offered(None) == []
-    assert code_of(drafts.from_server, "people.csv", None) == "source_not_allowed"
+    assert code_of(drafts.from_server, "people.csv", None) == "permission_missing"
     (data / CONNECTIONS).write_text("clinic = \n")
-    assert code_of(offered, data) == "connections_unreadable"
+    assert code_of(offered, data) == "connection_unknown"

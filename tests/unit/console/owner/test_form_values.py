@@ -13,17 +13,21 @@ FIELDS = ("name", "epsilon", "max_epsilon", "to")
 @pytest.mark.parametrize(
     ("code", "field"),
     [
-        ("principal_exists", "name"),
-        ("epsilon_not_number", "epsilon"),
+        ("name_taken", "name"),
         ("max_epsilon_wrong", "max_epsilon"),
-        ("child_above_parent", "epsilon"),
-        ("reader_unknown", "to"),
-        ("delta_not_number", ""),
+        ("budget_out_of_range", "epsilon"),
+        ("principal_unknown_here", "to"),
+        ("parameter_not_number", ""),
         ("something_else", ""),
     ],
 )
 def test_a_refusal_finds_its_field(code: str, field: str) -> None:
     assert wrong(ParameterError(code, "No."), FIELDS) == {field: "No."}
+
+
+def test_a_refusal_names_its_field_itself() -> None:
+    error = ParameterError("parameter_out_of_range", "No.", parameter="epsilon")
+    assert wrong(error, FIELDS) == {"epsilon": "No."}
 
 
 def test_a_table_that_cannot_be_read_is_told_to_who_named_it() -> None:

@@ -33,16 +33,16 @@ def test_a_table_is_kept_for_its_owner_alone_under_a_name_of_ours(tmp_path: Path
 
 
 NO_TABLES = {
-    "empty": (b"", "a.csv", "upload_empty"),
-    "program": (b"x", "a.exe", "upload_kind"),
-    "packed-by-name": (b"x", "a.csv.gz", "upload_kind"),
-    "no-ending": (b"x", "a", "upload_kind"),
-    "packed": (gzip.compress(b"a,b\n" * 10_000), "a.csv", "upload_kind"),
-    "zip": (b"PK\x03\x04....", "a.tsv", "upload_kind"),
-    "text-as-parquet": (b"no parquet at all", "a.parquet", "upload_kind"),
-    "hollow-parquet": (b"PAR1....PAR1", "a.parquet", "upload_kind"),
-    "many-columns": (b"," * 2000 + b"\n", "a.csv", "upload_too_wide"),
-    "long-line": (b"x" * (1024**2 + 5), "a.csv", "upload_too_wide"),
+    "empty": (b"", "a.csv", "upload_invalid"),
+    "program": (b"x", "a.exe", "upload_invalid"),
+    "packed-by-name": (b"x", "a.csv.gz", "upload_invalid"),
+    "no-ending": (b"x", "a", "upload_invalid"),
+    "packed": (gzip.compress(b"a,b\n" * 10_000), "a.csv", "upload_invalid"),
+    "zip": (b"PK\x03\x04....", "a.tsv", "upload_invalid"),
+    "text-as-parquet": (b"no parquet at all", "a.parquet", "upload_invalid"),
+    "hollow-parquet": (b"PAR1....PAR1", "a.parquet", "upload_invalid"),
+    "many-columns": (b"," * 2000 + b"\n", "a.csv", "upload_invalid"),
+    "long-line": (b"x" * (1024**2 + 5), "a.csv", "upload_invalid"),
 }
 
 
@@ -58,18 +58,18 @@ def test_what_unfolds_to_too_much_is_refused_by_its_index(
     bomb = parquet(pa.table({"a": ["x" * 1000] * 20_000}))
     assert len(bomb) < 10_000
     monkeypatch.setattr(uploads, "_MOST_ROWS", 10_000)
-    assert code_of(keep_upload, BytesIO(bomb), "a.parquet", tmp_path) == "upload_unfolds"
+    assert code_of(keep_upload, BytesIO(bomb), "a.parquet", tmp_path) == "upload_invalid"
     wide = parquet(pa.table({f"c{place}": [1] for place in range(1100)}))
     folder = tmp_path / "other"
     folder.mkdir()
-    assert code_of(keep_upload, BytesIO(wide), "a.parquet", folder) == "upload_too_wide"
+    assert code_of(keep_upload, BytesIO(wide), "a.parquet", folder) == "upload_invalid"
 
 
 def test_more_than_may_be_sent_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(uploads, "MOST_BYTES", 100)
-    assert code_of(keep_upload, BytesIO(b"a\n" * 100), "a.csv", tmp_path) == "upload_too_large"
+    assert code_of(keep_upload, BytesIO(b"a\n" * 100), "a.csv", tmp_path) == "request_too_large"
     assert (tmp_path / "table.csv").stat().st_size == 0
 
 

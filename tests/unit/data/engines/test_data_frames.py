@@ -53,12 +53,12 @@ def test_what_a_record_lacks_is_missing_and_what_a_later_one_adds_is_kept() -> N
 @pytest.mark.parametrize(
     ("source", "code"),
     [
-        ([{"a": 1}, {"a": "x"}], "table_not_arrow"),
-        ([{"a": 1}, 5], "table_not_arrow"),
-        ({"a": [1], "b": [1, 2]}, "table_not_arrow"),
-        ([1, 2], "source_unknown"),
-        (5, "source_unknown"),
-        (None, "source_unknown"),
+        ([{"a": 1}, {"a": "x"}], "source_unsupported"),
+        ([{"a": 1}, 5], "source_unsupported"),
+        ({"a": [1], "b": [1, 2]}, "source_unsupported"),
+        ([1, 2], "source_unsupported"),
+        (5, "source_unsupported"),
+        (None, "source_unsupported"),
         ([], "source_missing"),
     ],
 )

@@ -96,7 +96,7 @@ def test_tables_in_memory(opened: Callable[..., DuckDB]) -> None:
     assert str(engine.run(everything(engine.table))["x"].to_pylist()) == "[1.5, nan, None]"
     with pytest.raises(SourceError) as refusal:
         opened(pd.DataFrame({"x": [1, "canary"]}))
-    assert refusal.value.code == "table_not_arrow"
+    assert refusal.value.code == "source_unsupported"
     assert "canary" not in str(refusal.value)
     assert refusal.value.__context__ is None
 
@@ -120,7 +120,7 @@ def test_duckdb_file(
     (tmp_path / "b.duckdb").write_text("no database at all")
     with pytest.raises(SourceError) as refusal:
         opened(f"duckdb://{tmp_path}/b.duckdb#t")
-    assert refusal.value.code == "not_duckdb"
+    assert refusal.value.code == "file_damaged"
 
 
 def test_little_memory_spills(opened: Callable[..., DuckDB]) -> None:

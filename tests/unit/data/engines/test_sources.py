@@ -43,10 +43,10 @@ def make_socket(path: Path) -> None:
     ("make", "code", "words"),
     [
         (lambda _: None, "source_missing", "does not exist"),
-        (Path.mkdir, "source_not_a_file", "is a directory"),
-        (os.mkfifo, "source_not_a_file", "is a named pipe"),
-        (make_socket, "source_unreadable", "cannot be opened"),
-        (lambda path: path.symlink_to("/dev/zero"), "source_not_a_file", "is a device"),
+        (Path.mkdir, "file_unreadable", "is a directory"),
+        (os.mkfifo, "file_unreadable", "is a named pipe"),
+        (make_socket, "file_unreadable", "cannot be opened"),
+        (lambda path: path.symlink_to("/dev/zero"), "file_unreadable", "is a device"),
         (lambda path: path.symlink_to(path), "source_missing", "is not a usable path"),
     ],
 )
@@ -65,16 +65,16 @@ def test_no_file(
     ("source", "code"),
     [
         ("a\0b.csv", "source_missing"),
-        ("x" * 5000 + ".csv", "source_unreadable"),
+        ("x" * 5000 + ".csv", "file_unreadable"),
         ("/etc/passwd/t.csv", "source_missing"),
-        ("/etc/passwd", "source_format_unknown"),
+        ("/etc/passwd", "format_unknown"),
         ([], "source_missing"),
-        (7, "source_unknown"),
+        (7, "source_unsupported"),
         ("duckdb:///none.duckdb#t", "source_missing"),
-        ("duckdb:///none.duckdb", "source_url_malformed"),
-        ("postgresql://localhost/db", "source_url_malformed"),
-        ("postgresql://localhost/db#", "source_url_malformed"),
-        ("spark://local", "source_url_malformed"),
+        ("duckdb:///none.duckdb", "address_malformed"),
+        ("postgresql://localhost/db", "address_malformed"),
+        ("postgresql://localhost/db#", "address_malformed"),
+        ("spark://local", "address_malformed"),
     ],
 )
 def test_no_source(source: object, code: str) -> None:
@@ -110,7 +110,7 @@ def test_unreadable(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False
     )
-    assert done.stdout == "source_unreadable\n", done.stderr
+    assert done.stdout == "file_unreadable\n", done.stderr
 
 
 STRANGE = [
@@ -141,7 +141,7 @@ def test_F_a_name_is_no_pattern(opened: Callable[..., DuckDB], tmp_path: Path, n
 def test_F_a_name_that_cannot_be_told_from_a_pattern_is_refused(tmp_path: Path, name: str) -> None:
     parquet.write_table(pa.table({"a": ["1"]}), tmp_path / name)
     code, words = refused(str(tmp_path / name))
-    assert code == "source_name_unreadable"
+    assert code == "file_unreadable"
     assert "Rename the file" in words
 
 

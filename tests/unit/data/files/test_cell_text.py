@@ -78,7 +78,7 @@ def test_refused_with_its_place(kind: Kind, cell: str) -> None:
     good = next(text for fitting_kind, text, _ in ACCEPTED if fitting_kind is kind)
     with pytest.raises(SourceError, match=r"^Column 'c', data row 4, is not ") as refusal:
         converted([good, None, good, cell, good, cell], kind)
-    assert refusal.value.code == "cell_not_of_kind"
+    assert refusal.value.code == "cell_malformed"
 
 
 def test_rows_are_counted_over_batches() -> None:
@@ -129,7 +129,7 @@ def test_other_types_convert_exactly(
 def test_other_types_are_never_rounded(cell: object, data_type: pa.DataType, kind: Kind) -> None:
     with pytest.raises(SourceError, match=r"^Column 'c', data row 2,") as refusal:
         converted([None, cell], kind, data_type)
-    assert refusal.value.code == "cell_not_of_kind"
+    assert refusal.value.code == "cell_malformed"
 
 
 def test_kinds_that_make_no_sense_together() -> None:
@@ -176,7 +176,7 @@ def test_csv_with_kinds(read_csv: Callable[..., list[dict[str, Any]]]) -> None:
     ]
     with pytest.raises(SourceError, match=r"^Column 'n', data row 2,") as refusal:
         read_csv(b"n,d,t\n1,,\nsecret,,\n", kinds=kinds)
-    assert refusal.value.code == "cell_not_of_kind"
+    assert refusal.value.code == "cell_malformed"
     assert refusal.value.__context__ is None
 
 

@@ -82,8 +82,8 @@ def test_patterns_without_files_and_files_that_differ() -> None:
     write("visits/lacking.parquet", ROWS.select(["age"]))
     for source, code, word in (
         ("visits/x*.parquet", "source_missing", "No file matches"),
-        ("visits/[at]*.parquet", "schemas_differ", "another order"),
-        ("visits/[al]*.parquet", "schemas_differ", "'who' is missing"),
+        ("visits/[at]*.parquet", "schema_differs", "another order"),
+        ("visits/[al]*.parquet", "schema_differs", "'who' is missing"),
     ):
         with pytest.raises(SourceError, match=word) as refused:
             open_source(source)
@@ -96,7 +96,7 @@ def test_columns_that_folders_name() -> None:
     assert partition_columns(parquet_paths(Path("parts"))) == ["year"]
     with pytest.raises(SourceError, match="'year'") as refused:
         open_source("parts")
-    assert refused.value.code == "source_partitioned"
+    assert refused.value.code == "source_unsupported"
     assert rows_in("parts/year=2024/*.parquet") == 2
 
 

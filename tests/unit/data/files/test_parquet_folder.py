@@ -62,7 +62,7 @@ def test_what_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "code"), [("no/out", "output_unwritable"), ("hdfs://host/out", "output_unreachable")]
+    ("path", "code"), [("no/out", "output_unwritable"), ("hdfs://host/out", "output_unwritable")]
 )
 def test_places_that_cannot_be_written_to(tmp_path: Path, path: str, code: str) -> None:
     target = FolderTarget(path if "://" in path else str(tmp_path / path))

@@ -132,7 +132,7 @@ def test_other_files_are_refused_in_words(tmp_path: Path, ending: str) -> None:
         path.write_bytes(data)
         with pytest.raises(SourceError, match="Cannot read") as refusal:
             read(path)
-        assert refusal.value.code == "statistics_damaged"
+        assert refusal.value.code == "file_damaged"
         assert refusal.value.__context__ is None
 
 
@@ -158,7 +158,7 @@ def test_a_reader_that_dies_is_a_refusal(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(readstat_process, "__file__", str(program))
     with pytest.raises(SourceError) as refusal:
         read(saved(tmp_path, ".sav"))
-    assert refusal.value.code == "statistics_damaged"
+    assert refusal.value.code == "file_damaged"
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     pyreadstat.write_sav(pd.DataFrame({"a": ["x" * 1000] * 20_000}), path, compress=True)
     with pytest.raises(SourceError) as refusal:
         read(path)
-    assert refusal.value.code == "statistics_bomb"
+    assert refusal.value.code == "file_too_large"
 
 
 def test_without_the_extra_the_command_to_install_it_is_shown(
@@ -178,7 +178,7 @@ def test_without_the_extra_the_command_to_install_it_is_shown(
     monkeypatch.setitem(sys.modules, "pyreadstat", None)
     with pytest.raises(SourceError, match=r"pip install 'sfumato\[statistics\]'") as refusal:
         read(path)
-    assert refusal.value.code == "extra_missing"
+    assert refusal.value.code == "package_missing"
 
 
 def test_a_declared_encoding_is_used(tmp_path: Path) -> None:

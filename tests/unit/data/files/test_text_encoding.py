@@ -105,7 +105,7 @@ def test_utf_8_that_is_declared_as_something_else_is_refused(tmp_path: Path) -> 
     (tmp_path / "t.csv").write_bytes(TEXT.encode())
     with pytest.raises(SourceError, match="is UTF-8, but its schema declares") as refusal:
         found(tmp_path / "t.csv", declared=("Ort",), layout=FileLayout("cp1252"))
-    assert refusal.value.code == "encoding_contradicted"
+    assert refusal.value.code == "encoding_wrong"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_bad_bytes_are_refused_by_place_or_replaced(
     path.write_bytes(data)
     with pytest.raises(SourceError) as refusal:
         found(path, declared=("a",), layout=FileLayout(codec))
-    assert refusal.value.code == "not_encoded_so"
+    assert refusal.value.code == "encoding_wrong"
     assert place in refusal.value.message
     if codec == "cp1252":  # of UTF-16 the last row is cut off, and Shift-JIS is not for others
         rows, _ = found(path, declared=("a",), layout=FileLayout(codec), strict=False)

@@ -82,7 +82,7 @@ def test_equal_tables_give_equal_files(tmp_path: Path) -> None:
     [
         (pa.table({"a": ["x" * 40_000]}), "output_text_unfit"),
         (pa.table({"a": ["x\0y"]}), "output_text_unfit"),
-        (pa.table({f"c{n}": [1] for n in range(16_385)}), "output_too_large"),
+        (pa.table({f"c{n}": [1] for n in range(16_385)}), "file_too_large"),
     ],
 )
 def test_what_a_sheet_cannot_hold_is_refused(tmp_path: Path, table: pa.Table, code: str) -> None:
@@ -97,7 +97,7 @@ def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     write(pa.table({"a": [1, 2]}), tmp_path / "t.xlsx")
     with pytest.raises(OutputError) as refusal:
         write(pa.table({"a": [1, 2, 3]}), tmp_path / "u.xlsx")
-    assert refusal.value.code == "output_too_large"
+    assert refusal.value.code == "file_too_large"
 
 
 def test_rows_do_not_wait_where_others_can_read_them(

@@ -39,14 +39,14 @@ def test_gzip_is_the_same_every_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "code"),
     [
-        ("a.doc", "output_format_unknown"),
-        (".csv", "output_format_unknown"),
+        ("a.doc", "format_unknown"),
+        (".csv", "format_unknown"),
         ("missing/a.csv", "output_unwritable"),
         ("file/a.csv", "output_unwritable"),
         ("x" * 300 + ".csv", "output_unwritable"),
-        ("directory.csv", "output_not_a_file"),
-        ("pipe.csv", "output_not_a_file"),
-        ("device.csv", "output_not_a_file"),
+        ("directory.csv", "output_unwritable"),
+        ("pipe.csv", "output_unwritable"),
+        ("device.csv", "output_unwritable"),
     ],
 )
 def test_refused(tmp_path: Path, name: str, code: str) -> None:
@@ -180,6 +180,6 @@ def test_letters_that_the_encoding_lacks_are_refused_by_column(tmp_path: Path) -
         write_file(
             table.to_reader, tmp_path / "a.csv", overwrite=False, layout=FileLayout("latin-1")
         )
-    assert refusal.value.code == "output_not_encodable"
+    assert refusal.value.code == "output_text_unfit"
     assert "≥" not in refusal.value.message
     assert list(tmp_path.iterdir()) == []

@@ -17,5 +17,5 @@ def test_names_of_our_own_are_refused_where_people_are_bounded(name: str) -> Non
     )
     with pytest.raises(SchemaError) as refused:
         sf.Schema("people", columns, unit=sf.Entity("who", 2))
-    assert refused.value.code == "column_name_reserved"
+    assert refused.value.code == "name_taken"
     assert sf.Schema("people", columns).columns == columns

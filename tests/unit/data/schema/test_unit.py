@@ -74,7 +74,7 @@ def test_rows_of_two_people_are_bounded_by_no_older_way() -> None:
     for asked in ("column", "by_person", "groups", "max_groups", "bounded"):
         with pytest.raises(ParameterError) as refused:
             getattr(unit, asked)
-        assert refused.value.code == "unit_of_two"
+        assert refused.value.code == "unit_unsupported"
     for sensitivity in (
         lambda: count_sensitivity(unit),
         lambda: people_sensitivity(unit),
@@ -83,5 +83,5 @@ def test_rows_of_two_people_are_bounded_by_no_older_way() -> None:
     ):
         with pytest.raises(ParameterError) as refused:
             sensitivity()
-        assert refused.value.code == "unit_of_two"
+        assert refused.value.code == "unit_unsupported"
     assert "any one person" in unit.sentence()

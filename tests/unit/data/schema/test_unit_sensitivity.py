@@ -56,4 +56,4 @@ def test_quantile_scores(quantile: object, bound: Fraction) -> None:
 def test_a_quantile_outside_its_range_is_refused() -> None:
     with pytest.raises(ParameterError) as refused:
         sensitivity.quantile_sensitivity(ROWS, 2)
-    assert refused.value.code == "quantile_out_of_range"
+    assert refused.value.code == "parameter_out_of_range"

@@ -152,10 +152,10 @@ def test_edges_and_nodes_come_as_two_tables_for_one_price(karate: sf.Private) ->
 @pytest.mark.parametrize(
     ("said", "code"),
     [
-        ({"people": "memberz"}, "nodes_unknown"),
-        ({"people": "members", "columns": ["node"]}, "nodes_values"),
-        ({"columns": ["club"]}, "nodes_table_missing"),
-        ({"people": "members", "method": "chung-lu"}, "option_not_allowed"),
+        ({"people": "memberz"}, "linked_table_invalid"),
+        ({"people": "members", "columns": ["node"]}, "linked_table_invalid"),
+        ({"columns": ["club"]}, "parameter_missing"),
+        ({"people": "members", "method": "chung-lu"}, "option_not_applicable"),
     ],
 )
 def test_tables_of_nodes_that_do_not_fit_are_refused(

@@ -40,9 +40,9 @@ def test_a_graph_comes_back() -> None:
 def test_what_is_no_such_graph_is_refused(graph: object) -> None:
     with pytest.raises(ParameterError) as refusal:
         from_networkx(graph)
-    assert refusal.value.code == "graph_wrong"
+    assert refusal.value.code == "linked_table_invalid"
 
 
 def test_a_missing_package_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", _WITHOUT], capture_output=True, text=True)
-    assert done.stdout.split() == ["extra_missing", "True"]
+    assert done.stdout.split() == ["package_missing", "True"]

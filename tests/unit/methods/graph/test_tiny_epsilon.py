@@ -41,7 +41,7 @@ def test_a_tiny_epsilon_is_refused_and_costs_nothing(
             private.synthesize(epsilon=epsilon, **options)
         else:
             private.publish(kind, epsilon=epsilon, **options)
-    assert refused.value.code == "epsilon_too_small"
+    assert refused.value.code == "parameter_out_of_range"
     assert private.remaining["epsilon"] == 1
 
 

@@ -47,7 +47,7 @@ def test_a_part_keeps_the_baskets_of_its_owners() -> None:
 def test_too_many_sets_are_refused_before_they_are_written_out() -> None:
     with pytest.raises(ParameterError, match="smaller m") as caught:
         Baskets.listed([list(range(60))], 60).supports(5, most=1000)
-    assert caught.value.code == "too_many_sets"
+    assert caught.value.code == "problem_too_large"
 
 
 def test_F21_sets_of_many_kinds_of_items_are_told_apart() -> None:

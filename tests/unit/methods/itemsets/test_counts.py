@@ -62,7 +62,7 @@ def test_items_that_are_not_public_need_a_delta_and_pass_a_threshold(
 ) -> None:
     with pytest.raises(ParameterError, match="delta=") as caught:
         prepare(make_request(epsilon=1))
-    assert caught.value.code == "delta_missing"
+    assert caught.value.code == "parameter_missing"
     request = make_request(epsilon=1, delta=Fraction(1, 10**6))
     rows = make_rows(request, [["often"]] * 300 + [["once"]])
     released = prepare(request).release(rows, SeededEntropy(1))["items"]
@@ -123,7 +123,7 @@ def test_threshold_and_noise_are_of_one_relation(make_request: MakeRequest) -> N
 def test_more_sets_of_a_person_than_can_be_counted_are_refused(make_request: MakeRequest) -> None:
     with pytest.raises(ParameterError, match="smaller size") as caught:
         prepare_itemsets(make_request(max_rows=100, epsilon=1, delta=0.001), size=3)
-    assert caught.value.code == "sets_too_many"
+    assert caught.value.code == "problem_too_large"
 
 
 def test_gaussian_noise_is_taken_where_it_is_less(make_request: MakeRequest) -> None:

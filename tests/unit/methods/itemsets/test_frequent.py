@@ -91,7 +91,7 @@ def test_private_items_need_a_delta_and_pass_a_threshold(
 ) -> None:
     with pytest.raises(ParameterError) as caught:
         prepare(make_request(epsilon=1))
-    assert caught.value.code == "delta_missing"
+    assert caught.value.code == "parameter_missing"
     request = make_request(epsilon=4, delta=Fraction(1, 10**6))
     rows = make_rows(request, [["often", "tea"]] * 900 + [["once", "tea"]])
     method = prepare(request, k=10)
@@ -160,4 +160,4 @@ def test_options_out_of_range_are_refused(make_request: MakeRequest) -> None:
     for options in ({"k": 0}, {"k": 10**6}, {"size": 9}):
         with pytest.raises(ParameterError) as caught:
             prepare(make_request(values=WORDS, epsilon=1), **options)
-        assert caught.value.code == "option_not_whole"
+        assert caught.value.code == "parameter_out_of_range"

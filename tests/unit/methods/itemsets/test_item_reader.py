@@ -55,4 +55,4 @@ def test_items_that_are_not_declared_are_left_out(
 def test_a_row_is_nobody_s_basket(make_request: MakeRequest) -> None:
     with pytest.raises(ParameterError, match="max_rows = 20") as caught:
         ItemFacts.of(replace(make_request(), unit=Rows()))
-    assert caught.value.code == "unit_not_person"
+    assert caught.value.code == "unit_unsupported"

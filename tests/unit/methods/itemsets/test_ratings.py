@@ -44,4 +44,4 @@ def test_nobody_moves_sums_by_more_than_the_noise_is_made_for(
 def test_a_table_without_ratings_is_refused(make_request: MakeRequest) -> None:
     with pytest.raises(ParameterError, match="rating = COLUMN") as caught:
         prepare(make_request(delta=Fraction(1, 100), epsilon=1))
-    assert caught.value.code == "ratings_missing"
+    assert caught.value.code == "form_invalid"

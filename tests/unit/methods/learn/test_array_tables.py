@@ -77,12 +77,12 @@ def test_a_number_has_declared_bounds() -> None:
     ("rows", "bounds", "code"),
     [
         (ROWS, None, "bounds_missing"),
-        (ROWS, [(0, 1)], "bounds_wrong"),
-        (ROWS, [(0, 1), 2], "bounds_wrong"),
-        (ROWS, "0 to 1", "bounds_wrong"),
+        (ROWS, [(0, 1)], "bounds_invalid"),
+        (ROWS, [(0, 1), 2], "bounds_invalid"),
+        (ROWS, "0 to 1", "bounds_invalid"),
         (ROWS, {"x0": (0, 1)}, "bounds_missing"),
-        (np.zeros(3), (0, 1), "features_shape"),
-        (np.zeros((3, 0)), (0, 1), "features_shape"),
+        (np.zeros(3), (0, 1), "array_invalid"),
+        (np.zeros((3, 0)), (0, 1), "array_invalid"),
     ],
 )
 def test_what_is_not_declared_is_refused(rows: object, bounds: object, code: str) -> None:
@@ -95,10 +95,10 @@ def test_what_is_not_declared_is_refused(rows: object, bounds: object, code: str
 def test_classes_that_are_not_declared_are_refused(classes: Any) -> None:
     with pytest.raises(ParameterError) as refused:
         class_column("ill", classes)
-    assert refused.value.code == "classes_missing"
+    assert refused.value.code == "parameter_missing"
 
 
-@pytest.mark.parametrize(("bounds", "code"), [(None, "bounds_missing"), (["a"], "bounds_wrong")])
+@pytest.mark.parametrize(("bounds", "code"), [(None, "bounds_missing"), (["a"], "bounds_invalid")])
 def test_a_number_without_bounds_is_refused(bounds: object, code: str) -> None:
     with pytest.raises(ParameterError) as refused:
         number_column("cost", bounds)
@@ -107,7 +107,7 @@ def test_a_number_without_bounds_is_refused(bounds: object, code: str) -> None:
 
 def test_rows_of_another_shape_are_refused() -> None:
     declared = DeclaredTable.of(ROWS, (0, 10))
-    for rows, code in ((np.zeros((2, 3)), "features_shape"), ({"x0": [1]}, "feature_missing")):
+    for rows, code in ((np.zeros((2, 3)), "array_invalid"), ({"x0": [1]}, "column_unknown")):
         with pytest.raises(ParameterError) as refused:
             declared.read(rows)
         assert refused.value.code == code

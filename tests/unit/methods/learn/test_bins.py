@@ -107,4 +107,4 @@ def test_classes_are_what_is_declared(target: Column, classes: list[object]) -> 
 def test_a_target_without_classes_is_refused(target: Column) -> None:
     with pytest.raises(ParameterError, match="cannot be told as a class") as caught:
         ClassLabels.of(target)
-    assert caught.value.code == "target_not_classes"
+    assert caught.value.code == "column_unsuitable"

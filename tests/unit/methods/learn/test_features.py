@@ -119,14 +119,14 @@ def test_whole_numbers_may_come_as_reals() -> None:
 def test_what_is_not_declared_is_refused(kind: Kind) -> None:
     with pytest.raises(ParameterError) as refused:
         _ = FeatureSpace((Column("a", kind),)).encodings
-    assert refused.value.code == "feature_undeclared"
+    assert refused.value.code == "domain_missing"
     assert "[columns.a]" in refused.value.message
 
 
 def test_an_absent_feature_is_refused() -> None:
     with pytest.raises(ParameterError) as refused:
         FeatureSpace(COLUMNS[:1]).encode(pa.table({"other": [1]}))
-    assert refused.value.code == "feature_absent"
+    assert refused.value.code == "column_unknown"
 
 
 def test_F29_a_whole_number_that_no_real_holds_is_the_nearest_real() -> None:

@@ -310,7 +310,7 @@ def test_a_model_is_saved_and_read_again(kind: str, tmp_path: Path) -> None:
     [
         ("linear", {"norm": 0}, "not_positive"),
         ("ridge", {"penalty": -1}, "negative"),
-        ("pca", {"components": 4}, "option_not_whole"),
+        ("pca", {"components": 4}, "parameter_out_of_range"),
         ("covariance", {"penalty": 1}, "option_unknown"),
     ],
 )
@@ -324,7 +324,7 @@ def test_targets_and_features_that_cannot_be() -> None:
     wide = Column("c", Kind.INTEGER, domain=Values(tuple(range(300))))
     with pytest.raises(ParameterError) as refused:
         plan_model("pca", request_of((wide,), "pca"), {})
-    assert refused.value.code == "too_many_coordinates"
+    assert refused.value.code == "problem_too_large"
     request = request_of((A,), "pca")
     classes = LearningRequest(
         dataset="t",
@@ -336,4 +336,4 @@ def test_targets_and_features_that_cannot_be() -> None:
     )
     with pytest.raises(ParameterError) as refused:
         plan_model("linear", classes, {})
-    assert refused.value.code == "target_not_number"
+    assert refused.value.code == "column_unsuitable"

@@ -95,9 +95,9 @@ def test_counts_without_noise_give_the_shares_of_classes() -> None:
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"bins": 1}, "option_not_whole"),
-        ({"bins": "many"}, "option_not_whole"),
-        ({"most": 13}, "option_not_whole"),
+        ({"bins": 1}, "parameter_out_of_range"),
+        ({"bins": "many"}, "parameter_out_of_range"),
+        ({"most": 13}, "parameter_out_of_range"),
         ({"depth": 3}, "option_unknown"),
     ],
 )

@@ -51,7 +51,7 @@ def test_a_name_that_tells_no_format_is_refused_before_rows_are_read(
     out = tmp_path / "zz.pdf"
     with pytest.raises(OutputError) as refused:
         write_predictions(model, str(tmp_path / "absent.csv"), out, overwrite=False)
-    assert refused.value.code == "output_format_unknown"
+    assert refused.value.code == "format_unknown"
     assert not out.exists()
 
 
@@ -62,7 +62,7 @@ def test_a_column_that_the_model_would_write_is_refused(model: Path, tmp_path: P
     asked.write_text(f"age,{name}\n5,x\n")
     with pytest.raises(ParameterError) as refused:
         predict_table(model, str(asked))
-    assert refused.value.code == "column_taken"
+    assert refused.value.code == "name_taken"
 
 
 def test_what_is_no_model_is_refused(model: Path, tmp_path: Path) -> None:
@@ -80,10 +80,10 @@ def test_what_is_no_model_is_refused(model: Path, tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(SourceError) as refused:
             load_model(file)
-        assert refused.value.code == "model_unreadable"
+        assert refused.value.code == "file_malformed"
 
 
 def test_what_tells_nothing_has_no_score() -> None:
     with pytest.raises(ParameterError) as refused:
         learnt("kmeans", None).score([[5.0]], [0])
-    assert refused.value.code == "score_not_possible"
+    assert refused.value.code == "option_not_applicable"

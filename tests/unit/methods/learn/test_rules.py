@@ -186,7 +186,7 @@ def test_a_person_of_several_rows_is_as_many_baskets() -> None:
 def test_what_no_rule_can_be_made_of_is_refused(features: list[str]) -> None:
     with pytest.raises(ParameterError) as caught:
         prepare(of_people(*features))
-    assert caught.value.code == "features_wrong"
+    assert caught.value.code == "column_unsuitable"
 
 
 def test_columns_of_a_table_of_items_are_refused() -> None:

@@ -84,9 +84,9 @@ def test_classes_are_told_as_they_are_declared() -> None:
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"depth": 9}, "option_not_whole"),
-        ({"growth": "slow"}, "option_not_allowed"),
-        ({"bins": 65}, "option_not_whole"),
+        ({"depth": 9}, "parameter_out_of_range"),
+        ({"growth": "slow"}, "option_not_applicable"),
+        ({"bins": 65}, "parameter_out_of_range"),
         ({"trees": 3}, "option_unknown"),
     ],
 )

@@ -59,7 +59,7 @@ def test_nobody_reports_nothing(name: str) -> None:
         (oracle.find if name == "heavy-hitters" else oracle._own)(
             oracle.randomize(nobody) if name == "heavy-hitters" else oracle.empty()
         )
-    assert raised.value.code in {"reports_missing", "reports_too_few"}
+    assert raised.value.code == "estimate_not_possible"
 
 
 @pytest.mark.parametrize("name", ["hybrid", "duchi", "planar-laplace"])
@@ -67,7 +67,7 @@ def test_missing_amounts_of_arrow_are_refused(name: str) -> None:
     for values in (pa.array([None, 1.0]), pa.table({"a": [1, None], "b": [0, 1]})):
         with pytest.raises(sf.SfumatoError) as raised:
             MADE[name]().randomize(values)
-        assert raised.value.code == "type_wrong"
+        assert raised.value.code == "parameter_type_wrong"
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -79,29 +79,29 @@ def test_sketches_and_reports_of_another_mechanism_are_refused(name: str) -> Non
     for call in (oracle.sketch, getattr(oracle, "find", oracle.sketch)):
         with pytest.raises(sf.SfumatoError) as raised:
             call(reports)
-        assert raised.value.code == "reports_of_another_oracle"
+        assert raised.value.code == "round_differs"
     with pytest.raises(sf.SfumatoError):
         oracle.read(reports.to_bytes())
 
 
 REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
-    "name": ("word_unknown", lambda: local.mean("median", bounds=(0, 1), epsilon=1)),
-    "name of ranges": ("word_unknown", lambda: local.ranges("hybrid", domain=4, epsilon=1)),
+    "name": ("choice_unknown", lambda: local.mean("median", bounds=(0, 1), epsilon=1)),
+    "name of ranges": ("choice_unknown", lambda: local.ranges("hybrid", domain=4, epsilon=1)),
     "option": ("option_unknown", lambda: local.mean(bounds=(0, 1), epsilon=1, bins=3)),
-    "missing": ("option_missing", lambda: local.from_json({"mechanism": "duchi", "version": 1})),
-    "version": ("oracle_unreadable", lambda: local.from_json({"mechanism": "duchi", "version": 2})),
-    "list": ("oracle_unreadable", lambda: local.from_json({"mechanism": ["duchi"], "version": 1})),
-    "nothing": ("oracle_unreadable", lambda: local.from_json(None)),
-    "bounds": ("bounds_reversed", lambda: local.mean(bounds=(1, 0), epsilon=1)),
-    "no pair": ("type_wrong", lambda: local.mean(bounds=5, epsilon=1)),
-    "epsilon": ("epsilon_not_number", lambda: local.mean(bounds=(0, 1), epsilon="much")),
+    "missing": ("parameter_missing", lambda: local.from_json({"mechanism": "duchi", "version": 1})),
+    "version": ("file_malformed", lambda: local.from_json({"mechanism": "duchi", "version": 2})),
+    "list": ("file_malformed", lambda: local.from_json({"mechanism": ["duchi"], "version": 1})),
+    "nothing": ("file_malformed", lambda: local.from_json(None)),
+    "bounds": ("bounds_invalid", lambda: local.mean(bounds=(1, 0), epsilon=1)),
+    "no pair": ("parameter_type_wrong", lambda: local.mean(bounds=5, epsilon=1)),
+    "epsilon": ("parameter_not_number", lambda: local.mean(bounds=(0, 1), epsilon="much")),
     "too large": ("parameter_out_of_range", lambda: local.mean(bounds=(0, 1), epsilon=21)),
     "names twice": (
         "parameter_out_of_range",
         lambda: local.mean("duchi", bounds=(0, 1), epsilon=1, columns=["a", "a"]),
     ),
     "a truth": (
-        "type_wrong",
+        "parameter_type_wrong",
         lambda: local.mean("duchi", bounds=(0, 1), epsilon=1, columns=True),
     ),
     "none": (
@@ -109,7 +109,7 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
         lambda: local.mean("duchi", bounds=(0, 1), epsilon=1, columns=0),
     ),
     "values": ("parameter_out_of_range", lambda: local.ranges(domain=(1 << 20) + 1, epsilon=1)),
-    "level": ("word_unknown", lambda: local.ranges(domain=9, epsilon=1, oracle="rappor")),
+    "level": ("choice_unknown", lambda: local.ranges(domain=9, epsilon=1, oracle="rappor")),
     "length": ("parameter_out_of_range", lambda: MADE["haar"]().variance(10, 4)),
     "no length": ("parameter_out_of_range", lambda: MADE["hierarchical"]().variance(10, 0)),
     "nobody": ("parameter_out_of_range", lambda: MADE["hybrid"]().variance(0)),
@@ -122,21 +122,24 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
         lambda: Longitudinal(3, epsilon=1, forever=2).channel(reports=0),
     ),
     "no points": ("parameter_out_of_range", lambda: local.contrast(["1"], [10, 100])),
-    "no list": ("type_wrong", lambda: local.contrast(1)),  # type: ignore[arg-type]
-    "no estimate": ("type_wrong", lambda: local.adjust(pa.table({"share": [0.5]}), "simplex")),
+    "no list": ("parameter_type_wrong", lambda: local.contrast(1)),  # type: ignore[arg-type]
+    "no estimate": (
+        "parameter_type_wrong",
+        lambda: local.adjust(pa.table({"share": [0.5]}), "simplex"),
+    ),
     "empty estimate": (
-        "type_wrong",
+        "parameter_type_wrong",
         lambda: local.adjust(
             pa.table({name: pa.array([], pa.float64()) for name in ("value", "share", "sd")}),
             "simplex",
         ),
     ),
     "no sketch": (
-        "type_wrong",
+        "parameter_type_wrong",
         lambda: local.most_likely(local.oracle("k-ary", 3, epsilon=1), None),  # type: ignore[arg-type]
     ),
     "no oracle": (
-        "type_wrong",
+        "parameter_type_wrong",
         lambda: local.most_likely(MADE["hybrid"](), MADE["hybrid"]().empty()),
     ),
 }

@@ -81,7 +81,7 @@ def test_tables_of_arrow_are_read_by_name() -> None:
 def test_answers_other_than_yes_or_no_are_refused(values: object) -> None:
     with pytest.raises(ParameterError) as raised:
         sf.local.marginals(["a", "b"], epsilon=1).randomize(values)
-    assert raised.value.code == "type_wrong"
+    assert raised.value.code == "parameter_type_wrong"
 
 
 def test_a_set_that_nobody_drew_is_told() -> None:
@@ -89,7 +89,7 @@ def test_a_set_that_nobody_drew_is_told() -> None:
     sketch = oracle.sketch(oracle.randomize(people(2)))
     with pytest.raises(SourceError) as raised:
         oracle.estimate(sketch)
-    assert raised.value.code == "reports_too_few"
+    assert raised.value.code == "estimate_not_possible"
 
 
 @pytest.mark.parametrize(

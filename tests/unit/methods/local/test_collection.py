@@ -229,12 +229,12 @@ def test_a_batch_is_of_one_round_and_its_bad_lines_are_counted(
     place.write_text("\n".join([lines[0].replace(collection.round.id, "x" * 20), *lines[1:]]))
     with pytest.raises(SourceError) as refusal:
         collection.collect_file(place)
-    assert refusal.value.code == "batch_of_another_round"
+    assert refusal.value.code == "round_differs"
     for text in ("", "\n", "ticket,report\n", "\x00" * 100, "[]"):
         place.write_text(text)
         with pytest.raises(SourceError) as refusal:
             collection.collect_file(place)
-        assert refusal.value.code == "batch_unreadable"
+        assert refusal.value.code == "file_malformed"
     with pytest.raises(SourceError):
         collection.collect_file(tmp_path)
 

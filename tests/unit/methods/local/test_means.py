@@ -126,7 +126,7 @@ def test_amounts_beyond_the_bounds_count_as_the_bound() -> None:
 def test_what_is_no_amount_is_refused_and_not_quoted(values: object) -> None:
     with pytest.raises(ParameterError) as raised:
         Piecewise((0, 10), epsilon=1).randomize(values)
-    assert raised.value.code == "type_wrong"
+    assert raised.value.code == "parameter_type_wrong"
     assert "none of them missing" in raised.value.message
 
 
@@ -160,7 +160,7 @@ def test_extreme_epsilons_stay_exact() -> None:
 def test_a_text_or_a_truth_value_is_no_amount(values: object) -> None:
     with pytest.raises(ParameterError) as raised:
         sf.local.mean(bounds=(0, 80), epsilon=2).randomize(values)
-    assert raised.value.code == "type_wrong"
+    assert raised.value.code == "parameter_type_wrong"
 
 
 @pytest.mark.parametrize(

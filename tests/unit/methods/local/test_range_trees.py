@@ -156,12 +156,12 @@ def test_values_may_have_names() -> None:
 @pytest.mark.parametrize(
     ("ranges", "code"),
     [
-        ([(3, 1)], "bounds_reversed"),
+        ([(3, 1)], "bounds_invalid"),
         ([(0, 99)], "value_outside_domain"),
-        ([(0, 1, 2)], "type_wrong"),
-        ([], "type_wrong"),
-        ("01", "type_wrong"),
-        ([4], "type_wrong"),
+        ([(0, 1, 2)], "parameter_type_wrong"),
+        ([], "parameter_type_wrong"),
+        ("01", "parameter_type_wrong"),
+        ([4], "parameter_type_wrong"),
     ],
 )
 def test_what_is_no_range_is_refused(ranges: object, code: str) -> None:
@@ -176,7 +176,7 @@ def test_a_level_on_which_nobody_reported_is_told() -> None:
     for oracle in (Haar(1024, epsilon=1), Hierarchical(1024, epsilon=1, fanout=2)):
         with pytest.raises(SourceError) as raised:
             oracle.estimate(oracle.sketch(oracle.randomize([5])))
-        assert raised.value.code == "reports_too_few"
+        assert raised.value.code == "estimate_not_possible"
 
 
 def test_a_fanout_beyond_the_values_is_refused() -> None:

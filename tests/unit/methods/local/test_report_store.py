@@ -153,7 +153,7 @@ def test_the_store_of_another_round_is_refused(store: ReportStore, tmp_path: Pat
     store.close()
     with pytest.raises(SourceError) as refusal:
         ReportStore(tmp_path / "r.sqlite", "another")
-    assert refusal.value.code == "store_of_another_round"
+    assert refusal.value.code == "round_differs"
 
 
 def test_a_damaged_store_fails_and_quotes_nothing(tmp_path: Path) -> None:
@@ -236,6 +236,6 @@ def test_a_file_put_in_its_place_takes_nothing_until_it_is_opened_again(
     for action in (lambda: add(store, [item(2)]), store.read, lambda: store.close_round("now")):
         with pytest.raises(InternalError) as refused:
             action()
-        assert refused.value.code == "report_store_replaced"
+        assert refused.value.code == "report_store_failed"
     with closing(ReportStore(tmp_path / "r.sqlite", "round")) as again:
         assert add(again, [item(1), item(2)]) == [0]

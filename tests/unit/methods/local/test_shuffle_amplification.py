@@ -78,7 +78,7 @@ def test_a_logarithm_is_an_epsilon_too() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     for people, delta, code in (
         (0, "1e-6", "parameter_out_of_range"),
-        (10, 0, "delta_not_positive"),
+        (10, 0, "parameter_out_of_range"),
     ):
         with pytest.raises(ParameterError) as raised:
             shuffle(epsilon=1, people=people, delta=delta)

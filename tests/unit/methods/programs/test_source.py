@@ -54,12 +54,12 @@ def closure(bound: int) -> Any:
 @pytest.mark.parametrize(
     ("program", "code", "word"),
     [
-        (closure(3), "program_closure", "'bound'"),
-        (with_outside, "program_uses_outside", "'math'"),
-        (lambda rows: len(rows), "program_not_function", "def"),
-        (len, "program_not_function", "def"),
-        ("/nowhere/p.py", "program_unreadable", "/nowhere"),
-        ("/", "program_unreadable", "file"),
+        (closure(3), "program_invalid", "'bound'"),
+        (with_outside, "program_invalid", "'math'"),
+        (lambda rows: len(rows), "program_invalid", "def"),
+        (len, "program_invalid", "def"),
+        ("/nowhere/p.py", "program_invalid", "/nowhere"),
+        ("/", "program_invalid", "file"),
     ],
 )
 def test_what_cannot_go_is_refused_with_what_to_do(program: Any, code: str, word: str) -> None:
@@ -73,11 +73,11 @@ def test_what_cannot_go_is_refused_with_what_to_do(program: Any, code: str, word
 @pytest.mark.parametrize(
     ("text", "function", "code"),
     [
-        ("x" * (LONGEST + 1), "f", "program_too_long"),
-        (" \n", "f", "program_empty"),
-        ("def f(): ...", None, "function_missing"),
-        ("def f(): ...", "f()", "function_wrong"),
-        ("\ud800", "f", "program_not_text"),
+        ("x" * (LONGEST + 1), "f", "program_invalid"),
+        (" \n", "f", "program_invalid"),
+        ("def f(): ...", None, "parameter_missing"),
+        ("def f(): ...", "f()", "program_invalid"),
+        ("\ud800", "f", "program_invalid"),
     ],
 )
 def test_texts_that_are_no_programs(text: str, function: str | None, code: str) -> None:
@@ -87,7 +87,7 @@ def test_texts_that_are_no_programs(text: str, function: str | None, code: str) 
 
 
 def test_files_that_are_no_programs(tmp_path: Path) -> None:
-    for content, code in ((b"\xff\xfe", "program_not_text"), (b"#" * 10**7, "program_too_long")):
+    for content, code in ((b"\xff\xfe", "program_invalid"), (b"#" * 10**7, "program_invalid")):
         (tmp_path / "p.py").write_bytes(content)
         with pytest.raises(ParameterError) as caught:
             text_of(tmp_path / "p.py", "f")

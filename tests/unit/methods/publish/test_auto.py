@@ -239,7 +239,7 @@ def test_queries_are_answered_one_by_one_where_that_is_best() -> None:
     assert made.workload_mse == made.error["workload"]["mse"]
     with pytest.raises(ParameterError, match="ranges of its workload only") as refused:
         made.ranges(released[0], np.array([[[0, 1], [0, 60]]]))
-    assert refused.value.code == "range_not_asked"
+    assert refused.value.code == "ranges_not_answerable"
 
 
 def test_counts_that_are_to_be_post_processed_are_of_cells() -> None:

@@ -148,15 +148,15 @@ def test_stated_error_and_ranges_of_a_release() -> None:
 @pytest.mark.parametrize(
     ("axes", "steps", "method", "code"),
     [
-        (whole_numbers(4, 4), (), None, "columns_not_one"),
-        (whole_numbers(4), ("integer",), None, "postprocess_not_possible"),
-        (whole_numbers(4), (), "wave", "option_not_allowed"),
-        (whole_numbers(LONGEST_ROOT + 1), (), "root", "root_too_long"),
+        (whole_numbers(4, 4), (), None, "columns_invalid"),
+        (whole_numbers(4), ("integer",), None, "option_not_applicable"),
+        (whole_numbers(4), (), "wave", "option_not_applicable"),
+        (whole_numbers(LONGEST_ROOT + 1), (), "root", "domain_too_large"),
         (
             (Listed("none", pa.array([None], pa.string()), declared=True),),
             (),
             None,
-            "column_without_values",
+            "domain_missing",
         ),
     ],
 )

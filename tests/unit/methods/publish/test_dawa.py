@@ -137,7 +137,7 @@ def test_E_ranges_depend_on_random_buckets_so_no_deviation_is_stated() -> None:
     assert "given the buckets" in made.error["note"]
     with pytest.raises(ParameterError, match="depends on the data") as refused:
         Publication("dawa", request, made).ranges_stddev([[[0, 1]]])
-    assert refused.value.code == "ranges_unforeseen"
+    assert refused.value.code == "ranges_not_answerable"
 
 
 def test_partition_and_counts_are_paid_for() -> None:

@@ -56,4 +56,4 @@ def test_too_many_cells_are_refused_with_a_way_out() -> None:
     wide = Grid("x", Kind.INTEGER, Bounds(0, 10**9), nullable=False)
     with pytest.raises(ParameterError, match="sparse") as refused:
         Domain((wide,))
-    assert refused.value.code == "too_many_cells"
+    assert refused.value.code == "problem_too_large"

@@ -237,14 +237,14 @@ def test_truncated_counts_lie_between_public_ends() -> None:
 @pytest.mark.parametrize(
     ("given", "steps", "code"),
     [
-        ({"noise": "truncated"}, (), "option_not_allowed"),
-        ({"most": 9}, (), "most_without_truncation"),
-        ({"noise": "truncated-geometric"}, (), "most_missing"),
-        ({"noise": "truncated-geometric", "most": 0}, (), "option_not_whole"),
+        ({"noise": "truncated"}, (), "option_not_applicable"),
+        ({"most": 9}, (), "options_conflict"),
+        ({"noise": "truncated-geometric"}, (), "parameter_missing"),
+        ({"noise": "truncated-geometric", "most": 0}, (), "parameter_out_of_range"),
         (
             {"noise": "truncated-geometric", "most": 9},
             ("nonnegative",),
-            "postprocess_of_truncated",
+            "option_not_applicable",
         ),
     ],
 )

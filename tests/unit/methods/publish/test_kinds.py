@@ -37,7 +37,7 @@ def test_promised_kinds_are_there() -> None:
 def test_an_unknown_kind_or_option_is_answered_with_what_there_is() -> None:
     with pytest.raises(ParameterError, match="did you mean 'histogram'") as refused:
         prepare("histogramm", REQUEST, {})
-    assert refused.value.code == "kind_unknown"
+    assert refused.value.code == "choice_unknown"
     with pytest.raises(ParameterError, match="no option 'fanot'") as refused:
         prepare("histogram", REQUEST, {"fanot": 3})
     assert refused.value.code == "option_unknown"
@@ -90,4 +90,4 @@ def test_a_price_is_one_of_two() -> None:
         price()
     with pytest.raises(ParameterError, match="not both") as refused:
         price(epsilon=1, rho=1)
-    assert refused.value.code == "cost_not_one"
+    assert refused.value.code == "options_conflict"

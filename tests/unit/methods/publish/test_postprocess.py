@@ -65,14 +65,14 @@ def test_no_cells_stay_no_cells() -> None:
 def test_an_unknown_step_is_refused_with_a_guess() -> None:
     with pytest.raises(ParameterError, match=r"did you mean 'nonnegative'\?") as refused:
         check(["non-negative"])
-    assert refused.value.code == "postprocess_unknown"
+    assert refused.value.code == "choice_unknown"
 
 
 @pytest.mark.parametrize(("names", "total"), [(["total"], None), (["integer"], 5)])
 def test_a_total_and_its_number_go_together(names: list[str], total: int | None) -> None:
     with pytest.raises(ParameterError, match="total=N") as refused:
         check(names, total=total)
-    assert refused.value.code == "postprocess_total"
+    assert refused.value.code == "parameter_missing"
 
 
 def test_a_negative_total_is_refused() -> None:

@@ -120,7 +120,7 @@ def test_no_error_is_stated_after_it(kind: str, shape: tuple[int, ...]) -> None:
     made, plain = publication(kind, shape, ("nonnegative",)), publication(kind, shape, ())
     with pytest.raises(ParameterError, match="Publish without post-processing") as refused:
         made.ranges_stddev(boxes(shape))
-    assert refused.value.code == "ranges_postprocessed"
+    assert refused.value.code == "ranges_not_answerable"
     figures = {name for name, one in plain.error.items() if not isinstance(one, str)}
     assert figures
     assert all(made.error[name] is None for name in figures)

@@ -188,12 +188,12 @@ def test_ends_are_possible_and_ranks_are_sorted() -> None:
 @pytest.mark.parametrize(
     ("ranks", "code"),
     [
-        ([], "ranks_not_list"),
-        (0.5, "ranks_not_list"),
-        ([0.5] * 1001, "ranks_not_list"),
-        ("0.5,1.5", "ranks_out_of_range"),
-        ([-0.1], "ranks_out_of_range"),
-        (["1/3"], "ranks_out_of_range"),
+        ([], "parameter_type_wrong"),
+        (0.5, "parameter_type_wrong"),
+        ([0.5] * 1001, "parameter_type_wrong"),
+        ("0.5,1.5", "parameter_out_of_range"),
+        ([-0.1], "parameter_out_of_range"),
+        (["1/3"], "parameter_out_of_range"),
         ("a,b", "parameter_not_number"),
     ],
 )
@@ -262,12 +262,12 @@ def test_one_row_more_changes_one_value_of_the_public_table(
 @pytest.mark.parametrize(
     ("unit", "given", "code"),
     [
-        (Rows(), {"mechanism": "smooth"}, "rows_missing"),
-        (Rows(), {"mechanism": "smooth", "rows": 0}, "option_not_whole"),
-        (Rows(), {"mechanism": "smooth", "rows": 9, "ranks": "0.25"}, "smooth_not_median"),
-        (Rows(), {"mechanism": "rough"}, "option_not_allowed"),
-        (Rows(), {"rows": 9}, "rows_not_needed"),
-        (Entity("who", max_rows=2), {"mechanism": "smooth", "rows": 9}, "smooth_one_row"),
+        (Rows(), {"mechanism": "smooth"}, "parameter_missing"),
+        (Rows(), {"mechanism": "smooth", "rows": 0}, "parameter_out_of_range"),
+        (Rows(), {"mechanism": "smooth", "rows": 9, "ranks": "0.25"}, "option_not_applicable"),
+        (Rows(), {"mechanism": "rough"}, "option_not_applicable"),
+        (Rows(), {"rows": 9}, "option_not_applicable"),
+        (Entity("who", max_rows=2), {"mechanism": "smooth", "rows": 9}, "unit_unsupported"),
     ],
 )
 def test_wrong_options_of_a_mechanism_are_refused(

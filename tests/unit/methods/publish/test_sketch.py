@@ -111,10 +111,10 @@ def test_ranges_add_cells_up_and_are_refused_when_wide() -> None:
 @pytest.mark.parametrize(
     ("points", "options", "code"),
     [
-        ((2**40, 2**40), {}, "too_many_cells_to_hash"),
-        ((10,), {"depth": 0}, "option_not_whole"),
-        ((10,), {"width": 1}, "option_not_whole"),
-        ((10,), {"seed": -1}, "option_not_whole"),
+        ((2**40, 2**40), {}, "problem_too_large"),
+        ((10,), {"depth": 0}, "parameter_out_of_range"),
+        ((10,), {"width": 1}, "parameter_out_of_range"),
+        ((10,), {"seed": -1}, "parameter_out_of_range"),
     ],
 )
 def test_what_cannot_be_is_refused(points: Any, options: Any, code: str) -> None:

@@ -61,11 +61,11 @@ def test_the_stated_bound_holds() -> None:
 @pytest.mark.parametrize(
     ("boxes", "given", "code"),
     [
-        (None, {"threshold": 3}, "ranges_to_watch"),
-        (RANGES, {}, "threshold_missing"),
-        (RANGES, {"threshold": -1}, "option_not_whole"),
-        (RANGES, {"threshold": 3, "at_most": 6}, "option_not_whole"),
-        (RANGES, {"threshold": 3, "at_most": 0}, "option_not_whole"),
+        (None, {"threshold": 3}, "workload_invalid"),
+        (RANGES, {}, "parameter_missing"),
+        (RANGES, {"threshold": -1}, "parameter_out_of_range"),
+        (RANGES, {"threshold": 3, "at_most": 6}, "parameter_out_of_range"),
+        (RANGES, {"threshold": 3, "at_most": 0}, "parameter_out_of_range"),
     ],
 )
 def test_wrong_options_are_refused(boxes: Any, given: dict[str, Any], code: str) -> None:

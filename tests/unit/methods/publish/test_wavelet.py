@@ -166,11 +166,11 @@ def test_a_hierarchy_makes_groups_of_unlike_size_into_one_tree() -> None:
 @pytest.mark.parametrize(
     ("hierarchy", "code"),
     [
-        ("lung", "hierarchy_columns"),
-        ({"age": {}}, "hierarchy_columns"),
-        ({"ill": {"flu": ["lung"]}}, "hierarchy_incomplete"),
-        ({"ill": {**GROUPS, "gout": []}}, "hierarchy_incomplete"),
-        ({"ill": "lung"}, "hierarchy_incomplete"),
+        ("lung", "hierarchy_invalid"),
+        ({"age": {}}, "hierarchy_invalid"),
+        ({"ill": {"flu": ["lung"]}}, "hierarchy_invalid"),
+        ({"ill": {**GROUPS, "gout": []}}, "hierarchy_invalid"),
+        ({"ill": "lung"}, "hierarchy_invalid"),
     ],
 )
 def test_a_hierarchy_that_does_not_fit_is_refused(hierarchy: object, code: str) -> None:

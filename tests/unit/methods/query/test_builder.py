@@ -79,11 +79,11 @@ def test_unknown_joins_are_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "code"),
     [
-        (table("people"), "aggregate_missing"),
-        (table("people").group_by("city"), "aggregate_missing"),
-        (None, "question_not_text"),
-        (b"SELECT COUNT(*) FROM people", "question_not_text"),
-        (7, "question_not_text"),
+        (table("people"), "column_not_aggregated"),
+        (table("people").group_by("city"), "column_not_aggregated"),
+        (None, "parameter_type_wrong"),
+        (b"SELECT COUNT(*) FROM people", "parameter_type_wrong"),
+        (7, "parameter_type_wrong"),
     ],
 )
 def test_what_is_no_question_is_refused_in_words(given: object, code: str) -> None:

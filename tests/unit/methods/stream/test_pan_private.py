@@ -170,19 +170,19 @@ def test_a_sample_is_divided_among_the_tables() -> None:
 def test_an_epsilon_beyond_the_formula_is_refused(epsilon: object) -> None:
     with pytest.raises(ParameterError) as refusal:
         density(epsilon=epsilon)
-    assert refusal.value.code == "pan_epsilon_too_large"
+    assert refusal.value.code == "parameter_out_of_range"
     assert float(density(epsilon="1.5936").epsilon) == 1.5936
 
 
 @pytest.mark.parametrize(
     ("made", "code"),
     [
-        (lambda: density(size=PEOPLE + 1), "pan_sample_size"),
-        (lambda: heavy(size=1, at_least=2), "pan_sample_size"),
+        (lambda: density(size=PEOPLE + 1), "parameter_out_of_range"),
+        (lambda: heavy(size=1, at_least=2), "parameter_out_of_range"),
         (lambda: heavy(at_least=0), "parameter_out_of_range"),
-        (lambda: heavy(at_least=129), "pan_visits_too_many"),
+        (lambda: heavy(at_least=129), "parameter_out_of_range"),
         (lambda: density(reads=0), "parameter_out_of_range"),
-        (lambda: density().begin(ROLL[1:], SeededEntropy(1)), "pan_roll_short"),
+        (lambda: density().begin(ROLL[1:], SeededEntropy(1)), "table_empty"),
     ],
 )
 def test_what_cannot_be_is_refused(made: Any, code: str) -> None:

@@ -99,10 +99,10 @@ def test_a_person_anywhere_costs_more_than_a_window_says() -> None:
 @pytest.mark.parametrize(
     ("make", "code"),
     [
-        (Presence, "stream_without_end"),
+        (Presence, "stream_invalid"),
         (lambda: Presence(periods=0), "parameter_out_of_range"),
         (lambda: BudgetAbsorption(0), "parameter_out_of_range"),
-        (lambda: BudgetDistribution(LONGEST_WINDOW + 1), "window_too_long"),
+        (lambda: BudgetDistribution(LONGEST_WINDOW + 1), "stream_invalid"),
     ],
 )
 def test_what_has_no_finite_cost_is_refused(make: type[Presence], code: str) -> None:

@@ -133,7 +133,7 @@ def test_noise_grows_with_what_a_person_moves() -> None:
 def test_counts_of_another_number_of_cells_are_refused() -> None:
     with pytest.raises(ParameterError) as refusal:
         stream().step(stream().begin(SeededEntropy(1)), np.array([1, 2, 3]), SeededEntropy(1))
-    assert refusal.value.code == "stream_cells"
+    assert refusal.value.code == "stream_invalid"
 
 
 def test_the_sentence_says_both_promises() -> None:

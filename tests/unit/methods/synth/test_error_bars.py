@@ -136,7 +136,7 @@ def test_a_bar_takes_no_name_that_the_answer_has(twin: Synthesized) -> None:
 def test_what_would_be_another_question_is_refused(sql: str) -> None:
     with pytest.raises(QueryError, match="one SELECT from people alone") as refused:
         parsed(sql, "people")
-    assert refused.value.code == "synthetic_query_wrong"
+    assert refused.value.code == "question_not_supported"
 
 
 def test_a_table_is_named_in_any_case() -> None:
@@ -159,7 +159,7 @@ def test_what_cannot_be_answered_is_refused_in_words(
 ) -> None:
     with pytest.raises(QueryError, match=told) as refused:
         twin.query(f"SELECT {asked} AS x FROM people")
-    assert refused.value.code == "synthetic_query_wrong"
+    assert refused.value.code == "question_not_supported"
 
 
 def test_some_brackets_and_long_chains_are_read(twin: Synthesized) -> None:

@@ -69,7 +69,7 @@ def test_what_no_row_can_have_is_refused_with_what_it_can(
 ) -> None:
     with pytest.raises(ParameterError, match=f"column '{column}'") as refused:
         model.draw(3, given={column: value})
-    assert refused.value.code == "given_outside_domain"
+    assert refused.value.code == "value_outside_domain"
     assert allowed in refused.value.message
 
 

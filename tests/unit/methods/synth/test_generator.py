@@ -50,7 +50,7 @@ def check_refused(path: Path, table: pa.Table | None = None) -> None:
         path.write_bytes(saved_model.to_file(table))
     with pytest.raises(SourceError) as caught:
         SynthesisModel.load(path)
-    assert caught.value.code == "synthesis_unreadable"
+    assert caught.value.code == "file_malformed"
     assert caught.value.exit_code == 2
 
 

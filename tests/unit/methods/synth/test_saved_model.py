@@ -138,4 +138,4 @@ def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -
     for place in (tmp_path / "pipe", tmp_path, tmp_path / "none"):
         with pytest.raises(SourceError) as refused:
             SynthesisModel.load(place)
-        assert refused.value.code == "synthesis_unreadable"
+        assert refused.value.code == "file_malformed"

@@ -97,10 +97,10 @@ def test_the_charge_is_known_before_and_is_all_that_was_offered() -> None:
 def test_unknown_methods_and_huge_columns_are_refused() -> None:
     with pytest.raises(ParameterError) as caught:
         made("magic")
-    assert caught.value.code == "word_unknown"
+    assert caught.value.code == "choice_unknown"
     with pytest.raises(ParameterError) as caught:
         made(axes=whole_numbers(1 << 23))
-    assert caught.value.code == "too_many_cells"
+    assert caught.value.code == "problem_too_large"
 
 
 class Engineless:

@@ -129,15 +129,15 @@ def test_times_that_cannot_be_read_are_missing() -> None:
 @pytest.mark.parametrize(
     ("unit", "form", "asked", "code"),
     [
-        ("row", FORM, {}, "unit_not_person"),
-        (None, None, {"form": "paths"}, "form_wrong"),
-        (None, FORM, {"form": "maps"}, "form_unknown"),
+        ("row", FORM, {}, "unit_unsupported"),
+        (None, None, {"form": "paths"}, "form_invalid"),
+        (None, FORM, {"form": "maps"}, "request_malformed"),
         (None, FORM, {"columns": ["x"]}, "option_unknown"),
         (None, FORM, {"speed": 3}, "option_unknown"),
         (None, FORM, {"cells": 1}, "parameter_out_of_range"),
         (None, FORM, {"cells": "x"}, "parameter_out_of_range"),
         (None, FORM, {"hexagons": 7}, "parameter_out_of_range"),
-        (None, FORM, {"method": "mst"}, "word_unknown"),
+        (None, FORM, {"method": "mst"}, "choice_unknown"),
     ],
 )
 def test_what_cannot_be_is_refused_before_the_charge(

@@ -100,7 +100,7 @@ def test_integers_beyond_64_bits_are_noised_exactly() -> None:
 def test_what_is_not_an_integer_is_refused_by_type(values: NDArray[Any]) -> None:
     with pytest.raises(ParameterError) as caught:
         Geometric(epsilon=HALF).sample(values, SeededEntropy(5))
-    assert caught.value.code == "values_not_integers"
+    assert caught.value.code == "array_invalid"
     assert "1.5" not in caught.value.message
 
 
@@ -135,7 +135,7 @@ def test_beta_must_be_a_probability(beta: float) -> None:
     for mechanism in (Geometric(epsilon=HALF), Gaussian(rho=HALF)):
         with pytest.raises(ParameterError) as caught:
             mechanism.bound(beta)
-        assert caught.value.code == "beta_out_of_range"
+        assert caught.value.code == "parameter_out_of_range"
 
 
 def test_truncation_gathers_the_tails_at_the_declared_ends() -> None:
@@ -155,7 +155,7 @@ def test_truncation_never_errs_by_more_than_its_range() -> None:
     assert mechanism.variance == 16
     with pytest.raises(ParameterError) as caught:
         TruncatedGeometric(epsilon=Fraction(1), low=4, high=4)
-    assert caught.value.code == "bounds_reversed"
+    assert caught.value.code == "bounds_invalid"
 
 
 def test_laplace_scale_is_sensitivity_over_epsilon_on_the_grid() -> None:

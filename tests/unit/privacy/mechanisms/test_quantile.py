@@ -116,11 +116,11 @@ def test_cost_and_refusals() -> None:
         epsilon=ONE
     )
     bad: list[tuple[dict[str, Any], str]] = [
-        ({"rank": Fraction(3, 2)}, "rank_out_of_range"),
-        ({"rank": Fraction(-1, 2)}, "rank_out_of_range"),
-        ({"rank": Fraction(1, 3**20)}, "rank_out_of_range"),
+        ({"rank": Fraction(3, 2)}, "parameter_out_of_range"),
+        ({"rank": Fraction(-1, 2)}, "parameter_out_of_range"),
+        ({"rank": Fraction(1, 3**20)}, "parameter_out_of_range"),
         ({"size": 0}, "parameter_out_of_range"),
-        ({"epsilon": 0}, "epsilon_not_positive"),
+        ({"epsilon": 0}, "parameter_out_of_range"),
     ]
     for change, code in bad:
         parameters: dict[str, Any] = {"epsilon": ONE, "rank": Fraction(1, 2), "size": 2}

@@ -166,12 +166,12 @@ def test_costs_and_bounds() -> None:
 def test_refusals() -> None:
     with pytest.raises(ParameterError) as caught:
         SmoothMedian(epsilon=ONE, rows=5, size=11, relation=Neighbours.ADD_REMOVE)
-    assert caught.value.code == "relation_not_supported"
+    assert caught.value.code == "unit_unsupported"
     with pytest.raises(ParameterError) as caught:
         SmoothMedian(epsilon=Fraction(1, 10**10), rows=5, size=11)
-    assert caught.value.code == "epsilon_too_small"
+    assert caught.value.code == "parameter_out_of_range"
     with pytest.raises(ParameterError) as caught:
         SmoothMedian(epsilon=ONE, rows=5, size=11).sample([[1, 2, 3]], SeededEntropy(10))
-    assert caught.value.code == "rows_not_declared"
+    assert caught.value.code == "parameter_out_of_range"
     with pytest.raises(ParameterError):
         SmoothMedian(epsilon=ONE, rows=5, size=11, delta=ONE)

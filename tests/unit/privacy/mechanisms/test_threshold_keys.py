@@ -78,7 +78,7 @@ def test_refusals() -> None:
     noise = Gaussian(rho=Fraction(1), granule=Fraction(1, 2))
     with pytest.raises(ParameterError) as caught:
         ThresholdKeys(noise=noise, delta=DELTA, max_groups=1)
-    assert caught.value.code == "granule_not_one"
+    assert caught.value.code == "bounds_invalid"
     for groups, count in ((0, 1), (1, 0)):
         with pytest.raises(ParameterError):
             ThresholdKeys(noise=geometric(1), delta=DELTA, max_groups=groups, max_count=count)

@@ -68,7 +68,7 @@ DOORS: dict[str, Callable[..., object]] = {
 @pytest.mark.parametrize("door", DOORS)
 def test_every_door_asks_what_it_is_for_before_it_charges(agreeing: sf.Vault, door: str) -> None:
     opened = DOORS[door]
-    assert code_of(lambda: opened(agreeing)) == "purpose_missing"
+    assert code_of(lambda: opened(agreeing)) == "parameter_missing"
     for unknown in ("Care", "", "care "):
         assert code_of(lambda: opened(agreeing, purpose=unknown)) == "purpose_unknown"  # noqa: B023
     assert spent(agreeing) == 0
@@ -239,7 +239,7 @@ def test_a_principal_is_asked_as_the_owner_is() -> None:
     path.write_text(path.read_text() + '[principals.alice.budgets.visits]\nepsilon = "2"\n')
     with sf.open("clinic") as vault:
         assert code_of(lambda: vault.query(COUNT, epsilon=1, principal="alice")) == (
-            "purpose_missing"
+            "parameter_missing"
         )
         assert abs(counted(vault, principal="alice") - 400) < SURE
 
@@ -250,5 +250,5 @@ def test_a_registry_that_cannot_be_opened_is_told_before_a_charge(agreeing: sf.V
     with sf.open("clinic") as vault:
         with pytest.raises(SfumatoError) as caught:
             counted(vault)
-        assert caught.value.code in ("consent_failed", "ledger_failed")
+        assert caught.value.code in ("consent_unavailable", "ledger_failed")
         assert spent(vault) == 0

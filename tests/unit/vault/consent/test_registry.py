@@ -47,7 +47,7 @@ def test_changes_are_taken_together_or_not_at_all(vault: sf.Vault) -> None:
     assert registry.change([*said, (4, "care", True, None)])["changed"] == 1
     before = registry.version
     bad = [(5, "care", True, None), (6, "cure", True, None), (7, "care", "maybe", None)]
-    assert code_of(lambda: registry.change(bad)) == "consent_lines_bad"  # type: ignore[arg-type]
+    assert code_of(lambda: registry.change(bad)) == "consent_file_invalid"  # type: ignore[arg-type]
     assert registry.change([])["changed"] == 0
     assert registry.version == before
 
@@ -67,13 +67,13 @@ def test_what_is_exported_can_be_imported(agreeing: sf.Vault) -> None:
 
 
 WRONG: dict[str, tuple[str, Callable[[ConsentRegistry], object]]] = {
-    "purpose": ("consent_purpose_unknown", lambda it: it.give(1, "cure")),
-    "person": ("person_wrong", lambda it: it.give("one", "care")),
-    "boolean": ("person_wrong", lambda it: it.withdraw(True)),
-    "nobody": ("person_wrong", lambda it: it.withdraw("")),
-    "time": ("consent_time_wrong", lambda it: it.give(1, "care", time="2999-01-01")),
+    "purpose": ("choice_unknown", lambda it: it.give(1, "cure")),
+    "person": ("person_id_invalid", lambda it: it.give("one", "care")),
+    "boolean": ("person_id_invalid", lambda it: it.withdraw(True)),
+    "nobody": ("person_id_invalid", lambda it: it.withdraw("")),
+    "time": ("time_malformed", lambda it: it.give(1, "care", time="2999-01-01")),
     "operator": ("name_invalid", lambda it: it.give(1, "care", operator="a\nb")),
-    "type": ("type_wrong", lambda it: it.give(1, 2)),  # type: ignore[arg-type]
+    "type": ("parameter_type_wrong", lambda it: it.give(1, 2)),  # type: ignore[arg-type]
 }
 
 
@@ -103,8 +103,8 @@ def test_one_source_has_one_list_of_purposes(vault: sf.Vault) -> None:
     Path("link.csv").symlink_to("visits.csv")
     Path("copy.csv").write_bytes(Path("visits.csv").read_bytes())
     for source in ("visits.csv", "link.csv", "copy.csv"):
-        assert added(source, None) == "purposes_differ"
-        assert added(source, ["care"]) == "purposes_differ"
+        assert added(source, None) == "purposes_invalid"
+        assert added(source, ["care"]) == "purposes_invalid"
     assert vault.datasets == ("visits",)
     both = ["research", "care"]
     vault.add("again", "visits.csv", "visits.toml", population="visits", purposes=both)
@@ -124,13 +124,13 @@ def test_purposes_need_people_that_can_be_told_apart(files: Path) -> None:
             given = {"epsilon": 1, "purposes": ["care"], **how}
             return code_of(lambda: vault.add("x", "visits.csv", "visits.toml", **given))  # type: ignore[arg-type]
 
-        assert added(unit="row") == "purposes_without_person"
-        assert added(purposes=[]) == "purposes_wrong"
-        assert added(purposes=["care", "CARE"]) == "purposes_wrong"
-        assert added(purposes=["for care"]) == "vault_name"
-        assert added(purposes=[1]) == "type_wrong"
-        assert added(unit="agreed", max_rows=2) == "person_kind_unfit"
-        assert added(public=True, epsilon=None) == "option_without_other"
+        assert added(unit="row") == "purposes_invalid"
+        assert added(purposes=[]) == "purposes_invalid"
+        assert added(purposes=["care", "CARE"]) == "purposes_invalid"
+        assert added(purposes=["for care"]) == "name_invalid"
+        assert added(purposes=[1]) == "parameter_type_wrong"
+        assert added(unit="agreed", max_rows=2) == "person_id_invalid"
+        assert added(public=True, epsilon=None) == "options_conflict"
         assert vault.datasets == ()
 
 
@@ -144,7 +144,7 @@ def test_the_registry_is_one_of_the_files_in_use(agreeing: sf.Vault) -> None:
     for name in ("clinic/consent.sqlite", "clinic.head.consent"):
         kept = Path(name).read_bytes()
         exported = code_of(agreeing.consent().export, name, overwrite=True)
-        assert exported == "output_in_use"
+        assert exported == "output_busy"
         assert Path(name).read_bytes() == kept
 
 

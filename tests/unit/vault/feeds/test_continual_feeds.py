@@ -287,18 +287,18 @@ def test_of_a_person_the_first_periods_count_and_rows_in_each(vault: sf.Vault) -
 
 
 def test_what_cannot_be_is_refused(vault: sf.Vault) -> None:
-    refused: dict[str, dict[str, Any]] = {
-        "stream_method_unknown": {"method": "root-tree"},
-        "stream_by_wrong": {"by": "day"},
-        "stream_size_wrong": {"window": 0},
-        "window_too_long": {"window": 8},
-        "stream_option_unknown": {"colour": "red"},
-        "stream_too_long": {"method": "root", "window": 3, "ends": "never"},
-        "feed_price_missing": {"epsilon": None},
-    }
-    for code, said in refused.items():
+    refused: list[tuple[str, dict[str, Any]]] = [
+        ("choice_unknown", {"method": "root-tree"}),
+        ("column_unsuitable", {"by": "day"}),
+        ("parameter_out_of_range", {"window": 0}),
+        ("stream_invalid", {"window": 8}),
+        ("option_unknown", {"colour": "red"}),
+        ("stream_invalid", {"method": "root", "window": 3, "ends": "never"}),
+        ("parameter_missing", {"epsilon": None}),
+    ]
+    for code, said in refused:
         assert code_of(add, vault, **said) == code, code
     never = {"column": "day", "every": "month", "epsilon": 1, "operator": "Ann", "ends": "never"}
     sql = "SELECT COUNT(*) FROM visits"
-    assert code_of(vault.feeds.add, "x", sql, **never) == "feed_never_ends"
+    assert code_of(vault.feeds.add, "x", sql, **never) == "feed_period_invalid"
     assert vault.feeds.list() == []

@@ -88,28 +88,33 @@ def test_a_period_is_due_when_its_last_day_and_the_delay_are_over(vault: sf.Vaul
 
 
 def test_what_cannot_be_is_refused_and_nothing_kept(vault: sf.Vault) -> None:
-    refused: dict[str, dict[str, Any]] = {
-        "feed_period_unknown": {"every": "fortnight"},
-        "feed_column_wrong": {"column": "city"},
-        "feed_ends_early": {"begins": "2024-03-01", "ends": "2024-02-01"},
-        "feed_beyond_bounds": {"ends": "2025-01-01"},
-        "feed_day_unreadable": {"ends": "tomorrow"},
-        "feed_delay_wrong": {"delay": -1},
-        "reader_unknown": {"to": "nobody"},
-        "budget_exhausted": {"every": "day", "epsilon": 1},
-        "feed_question_missing": {"family": "publish"},
-        "feed_price_missing": {
-            "family": "continual", "dataset": "visits", "epsilon": None,
-        },
-        "vault_name": {"name": "a/b"},
-    }  # fmt: skip
-    for code, said in refused.items():
+    refused: list[tuple[str, dict[str, Any]]] = [
+        ("feed_period_invalid", {"every": "fortnight"}),
+        ("column_unsuitable", {"column": "city"}),
+        ("feed_period_invalid", {"begins": "2024-03-01", "ends": "2024-02-01"}),
+        ("feed_period_invalid", {"ends": "2025-01-01"}),
+        ("time_malformed", {"ends": "tomorrow"}),
+        ("parameter_out_of_range", {"delay": -1}),
+        ("principal_unknown_here", {"to": "nobody"}),
+        ("budget_exhausted", {"every": "day", "epsilon": 1}),
+        ("parameter_missing", {"family": "publish"}),
+        (
+            "parameter_missing",
+            {
+                "family": "continual",
+                "dataset": "visits",
+                "epsilon": None,
+            },
+        ),
+        ("name_invalid", {"name": "a/b"}),
+    ]
+    for code, said in refused:
         assert code_of(add, vault, **said) == code, code
     assert vault.feeds.list() == []
     add(vault)
-    assert code_of(add, vault) == "feed_exists"
+    assert code_of(add, vault) == "name_taken"
     assert code_of(vault.feeds.read, "citis") == "feed_unknown"
-    assert code_of(vault.feeds.read, "cities", limit=0) == "limit_wrong"
+    assert code_of(vault.feeds.read, "cities", limit=0) == "parameter_out_of_range"
     assert left(vault) == 10
 
 
@@ -219,4 +224,4 @@ def test_a_feed_in_every_form(vault: sf.Vault) -> None:
     for needed in ("id", "title", "updated", "author"):
         assert atom.find(f"{space}{needed}") is not None
     assert len({one.findtext(f"{space}id") for one in atom.findall(f"{space}entry")}) == 7
-    assert code_of(written, feed, items, "xlsx") == "feed_format_unknown"
+    assert code_of(written, feed, items, "xlsx") == "choice_unknown"

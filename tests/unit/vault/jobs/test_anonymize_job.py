@@ -71,7 +71,7 @@ def test_whoever_did_not_agree_is_in_no_release(vault: sf.Vault) -> None:
         str(one).startswith(("0", "1", "2", "3", "4-")) for one in table["age"].to_pylist()
     )
     if for_care:
-        assert code_of(vault.jobs.submit, "anonymize", "people", k=5) == "purpose_missing"
+        assert code_of(vault.jobs.submit, "anonymize", "people", k=5) == "parameter_missing"
         wrong: Any = {"purpose": "gossip"}
         assert code_of(vault.jobs.submit, "anonymize", "people", k=5, **wrong) == "purpose_unknown"
         nobody = vault.jobs.submit("anonymize", "people", k=5, purpose="trade")
@@ -84,7 +84,7 @@ def test_a_publication_names_its_purpose_too(vault: sf.Vault) -> None:
     if not vault.purposes("people"):
         assert vault.jobs.submit("publish", "people", **asked).purpose is None
         return
-    assert code_of(vault.jobs.submit, "publish", "people", **asked) == "purpose_missing"
+    assert code_of(vault.jobs.submit, "publish", "people", **asked) == "parameter_missing"
     job = vault.jobs.submit("publish", "people", **asked, purpose="care")
     vault.jobs.work()
     rows = vault.releases.get(job.id).release.table.to_pylist()

@@ -65,9 +65,9 @@ def test_a_job_costs_nothing_before_it_is_done_and_then_what_it_says(vault: sf.V
 def test_what_cannot_be_done_is_refused_at_once(vault: sf.Vault) -> None:
     refused: dict[str, dict[str, Any]] = {
         "column_unknown": {"columns": ["nothing"]},
-        "kind_unknown": {"kind": "nothing"},
-        "epsilon_not_positive": {"epsilon": 0},
-        "job_names_file": {"workload": "ranges.csv"},
+        "choice_unknown": {"kind": "nothing"},
+        "parameter_out_of_range": {"epsilon": 0},
+        "job_request_invalid": {"workload": "ranges.csv"},
         "plan_changed": {"plan": "0" * 64},
         "name_invalid": {"request_id": "\n"},
     }
@@ -75,20 +75,22 @@ def test_what_cannot_be_done_is_refused_at_once(vault: sf.Vault) -> None:
         assert code_of(submit, vault, **said) == code
     # Some kinds take no columns, so that a call without them is right; this kind refuses it.
     no_columns: dict[str, Any] = {"kind": "histogram", "epsilon": 1}
-    assert code_of(vault.jobs.submit, "publish", "visits", **no_columns) == "columns_wrong"
-    assert code_of(vault.jobs.submit, "publish", "visits", columns=["city"]) == "job_call_wrong"
+    assert code_of(vault.jobs.submit, "publish", "visits", **no_columns) == "columns_invalid"
+    assert (
+        code_of(vault.jobs.submit, "publish", "visits", columns=["city"]) == "job_request_invalid"
+    )
     # What is synthesized says which options it takes, as kinds of publications do.
     assert code_of(vault.jobs.submit, "synthesize", "visits", epsilon=1, epsilom=1) == (
         "option_unknown"
     )
     for family in ("query", "nothing"):
-        assert code_of(vault.jobs.submit, family, "visits") == "job_family_unknown"
-    assert code_of(vault.jobs.submit, "publish", "nothing", **ASKED) == "dataset_not_private"
+        assert code_of(vault.jobs.submit, family, "visits") == "choice_unknown"
+    assert code_of(vault.jobs.submit, "publish", "nothing", **ASKED) == "dataset_unknown"
     assert code_of(submit, vault, principal="stranger") == "principal_unknown"
-    assert code_of(submit, vault, principal="eve") == "shape_not_permitted"
+    assert code_of(submit, vault, principal="eve") == "permission_missing"
     anonymizing = {"principal": "ann", "k": 5}
     assert code_of(vault.jobs.submit, "anonymize", "visits", **anonymizing) == (
-        "anonymize_owner_only"
+        "permission_missing"
     )
     assert vault.jobs.list() == []
 
@@ -371,10 +373,10 @@ def test_values_of_a_job_are_plain_and_exact() -> None:
         "f": {"x": "1"},
     }
     for wrong in (object(), float("nan"), float("inf"), {1, 2}, b"x"):
-        assert code_of(plain_values, {"x": wrong}, ()) == "job_value_wrong"
-    assert code_of(plain_values, {"x": "y" * 2**20}, ()) == "job_too_long"
+        assert code_of(plain_values, {"x": wrong}, ()) == "job_request_invalid"
+    assert code_of(plain_values, {"x": "y" * 2**20}, ()) == "job_request_invalid"
     for file in ("ranges.csv", Path("ranges.csv")):
-        assert code_of(plain_values, {"workload": file}, ("workload",)) == "job_names_file"
+        assert code_of(plain_values, {"workload": file}, ("workload",)) == "job_request_invalid"
 
 
 def test_jobs_are_listed_as_many_as_asked_for(vault: sf.Vault) -> None:
@@ -382,7 +384,7 @@ def test_jobs_are_listed_as_many_as_asked_for(vault: sf.Vault) -> None:
         submit(vault, epsilon=0.1 + number / 10)
     assert len(vault.jobs.list(limit=2)) == 2
     for wrong in (0, 1001, -1):
-        assert code_of(vault.jobs.list, limit=wrong) == "limit_wrong"
+        assert code_of(vault.jobs.list, limit=wrong) == "parameter_out_of_range"
     assert repr(vault.jobs) == "<Jobs: 3 kept, 3 not done yet>"
     assert "histogram" not in (vault.jobs._repr_html_() or "")
 

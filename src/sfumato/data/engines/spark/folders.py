@@ -92,7 +92,7 @@ def check_folder(
     within = re.compile(rf"{re.escape(place.rstrip('/').replace('file:///', 'file:/'))}/")
     if any(within.match(one.replace("file:///", "file:/")) for one in reads(session, source)):
         raise OutputError(
-            "output_in_use",
+            "output_busy",
             f"Cannot write '{target.path}': it is read, and would be lost or changed, which "
             f"{option('overwrite', True)} does not allow.",
             hint="Choose another name.",
@@ -147,7 +147,7 @@ def _rows_in(folder: Path) -> int:
 
 def _unseen(said: str) -> OutputError:
     return OutputError(
-        "output_unreachable",
+        "output_unwritable",
         f"Cannot write '{said}': Spark's executors do not write to where this machine reads it.",
         hint=(
             "Name an address that both reach, such as hdfs://host/folder/, or a table, table:NAME."
@@ -160,7 +160,7 @@ def _hadoop(session: SparkSession, address: str) -> tuple[Any, Any]:
     jvm = getattr(session, "_jvm", None)
     if jvm is None:
         raise OutputError(
-            "output_unreachable",
+            "output_unwritable",
             f"Cannot write '{address}': Spark Connect does not let a finished folder be renamed.",
             hint="Name a table, table:NAME.",
         )

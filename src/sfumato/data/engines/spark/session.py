@@ -129,7 +129,7 @@ def _started(address: str) -> _Held:
     here = str(running.master)
     if here != address and not (local and here.startswith("local")):
         raise SourceError(
-            "spark_elsewhere",
+            "source_unsupported",
             f"Cannot open Spark at {address}: this process runs Spark at {here} already, and can "
             "run one only. Stop that one with spark.stop(), or use another process.",
         )
@@ -192,7 +192,7 @@ def check_settings(session: SparkSession) -> None:
         given = ", ".join(f"{name}={value}" for name, value in wrong.items())
         lines = "; ".join(f'spark.conf.set("{name}", "{NEEDED[name]}")' for name in wrong)
         raise SourceError(
-            "spark_setting",
+            "source_unsupported",
             f"Cannot read this data frame: its session has {given}, with which figures would "
             "differ. The session is yours, so we do not change it.",
             hint=f"Write: {lines}.",
@@ -239,7 +239,7 @@ def _knock(address: str) -> None:
 
 def _not_installed(what: str, extra: str) -> SourceError:
     return SourceError(
-        "engine_not_installed",
+        "package_missing",
         f"{what} needs packages that are not installed.",
         hint=f"Install them with: pip install 'sfumato[{extra}]'.",
     )

@@ -48,15 +48,15 @@ _WRONG = {
         "there are no files in it. Name the folder that holds them.",
     ),
     "CANNOT_MERGE": (
-        "schemas_differ",
+        "schema_differs",
         "its files hold other types under one name. All files of a table must agree.",
     ),
     "FAILED_READ_FILE": (
-        "parquet_damaged",
+        "file_damaged",
         "a file in it is damaged or of another form. Write or fetch it again.",
     ),
     "DATA_SOURCE_NOT_FOUND": (
-        "engine_not_installed",
+        "package_missing",
         "this Spark does not know that form. Start it with the package that reads it.",
     ),
 }
@@ -190,7 +190,7 @@ def _no_identity() -> Identity:
 
 def _not_fixed(reason: str) -> SourceError:
     return SourceError(
-        "frame_not_fixed",
+        "source_unsupported",
         f"Cannot read this data frame: {reason}, so two looks at it see other rows.",
         hint="Write its rows to a table or to Parquet files, and read those.",
     )

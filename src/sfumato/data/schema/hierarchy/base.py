@@ -138,7 +138,7 @@ class Taxonomy:
         if absent:
             names = ", ".join(repr(value) for value in absent[:5])
             raise SchemaError(
-                "hierarchy_value_missing",
+                "value_outside_domain",
                 f"{count(len(absent), 'value')} of the data cannot be found in the hierarchy, "
                 f"which has {count(len(self.leaves), 'leaf', 'leaves')}.",
                 hint="Add them to the hierarchy or correct the data.",
@@ -166,7 +166,7 @@ def part(leaves: Iterable[Leaf], kind: type[Value]) -> tuple[list[Value], bool]:
     values = [leaf for leaf in distinct.values() if type(leaf) is kind]
     if len(values) < len(distinct):
         raise SchemaError(
-            "hierarchy_value_kind",
+            "value_kind",
             f"{count(len(distinct) - len(values), 'value')} of the data cannot be generalized: "
             f"the hierarchy is for values of type {kind.__name__}.",
             hint="Correct the column's kind or its hierarchy.",

@@ -55,7 +55,7 @@ class Calendar(Hierarchy):
         object.__setattr__(self, "steps", tuple(map(Step, self.steps)))
         if not self.steps or self.steps != tuple(step for step in Step if step in self.steps):
             raise SchemaError(
-                "calendar_order",
+                "hierarchy_invalid",
                 f"Calendar steps [{', '.join(self.steps)}] are not allowed: name at least one of "
                 f"{', '.join(Step)}, each once, in this order.",
             )
@@ -111,7 +111,7 @@ class Mask(Hierarchy):
         starred = sum(ROOT in value for value in values)
         if starred:
             raise SchemaError(
-                "mask_value_starred",
+                "cell_malformed",
                 f"{count(starred, 'value')} of the data cannot be masked: a mask writes {ROOT!r} "
                 f"for what it hides, and they hold {ROOT!r} themselves. Replace it in the data, or "
                 "declare a hierarchy file.",
@@ -147,24 +147,26 @@ class Widths(Hierarchy):
         )
         object.__setattr__(self, "widths", tuple(map(exact, listed)))
         if not self.widths:
-            raise SchemaError("widths_empty", "Widths must name at least one width, such as [5].")
+            raise SchemaError(
+                "hierarchy_invalid", "Widths must name at least one width, such as [5]."
+            )
         kinds = {type(width) for width in self.widths}
         if kinds not in ({int}, {Decimal}):
             raise SchemaError(
-                "widths_not_numbers", "Widths must be all whole numbers or all decimal numbers."
+                "hierarchy_invalid", "Widths must be all whole numbers or all decimal numbers."
             )
         for width in self.widths:
             check_value(width, "Width")
             if width <= (1 if kinds == {int} else 0):
                 raise SchemaError(
-                    "width_too_small",
+                    "hierarchy_invalid",
                     f"Width {width} is not allowed: a width is above 1 for integers, above 0 for "
                     "reals.",
                 )
         for narrow, wide in pairwise(map(Decimal, self.widths)):
             if wide <= narrow or EXACT.remainder(wide, narrow):
                 raise SchemaError(
-                    "widths_not_nested",
+                    "hierarchy_invalid",
                     f"Width {narrow} does not divide {wide}; each width must divide the next, "
                     "as in [5, 10, 20].",
                 )

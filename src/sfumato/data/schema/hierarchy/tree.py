@@ -58,9 +58,9 @@ class Tree(Hierarchy):
 
     def __post_init__(self) -> None:
         if not self.leaves:
-            raise SchemaError("hierarchy_empty", "A hierarchy must name at least one value.")
+            raise SchemaError("hierarchy_invalid", "A hierarchy must name at least one value.")
         if len({type(leaf) for leaf in self.leaves}) > 1:
-            raise SchemaError("hierarchy_mixed", "All values of a hierarchy must be of one kind.")
+            raise SchemaError("hierarchy_invalid", "All values of a hierarchy must be of one kind.")
         for value in {*self.leaves, *chain.from_iterable(set(self.ancestors))}:
             check_value(value, "Value")
         self._check_depth()
@@ -87,19 +87,19 @@ class Tree(Hierarchy):
         for leaf, ancestors in zip(self.leaves, self.ancestors, strict=True):
             if len(ancestors) != depth:
                 raise SchemaError(
-                    "hierarchy_uneven",
+                    "hierarchy_invalid",
                     f"Value {_show(leaf)} has {len(ancestors)} levels above it, but "
                     f"{_show(self.leaves[0])} has {depth}; all values must have the same. Repeat a "
                     "label to fill a level.",
                 )
             if "" in ancestors:
                 raise SchemaError(
-                    "hierarchy_label_empty",
+                    "hierarchy_invalid",
                     f"Value {_show(leaf)} has an empty label at level {ancestors.index('') + 1}.",
                 )
         if depth == 0:
             raise SchemaError(
-                "hierarchy_no_top",
+                "hierarchy_invalid",
                 f"Value {_show(self.leaves[0])} has no level above it; add {ROOT}.",
             )
 
@@ -110,7 +110,7 @@ class Tree(Hierarchy):
                 continue
             if seen[leaf] == ancestors:
                 raise SchemaError(
-                    "hierarchy_row_repeated", f"Value {_show(leaf)} (level 0) is declared twice."
+                    "hierarchy_invalid", f"Value {_show(leaf)} (level 0) is declared twice."
                 )
             pairs = zip(seen[leaf], ancestors, strict=True)
             level, (one, other) = next((i, p) for i, p in enumerate(pairs, 1) if p[0] != p[1])
@@ -120,14 +120,14 @@ class Tree(Hierarchy):
         tops = list(dict.fromkeys(ancestors[-1] for ancestors in self.ancestors))
         if len(tops) > 1:
             raise SchemaError(
-                "hierarchy_tops",
+                "hierarchy_invalid",
                 f"The top must be one label for all values, but level {len(self.ancestors[0])} has "
                 f"{_show(tops[0])} and {_show(tops[1])}. End every value in {ROOT}.",
             )
         below = [ancestors[:-1] for ancestors in self.ancestors]
         if any(ROOT in way for way in below) and not all(ROOT in way for way in below):
             raise SchemaError(
-                "hierarchy_root_below",
+                "hierarchy_invalid",
                 f"The label {ROOT} stands below the top and does not cover all values there, so "
                 "it could not be told from the top.",
                 hint="Give it another name.",
@@ -157,7 +157,7 @@ class Tree(Hierarchy):
             label, parent = error.args[1][:2]
             level = min(way.index(label) for way in self._ways() if label in way)
             raise SchemaError(
-                "hierarchy_cycle",
+                "hierarchy_invalid",
                 f"Label {_show(label)} at level {level} lies both below and above {_show(parent)}; "
                 "rename one of them.",
             ) from None
@@ -227,7 +227,7 @@ def _walk(groups: object, above: tuple[str, ...]) -> Iterator[tuple[object, tupl
 
 def _two_parents(label: str, level: int, parents: str) -> SchemaError:
     return SchemaError(
-        "hierarchy_two_parents", f"{label} at level {level} has two parents: {parents}. Keep one."
+        "hierarchy_invalid", f"{label} at level {level} has two parents: {parents}. Keep one."
     )
 
 
@@ -254,7 +254,7 @@ def read_tree(path: Path, kind: Kind, spelling: Spelling | None = None) -> Tree:
         return Tree(tuple(leaves), tuple(ancestors), path.resolve())
     except csv.Error as error:
         message = f"Hierarchy file '{path}', line {reader.line_num}: {error}."
-        raise SchemaError("hierarchy_syntax", message) from None
+        raise SchemaError("hierarchy_invalid", message) from None
     except SchemaError as error:
         reading = f", line {reader.line_num}" if error.code == "value_kind" else ""
         message = f"Hierarchy file '{path}'{reading}: {error.sentence}"

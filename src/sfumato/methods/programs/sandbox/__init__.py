@@ -63,7 +63,7 @@ def checked_choice(choice: str | None) -> str | None:
     """What somebody chose, if anything; what there is not is refused."""
     if choice and choice not in PROVIDERS:
         raise ParameterError(
-            "sandbox_unknown",
+            "choice_unknown",
             f"There is no sandbox '{choice}'. Write {' or '.join(PROVIDERS)}, or nothing to have "
             f"the first that passes its test: in vault.toml (sandbox = ...) or in {VARIABLE}.",
         )

@@ -22,7 +22,7 @@ def prepare(
     for name, value in given.items():
         if value is not None:
             raise ParameterError(
-                "option_not_for_columns",
+                "option_not_applicable",
                 f"The option {name} of a Fourier publication is for "
                 f"{'several columns' if single else 'one column'}, not for {len(request.axes)}. "
                 "Leave it out.",

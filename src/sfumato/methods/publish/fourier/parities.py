@@ -51,7 +51,7 @@ def prepare(request: Request, *, way: object = None, of: object = None) -> Parit
     """Find the coefficients that the marginals need and the noise of least variance for them."""
     if request.postprocess:
         raise ParameterError(
-            "postprocess_not_needed",
+            "option_not_applicable",
             "Tables from parities are whole numbers of at least 0 that agree with each other "
             "already. Leave post-processing out.",
         )
@@ -182,7 +182,7 @@ def _coefficients(axes: Sequence[Axis], sets: Sequence[Set]) -> IntArray:
 
 def _too_large(cells: int, coefficients: int) -> ParameterError:
     return ParameterError(
-        "parities_too_large",
+        "problem_too_large",
         f"{cells:,} cells with at least {coefficients:,} parities are too many for the linear "
         f"program, whose matrix may have {_LARGEST:,} numbers. Publish as 'marginals', or take "
         "fewer columns or a lower way.",

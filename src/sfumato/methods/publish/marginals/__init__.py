@@ -198,7 +198,7 @@ def _weights(given: object, sets: tuple[Set, ...]) -> tuple[float, ...]:
     parts = given.split(",") if isinstance(given, str) else given
     if not isinstance(parts, list | tuple) or len(parts) != len(sets):
         raise ParameterError(
-            "weights_not_matching",
+            "array_invalid",
             f"weights must list {len(sets):,} numbers above 0, one for each marginal.",
         )
     return tuple(float(weight(part, "weights")) for part in parts)

@@ -34,7 +34,7 @@ def wanted(axes: Sequence[Axis], *, way: object, of: object) -> tuple[Set, ...]:
     """
     if way is not None and of is not None:
         raise ParameterError(
-            "marginals_named_twice",
+            "options_conflict",
             "Give either way, for all marginals of so many columns, or of, for a list of them; "
             "not both.",
         )
@@ -73,7 +73,7 @@ def _places(columns: Sequence[str], part: object) -> Set:
     for name in names:
         if name not in columns:
             raise ParameterError(
-                "marginal_column_unknown",
+                "column_unknown",
                 f"A marginal names {quoted(name)}, which is not among the columns to publish; "
                 + suggestion(name, columns),
             )
@@ -82,7 +82,7 @@ def _places(columns: Sequence[str], part: object) -> Set:
 
 def _not_sets(given: object) -> ParameterError:
     return ParameterError(
-        "marginals_not_sets",
+        "workload_invalid",
         "of must list sets of columns, such as 'age*sex,age*race' or [['age', 'sex']], not "
         f"{shown(given)}.",
     )
@@ -91,7 +91,7 @@ def _not_sets(given: object) -> ParameterError:
 def _check_count(count: int) -> None:
     if count > MOST:
         raise ParameterError(
-            "too_many_marginals",
+            "problem_too_large",
             f"{count:,} marginals are asked for; at most {MOST:,} can be released at once. Take "
             "fewer columns or a lower way.",
         )
@@ -102,20 +102,20 @@ def _check(axes: Sequence[Axis], sets: Sequence[Set]) -> None:
     names = [table_name(axes, places) for places in sets]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ParameterError(
-            "marginal_repeats",
+            "workload_invalid",
             f"Two of the marginals would be named {quoted(twice)}. Name each set of columns once.",
         )
     subsets = sum(1 << len(places) for places in sets)
     if subsets > _MOST_SUBSETS:
         raise ParameterError(
-            "marginals_too_wide",
+            "problem_too_large",
             f"The marginals have {subsets:,} subsets of columns; at most {_MOST_SUBSETS:,} can be "
             "planned for. Take fewer or narrower ones; a single wide table is a 'histogram'.",
         )
     cells = sum(prod(axes[place].size for place in places) for places in sets)
     if cells > LARGEST:
         raise ParameterError(
-            "marginals_too_large",
+            "problem_too_large",
             f"The marginals have {cells:,} cells together; at most {LARGEST:,} can be released. "
             "Take fewer columns, a lower way or a coarser step.",
         )

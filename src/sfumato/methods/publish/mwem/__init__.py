@@ -39,7 +39,7 @@ def prepare(
     sizes = tuple(axis.size for axis in request.axes)
     if prod(sizes) > MOST_CELLS:
         raise ParameterError(
-            "mwem_too_many_cells",
+            "problem_too_large",
             f"{' x '.join(request.columns)} has {prod(sizes):,} cells; multiplicative weights take "
             f"at most {MOST_CELLS:,}. Take fewer columns or a coarser step.",
         )
@@ -55,7 +55,7 @@ def prepare(
     )
     if chosen == "sparse-vector" and len(asked) > MOST_JUDGED:
         raise ParameterError(
-            "queries_too_many_to_judge",
+            "problem_too_large",
             f"There are {len(asked):,} queries; the sparse vector judges at most {MOST_JUDGED:,} "
             "one by one. Take selection 'exponential' or give a smaller workload.",
         )
@@ -74,7 +74,7 @@ def _queries(request: Request, sizes: tuple[int, ...], queries: object, way: obj
             return RangeQueries.dyadic(sizes)
         if len(request.boxes):
             return RangeQueries(sizes, request.boxes)
-        raise ParameterError("workload_empty", "The workload has no ranges. Give at least one.")
+        raise ParameterError("workload_invalid", "The workload has no ranges. Give at least one.")
     most = len(sizes) if name == "marginals" else ParityQueries(sizes, 1).digits
     at_most = min(2, most) if way is None else options.whole(way, "way", least=1, most=most)
     return MarginalQueries(sizes, at_most) if name == "marginals" else ParityQueries(sizes, at_most)

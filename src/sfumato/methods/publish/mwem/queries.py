@@ -220,7 +220,7 @@ def _along(rows: NDArray[Any], place: int, dimensions: int) -> NDArray[Any]:
 def _check_number(queries: int) -> None:
     if not 1 <= queries <= MOST:
         raise ParameterError(
-            "queries_too_many",
+            "problem_too_large",
             f"There would be {queries:,} queries; from 1 to {MOST:,} are possible. Take fewer "
             "columns or a smaller way.",
         )

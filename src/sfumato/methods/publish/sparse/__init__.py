@@ -38,12 +38,12 @@ def prepare(
     chosen = options.choice("threshold" if method is None else method, "method", METHODS)
     if request.postprocess:
         raise ParameterError(
-            "postprocess_not_offered",
+            "option_not_applicable",
             "A sparse release has no post-processing, as most cells are not in it. Leave it out.",
         )
     if threshold is not None and (size is not None or chosen == "priority"):
         raise ParameterError(
-            "threshold_and_size",
+            "options_conflict",
             "A sparse release takes either a threshold or a size, and a priority sample only a "
             "size. Leave one out.",
         )

@@ -55,7 +55,7 @@ class NumberedCells:
     def __post_init__(self) -> None:
         if self.count > LARGEST:
             raise ParameterError(
-                "too_many_cells",
+                "problem_too_large",
                 f"{' x '.join(axis.column for axis in self.axes)} has {self.count:,} cells; at "
                 f"most {LARGEST:,} can be numbered. Take fewer columns or a coarser step.",
             )

@@ -216,7 +216,7 @@ class PrioritySample(SparseMethod):
     def __post_init__(self) -> None:
         if self.level >= _HIGHEST:
             raise ParameterError(
-                "sample_too_thin",
+                "parameter_out_of_range",
                 f"A sample of {self.size:,} of {self.cells.count:,} cells with noise of this scale "
                 "would need counts beyond 64 bits. Take more cells into the sample, a coarser "
                 "domain, or a larger epsilon.",

@@ -37,7 +37,7 @@ def prepare(request: Request, *, grid: object = None) -> AdaptiveGrid:
     """Choose the noise of least variance; `grid` is the number of coarse cells a side."""
     if len(request.axes) != 2:
         raise ParameterError(
-            "columns_not_two",
+            "columns_invalid",
             f"An adaptive grid lies over two columns, not {len(request.axes)}. Name two, or "
             "publish as 'kdtree'.",
         )

@@ -46,7 +46,7 @@ def price_share(value: object, name: str, *, default: Fraction) -> Fraction:
     share = default if value is None else exact(value, name)
     if not _LEAST_SHARE <= share <= 1 - _LEAST_SHARE:
         raise ParameterError(
-            "share_out_of_range",
+            "parameter_out_of_range",
             f"{name} must be a share of the price from {plain(_LEAST_SHARE)} to "
             f"{plain(1 - _LEAST_SHARE)}, not {arguments.shown(value)}.",
         )

@@ -219,14 +219,14 @@ class Space:
     def __post_init__(self) -> None:
         if len(self.axes) > _MOST_COLUMNS:
             raise ParameterError(
-                "too_many_columns",
+                "problem_too_large",
                 f"Boxes lie in at most {_MOST_COLUMNS} columns, not {len(self.axes)}: each more "
                 "doubles the parts of every box. Name fewer, or publish 'marginals'.",
             )
         for axis, size in zip(self.axes, self.shape, strict=True):
             if not 1 <= size <= FINEST:
                 raise ParameterError(
-                    "column_too_fine",
+                    "domain_too_large",
                     f"Column {quoted(axis.column)} has {size:,} points; boxes need from 1 to "
                     f"{FINEST:,}. Declare a coarser step.",
                 )

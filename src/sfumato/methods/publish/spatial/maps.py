@@ -56,7 +56,7 @@ def nearest(boxes: pa.Table, point: Sequence[float | date], k: int) -> pa.Table:
         arguments.require(one, "A coordinate", (int, float, date, np.number), "a number or a date")
     if len(point) != len(names):
         raise ParameterError(
-            "nearest_point",
+            "array_invalid",
             f"A point among {', '.join(names)} has {len(names)} coordinates, not {len(point)}.",
         )
     squares = np.zeros(len(boxes))
@@ -85,7 +85,7 @@ def numbers(table: pa.Table, name: str) -> FloatArray:
         values = values.cast(pa.int32())
     if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
         raise ParameterError(
-            "boxes_not_numbers",
+            "column_unsuitable",
             f"Column {name!r} of the boxes holds {values.type}, which has no distances. Distances "
             "and maps need columns of numbers or dates.",
         )
@@ -109,7 +109,7 @@ def to_geojson(boxes: pa.Table, axes: Sequence[Axis]) -> dict[str, Any]:
     """
     if len(axes) != 2:
         raise ParameterError(
-            "geojson_columns",
+            "columns_invalid",
             f"GeoJSON needs boxes of two columns, but these lie in {len(axes)}: "
             f"{', '.join(axis.column for axis in axes)}.",
         )

@@ -56,7 +56,7 @@ def prepare(
     if way == "optimised":
         if root is not None:
             raise ParameterError(
-                "root_not_free",
+                "option_not_applicable",
                 "An optimised budget itself decides whether the whole is counted. "
                 "Leave root out, or take budget uniform or geometric.",
             )
@@ -84,16 +84,16 @@ def checked(request: Request) -> tuple[int, ...]:
     shape = Domain(request.axes).shape
     if len(shape) > MOST_COLUMNS:
         raise ParameterError(
-            "too_many_columns",
+            "problem_too_large",
             f"Blocks can be counted over at most {MOST_COLUMNS} columns, not {len(shape)}. Take "
             "fewer, or publish as 'marginals'.",
         )
     if 0 in shape:
-        raise ParameterError("column_empty", "A column without declared values has no ranges.")
+        raise ParameterError("domain_missing", "A column without declared values has no ranges.")
     boxes = request.boxes
     if boxes is not None and not (boxes[:, :, 0] <= boxes[:, :, 1]).all(axis=1).any():
         raise ParameterError(
-            "workload_empty",
+            "workload_invalid",
             "None of the ranges of the workload holds a value. Give ranges that do, or none.",
         )
     return shape

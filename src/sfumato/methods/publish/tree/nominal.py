@@ -90,7 +90,7 @@ def nominal_nestings(axes: Sequence[Axis], hierarchy: object) -> dict[str, Nomin
     known = {axis.column: axis for axis in axes}
     if not isinstance(hierarchy, Mapping) or not hierarchy.keys() <= known.keys():
         raise ParameterError(
-            "hierarchy_columns",
+            "hierarchy_invalid",
             "hierarchy must be {column: {value: [group, ...]}} for columns that are published: "
             f"{', '.join(map(quoted, known))}.",
         )
@@ -103,7 +103,7 @@ def _nesting(axis: Axis, groups: object) -> NominalNesting:
     paths = [list(groups[value]) for value in values] if whole else []  # type: ignore[index]
     if not paths or len({len(path) for path in paths}) > 1:
         raise ParameterError(
-            "hierarchy_incomplete",
+            "hierarchy_invalid",
             f"The hierarchy of column {quoted(axis.column)} must list for every declared value its "
             "groups, equally many, from the smallest to the largest.",
         )
@@ -112,7 +112,7 @@ def _nesting(axis: Axis, groups: object) -> NominalNesting:
     fanouts = tuple(int(one) + 1 for one in places.max(axis=0))
     if prod(fanouts) > LARGEST:
         raise ParameterError(
-            "hierarchy_too_uneven",
+            "domain_too_large",
             f"The hierarchy of column {quoted(axis.column)}, filled up to a complete tree, has "
             f"{prod(fanouts):,} leaves; at most {LARGEST:,} are possible. Take fewer levels.",
         )

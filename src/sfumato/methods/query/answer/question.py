@@ -285,7 +285,7 @@ def located(plan: Plan, datasets: Mapping[str, Dataset]) -> tuple[Engine, exp.Qu
     engines = {id(one.engine): one.engine for one in datasets.values()}
     if len(engines) != 1:
         raise QueryError(
-            "engines_differ",
+            "join_not_allowed",
             "The data sets of one question must lie in the same database, but "
             f"{', '.join(map(quoted, datasets))} lie in {len(engines)}. Ask about each apart.",
         )

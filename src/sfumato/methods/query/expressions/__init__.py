@@ -47,7 +47,7 @@ def written(node: exp.Expr, _value: Value) -> Typed:
         check_value(written, "Number")
     except (InvalidOperation, ValueError, SchemaError):
         raise QueryError(
-            "number_out_of_range",
+            "literal_invalid",
             f"Cannot use the number {part(node)}: allowed are whole numbers of 64 bits and "
             "decimals with at most 15 digits before the point and 12 after it.",
         ) from None
@@ -113,7 +113,7 @@ _MODIFIERS: dict[type[exp.Expr], set[str]] = {
 def compile_value(node: exp.Expr | None, scope: Scope) -> Typed:
     """Give a node its meaning, or refuse it."""
     if node is None:
-        raise QueryError("argument_missing", "A function or operator lacks an argument. Add it.")
+        raise QueryError("sql_syntax", "A function or operator lacks an argument. Add it.")
     found = scope.find(node)
     if found is not None:
         return found
@@ -123,7 +123,7 @@ def compile_value(node: exp.Expr | None, scope: Scope) -> Typed:
         return rule(node, lambda child: compile_value(child, scope))
     if isinstance(node, exp.AggFunc):
         raise QueryError(
-            "aggregate_misplaced",
+            "aggregate_not_allowed",
             f"Cannot use the aggregate {part(node)} here. Aggregates stand in SELECT, HAVING or "
             "ORDER BY, not inside WHERE, GROUP BY or other aggregates.",
         )

@@ -113,14 +113,14 @@ def membership(node: exp.Expr, value: Value) -> Typed:
     """x IN (a, b, ...), a list that is written out."""
     if node.args.get("query"):
         raise QueryError(
-            "subquery_misplaced",
+            "subquery_not_allowed",
             f"Cannot use {part(node)} here. IN (SELECT ...) must be a condition of its own in "
             "WHERE, joined by AND.",
         )
     nodes = [node.this, *node.expressions]
     if any(not isinstance(one.unnest(), exp.Literal | exp.Boolean | exp.Neg) for one in nodes[1:]):
         raise QueryError(
-            "literal_needed", f"Cannot use {part(node)}: the list of IN must hold plain values."
+            "literal_invalid", f"Cannot use {part(node)}: the list of IN must hold plain values."
         )
     operand, *listed = alike([value(one) for one in nodes], nodes)
     tree = exp.In(this=bracket(operand.sql), expressions=[one.sql for one in listed])
@@ -132,10 +132,10 @@ def pattern(node: exp.Expr, value: Value) -> Typed:
     operand = demand(value(node.this), (Kind.TEXT,), node.this)
     wanted = node.expression
     if not isinstance(wanted, exp.Literal) or not wanted.is_string:
-        raise QueryError("literal_needed", f"Cannot use {part(node)}: write the pattern out.")
+        raise QueryError("literal_invalid", f"Cannot use {part(node)}: write the pattern out.")
     if "\\" in wanted.name or wanted.name.count("%") > _WILDCARDS:
         raise QueryError(
-            "pattern_not_allowed",
+            "expression_not_allowed",
             f"Cannot use the pattern {part(wanted)}: at most {_WILDCARDS} signs % and no "
             "backslash are allowed.",
         )

@@ -64,7 +64,7 @@ def named_part(node: exp.Expr, value: Value) -> Typed:
 def _part(node: exp.Expr, name: str, operand: Typed) -> Typed:
     if name not in _PARTS:
         raise QueryError(
-            "date_part_unknown",
+            "expression_not_allowed",
             f"Cannot take {part(node)}; allowed are {', '.join(_PARTS)}.",
         )
     low, high = _PARTS[name]
@@ -88,7 +88,7 @@ def truncation(node: exp.Expr, value: Value) -> Typed:
         return operand
     if unit not in _STARTS:
         raise QueryError(
-            "date_part_unknown",
+            "expression_not_allowed",
             f"Cannot use {part(node)}; allowed are 'day', {', '.join(map(repr, _names()))}.",
         )
     tree = exp.cast(
@@ -125,7 +125,7 @@ def difference(node: exp.Expr, value: Value) -> Typed:
     """DATEDIFF(later, earlier), in days."""
     if node.text("unit").upper() not in {"", "DAY"}:
         raise QueryError(
-            "date_part_unknown",
+            "expression_not_allowed",
             f"Cannot use {part(node)}; write DATEDIFF(later, earlier) or later - earlier for days.",
         )
     later = demand(value(node.this), (Kind.DATE,), node.this)
@@ -154,7 +154,7 @@ def shifted(node: exp.Expr, operand: Typed) -> Typed:
     unit = interval.text("unit").upper()
     if unit not in _DAYS:
         raise QueryError(
-            "date_part_unknown", f"Cannot shift by {part(interval)}; allowed are DAY and WEEK."
+            "expression_not_allowed", f"Cannot shift by {part(interval)}; allowed are DAY and WEEK."
         )
     days = _DAYS[unit] * whole_literal(count, range(100_000), "The length of an interval")
     ends = [end + (days if isinstance(node, exp.Add) else -days) for end in operand.ends]

@@ -207,7 +207,7 @@ def bucket(node: exp.Expr, value: Value) -> Typed:
     many = whole_literal(node.args["num_buckets"], range(1, 10_001), "The number of buckets")
     if low.values is None or high.values is None or low.ends[0] >= high.ends[0]:
         raise QueryError(
-            "literal_needed", f"Cannot use {part(node)}: write its ends out, the lower one first."
+            "literal_invalid", f"Cannot use {part(node)}: write its ends out, the lower one first."
         )
     first, last = low.ends[0], high.ends[0]
     inner = bracket(operand.sql)

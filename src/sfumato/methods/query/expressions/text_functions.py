@@ -113,7 +113,7 @@ def joined(node: exp.Expr, value: Value) -> Typed:
     length = sum(one.length or LENGTH for one in parts)
     if length > _LONGEST:
         raise QueryError(
-            "text_too_long",
+            "overflow_possible",
             f"Cannot compute {part(node)}: by what is declared it may have {length:,} characters; "
             f"at most {_LONGEST:,} are computed. Join fewer texts, cut them with LEFT(x, n), or "
             "add under each in its schema: length = 100",
@@ -146,7 +146,7 @@ def cast(node: exp.Expr, value: Value) -> Typed:
     inner = node.this
     if wanted is None or node.args["to"].expressions:
         raise QueryError(
-            "cast_not_allowed",
+            "expression_not_allowed",
             f"Cannot use {part(node)}. Allowed are CAST to BIGINT, DOUBLE, TEXT, DATE and BOOLEAN.",
         )
     if wanted is Kind.DATE and isinstance(inner, exp.Literal) and inner.is_string:
@@ -170,7 +170,7 @@ def cast(node: exp.Expr, value: Value) -> Typed:
         case (Kind.TEXT, Kind.INTEGER | Kind.REAL):
             return _read(node, demand_text(operand, inner), wanted)
     raise QueryError(
-        "cast_not_allowed",
+        "expression_not_allowed",
         f"Cannot use {part(node)}: from {operand.kind} to {wanted} engines differ. "
         "Declare the column as what it is.",
     )

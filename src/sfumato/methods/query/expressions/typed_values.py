@@ -123,7 +123,7 @@ def real(
     """A real between two exact ends, which become the doubles next to them as the engine's do."""
     if least < _UNDERFLOW or any(end is not None and abs(end) > _LARGEST for end in (low, high)):
         raise QueryError(
-            "number_out_of_range",
+            "literal_invalid",
             f"Cannot compute {part(tree)}: its numbers may leave the range that every engine "
             "computes in. Multiply or divide fewer numbers.",
         )
@@ -229,7 +229,7 @@ def repeating(tree: exp.Expr, node: exp.Expr) -> exp.Expr:
     for count, _ in enumerate(tree.walk()):
         if count > _NODES:
             raise QueryError(
-                "expression_too_long",
+                "sql_too_complex",
                 f"Cannot plan {part(node)}: written out it is too long. Nest fewer functions.",
             )
     return tree
@@ -350,7 +350,7 @@ def written_date(node: exp.Literal) -> Typed:
         return constant(date.fromisoformat(node.name))
     except ValueError:
         raise QueryError(
-            "date_malformed", f"{part(node)} is not a date. Write it as 'YYYY-MM-DD'."
+            "time_malformed", f"{part(node)} is not a date. Write it as 'YYYY-MM-DD'."
         ) from None
 
 
@@ -366,7 +366,7 @@ def whole_literal(node: exp.Expr | None, allowed: range, what: str) -> int:
             return found
     given = f", not {part(node)}" if node is not None else ""
     raise QueryError(
-        "literal_needed",
+        "literal_invalid",
         f"{what} must be a whole number written out, from {allowed.start} to "
         f"{allowed.stop - 1}{given}.",
     )

@@ -166,7 +166,7 @@ def levels(plan: Plan) -> tuple[Level, ...]:
     groups = sum(level.groups or 0 for level in found)
     if groups > MOST_GROUPS:
         raise QueryError(
-            "groups_too_many",
+            "problem_too_large",
             f"The declared keys make {groups:,} groups, all of which would be answered; at most "
             f"{MOST_GROUPS:,} are allowed. Group by fewer columns, or by coarser ones.",
         )

@@ -145,7 +145,7 @@ def allocate(plan: Plan, price: QueryPrice) -> Allocation:
     if observed and not price.delta:
         names = ", ".join(quoted(key.name) for key in plan.keys if key.axis is None)
         raise QueryError(
-            "delta_missing",
+            "parameter_missing",
             f"The values of {names} are not declared, so groups can be released only by a "
             f"threshold, which needs a delta. Give {option('delta', 1e-7)}, say, which is a part "
             "of the budget's delta, or add under the column in its schema: values = [...]",
@@ -155,7 +155,7 @@ def allocate(plan: Plan, price: QueryPrice) -> Allocation:
     effects = _effects(plan, found, carrier)
     if not effects:
         raise QueryError(
-            "aggregate_missing",
+            "column_not_aggregated",
             "The question asks for no aggregate, and its keys are declared, so public. Ask for "
             "COUNT, SUM, AVG or another figure of each group.",
         )
@@ -223,7 +223,7 @@ def _check_shares(spending: Spending, least: Fraction) -> None:
         left, unit = spending.rho * least, exact_numbers.RHO_UNIT
     if left < unit or least < _LEAST_SHARE:
         raise ParameterError(
-            "weights_too_far_apart",
+            "weights_invalid",
             f"The weights leave one of the figures {exact_numbers.plain(least, digits=2)} of the "
             f"price, which is less than {exact_numbers.plain(_LEAST_SHARE)} of it or than a budget "
             "counts. Give weights that are closer together, or ask for more.",
@@ -306,6 +306,6 @@ def _check_weights(plan: Plan, weights: Mapping[str, Fraction]) -> None:
     for name in weights:
         if name not in names:
             raise ParameterError(
-                "weight_unknown",
+                "weights_invalid",
                 f"There is no aggregate {quoted(name)} to weigh; {suggestion(name, names)}",
             )

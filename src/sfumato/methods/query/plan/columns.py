@@ -304,7 +304,7 @@ def _real_key(value: Typed, node: exp.Expr, column: str, name: str, noisy: exp.E
     bounds = value.direct and value.direct.column.domain
     if not isinstance(bounds, Bounds) or bounds.step is None or (bounds.size or 0) > LIMIT:
         raise QueryError(
-            "key_is_real",
+            "column_unsuitable",
             f"Cannot group by {part(node)}: reals have too many values. Round it to whole numbers "
             f"with FLOOR(x / width) * width. {_step_advice(value)}",
         )

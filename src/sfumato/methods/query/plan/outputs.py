@@ -71,7 +71,7 @@ class QuestionMeasures:
             return _above(same[0])
         if len(self.found) == _LIMIT:
             raise QueryError(
-                "aggregates_too_many", f"At most {_LIMIT} aggregates fit one question. Ask two."
+                "sql_too_complex", f"At most {_LIMIT} aggregates fit one question. Ask two."
             )
         note = None
         if type(node) in _EXTREMES:
@@ -187,7 +187,7 @@ def _fraction(node: exp.Quantile) -> Fraction:
     except (InvalidOperation, ValueError):
         pass
     raise QueryError(
-        "quantile_out_of_range",
+        "parameter_out_of_range",
         f"Cannot use {part(node)}: the share of a quantile is a number written out from 0 to 1.",
     )
 
@@ -220,7 +220,7 @@ def output_names(select: exp.Select) -> dict[str, exp.Expr]:
         star = inner.this if isinstance(inner, exp.Column) else inner
         if isinstance(star, exp.Star):
             raise QueryError(
-                "star_misplaced",
+                "column_not_aggregated",
                 f"Cannot release {part(inner)}: rows never leave. Ask for aggregates: COUNT(*), "
                 "SUM, AVG, ...",
             )

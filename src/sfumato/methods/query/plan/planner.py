@@ -54,7 +54,7 @@ def plan_question(asked: object, catalogue: Catalogue) -> PlannedQuestion:
         plan = _plan(rewrite(tree), catalogue)
     except RecursionError:
         raise QueryError(
-            "sql_too_deep", "Cannot plan the question: it is nested too deeply. Make it flatter."
+            "sql_too_complex", "Cannot plan the question: it is nested too deeply. Make it flatter."
         ) from None
     return PlannedQuestion(_narrowed(plan, options), options.epsilon, options.delta)
 
@@ -80,7 +80,7 @@ def _plan(select: exp.Select, catalogue: Catalogue) -> Plan:
     finish = outputs.query()
     if not measures.found:
         raise QueryError(
-            "aggregate_missing",
+            "column_not_aggregated",
             f"Cannot release {part(select)}: it shows rows, not aggregates. Ask for COUNT(*), SUM, "
             "AVG, MEDIAN, ...",
         )
@@ -127,7 +127,7 @@ def _grouping(
     parts = [_sets(node, position) for node in group.expressions]
     if len(nodes) > _KEYS or prod(map(len, parts)) > _LEVELS:
         raise QueryError(
-            "keys_too_many",
+            "sql_too_complex",
             f"Cannot group by {part(group)}: at most {_KEYS} keys and {_LEVELS} sets of them.",
         )
     levels = [tuple(sorted(set().union(*chosen))) for chosen in product(*parts)]
@@ -162,7 +162,7 @@ def _meant(node: exp.Expr, block: Block, names: dict[str, exp.Expr]) -> exp.Expr
         place = int(node.name) if node.name.isdigit() and len(node.name) < 5 else 0
         if not 1 <= place <= len(outputs):
             raise QueryError(
-                "ordinal_out_of_range",
+                "literal_invalid",
                 f"GROUP BY {part(node)} names no output; there are {len(outputs)}.",
             )
         meant = outputs[place - 1]
@@ -170,7 +170,7 @@ def _meant(node: exp.Expr, block: Block, names: dict[str, exp.Expr]) -> exp.Expr
         meant = names.get(node.name, node)
     if has_aggregate(meant):
         raise QueryError(
-            "aggregate_misplaced", f"Cannot group by {part(meant)}, which is an aggregate."
+            "aggregate_not_allowed", f"Cannot group by {part(meant)}, which is an aggregate."
         )
     return meant
 
@@ -221,7 +221,7 @@ def _narrowed(plan: Plan, options: PrivacyClause) -> Plan:
     column = options.privacy_unit_column
     if column is not None and (unit.column is None or unit.column.casefold() != column.casefold()):
         raise QueryError(
-            "unit_not_declared",
+            "clause_not_allowed",
             f"The privacy unit is declared by the owner, not by the question. {unit.sentence()}",
         )
     rows, groups = options.max_rows_contributed, options.max_groups_contributed
@@ -229,13 +229,13 @@ def _narrowed(plan: Plan, options: PrivacyClause) -> Plan:
         return plan
     if not unit.by_person:
         raise QueryError(
-            "unit_not_declared", f"Nothing is to be bounded per person. {unit.sentence()}"
+            "clause_not_allowed", f"Nothing is to be bounded per person. {unit.sentence()}"
         )
     rows = unit.max_rows if rows is None else rows
     groups = unit.groups if groups is None else groups
     if not (1 <= rows <= unit.max_rows and 1 <= groups <= unit.groups):
         raise QueryError(
-            "contribution_out_of_range",
+            "parameter_out_of_range",
             f"A question may use from 1 to {unit.max_rows} rows in 1 to {unit.groups} groups of "
             f"each person, not {rows} and {groups}.",
         )

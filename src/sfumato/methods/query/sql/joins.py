@@ -82,7 +82,7 @@ def _side(join: exp.Join) -> str:
         )
     if not join.args.get("on") and not join.args.get("using"):
         raise QueryError(
-            "join_without_key",
+            "join_not_allowed",
             f"Cannot use {part(join)}: a join without a condition pairs every row with every "
             "other. Write JOIN ... ON with an equality.",
         )
@@ -94,7 +94,7 @@ def _check_preserved(join: exp.Join, side: str, left: Owner | None, right: Owner
     bare = side == "FULL" or (side == "LEFT" and left is None and right is not None)
     if bare or (side == "RIGHT" and right is None):
         raise QueryError(
-            "join_preserves_public",
+            "join_not_allowed",
             f"Cannot use {part(join)}: it keeps rows that belong to no person. Preserve only the "
             "private side: private LEFT JOIN public.",
         )
@@ -145,20 +145,20 @@ def _check_same_people(
     """Refuse a join of two private tables unless it pairs rows of one person."""
     if not (left.unit.by_person and right.unit.by_person):
         raise QueryError(
-            "join_without_person",
+            "join_not_allowed",
             f"Cannot use {part(join)}: where each row is a person of its own, two private tables "
             "share nobody. Declare an entity column as the privacy unit of both.",
         )
     if left.population != right.population or left.unit.relation != right.unit.relation:
         raise QueryError(
-            "join_across_populations",
+            "join_not_allowed",
             f"Cannot use {part(join)}: the two tables are about different people. Only tables "
             "declared to name the same people alike can be joined.",
         )
     if any(_ties(node.unnest(), scope) for node in nodes):
         return
     raise QueryError(
-        "join_without_person",
+        "join_not_allowed",
         f"Cannot use {part(join)}: it may pair rows of different people. Add the equality "
         f"of the privacy units to ON: a.{left.unit.column} = b.{right.unit.column}.",
     )
@@ -185,14 +185,14 @@ def _bounded(
     """A public relation of which no private row matches more rows than is said."""
     if not names and frozenset() not in public.keys:
         raise QueryError(
-            "join_without_key",
+            "join_not_allowed",
             f"Cannot use {part(join)}: ON must compare a column of the public table with the "
             "private one by =.",
         )
     known = [(bound, sorted(key)) for key, bound in public.keys.items() if key <= names]
     if not known:
         raise QueryError(
-            "join_multiplicity_unknown",
+            "join_not_allowed",
             f"Cannot use {part(join)}: nobody said how many public rows share a value of "
             f"{', '.join(sorted(names))}. Join with SELECT DISTINCT or GROUP BY on these columns, "
             "or let the owner declare them a key of the public table, or add the table anew, "
@@ -210,7 +210,7 @@ def _bounded_left(
     """The same for a block that is public so far."""
     if len(block.scope.relations) > 1:
         raise QueryError(
-            "join_multiplicity_unknown",
+            "join_not_allowed",
             f"Cannot use {part(join)}: write the private table first, then join the public ones.",
         )
     alias, public = block.scope.relations[0]

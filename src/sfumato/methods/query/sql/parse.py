@@ -61,7 +61,7 @@ def check_modifiers(node: exp.Expr, allowed: set[str]) -> None:
     strange = {name for name, given in node.args.items() if given} - allowed
     if strange:
         raise QueryError(
-            "modifier_not_allowed",
+            "clause_not_allowed",
             f"Cannot use {part(node)} with {', '.join(sorted(strange)).upper()}. Leave that out.",
         )
 
@@ -112,7 +112,7 @@ def _given(rest: Iterator[Token]) -> dict[str, Fraction | int | str]:
             break
         given[name] = _option(name, value)
     raise QueryError(
-        "options_malformed",
+        "sql_syntax",
         "Cannot read OPTIONS(...): write each option once, as name = value, and close the bracket.",
     )
 
@@ -135,7 +135,7 @@ def _option(name: str, token: Token) -> Fraction | int | str:
             return int(number)
     except (InvalidOperation, OverflowError):
         raise QueryError(
-            "option_not_number",
+            "literal_invalid",
             f"Option {name} must be {'a whole' if name.startswith('max_') else 'a positive'} "
             f"number, not {quoted(token.text)}.",
         ) from None
@@ -146,7 +146,7 @@ def _expect(token: Token | None, sign: str) -> None:
     if token is None or token.text != sign:
         found = quoted(token.text) if token else "the end"
         raise QueryError(
-            "options_malformed", f"Cannot read OPTIONS(...): expected {sign!r}, found {found}."
+            "sql_syntax", f"Cannot read OPTIONS(...): expected {sign!r}, found {found}."
         )
 
 
@@ -212,13 +212,13 @@ def check_depth(tree: exp.Expr) -> None:
 
 def _not_select(what: str) -> QueryError:
     return QueryError(
-        "sql_not_select", f"Cannot run {what}. Only one SELECT ... FROM ... is answered."
+        "sql_not_one_select", f"Cannot run {what}. Only one SELECT ... FROM ... is answered."
     )
 
 
 def _too_deep() -> QueryError:
     return QueryError(
-        "sql_too_deep",
+        "sql_too_complex",
         f"Cannot read the SQL: it is nested too deeply. At most {NESTING} brackets may be open and "
         f"{DEPTH} operators stacked; write IN (...) for long chains of OR.",
     )
@@ -226,7 +226,7 @@ def _too_deep() -> QueryError:
 
 def _too_many_words(found: int) -> QueryError:
     return QueryError(
-        "sql_too_long",
+        "sql_too_complex",
         f"Cannot read SQL of {found:,} words and signs; at most {TOKENS:,} are allowed.",
     )
 
@@ -234,7 +234,7 @@ def _too_many_words(found: int) -> QueryError:
 def _check_characters(sql: str) -> None:
     if len(sql) > LENGTH:
         raise QueryError(
-            "sql_too_long",
+            "sql_too_complex",
             f"Cannot read SQL of {len(sql):,} characters; at most {LENGTH:,} are allowed.",
         )
     scanned = sum(1 for _ in _SCAN.finditer(sql))
@@ -243,13 +243,13 @@ def _check_characters(sql: str) -> None:
     for number, sign in enumerate(sql, 1):
         if sign in _QUOTES:
             raise QueryError(
-                "sql_character",
+                "sql_syntax",
                 f"Cannot read the SQL: character {number} is a typographic quote. "
                 f"Write {_QUOTES[sign]} instead.",
             )
         if (sign < " " and sign not in "\t\n\r") or "\ud800" <= sign <= "\udfff":
             raise QueryError(
-                "sql_character",
+                "sql_syntax",
                 f"Cannot read the SQL: character {number} is the control character "
                 f"U+{ord(sign):04X}. Remove it.",
             )
@@ -261,7 +261,7 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
     ends = [place for place, token in enumerate(tokens) if token.token_type is TokenType.SEMICOLON]
     if not tokens or (ends and ends[0] + len(ends) < len(tokens)):
         raise QueryError(
-            "sql_not_one_statement",
+            "sql_not_one_select",
             "Cannot run no or several statements. Ask exactly one SELECT at a time.",
         )
     if tokens[0].token_type not in _BEGIN:
@@ -269,7 +269,7 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
     branches = sum(token.token_type in _BRANCHING for token in tokens)
     if branches > BRANCHES:
         raise QueryError(
-            "sql_too_long",
+            "sql_too_complex",
             f"Cannot read SQL of {branches:,} joins and unions; at most {BRANCHES} are allowed.",
         )
     nesting = 0

@@ -86,7 +86,9 @@ class RowScope:
         if not isinstance(node, exp.Column):
             return None
         if isinstance(node.this, exp.Star):
-            raise QueryError("star_misplaced", f"Cannot use {part(node)} here. Name the columns.")
+            raise QueryError(
+                "column_not_aggregated", f"Cannot use {part(node)} here. Name the columns."
+            )
         found = self.locate(node)
         return dict(self.relations)[found[0]].columns[found[1]]
 
@@ -162,7 +164,7 @@ class GroupedScope:
                 return outside
         if isinstance(node, exp.Column):
             raise QueryError(
-                "column_not_grouped",
+                "column_not_aggregated",
                 f"Cannot show {part(node)}: only aggregates leave. Put it into GROUP BY, or "
                 "aggregate it: COUNT, SUM, AVG, MEDIAN.",
             )
@@ -205,7 +207,7 @@ def add_output(outputs: dict[str, Typed], name: str, value: Typed, node: exp.Exp
     """Add an output of a subquery, unless its name is taken."""
     if same_name(exp.to_identifier(name), outputs) is not None:
         raise QueryError(
-            "alias_repeats",
+            "subquery_not_allowed",
             f"Two columns of a subquery have the name of {part(node)}. Give one an alias.",
         )
     outputs[name] = value

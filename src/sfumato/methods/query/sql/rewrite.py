@@ -41,7 +41,7 @@ def _inline(select: exp.Select, outer: Mapping[str, Named]) -> int:
     if clause is not None:
         if clause.args.get("recursive"):
             raise QueryError(
-                "cte_recursive", f"Cannot use WITH RECURSIVE in {part(select)}. Write it out."
+                "clause_not_allowed", f"Cannot use WITH RECURSIVE in {part(select)}. Write it out."
             )
         for entry in clause.expressions:
             names[entry.alias.casefold()] = _named(entry, names)
@@ -69,7 +69,7 @@ def _named(entry: exp.Expr, names: Mapping[str, Named]) -> Named:
     alias = entry.args["alias"]
     if not isinstance(body, exp.Select) or alias.args.get("columns"):
         raise QueryError(
-            "cte_not_select",
+            "clause_not_allowed",
             f"Cannot use {part(entry)}: an entry of WITH is name AS (SELECT ...).",
         )
     body = body.copy()
@@ -92,7 +92,7 @@ def _own(select: exp.Select) -> list[exp.Expr]:
 def _check(spent: int) -> None:
     if spent > EXPANSIONS:
         raise QueryError(
-            "cte_expansions",
+            "sql_too_complex",
             f"Cannot plan the question: its WITH names are used more than {EXPANSIONS} times when "
             "written out. Use them less often.",
         )
@@ -191,7 +191,7 @@ def membership_to_join(select: exp.Select) -> None:
     for condition in _conditions(select):
         if isinstance(condition, exp.Not) and _asks_membership(condition.this.unnest()):
             raise QueryError(
-                "subquery_misplaced",
+                "subquery_not_allowed",
                 f"Cannot use {part(condition)}: NOT IN is unknown where a value is missing. Write "
                 "NOT EXISTS (SELECT ... WHERE inner.key = outer.key).",
             )
@@ -200,7 +200,7 @@ def membership_to_join(select: exp.Select) -> None:
         inner = condition.args["query"].this
         if not isinstance(inner, exp.Select) or len(inner.expressions) != 1:
             raise QueryError(
-                "subquery_misplaced", f"Cannot use {part(condition)}: select one column in it."
+                "subquery_not_allowed", f"Cannot use {part(condition)}: select one column in it."
             )
         alias = _alias(select)
         inner.set("expressions", [exp.alias_(inner.expressions[0].unalias(), "member")])
@@ -224,7 +224,7 @@ def exists_to_join(select: exp.Select) -> None:
         inner = _correlated(exists, exists.this)
         if not inner.keys or inner.select.args.get("group"):
             raise QueryError(
-                "subquery_uncorrelated",
+                "subquery_not_allowed",
                 f"Cannot use {part(exists)}: compare a column inside with one outside, "
                 "inner.key = outer.key, and do not group.",
             )
@@ -250,7 +250,7 @@ def scalars_to_join(select: exp.Select) -> None:
         plain = not inner.select.args.get("group") and not inner.select.args.get("having")
         if not isinstance(aggregate, exp.AggFunc) or not plain:
             raise QueryError(
-                "subquery_misplaced",
+                "subquery_not_allowed",
                 f"Cannot use {part(node)} as a value: it must give exactly one aggregate, without "
                 "GROUP BY.",
             )
@@ -291,7 +291,7 @@ class _Correlated:
 def _correlated(node: exp.Expr, inner: exp.Expr) -> _Correlated:
     """Split the conditions of a subquery into its own and those that compare with outside."""
     if not isinstance(inner, exp.Select):
-        raise QueryError("subquery_misplaced", f"Cannot use {part(node)}: it must be a SELECT.")
+        raise QueryError("subquery_not_allowed", f"Cannot use {part(node)}: it must be a SELECT.")
     select = inner.copy()
     own = {
         item.alias_or_name.casefold()
@@ -308,7 +308,7 @@ def _correlated(node: exp.Expr, inner: exp.Expr) -> _Correlated:
         pair = _pair(condition, own)
         if pair is None:
             raise QueryError(
-                "subquery_uncorrelated",
+                "subquery_not_allowed",
                 f"Cannot use {part(condition)}: inside a subquery an outer column may only be "
                 "compared by = with an expression of inner columns.",
             )

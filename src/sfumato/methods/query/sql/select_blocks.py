@@ -66,11 +66,11 @@ class SelectPlanner:
         check_clauses(select)
         origin = select.args.get("from_")
         if origin is None:
-            raise QueryError("from_missing", f"{part(select)} has no FROM. Name a table.")
+            raise QueryError("clause_not_allowed", f"{part(select)} has no FROM. Name a table.")
         joins = select.args.get("joins") or []
         if len(joins) > JOINS:
             raise QueryError(
-                "joins_too_many", f"Cannot join {len(joins)} tables; at most {JOINS} are allowed."
+                "sql_too_complex", f"Cannot join {len(joins)} tables; at most {JOINS} are allowed."
             )
         items = [self._item(node) for node in (origin.this, *(join.this for join in joins))]
         block = self._joined(items, joins)
@@ -96,7 +96,8 @@ class SelectPlanner:
         for join, (name, relation) in zip(joins, items[1:], strict=True):
             if same_name(exp.to_identifier(name), dict(block.scope.relations)):
                 raise QueryError(
-                    "alias_repeats", f"Two tables are called {part(join.this)}. Give one an alias."
+                    "subquery_not_allowed",
+                    f"Two tables are called {part(join.this)}. Give one an alias.",
                 )
             block = joined(self, block, join, name, relation)
         return block
@@ -112,12 +113,14 @@ class SelectPlanner:
             and not (extras or renamed)
         ):
             if not node.alias:
-                raise QueryError("alias_missing", f"Give the subquery {part(node)} an alias.")
+                raise QueryError(
+                    "subquery_not_allowed", f"Give the subquery {part(node)} an alias."
+                )
             return node.alias, self.relation(node.this)
         plain = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
         if not plain or extras or renamed:
             raise QueryError(
-                "from_not_allowed",
+                "clause_not_allowed",
                 f"Cannot read from {part(node)}. Allowed are declared tables by their plain name "
                 "and subqueries that are a SELECT.",
             )
@@ -134,7 +137,7 @@ class SelectPlanner:
         for clause, name in (("limit", "LIMIT"), ("offset", "OFFSET"), ("order", "ORDER BY")):
             if select.args.get(clause):
                 raise QueryError(
-                    "clause_below_aggregate",
+                    "aggregate_not_allowed",
                     f"Cannot use {name} in the subquery {part(select)}: which rows it keeps "
                     "depends on other people. Use it only at the end of the whole question.",
                 )
@@ -172,7 +175,9 @@ def outputs(select: exp.Select, scope: RowScope) -> dict[str, Typed]:
         star = node.this if isinstance(node, exp.Column) else node
         if isinstance(star, exp.Star):
             if any(star.args.values()):
-                raise QueryError("star_misplaced", f"Cannot use {part(node)}. Name the columns.")
+                raise QueryError(
+                    "column_not_aggregated", f"Cannot use {part(node)}. Name the columns."
+                )
             _add_all(found, node, scope)
             continue
         add_output(found, output_name(node, place), compile_value(node.unalias(), scope), node)

@@ -101,7 +101,7 @@ def _check_person(select: exp.Select, block: Block, keys: list[Typed]) -> int | 
     if person is None:
         name = f"{owner.unit.column!r}" if owner.unit.by_person else "an entity column"
         raise QueryError(
-            "aggregate_mixes_people",
+            "aggregate_not_allowed",
             f"Cannot aggregate in {part(select)}: its rows would mix people. Put the privacy unit, "
             f"{name}, into its GROUP BY, or aggregate only at the outermost level.",
         )
@@ -130,7 +130,7 @@ def _plain_keys(select: exp.Select) -> list[exp.Expr]:
     levels = (exp.Rollup, exp.Cube, exp.GroupingSets)
     if strange or any(isinstance(node, levels) for node in group.expressions):
         raise QueryError(
-            "clause_below_aggregate",
+            "aggregate_not_allowed",
             f"Cannot use {part(group)} in a subquery; ROLLUP and its like stand outermost.",
         )
     return list(group.expressions)

@@ -70,7 +70,7 @@ def caps(relations: Sequence[Relation], factors: Sequence[int | None]) -> list[i
         low, high = (middle, high) if reached(middle) <= WORK else (low, middle - 1)
     if reached(low) > MOST:
         raise QueryError(
-            "join_too_large",
+            "problem_too_large",
             f"Cannot join these tables: by what is declared one person may have {reached(low):,} "
             f"rows after it; at most {MOST:,} are computed. Join fewer tables at once, aggregate "
             "one by person first (SELECT person, ... GROUP BY person), or join public tables on "
@@ -113,7 +113,7 @@ def check_texts(values: Iterable[Typed]) -> None:
     length = sum(value.length or 0 for value in values)
     if length > CHARACTERS:
         raise QueryError(
-            "text_too_long",
+            "overflow_possible",
             f"Cannot select these columns: by what is declared their texts may have {length:,} "
             f"characters in one row; at most {CHARACTERS:,} are computed. Select fewer, cut them "
             "with LEFT(x, n), or add under each in its schema: length = 100",
@@ -124,7 +124,7 @@ def check_scans(scans: int) -> None:
     """Refuse a question whose joins, written out with their caps, read tables too often."""
     if scans > SCANS:
         raise QueryError(
-            "joins_too_deep",
+            "sql_too_complex",
             f"Cannot plan the question: with its joins inside joins it reads tables {scans} times; "
             f"at most {SCANS} are allowed. Join fewer subqueries that are joins themselves, or "
             "aggregate them by person first.",

@@ -104,13 +104,13 @@ class Encoding:
             self.schema.column(name)
         if type(self.most_bins) is not int or not 2 <= self.most_bins <= _MOST_CUTS:
             raise ParameterError(
-                "type_wrong",
+                "parameter_type_wrong",
                 f"most_bins must be a whole number from 2 to {_MOST_CUTS:,}, not "
                 f"{arguments.shown(self.most_bins)}.",
             )
         if not (self.measured or self.open):
             raise ParameterError(
-                "columns_none_left",
+                "columns_invalid",
                 f"Table {quoted(self.schema.table)} has no column left to synthesize. Leave out "
                 "fewer columns.",
             )
@@ -160,7 +160,7 @@ class Encoding:
         for name in self.weekdays:
             if self.schema.column(name).name not in daily:
                 raise ParameterError(
-                    "weekdays_not_needed",
+                    "option_not_applicable",
                     f"Days of the week cannot be kept of column {quoted(name)}: they are for dates "
                     f"within bounds of more than {self.most_bins} days, each of which may occur; "
                     f"{suggestion(name, daily)}",
@@ -281,7 +281,7 @@ class Encoding:
         if grid is None or grid.points <= self.most_bins:
             finer = [one.name for one in self.measured if self._is_fine(one)]
             raise ParameterError(
-                "quantiles_not_needed",
+                "option_not_applicable",
                 f"Column {quoted(name)} cannot be cut at quantiles: they are for numbers and dates "
                 f"within bounds of more than {self.most_bins} points; {suggestion(name, finer)}",
             )
@@ -289,7 +289,9 @@ class Encoding:
         if starts is not None and not (
             starts[0] == 0 and starts[-1] < grid.points and [*starts] == sorted({*starts})
         ):
-            raise ParameterError("type_wrong", f"Bins of {quoted(name)} must begin in order.")
+            raise ParameterError(
+                "parameter_type_wrong", f"Bins of {quoted(name)} must begin in order."
+            )
 
     def _is_fine(self, column: Column) -> bool:
         bounded = isinstance(column.public_domain, Bounds)
@@ -338,7 +340,7 @@ class Encoding:
         read = cls(schema, without, most, found, (*cuts,), cuts, week)
         if read.to_record() != record:
             raise SourceError(
-                "encoding_changed",
+                "schema_differs",
                 f"Table {quoted(schema.table)} was synthesized with other columns, values or "
                 "bounds than its schema declares now. Give the schema of that time.",
             )
@@ -374,7 +376,7 @@ def _keys_delta(columns: Sequence[Column], price: Price) -> Fraction:
     names = ", ".join(quoted(column.name) for column in columns)
     if not price.delta:
         raise ParameterError(
-            "delta_missing",
+            "parameter_missing",
             f"The values of {names} are not declared, so they have to be discovered, which needs a "
             f"delta. Give {option('delta', 1e-7)}, say, which is a part of the budget's delta, or "
             "add under the column in its schema: values = [...]",

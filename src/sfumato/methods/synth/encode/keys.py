@@ -37,7 +37,7 @@ def key_room(encoding: Encoding) -> int | None:
 def too_many_for_keys(rows: int, most: int) -> ParameterError:
     """Say that a constraint allows fewer rows."""
     return ParameterError(
-        "rows_wrong",
+        "parameter_out_of_range",
         f"A unique key of the schema has {most:,} different values by what is declared, so there "
         f"cannot be {rows:,} rows. Ask for fewer, or leave out the constraint.",
     )

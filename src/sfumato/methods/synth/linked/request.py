@@ -130,7 +130,7 @@ class LinkedRequest(Plan):
         most = min(one for one in rooms if one is not None)
         if self.rows is not None and not 1 <= self.rows <= most:
             raise ParameterError(
-                "rows_wrong",
+                "parameter_out_of_range",
                 f"{option('rows')} must be from 1 to {most:,}, not {self.rows:,}: so many keys and "
                 f"rows of {quoted(self.parent.dataset)} there can be.",
             )

@@ -82,7 +82,7 @@ def check_settings(settings: dict[str, str]) -> None:
     for name, allowed in {**_REQUIRED, "synchronous_commit": synchronous}.items():
         if settings.get(name) not in allowed:
             raise LedgerError(
-                "ledger_unsafe",
+                "ledger_unusable",
                 f"PostgreSQL runs with {name}={settings.get(name)}, under which a charge may be "
                 "forgotten.",
                 hint=f"Set it to {' or '.join(allowed)}.",

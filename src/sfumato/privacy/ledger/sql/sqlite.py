@@ -68,7 +68,7 @@ def check_outside(path: Path, head: Path) -> None:
     """Refuse a head that lies beside its database."""
     if head.resolve().parent == path.resolve().parent:
         raise ParameterError(
-            "head_not_outside",
+            "head_unreadable",
             f"The head of a ledger must lie in another directory than its database, but '{head}' "
             "does not.",
             hint="Put it where a restored backup of the database does not overwrite it.",
@@ -86,14 +86,14 @@ def sqlite_engine(path: Path, *, create: bool = False) -> Engine:
     """A SQLite file on a local disk, set up so that what was committed is never forgotten."""
     if path.is_symlink():
         raise LedgerError(
-            "ledger_symlink",
+            "ledger_unusable",
             f"The ledger {path.name!r} is a symbolic link.",
             hint="Name the file itself.",
         )
     kind = file_system(path)
     if kind in _NETWORK:
         raise LedgerError(
-            "ledger_on_network",
+            "ledger_unusable",
             f"The ledger {path.name!r} lies on a network file system ({kind}), which loses locks "
             "and syncs.",
             hint="Put it on a local disk, or use PostgreSQL.",
@@ -167,11 +167,12 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         row = connection.execute(f"PRAGMA {pragma}").fetchone()
         if row is None or row[0] != expected:
             raise LedgerError(
-                "ledger_unsafe", f"SQLite does not accept {pragma}={value}; it cannot keep charges."
+                "ledger_unusable",
+                f"SQLite does not accept {pragma}={value}; it cannot keep charges.",
             )
     connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
     if not path.with_name(path.name + "-wal").exists():
-        raise LedgerError("ledger_unsafe", "SQLite keeps no write-ahead log for the ledger.")
+        raise LedgerError("ledger_unusable", "SQLite keeps no write-ahead log for the ledger.")
     sync_directory(path.parent)
 
 

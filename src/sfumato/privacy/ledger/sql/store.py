@@ -344,7 +344,7 @@ class SqlStore:
             found = SqlView(connection, self._dialect.check_storage).entry(1)
         if found is None or json.loads(found.body).get("format") != FORMAT:
             raise LedgerError(
-                "ledger_version",
+                "ledger_unusable",
                 f"The ledger was written by another version; this one reads format {FORMAT} only.",
             )
 

@@ -64,7 +64,7 @@ FIXED: dict[str, Callable[[Any], Any]] = {
 def test_a_frame_on_spark_whose_rows_differ_at_each_look(name: str, spark_session: Any) -> None:
     with pytest.raises(SourceError) as refused:
         sf.read(LOOSE[name](spark_session.createDataFrame(ROWS)), SCHEMA)
-    assert refused.value.code == "frame_not_fixed"
+    assert refused.value.code == "source_unsupported"
     assert "Parquet" in refused.value.message
 
 

@@ -47,7 +47,7 @@ def test_no_choice_runs_bare(monkeypatch: pytest.MonkeyPatch, choice: str) -> No
     monkeypatch.setenv(sandbox.VARIABLE, choice)
     with pytest.raises(ParameterError, match="Write bubblewrap or landlock") as caught:
         sandbox.chamber()
-    assert caught.value.code == "sandbox_unknown"
+    assert caught.value.code == "choice_unknown"
 
 
 def test_where_none_holds_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:

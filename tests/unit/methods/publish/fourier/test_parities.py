@@ -185,10 +185,10 @@ def test_noise_is_that_of_least_variance() -> None:
 @pytest.mark.parametrize(
     ("axes", "given", "code"),
     [
-        (columns(300, 300), {}, "parities_too_large"),
-        (columns(*[2] * 12), {"way": 3}, "parities_too_large"),
-        (columns(*[2] * 20), {"way": 1}, "parities_too_large"),
-        (columns(2, 2), {"way": 3}, "option_not_whole"),
+        (columns(300, 300), {}, "problem_too_large"),
+        (columns(*[2] * 12), {"way": 3}, "problem_too_large"),
+        (columns(*[2] * 20), {"way": 1}, "problem_too_large"),
+        (columns(2, 2), {"way": 3}, "parameter_out_of_range"),
     ],
 )
 def test_what_is_too_large_is_refused(
@@ -202,7 +202,7 @@ def test_what_is_too_large_is_refused(
 def test_postprocessing_is_refused_as_there_is_nothing_left_to_do() -> None:
     with pytest.raises(ParameterError) as refused:
         prepare(request(columns(2, 2), epsilon=1, postprocess=("integer",)))
-    assert refused.value.code == "postprocess_not_needed"
+    assert refused.value.code == "option_not_applicable"
 
 
 def test_one_column_is_a_series_and_several_are_parities() -> None:
@@ -212,7 +212,7 @@ def test_one_column_is_a_series_and_several_are_parities() -> None:
     for axes, given in ((columns(16), {"way": 1}), (columns(2, 2), {"coefficients": 3})):
         with pytest.raises(ParameterError) as refused:
             fourier(request(axes), **given)
-        assert refused.value.code == "option_not_for_columns"
+        assert refused.value.code == "option_not_applicable"
 
 
 def test_the_unitary_scaling_is_the_papers() -> None:

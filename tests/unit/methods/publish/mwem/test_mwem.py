@@ -232,14 +232,14 @@ def test_postprocessing_to_whole_numbers() -> None:
 @pytest.mark.parametrize(
     ("points", "options", "code"),
     [
-        ((1 << 11, 1 << 10), {}, "mwem_too_many_cells"),
-        ((4,), {"queries": "cubes"}, "option_not_allowed"),
-        ((4,), {"iterations": 0}, "option_not_whole"),
-        ((4, 4), {"queries": "marginals", "way": 3}, "option_not_whole"),
-        ((4,), {"iterate": "first"}, "option_not_allowed"),
-        ((4,), {"selection": "guess"}, "option_not_allowed"),
-        ((MOST_JUDGED,), {"selection": "sparse-vector"}, "queries_too_many_to_judge"),
-        ((1,), {"queries": "parities"}, "queries_too_many"),
+        ((1 << 11, 1 << 10), {}, "problem_too_large"),
+        ((4,), {"queries": "cubes"}, "option_not_applicable"),
+        ((4,), {"iterations": 0}, "parameter_out_of_range"),
+        ((4, 4), {"queries": "marginals", "way": 3}, "parameter_out_of_range"),
+        ((4,), {"iterate": "first"}, "option_not_applicable"),
+        ((4,), {"selection": "guess"}, "option_not_applicable"),
+        ((MOST_JUDGED,), {"selection": "sparse-vector"}, "problem_too_large"),
+        ((1,), {"queries": "parities"}, "problem_too_large"),
     ],
 )
 def test_what_cannot_be_is_refused(points: Any, options: Any, code: str) -> None:

@@ -239,7 +239,7 @@ def test_domains_up_to_2_to_the_60_and_no_further() -> None:
         assert ((seen - len(table) / 4) ** 2).sum() / (len(table) / 4) < 31
     with pytest.raises(ParameterError, match="1,152,921,504,606,846,976") as refused:
         prepare(request((*axes, line("w", 2))))
-    assert refused.value.code == "too_many_cells"
+    assert refused.value.code == "problem_too_large"
 
 
 def test_cells_are_decoded_and_come_in_order() -> None:
@@ -350,12 +350,12 @@ def test_what_is_kept_at_95_of_100_is_kept() -> None:
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"method": "thresholds"}, "option_not_allowed"),
-        ({"threshold": 5, "size": 5}, "threshold_and_size"),
-        ({"threshold": 5, "method": "priority"}, "threshold_and_size"),
-        ({"threshold": 0}, "option_not_whole"),
-        ({"size": 0}, "option_not_whole"),
-        ({"size": "many"}, "option_not_whole"),
+        ({"method": "thresholds"}, "option_not_applicable"),
+        ({"threshold": 5, "size": 5}, "options_conflict"),
+        ({"threshold": 5, "method": "priority"}, "options_conflict"),
+        ({"threshold": 0}, "parameter_out_of_range"),
+        ({"size": 0}, "parameter_out_of_range"),
+        ({"size": "many"}, "parameter_out_of_range"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, object], code: str) -> None:

@@ -123,10 +123,10 @@ def test_a_space_without_missing_values_has_no_blocks_of_them() -> None:
 def test_too_many_columns_are_refused() -> None:
     with pytest.raises(ParameterError) as caught:
         Space(tuple(axis(name, 3) for name in "abcde"))
-    assert caught.value.code == "too_many_columns"
+    assert caught.value.code == "problem_too_large"
 
 
 def test_a_column_of_too_many_points_is_refused() -> None:
     with pytest.raises(ParameterError) as caught:
         Space((axis("x", FINEST + 1),))
-    assert caught.value.code == "column_too_fine"
+    assert caught.value.code == "domain_too_large"

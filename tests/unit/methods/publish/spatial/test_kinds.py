@@ -276,13 +276,13 @@ def test_post_processing_keeps_boxes_consistent(
 @pytest.mark.parametrize(
     ("name", "sizes", "options", "code"),
     [
-        ("kdtree", SIZES, {"height": 12}, "option_not_whole"),
-        ("kdtree", SIZES, {"height": 4, "hybrid": 5}, "option_not_whole"),
-        ("kdtree", SIZES, {"medians": "1"}, "share_out_of_range"),
+        ("kdtree", SIZES, {"height": 12}, "parameter_out_of_range"),
+        ("kdtree", SIZES, {"height": 4, "hybrid": 5}, "parameter_out_of_range"),
+        ("kdtree", SIZES, {"medians": "1"}, "parameter_out_of_range"),
         ("hybrid", SIZES, {"hybrid": 3}, "option_unknown"),
-        ("privtree", SIZES, {"shape": 0}, "share_out_of_range"),
-        ("adaptive-grid", (64,), {}, "columns_not_two"),
-        ("adaptive-grid", SIZES, {"grid": 0}, "option_not_whole"),
+        ("privtree", SIZES, {"shape": 0}, "parameter_out_of_range"),
+        ("adaptive-grid", (64,), {}, "columns_invalid"),
+        ("adaptive-grid", SIZES, {"grid": 0}, "parameter_out_of_range"),
     ],
 )
 def test_what_cannot_be_is_refused(

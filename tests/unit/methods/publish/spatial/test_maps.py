@@ -127,7 +127,7 @@ def test_geojson_needs_two_columns() -> None:
     root = BoxTree(np.array([[0]]), np.array([[20]]), np.array([-1]))
     with pytest.raises(ParameterError) as caught:
         to_geojson(space.table(root, np.zeros(1), np.ones(1)), [WHOLE])
-    assert caught.value.code == "geojson_columns"
+    assert caught.value.code == "columns_invalid"
 
 
 def test_the_nearest_boxes_hold_as_many_as_asked_for() -> None:
@@ -147,7 +147,11 @@ def test_nearness_in_days() -> None:
 
 @pytest.mark.parametrize(
     ("point", "k", "code"),
-    [((1,), 1, "nearest_point"), ((1, 2), 0, "option_not_whole"), ((1, 2), 1, "boxes_not_numbers")],
+    [
+        ((1,), 1, "array_invalid"),
+        ((1, 2), 0, "parameter_out_of_range"),
+        ((1, 2), 1, "column_unsuitable"),
+    ],
 )
 def test_what_has_no_distance_is_refused(point: tuple[float, ...], k: int, code: str) -> None:
     space = Space((WHOLE, COLOURS))

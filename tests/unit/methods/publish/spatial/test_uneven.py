@@ -118,7 +118,7 @@ def test_what_is_not_known_of_a_kind_is_refused() -> None:
     made = kinds.prepare("fourier", request_for(whole_numbers(9)), {})
     with pytest.raises(ParameterError, match="unevenly") as refused:
         made.ranges_unevenness({}, np.array([[[0, 1]]]))
-    assert refused.value.code == "unevenness_unknown"
+    assert refused.value.code == "ranges_not_answerable"
 
 
 @pytest.mark.parametrize("cost", [{"epsilon": 1}, {"rho": "1/8"}], ids=["epsilon", "rho"])

@@ -188,15 +188,15 @@ def test_postprocessing_is_done_when_asked_for_and_said() -> None:
 @pytest.mark.parametrize(
     ("name", "points", "options", "code"),
     [
-        ("tree", (8,), {"fanout": 1}, "option_not_whole"),
-        ("tree", (8,), {"budget": "most"}, "option_not_allowed"),
-        ("tree", (8,), {"root": "yes"}, "root_not_free"),
-        ("tree", (8,), {"root": "maybe", "budget": "uniform"}, "option_not_allowed"),
-        ("tree", (2,) * 10 + (1,), {}, "too_many_columns"),
-        ("tree", (8,), {"total": 5}, "postprocess_total"),
-        ("quadtree", (8,), {}, "columns_not_two"),
-        ("quadtree", (8, 8), {"height": 4}, "option_not_whole"),
-        ("wavelet", (8,), {"budget": "geometric"}, "option_not_allowed"),
+        ("tree", (8,), {"fanout": 1}, "parameter_out_of_range"),
+        ("tree", (8,), {"budget": "most"}, "option_not_applicable"),
+        ("tree", (8,), {"root": "yes"}, "option_not_applicable"),
+        ("tree", (8,), {"root": "maybe", "budget": "uniform"}, "option_not_applicable"),
+        ("tree", (2,) * 10 + (1,), {}, "problem_too_large"),
+        ("tree", (8,), {"total": 5}, "parameter_missing"),
+        ("quadtree", (8,), {}, "columns_invalid"),
+        ("quadtree", (8, 8), {"height": 4}, "parameter_out_of_range"),
+        ("wavelet", (8,), {"budget": "geometric"}, "option_not_applicable"),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -214,7 +214,7 @@ def test_what_cannot_be_is_refused(
 def test_a_workload_without_a_value_is_refused(name: str) -> None:
     with pytest.raises(ParameterError, match="holds a value") as refused:
         prepare_kind(name, request_for(whole_numbers(8), boxes=[[5, 4]]), {})
-    assert refused.value.code == "workload_empty"
+    assert refused.value.code == "workload_invalid"
 
 
 def test_rows_replaced_and_rows_added_differ_by_two() -> None:

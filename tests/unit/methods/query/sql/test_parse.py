@@ -26,7 +26,7 @@ def test_many_signs_are_refused_before_they_are_words(
     monkeypatch: pytest.MonkeyPatch, sign: str
 ) -> None:
     monkeypatch.setattr(Dialect, "tokenize", unreached)
-    assert refused(COUNT + f" WHERE {sign * 20_000}") == "sql_too_long"
+    assert refused(COUNT + f" WHERE {sign * 20_000}") == "sql_too_complex"
 
 
 @pytest.mark.parametrize("more", [" JOIN places USING (city)", f" UNION ALL {COUNT}"])
@@ -34,6 +34,6 @@ def test_many_joins_and_unions_are_refused_before_they_are_parsed(
     monkeypatch: pytest.MonkeyPatch, more: str
 ) -> None:
     monkeypatch.setattr(Dialect, "parser", unreached)
-    assert refused(COUNT + more * (BRANCHES + 1)) == "sql_too_long"
+    assert refused(COUNT + more * (BRANCHES + 1)) == "sql_too_complex"
     with pytest.raises(AssertionError, match="closely"):
         parse(COUNT + more * BRANCHES)

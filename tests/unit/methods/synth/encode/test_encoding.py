@@ -79,7 +79,7 @@ def test_discovery_is_paid_out_of_the_price() -> None:
     assert closed == (None, None, price(epsilon=1))
     with pytest.raises(ParameterError, match="delta") as refused:
         PLAN.paid(price(epsilon=1))
-    assert refused.value.code == "delta_missing"
+    assert refused.value.code == "parameter_missing"
 
 
 def test_record_is_json_and_comes_back() -> None:
@@ -90,7 +90,7 @@ def test_record_is_json_and_comes_back() -> None:
     other["columns"]["age"]["high"] = "110"
     with pytest.raises(SourceError) as refused:
         Encoding.from_record(wider, other)
-    assert refused.value.code == "encoding_changed"
+    assert refused.value.code == "schema_differs"
 
 
 def test_what_cannot_be_measured_is_refused_at_once() -> None:
@@ -101,7 +101,7 @@ def test_what_cannot_be_measured_is_refused_at_once() -> None:
     assert [axis.column for axis in Encoding(free, ("x",)).axes] == ["y"]
     with pytest.raises(ParameterError) as nothing:
         Encoding(free, ("x", "y"))
-    assert nothing.value.code == "columns_none_left"
+    assert nothing.value.code == "columns_invalid"
     with pytest.raises(ParameterError):
         Encoding(free, ("x",), most_bins=1)
     with pytest.raises(SchemaError) as unknown:

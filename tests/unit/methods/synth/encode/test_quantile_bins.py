@@ -67,7 +67,7 @@ def test_they_are_paid_out_of_the_price(asked: dict[str, Any]) -> None:
 def test_columns_that_have_no_use_for_them_are_refused(name: str) -> None:
     with pytest.raises(ParameterError, match="'paid', 'born'") as refused:
         Encoding(SCHEMA, by_quantiles=(name,))
-    assert refused.value.code == "quantiles_not_needed"
+    assert refused.value.code == "option_not_applicable"
 
 
 @pytest.mark.parametrize("cut", [(1, 5), (0, 5, 5), (0, 9, 3), (0, 10_001)])

@@ -125,7 +125,7 @@ def test_days_of_the_week_are_refused_where_there_are_none(name: str) -> None:
     private = sf.protect(table, schema, epsilon=9)
     with pytest.raises(ParameterError) as refusal:
         private.synthesize(epsilon=1, weekdays=name)
-    assert refusal.value.code == "weekdays_not_needed"
+    assert refusal.value.code == "option_not_applicable"
     assert "'day'" in refusal.value.message
     assert private.remaining["epsilon"] == 9
 
