@@ -16,8 +16,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "Answer questions": (
         "init",
         "add",
-        "ledger",
-        "program",
         "consent",
         "serve",
         "job",

@@ -107,7 +107,8 @@ def run(arguments: list[str]) -> int:
         open_streams()
         check_arguments(arguments)
         sweep(temporary_folder())
-        application = build(arguments[0] if arguments else None)
+        # Options such as --verbose may stand before the command.
+        application = build(next((word for word in arguments if not word.startswith("-")), None))
         result = application(arguments, prog_name="sfumato", standalone_mode=False)
         if result == INTERRUPTED:  # Typer makes an exit code of Ctrl-C
             raise KeyboardInterrupt

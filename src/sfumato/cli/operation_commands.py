@@ -12,13 +12,13 @@ import typer
 from sfumato.cli.help import HelpfulCommand, HelpfulGroup
 from sfumato.cli.options import Json, VaultFolder, decided_by, declared, option, parameter_of
 from sfumato.operations.table import NOUNS
-from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from sfumato.operations.operation import Operation
     from sfumato.vault.family import Field
 
 Operator = Annotated[str | None, option("WHO", "Who decided it; by default you.", "--operator")]
+Details = Annotated[bool, option(None, "Show all columns.", "--details")]
 _EXAMPLE_VAULT = ("--vault", "clinic")
 
 
@@ -48,20 +48,26 @@ def _show_help(context: typer.Context) -> None:
 
 def command_of(operation: Operation) -> Any:
     """A function for Typer whose parameters are the fields of the request."""
+    has_details = hasattr(operation.result, "show_details")
 
-    def command(*, vault: Path, as_json: bool, operator: str | None = None, **values: Any) -> None:
-        from sfumato.operations.fields import read
+    def command(*, vault: Path, as_json: bool, **values: Any) -> None:
+        from sfumato.operations.fields import file_readers, read
         from sfumato.operations.local_calls import open_context
 
+        operator = values.pop("operator") if operation.recorded else None
+        details = has_details and values.pop("details")
         # What is not typed is not part of the request, so its default applies.
         typed = {name: value for name, value in values.items() if value not in (None, False)}
+        for name, read_file in file_readers(operation.request).items():
+            if name in typed:
+                typed[name] = read_file(typed[name])
         request = read(operation.request, typed, text=True)
         with open_context(vault, operation, decided_by(operator)) as context:
             result = operation.run(context, request)
-        if as_json:
-            typer.echo(dumps(result.command_json()))
-        else:
-            result.show()
+            if details and not as_json:
+                result.show_details()
+            else:
+                result.print(as_json=as_json)
 
     command.__name__ = operation.verb
     command.__doc__ = help_text(operation)
@@ -73,6 +79,8 @@ def _parameters(operation: Operation) -> list[Parameter]:
     parameters = [parameter_of(field) for field in operation.fields]
     if operation.recorded:
         parameters.append(declared("operator", Operator, None))
+    if hasattr(operation.result, "show_details"):
+        parameters.append(declared("details", Details, False))
     parameters.append(declared("vault", VaultFolder, Path()))
     parameters.append(declared("as_json", Json, False))
     # Typer takes arguments in the order of the parameters, those that must be given first.
@@ -99,7 +107,8 @@ def _topic(field: Field) -> str:
 
 def example_lines(operation: Operation) -> list[str]:
     """The examples of an operation as lines for the shell."""
-    return [_line(operation, values) for values in operation.examples]
+    examples = operation.command_examples or operation.examples
+    return [_line(operation, values) for values in examples]
 
 
 def _line(operation: Operation, values: Any) -> str:

@@ -68,20 +68,22 @@ class Office:
         with owners_only():
             return self.connection.get(f"{_ADMIN}/{path}", accept=media).body
 
-    def send(self, path: str, told: Mapping[str, Any], method: str = "POST") -> dict[str, Any]:
+    def send(self, path: str, told: Mapping[str, Any]) -> dict[str, Any]:
         """Say how something is to be; it may be sent again."""
         with owners_only():
-            return self.connection.send(method, f"{_ADMIN}/{path}", _given(told)).json()
+            return self.connection.send("POST", f"{_ADMIN}/{path}", _given(told)).json()
 
     def once(self, path: str, told: Mapping[str, Any] | None, method: str = "POST") -> Any:
         """Change something such that it must not be changed twice."""
-        one = self.connection
-        if one.is_closed:
-            one.get(path)  # which says so
-        fresh = OnceConnection(one.address, one.token, one.seconds, one.trust)
         sent = None if told is None else _given(told)
         with owners_only():
-            return fresh.send(method, f"{_ADMIN}/{path}", sent).json()
+            return self.once_connection().send(method, f"{_ADMIN}/{path}", sent).json()
+
+    def once_connection(self) -> OnceConnection:
+        """Make a connection on which nothing is sent again."""
+        kept = self.connection
+        kept.check_open()
+        return OnceConnection(kept.address, kept.token, kept.seconds, kept.trust)
 
     def check(self, operator: object) -> None:
         """Refuse to decide in the name of somebody else than the token's holder."""

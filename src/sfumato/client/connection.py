@@ -71,7 +71,7 @@ class Connection:
 
         `key` names for good what is asked: a server answers it once, however often it is sent.
         """
-        self._check_open()
+        self.check_open()
         headers = {"Authorization": f"Bearer {self.token}", "Accept": accept}
         headers |= {} if key is None else {"Idempotency-Key": key_of(key)}
         headers |= {} if told is None else {"Content-Type": JSON}
@@ -145,7 +145,8 @@ class Connection:
             found.sock.settimeout(seconds)
         return found
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Refuse to ask on a connection that was closed."""
         if self.is_closed:
             raise ParameterError(
                 "vault_closed", "A vault that was closed answers nothing. Connect to it again."

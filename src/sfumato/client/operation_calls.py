@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from sfumato.client.admin import reading
+from sfumato.client.admin import owners_only, reading
 from sfumato.operations.fields import read, to_json
 from sfumato.operations.operation import OPERATIONS
 from sfumato.vault.principals import OWNER
@@ -24,15 +25,13 @@ def call_remotely(
         office.check(operator)
     data = to_json(read(request, values))
     in_path = {name: quote(str(data.pop(name)), safe="") for name in operation.path_fields}
-    path = operation.path.format(**in_path).removeprefix("/admin/")
+    path = operation.path.format(**in_path).removeprefix("/")
     body = data if operation.method == "POST" else None
     if body is None and data:
         path = f"{path}?{urlencode(data)}"
-    if operation.method == "GET":
-        answer = office.get(path)
-    elif operation.repeatable:
-        answer = office.send(path, body or {}, operation.method)
-    else:
-        answer = office.once(path, body, operation.method)
+    # What must not happen twice is never sent again by itself.
+    connection = office.connection if operation.repeatable else office.once_connection()
+    with owners_only() if operation.allowed.owner else nullcontext():
+        answer = connection.send(operation.method, path, body).json()
     with reading("an answer"):
         return operation.result.from_json(answer)

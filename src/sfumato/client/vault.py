@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.client.address import read_address, read_token, read_trust
-from sfumato.client.admin import Office, reading
+from sfumato.client.admin import Office
 from sfumato.client.connection import Connection
 from sfumato.client.consent import RemoteRegistry, registries, registry_of
 from sfumato.client.declarations import RemoteCatalogue
-from sfumato.client.error_reader import unexpected
 from sfumato.client.feeds import RemoteFeeds
-from sfumato.client.programs import RemotePrograms
 from sfumato.client.session import RemoteSession
 from sfumato.client.stored_releases import RemoteJobs, RemoteReleases, RemoteShelf
-from sfumato.client.vault_admin import add_there, export_there, limit_there, raise_there
+from sfumato.client.vault_admin import add_there, export_there
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.report.display import Card, CardTable
@@ -53,19 +51,6 @@ class RemoteVault(AnyVault):
     def kept(self) -> tuple[Path, ...]:
         """The files in use, which no answer may be saved over: none of this machine."""
         return ()
-
-    def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
-        """A principal's accounts: each budget, what was spent, what one more question may cost."""
-        holder = self._catalogue.principal
-        who = holder if principal is None else arguments.text(principal, "principal")
-        is_other = who != holder
-        if is_other:
-            self._office.get("principals")  # which only owners may see
-        found = self._connection.get("ledger").json().get("accounts")
-        if not isinstance(found, list):
-            raise unexpected("accounts that cannot be read")
-        with reading("accounts"):
-            return [one for one in found if not is_other or one["account"].partition("/")[2] == who]
 
     def purposes(self, name: str) -> tuple[str, ...]:
         """The purposes of which questions about a data set must name one; none where any goes."""
@@ -111,36 +96,9 @@ class RemoteVault(AnyVault):
         )
         self._catalogue.forget()
 
-    def limit(
-        self, account: str, *, epsilon: Number, delta: Number = 0, operator: str = OWNER
-    ) -> None:
-        """Give an account another budget; for owners."""
-        self._office.check(operator)
-        limit_there(self._office, account, epsilon, delta)
-        self._catalogue.forget()
-
-    @property
-    def snapshot(self) -> int:
-        """Within which a stored answer is given again; for owners."""
-        with reading("a snapshot"):
-            return int(self._office.get("snapshot")["snapshot"])
-
-    def raise_snapshot(self, to: int | None = None) -> int:
-        """Answer nothing from store of what was asked before: there is new data. Say its number."""
-        return raise_there(self._office, to)
-
-    def verify(self) -> dict[str, Any]:
-        """Have the server walk every entry of the ledger; raises where it is not whole."""
-        return self._office.get("verify")
-
     def export(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write every entry of the ledger as JSONL, for somebody who trusts nobody; for owners."""
         export_there(self._office, path, overwrite=overwrite)
-
-    @cached_property
-    def programs(self) -> RemotePrograms:
-        """The programs that others than the owner may run; for owners."""
-        return RemotePrograms(self._office)
 
     @property
     def consents(self) -> tuple[str, ...]:
@@ -176,8 +134,12 @@ class RemoteVault(AnyVault):
 
     def _call(self, request: type[Request], operator: str = OWNER, /, **values: Any) -> Any:
         from sfumato.client.operation_calls import call_remotely  # questions start without it
+        from sfumato.operations.operation import OPERATIONS
 
-        return call_remotely(self._office, request, operator, **values)
+        record = call_remotely(self._office, request, operator, **values)
+        if OPERATIONS[request].name == "ledger limit":
+            self._catalogue.forget()  # which holds what is left of budgets
+        return record
 
     def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:
         """Who asks is the holder of the token; who pays, the server knows."""

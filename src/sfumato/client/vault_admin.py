@@ -41,24 +41,6 @@ def add_there(office: Office, name: str, source: object, schema: object, **asked
             warnings.warn(str(line), stacklevel=4)
 
 
-def limit_there(office: Office, account: str, epsilon: object, delta: object) -> None:
-    """Give an account another budget."""
-    told = {
-        "account": arguments.text(account, "account"),
-        "epsilon": amount(epsilon, "epsilon"),
-        "delta": amount(delta, "delta"),
-    }
-    office.send("limit", told)
-
-
-def raise_there(office: Office, to: int | None) -> int:
-    """Raise the snapshot by one, however often that is sent, or to a number."""
-    with reading("a snapshot"):
-        now = int(office.get("snapshot")["snapshot"])
-        number = now + 1 if to is None else arguments.whole(to, "to")
-        return int(office.send("snapshot", {"to": number})["snapshot"])
-
-
 def export_there(office: Office, path: str | Path, *, overwrite: bool) -> None:
     """Write every entry of the ledger as JSONL, fetched page by page."""
     target = arguments.path(path, "path")

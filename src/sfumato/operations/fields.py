@@ -66,6 +66,8 @@ class FieldType:
     schema: Mapping[str, Any]
     read: Callable[[Any, str], Any]
     """Takes the value and the name of its field; refuses with a `ParameterError`."""
+    read_file: Callable[[str], str] | None = None
+    """Where the command takes a file instead: reads it from its path."""
 
 
 _NAME: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 256}
@@ -155,6 +157,16 @@ def _field(info: msgspec.structs.FieldInfo) -> Field:
 
 
 _METAVARS: dict[Any, str] = {int: "N", bool: ""}
+
+
+def file_readers(request: type[Request]) -> dict[str, Callable[[str], str]]:
+    """The fields for which a command takes a file, each with what reads it."""
+    kinds = {info.name: plain_type(info.type) for info in msgspec.structs.fields(request)}
+    return {
+        name: read_file
+        for name, kind in kinds.items()
+        if kind in FIELD_TYPES and (read_file := FIELD_TYPES[kind].read_file) is not None
+    }
 
 
 def plain_type(kind: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, get_type_hints
 import msgspec
 
 from sfumato.operations.fields import Request
+from sfumato.text import dumps
 from sfumato.vault.principals import OWNER
 
 if TYPE_CHECKING:
@@ -66,6 +67,13 @@ class Result(msgspec.Struct):
         """Read what `to_json` wrote."""
         return msgspec.convert(data, cls)
 
+    def print(self, *, as_json: bool) -> None:
+        """Print the record on standard output, for programs or for people."""
+        if as_json:
+            print(dumps(self.command_json()))  # noqa: T201
+        else:
+            self.show()
+
     def command_json(self) -> dict[str, Any]:
         """What the command prints with --json."""
         return self.to_json()
@@ -107,6 +115,8 @@ class Operation:
     allowed: Permission
     examples: tuple[Mapping[str, Any], ...]
     """Values of the fields that can be asked: lines of help, and the example of the body."""
+    command_examples: tuple[Mapping[str, Any], ...]
+    """What the lines of help show instead, for an operation whose command takes a file."""
     doors: tuple[str, ...]
     method: str
     path: str
@@ -164,6 +174,7 @@ def operation(
     *,
     allowed: Permission,
     examples: Sequence[Mapping[str, Any]],
+    command_examples: Sequence[Mapping[str, Any]] = (),
     doors: Sequence[str] = DOORS,
     method: str = "POST",
     path: str | None = None,
@@ -187,6 +198,7 @@ def operation(
             run=run,
             allowed=allowed,
             examples=tuple(examples),
+            command_examples=tuple(command_examples),
             doors=tuple(doors),
             method=method,
             path=path or f"/admin/{name.replace(' ', '/')}",

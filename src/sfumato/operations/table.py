@@ -25,6 +25,16 @@ class Noun:
 
 
 NOUNS = {
+    "ledger": Noun(
+        "sfumato.operations.ledger",
+        "See what was spent, check the ledger, export it, or change a budget.",
+        "Answer questions",
+    ),
+    "snapshot": Noun(
+        "sfumato.operations.snapshots",
+        "Tell the vault that there is new data, so that old answers are not given again.",
+        "Answer questions",
+    ),
     "principal": Noun(
         "sfumato.operations.principals",
         "Manage principals: who may query the vault, with which budget, until when.",
@@ -33,6 +43,11 @@ NOUNS = {
     "token": Noun(
         "sfumato.operations.tokens",
         "Manage tokens, by which a server recognizes principals.",
+        "Answer questions",
+    ),
+    "program": Noun(
+        "sfumato.operations.programs",
+        "Approve Python programs that others than the owner send, after reading them.",
         "Answer questions",
     ),
 }

@@ -46,7 +46,7 @@ def route_of(operation: Operation) -> Route:
         status=operation.status,
         gives=schema_of(operation.result),
         # Owners learn that a principal or token does not exist; others that the route does not.
-        refusals=(404,) if operation.allowed.owner else (),
+        refusals=(404,),
         example=example if has_body else None,
     )
 

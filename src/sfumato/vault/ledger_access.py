@@ -17,13 +17,18 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.vault.config import Config
+    from sfumato.vault.programs import ProgramRegistry
 
 
 class LedgerAccess:
     """What administration needs: it works also where the data sets cannot be read."""
 
     config: Config
-    ledger: Ledger
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger, opened at its first use: what acknowledges a loss opens its own."""
+        return open_ledger(self.config)
 
     @cached_property
     def principal_registry(self) -> PrincipalRegistry:
@@ -35,14 +40,25 @@ class LedgerAccess:
         """The tokens by which a server recognizes principals."""
         return TokenRegistry(self.ledger, self.principal_registry, self.config.folder)
 
+    @cached_property
+    def program_registry(self) -> ProgramRegistry:
+        """The programs that others than the owner may run, and how often they rehearse."""
+        from sfumato.vault.programs import ProgramRegistry  # most commands run no program
+
+        return ProgramRegistry(self.ledger, lambda: self.config)
+
+    def refresh(self) -> None:
+        """Read the configuration again."""
+        self.config = load(self.config.folder)
+
 
 @contextmanager
 def ledger_access(folder: Path) -> Iterator[LedgerAccess]:
     """Open only the configuration and the ledger of a vault."""
     access = LedgerAccess()
     access.config = load(folder)
-    access.ledger = open_ledger(access.config)
     try:
         yield access
     finally:
-        access.ledger.close()
+        if "ledger" in access.__dict__:
+            access.ledger.close()

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sqlalchemy import Column, Float, MetaData, Table, Text, delete, func, insert, select
@@ -20,17 +19,14 @@ from sfumato import arguments
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError, PolicyError, option
 from sfumato.methods.programs.language import PYTHON, program_digest
-from sfumato.methods.programs.source import check_visible, program_of, text_of
+from sfumato.methods.programs.source import check_visible, program_of
 from sfumato.privacy.ledger.records import Amendment
 from sfumato.release.files_in_use import CONSOLE
-from sfumato.report.display import Card, CardTable, Shown
-from sfumato.vault.accounts import open_ledger
-from sfumato.vault.config import load
+from sfumato.report.display import Card, Shown
 from sfumato.vault.side_database import BesideLedger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.privacy.ledger.records import BookState
@@ -89,7 +85,7 @@ class Approval(Shown):
         return Card(f"{self.digest}: {self.function}, approved by {self.operator}", {})
 
 
-class Programs(Shown):
+class ProgramRegistry:
     """The programs of a vault that others than its owner may run, and how often they rehearse."""
 
     def __init__(
@@ -100,22 +96,6 @@ class Programs(Shown):
     ) -> None:
         self._ledger, self._config, self._clock = ledger, config, clock
 
-    def approve(
-        self,
-        program: Callable[..., Any] | str | Path,
-        *,
-        operator: str,
-        function: str | None = None,
-        helper: str | None = None,
-    ) -> Approval:
-        """Let every principal who may send code run this program, which you have read.
-
-        Approved is this source with this `function` and `helper`, and nothing else: with one byte
-        changed it needs another approval.
-        """
-        text, name, language = text_of(program, function)
-        return self.approve_source(text, name, helper, operator=operator, language=language)
-
     def approve_source(
         self,
         source: str,
@@ -125,7 +105,11 @@ class Programs(Shown):
         operator: str,
         language: str = PYTHON,
     ) -> Approval:
-        """The same for a program whose text is given."""
+        """Let every principal who may send code run this program, which the operator has read.
+
+        Approved is this source with this `function` and `helper`, and nothing else: with one byte
+        changed it needs another approval.
+        """
         if language != PYTHON:
             raise needless_approval()
         program = program_of(source, function)
@@ -206,15 +190,12 @@ class Programs(Shown):
         if "_store" in self.__dict__:
             self._store.close()
 
-    def _card(self) -> Card:
-        return card_of_programs(self.list())
-
 
 @dataclass(frozen=True)
 class PrincipalRules:
     """What binds the programs of one principal who is not the owner."""
 
-    programs: Programs
+    programs: ProgramRegistry
     principal: str
 
     def check_approved(self, digest: str) -> None:
@@ -224,23 +205,6 @@ class PrincipalRules:
     def count_rehearsal(self, seconds: float) -> None:
         """Count a rehearsal that may take so long; refused where there were too many."""
         self.programs.count_rehearsal(self.principal, seconds)
-
-
-def card_of_programs(listed: Sequence[Approval]) -> Card:
-    """Approved programs, one in each line."""
-    rows = [
-        (approval.digest, approval.function, approval.approved, approval.operator)
-        for approval in listed
-    ]
-    table = CardTable(("Digest", "Function", "Approved", "By"), rows)
-    return Card(f"{len(rows)} approved programs", {}, table if rows else None)
-
-
-@contextmanager
-def programs_of(folder: Path) -> Iterator[Programs]:
-    """The programs of a vault in a folder, whatever has become of its data sets."""
-    with closing(open_ledger(load(folder))) as ledger:
-        yield Programs(ledger, partial(load, folder))
 
 
 def needless_approval() -> ParameterError:

@@ -17,11 +17,8 @@ from sfumato.release.files_in_use import ANSWERS, vault_files
 from sfumato.report.display import Card, CardTable
 from sfumato.vault.accounts import (
     acknowledge,
-    balances_of,
     open_accounts,
     open_ledger,
-    set_limit,
-    verified,
 )
 from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.config import OWNER, Config, PrivateSet, asking, load, modified, still_held
@@ -50,7 +47,7 @@ if TYPE_CHECKING:
     from sfumato.vault.jobs.jobs import Jobs
     from sfumato.vault.logins import Logins
     from sfumato.vault.principals import Principal
-    from sfumato.vault.programs import PrincipalRules, Programs
+    from sfumato.vault.programs import PrincipalRules
     from sfumato.vault.releases import Releases
     from sfumato.vault.session import Asker, AskerOf
 
@@ -233,20 +230,13 @@ class Vault(LedgerAccess, AnyVault):
         self._check_open()
         return Feeds(self)
 
-    @cached_property
-    def programs(self) -> Programs:
-        """The approved programs of principals who are not the owner."""
-        from sfumato.vault.programs import Programs
-
-        return Programs(self.ledger, lambda: self.config)
-
     def _rules_for(self, rights: Principal | None) -> PrincipalRules | None:
         """The rules for programs of a principal; None for the owner, who has no limits."""
         if rights is None or rights.is_owner:
             return None
         from sfumato.vault.programs import PrincipalRules
 
-        return PrincipalRules(self.programs, rights.name)
+        return PrincipalRules(self.program_registry, rights.name)
 
     @cached_property
     def logins(self) -> Logins:
@@ -272,24 +262,6 @@ class Vault(LedgerAccess, AnyVault):
         """The gatekeeper before all private answers, for the present configuration."""
         return self._session.gatekeeper
 
-    def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
-        """A principal's accounts: budget, spent, and what one more question may cost.
-
-        The owner gets all accounts.
-        """
-        self._check_open()
-        person, balances = self.principal_registry.get(asking(principal)), balances_of(self.ledger)
-        if person.is_owner:
-            return balances
-        return [
-            account for account in balances if account["account"].partition("/")[2] == person.name
-        ]
-
-    def verify(self) -> dict[str, Any]:
-        """Check every entry of the ledger; raises if one is missing or changed."""
-        self._check_open()
-        return verified(self.ledger)
-
     def export(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write every entry of the ledger as JSONL, for an independent audit."""
         self._check_open()
@@ -297,34 +269,6 @@ class Vault(LedgerAccess, AnyVault):
         check_target(target, overwrite=arguments.flag(overwrite, "overwrite"), kept=self.kept)
         with whole(target, overwrite=overwrite) as new, new.open("w", encoding="utf-8") as stream:
             self.ledger.export(stream)
-
-    def limit(self, account: str, *, epsilon: Number, delta: Number = 0, operator: str) -> None:
-        """Give an account another budget; `operator` names the person who decided it."""
-        self._check_open()
-        folder = self.config.folder
-        decided_by = arguments.text(operator, "operator")
-        name = arguments.text(account, "account")
-        set_limit(folder, name, epsilon=epsilon, delta=delta, operator=decided_by)
-        self.config = load(folder)
-
-    @property
-    def snapshot(self) -> int:
-        """The snapshot: stored answers are reused within one; the owner raises it for new data."""
-        return self.config.snapshot
-
-    def raise_snapshot(self, to: int | None = None) -> int:
-        """Begin a new snapshot, so that no earlier answer is reused; return its number.
-
-        It is the next number, or `to`. Do it on a schedule, and never because one person's data
-        changed: the fresh answers would show it.
-        """
-        from sfumato.vault.config import raise_snapshot
-
-        self._check_open()
-        number = None if to is None else arguments.whole(to, "to")
-        snapshot = raise_snapshot(self.config.folder, number)
-        self.refresh()
-        return snapshot
 
     @staticmethod
     def acknowledge(path: str | Path, *, operator: str) -> None:
@@ -388,7 +332,7 @@ class Vault(LedgerAccess, AnyVault):
             self.feeds.close()
         if "jobs" in self.__dict__:
             self.jobs.close()
-        for name in {"logins", "history", "programs"} & set(self.__dict__):
+        for name in {"logins", "history", "program_registry"} & set(self.__dict__):
             getattr(self, name).close()
         self._closed = True
         self._store.close()

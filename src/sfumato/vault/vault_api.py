@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Unpack
 
+    from sfumato.exact_numbers import Number
     from sfumato.methods.publish.kinds import Publication
     from sfumato.methods.query.answer.explain import Explanation
     from sfumato.operations.fields import Request
     from sfumato.operations.principals import Principals
+    from sfumato.operations.programs import Programs
     from sfumato.operations.tokens import Tokens
     from sfumato.vault.answer import Answer
     from sfumato.vault.options import QueryCost, QueryOptions, SynthesisOptions
@@ -40,10 +42,6 @@ class AnyVault(Shown, ABC):
         """The names of its data sets."""
 
     @abstractmethod
-    def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
-        """A principal's accounts: each budget, what was spent, what one more question may cost."""
-
-    @abstractmethod
     def _call(self, request: type[Request], operator: str = OWNER, /, **values: Any) -> Any:
         """Do what a request asks, here or at the server."""
 
@@ -60,6 +58,59 @@ class AnyVault(Shown, ABC):
         from sfumato.operations.tokens import Tokens
 
         return Tokens(self._call)
+
+    @cached_property
+    def programs(self) -> Programs:
+        """The programs that others than the owner may run."""
+        from sfumato.operations.programs import Programs
+
+        return Programs(self._call)
+
+    def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
+        """List a principal's accounts: each budget, what was spent, what one question may cost.
+
+        Without a name they are your own; those of an owner are all. Only owners may name another.
+        """
+        from sfumato.operations.ledger import AccountList, ShowAccounts
+
+        found: AccountList = self._call(ShowAccounts, principal=principal)
+        return [account.to_json() for account in found.accounts]
+
+    def verify(self) -> dict[str, Any]:
+        """Walk every entry of the ledger and count them; raises where it is not whole."""
+        from sfumato.operations.ledger import Verified, VerifyLedger
+
+        verified: Verified = self._call(VerifyLedger)
+        return verified.to_json()
+
+    def limit(
+        self, account: str, *, epsilon: Number, delta: Number = 0, operator: str = OWNER
+    ) -> None:
+        """Give an account another budget; `operator` is who decided it."""
+        from sfumato.operations.ledger import SetLimit
+
+        self._call(SetLimit, operator, account=account, epsilon=epsilon, delta=delta)
+
+    @property
+    def snapshot(self) -> int:
+        """The number within which a stored answer is given again; raise it for new data."""
+        from sfumato.operations.snapshots import ShowSnapshot, Snapshot
+
+        shown: Snapshot = self._call(ShowSnapshot)
+        return shown.snapshot
+
+    def raise_snapshot(self, to: int | None = None) -> int:
+        """Give no stored answer again, because there is new data; return the new number.
+
+        The number is the next one, or `to`. Raise it on a schedule, and never because of what one
+        person changed.
+        """
+        from sfumato.operations.snapshots import RaiseSnapshot, Snapshot
+
+        # The request names the number, so sending it again does not raise it twice.
+        number = self.snapshot + 1 if to is None else to
+        raised: Snapshot = self._call(RaiseSnapshot, to=number)
+        return raised.snapshot
 
     @abstractmethod
     def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:

@@ -147,7 +147,7 @@ def test_rehearsals_at_once_from_both_servers_are_counted_once_each(
     monkeypatch.setattr(programs, "MOST_REHEARSALS", 4)
 
     def rehearsed(n: int) -> str:
-        return code_of(servers[n % 2].programs.count_rehearsal, "ann", 1.0)
+        return code_of(servers[n % 2].program_registry.count_rehearsal, "ann", 1.0)
 
     with ThreadPoolExecutor(16) as pool:
         outcomes = Counter(pool.map(rehearsed, range(16)))

@@ -60,7 +60,7 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
         found.theirs = {"name": "yannick", "job": _job(yannick), "token": str(yannick.token)[4:12]}
         found.theirs["release"] = found.theirs["job"]
         program = "def f(rows):\n    return 1\n"
-        approval = found.vault.programs.approve_source(program, "f", None, **BY)
+        approval = found.vault.program_registry.approve_source(program, "f", None, **BY)
         found.theirs["digest"] = approval.digest
         yield found
 

@@ -14,10 +14,11 @@ import pytest
 import sfumato as sf
 from sfumato.cli.main import run
 from sfumato.console.owner.operation_forms import pages_of, path_of
-from sfumato.operations import principals, tokens
+from sfumato.operations import ledger, principals, programs, snapshots, tokens
 from sfumato.operations.fields import Request, arg
 from sfumato.operations.operation import OPERATIONS, OWNERS, Context, Operation, Result, operation
 from sfumato.operations.principals import Principals
+from sfumato.operations.programs import Programs
 from sfumato.operations.table import NOUNS, Noun, all_operations
 from sfumato.operations.tokens import Tokens
 from sfumato.server.app import application
@@ -26,6 +27,7 @@ from sfumato.server.operation_routes import route_of
 from sfumato.server.route_table import ROUTES
 from sfumato.testing.servers import served
 from sfumato.vault.vault import create_vault
+from sfumato.vault.vault_api import AnyVault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,6 +152,13 @@ FACADES: dict[type, dict[str, type[Request]]] = {
         "get": principals.ShowPrincipal,
     },
     Tokens: {"new": tokens.MakeToken, "revoke": tokens.RevokeToken},
+    Programs: {"approve": programs.ApproveProgram, "revoke": programs.RevokeProgram},
+    AnyVault: {
+        "accounts": ledger.ShowAccounts,
+        "limit": ledger.SetLimit,
+        "raise_snapshot": snapshots.RaiseSnapshot,
+        "verify": ledger.VerifyLedger,
+    },
 }
 """The methods of Python, each with the request that it makes."""
 

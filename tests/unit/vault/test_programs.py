@@ -13,8 +13,9 @@ from sfumato.errors import SfumatoError
 from sfumato.methods.programs import request
 from sfumato.methods.programs.language import executable, language_of, program_digest
 from sfumato.methods.programs.sandbox.base import BlockLimits, Program
+from sfumato.operations.programs import Programs
 from sfumato.vault import programs as limits
-from sfumato.vault.programs import Programs
+from sfumato.vault.programs import ProgramRegistry
 from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def test_a_planted_digest_that_leaves_something_out_is_caught(
 def test_a_planted_missing_check_is_caught(
     vault: sf.Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: OpenChamber
 ) -> None:
-    monkeypatch.setattr(Programs, "check_approved", lambda *_: None)
+    monkeypatch.setattr(ProgramRegistry, "check_approved", lambda *_: None)
     with pytest.raises(AssertionError):
         test_native_code_of_others_needs_an_approval_of_its_bytes(vault, room, tmp_path)
 
@@ -194,7 +195,7 @@ def test_a_program_that_reads_otherwise_than_it_runs_is_not_approved(
 ) -> None:
     """Letters that a screen hides or moves: the owner would approve what nobody has read."""
     source = f"def f(rows):\n    return 1  # {hidden}x\n"
-    refusal = refused(vault.programs.approve_source, source, "f", None, **BY)
+    refusal = refused(vault.program_registry.approve_source, source, "f", None, **BY)
     assert refusal.code == "program_invalid"
     assert "Line 2" in refusal.message
     path = tmp_path / "hidden.py"
@@ -203,7 +204,9 @@ def test_a_program_that_reads_otherwise_than_it_runs_is_not_approved(
     assert refusal.code == "program_invalid"
     assert vault.programs.list() == []
     for plain in ("é ü 漢 नि ع", "\t", "\r"):
-        vault.programs.approve_source(f"def f(rows):\n    return 1  # {plain}\n", "f", None, **BY)
+        vault.program_registry.approve_source(
+            f"def f(rows):\n    return 1  # {plain}\n", "f", None, **BY
+        )
 
 
 def test_a_strict_program_needs_no_approval(
@@ -270,7 +273,7 @@ def test_rehearsals_are_counted_for_each_principal_by_every_process(
 ) -> None:
     monkeypatch.setattr(limits, "MOST_REHEARSALS", 4)
     now = [1000.0]
-    monkeypatch.setattr(vault.programs, "_clock", lambda: now[0])
+    monkeypatch.setattr(vault.program_registry, "_clock", lambda: now[0])
     private = vault.private("people", principal="staff")
     broken = tmp_path / "broken.star"
     broken.write_text("def f(rows):\n    return 1 // 0\n")
@@ -280,7 +283,7 @@ def test_rehearsals_are_counted_for_each_principal_by_every_process(
     assert refused(private.dry_run, broken, **ASKED).code == "program_failed"
     private.run(path, **ASKED)  # from store: nothing is tried
     with sf.open(tmp_path / "clinic") as other:
-        monkeypatch.setattr(other.programs, "_clock", lambda: now[0])
+        monkeypatch.setattr(other.program_registry, "_clock", lambda: now[0])
         there = other.private("people", principal="staff")
         there.dry_run(path, **ASKED)
         assert refused(there.dry_run, path, **ASKED).code == "rehearsals_too_many"

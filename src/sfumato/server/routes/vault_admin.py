@@ -86,28 +86,6 @@ def _declared(told: Any) -> Schema:
         ) from None
 
 
-def limited(call: Call) -> Reply:
-    """Give an account another budget."""
-    call.vault.limit(operator=call.operator, **call.values)
-    [found] = [one for one in call.vault.accounts() if one["account"] == call.values["account"]]
-    return Reply(found)
-
-
-def raised(call: Call) -> Reply:
-    """Raise the snapshot."""
-    return Reply({"snapshot": call.vault.raise_snapshot(call.values.get("to"))})
-
-
-def shown(call: Call) -> Reply:
-    """The snapshot as it is."""
-    return Reply({"snapshot": call.vault.snapshot})
-
-
-def verified(call: Call) -> Reply:
-    """Walk the whole ledger."""
-    return Reply(call.vault.verify())
-
-
 def exported(call: Call) -> Reply:
     """A page of the ledger, the last with its head."""
     lines = call.vault.ledger.exported(call.values.get("after", 0), MOST_LINES)
@@ -146,8 +124,7 @@ _ADD = (
     Input("unique", "Of a public table: what is different in every row.", _UNIQUE),
 )
 _OPTIONS = tuple(one.name for one in _ADD)
-_INTEGER, _WORD = {"type": "integer"}, {"type": "string"}
-_SNAPSHOT = _object(snapshot=_INTEGER)
+_WORD = {"type": "string"}
 ROUTES = (
     _owners(
         "POST",
@@ -168,42 +145,6 @@ ROUTES = (
             },
             "epsilon": "1",
         },
-    ),
-    _owners(
-        "POST",
-        "limit",
-        "Give an account another budget",
-        limited,
-        takes=(
-            Input("account", "As the ledger names it.", NAME, required=True),
-            Input("epsilon", "The whole budget from now on.", _EPSILON, required=True),
-            _DELTA,
-        ),
-        gives=_object(account=_WORD, budget=_WORD, spent=_WORD, balance=_WORD),
-        example={"account": "people", "epsilon": "9"},
-    ),
-    _owners(
-        "GET",
-        "snapshot",
-        "The snapshot, within which a stored answer is given again",
-        shown,
-        gives=_SNAPSHOT,
-    ),
-    _owners(
-        "POST",
-        "snapshot",
-        "Raise the snapshot: there is new data, and nothing is answered from store of the old",
-        raised,
-        takes=(Input("to", "To which number; by default the next.", WHOLE),),
-        gives=_SNAPSHOT,
-        example={"to": 2},
-    ),
-    _owners(
-        "GET",
-        "verify",
-        "Walk every entry of the ledger",
-        verified,
-        gives=_object(entries=_INTEGER, head=_WORD, accounts=_INTEGER, requests=_INTEGER),
     ),
     _owners(
         "GET",

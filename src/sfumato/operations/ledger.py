@@ -1,0 +1,233 @@
+"""The ledger of a vault: accounts, their budgets, and proof that the book is whole."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from typing import Annotated, Any
+
+from sfumato.data.schema.names import quoted
+from sfumato.errors import PolicyError
+from sfumato.exact_numbers import decimal_of
+from sfumato.operations.fields import Name, PrincipalName, Request, arg
+from sfumato.operations.operation import (
+    OWNERS,
+    Context,
+    Permission,
+    Result,
+    operation,
+    print_table,
+)
+
+BUDGETS = "/console/owner/budgets"
+_NO_ACCOUNTS = "The ledger has no accounts yet."
+
+
+class AccountRecord(Result):
+    """An account: its budget, what was spent, and what one more question may cost."""
+
+    account: str
+    budget: str
+    spent: str
+    remaining: dict[str, float]
+    balance: str
+
+    def show(self) -> None:
+        """Print the account as a table of one row."""
+        _print_accounts((self,))
+
+
+class AccountList(Result):
+    """Accounts by name."""
+
+    accounts: tuple[AccountRecord, ...]
+
+    def show(self) -> None:
+        """Print a table of what is left."""
+        _print_accounts(self.accounts)
+
+    def show_details(self) -> None:
+        """Print a table with the whole budget too, and what was spent in each way of counting."""
+        rows = [
+            (account.account, account.balance, account.budget, account.spent)
+            for account in self.accounts
+        ]
+        print_table(("Account", "Budget", "Whole", "Spent"), rows, _NO_ACCOUNTS)
+
+
+class Verified(Result):
+    """What a walk over the whole ledger has counted."""
+
+    entries: int
+    head: str
+    accounts: int
+    requests: int
+
+    def show(self) -> None:
+        """Print one sentence."""
+        print(  # noqa: T201
+            f"The ledger is whole: {self.entries} entries, {self.accounts} accounts, "
+            f"{self.requests} requests. Head: {self.head}"
+        )
+
+
+class Exported(Result):
+    """A ledger to be written as lines of JSON."""
+
+    ledger: Any
+
+    def print(self, *, as_json: bool) -> None:  # noqa: ARG002  JSON lines either way
+        """Write every entry to standard output."""
+        self.ledger.export(sys.stdout)
+
+
+class Positions(Result, omit_defaults=True):
+    """What a host has seen of the books: a number and a hash each."""
+
+    ledger: str
+    consent: str | None = None
+
+    def print(self, *, as_json: bool) -> None:  # noqa: ARG002  another host reads it
+        """Print JSON, to be carried to another host."""
+        super().print(as_json=True)
+
+
+def _print_accounts(accounts: tuple[AccountRecord, ...]) -> None:
+    rows = [(account.account, account.balance) for account in accounts]
+    print_table(("Account", "Budget"), rows, _NO_ACCOUNTS)
+
+
+class ShowAccounts(Request):
+    """Show each budget, what was spent of it, and what is left."""
+
+    principal: Annotated[PrincipalName | None, arg("Whose accounts; by default your own.")] = None
+
+
+class VerifyLedger(Request):
+    """Check every entry of the ledger against the one before it."""
+
+
+class ExportLedger(Request):
+    """Print every entry as a line of JSON, for somebody who trusts nobody."""
+
+
+class SetLimit(Request):
+    """Give an account another budget."""
+
+    account: Annotated[Name, arg("The account, as the ledger names it.")]
+    epsilon: Annotated[Fraction, arg("The whole budget from now on.", metavar="EPSILON")]
+    delta: Annotated[Fraction, arg("Its delta; by default 0.", metavar="DELTA")] = Fraction(0)
+
+
+class AcknowledgeLoss(Request):
+    """Accept that a ledger has lost entries, as a restored backup has; burns every budget."""
+
+    # Nobody burns every budget by accident, so the name has no default here.
+    operator: Annotated[str, arg("Who decided it.", metavar="WHO")]
+
+
+class ShowHead(Request):
+    """Print what this host has seen, for another host to begin with."""
+
+
+class JoinHost(Request):
+    """Begin this host's own head of the ledger where another host stands."""
+
+    head: Annotated[str, arg("What 'ledger head' printed on the other host.", metavar="FILE")]
+
+
+@operation(
+    "ledger show",
+    allowed=Permission("ledger:read"),
+    examples=[{}],
+    method="GET",
+    path="/ledger",
+    page="/console",
+)
+def show_accounts(context: Context, request: ShowAccounts) -> AccountList:
+    """Read the accounts; those of an owner are all."""
+    from sfumato.vault.accounts import balances_of
+
+    registry = context.vault.principal_registry
+    name = request.principal or context.principal
+    if name != context.principal and not registry.get(context.principal).is_owner:
+        raise PolicyError(
+            "permission_missing",
+            f"Only an owner of the vault may see the accounts of {quoted(name)}. Ask the vault's "
+            "owner.",
+        )
+    accounts = balances_of(context.vault.ledger)
+    if not registry.get(name).is_owner:
+        accounts = [each for each in accounts if each["account"].partition("/")[2] == name]
+    return AccountList.from_json({"accounts": accounts})
+
+
+@operation("ledger verify", allowed=OWNERS, examples=[{}], method="GET", path="/admin/verify")
+def verify_ledger(context: Context, request: VerifyLedger) -> Verified:  # noqa: ARG001
+    """Walk every entry; raises where the ledger is not whole."""
+    from sfumato.vault.accounts import verified
+
+    return Verified.from_json(verified(context.vault.ledger))
+
+
+@operation("ledger export", allowed=OWNERS, examples=[{}], doors=("command",))
+def export_ledger(context: Context, request: ExportLedger) -> Exported:  # noqa: ARG001
+    """Hand the open ledger to the result, which writes as it reads."""
+    return Exported(ledger=context.vault.ledger)
+
+
+@operation(
+    "ledger limit",
+    allowed=OWNERS,
+    examples=[{"account": "people", "epsilon": "4"}],
+    path="/admin/limit",
+    recorded=True,
+    page=BUDGETS,
+)
+def set_limit(context: Context, request: SetLimit) -> AccountRecord:
+    """Write the budget into the ledger and into vault.toml."""
+    from sfumato.vault import accounts
+
+    vault = context.vault
+    accounts.set_limit(
+        vault.config.folder,
+        request.account,
+        epsilon=decimal_of(request.epsilon),
+        delta=decimal_of(request.delta),
+        operator=context.operator,
+    )
+    vault.refresh()
+    [record] = [
+        each for each in accounts.balances_of(vault.ledger) if each["account"] == request.account
+    ]
+    return AccountRecord.from_json(record)
+
+
+# The operations below concern the machine that holds the vault, so only its command has them.
+
+
+@operation("ledger acknowledge", allowed=OWNERS, examples=[{"operator": "Ann"}], doors=("command",))
+def acknowledge_loss(context: Context, request: AcknowledgeLoss) -> AccountList:
+    """Accept the ledger as it is and let every budget count as spent."""
+    from sfumato.vault import accounts
+
+    accounts.acknowledge(context.vault.config.folder, operator=request.operator)
+    return AccountList.from_json({"accounts": accounts.balances_of(context.vault.ledger)})
+
+
+@operation("ledger head", allowed=OWNERS, examples=[{}], doors=("command",))
+def show_head(context: Context, request: ShowHead) -> Positions:  # noqa: ARG001
+    """Verify the ledger and read this host's heads."""
+    from sfumato.vault import hosts
+
+    return Positions.from_json(hosts.positions(context.vault.config.folder))
+
+
+@operation("ledger join", allowed=OWNERS, examples=[{"head": "head.json"}], doors=("command",))
+def join_host(context: Context, request: JoinHost) -> Positions:
+    """Refuse what the database does not hold, else begin the heads."""
+    from pathlib import Path
+
+    from sfumato.vault import hosts
+
+    return Positions.from_json(hosts.join(context.vault.config.folder, Path(request.head)))
