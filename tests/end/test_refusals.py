@@ -82,24 +82,14 @@ class Case:
 
 
 PRICES = [
-    Case(f"{name}_{wrong}", ("query", COUNT, f"--{name}", given))
-    for name, refused in {
-        "epsilon": {
-            "not_number": "nan",
-            "not_finite": "inf",
-            "not_positive": "0",
-            "below_unit": "1e-12",
-            "above_policy": "1000",
-        },
-        "rho": {
-            "not_number": "x",
-            "not_finite": "inf",
-            "not_positive": "0",
-            "below_unit": "1e-30",
-            "above_policy": "1e9",
-        },
-    }.items()
-    for wrong, given in refused.items()
+    Case(code, ("query", COUNT, f"--{name}", given))
+    for name, code, values in (
+        ("epsilon", "parameter_not_number", ("nan",)),
+        ("epsilon", "parameter_out_of_range", ("inf", "0", "1e-12", "1000")),
+        ("rho", "parameter_not_number", ("x",)),
+        ("rho", "parameter_out_of_range", ("inf", "0", "1e-30", "1e9")),
+    )
+    for given in values
 ]
 QUERIES = [
     *PRICES,
@@ -266,6 +256,7 @@ LEDGER = [
         )
     ),
 ]  # fmt: skip
+LEDGER += [Case("snapshot_lower", ("snapshot", "raise", "--to", "0"))]
 JOIN = ("ledger", "join", "--head", "head.json")
 LEDGER += [
     Case("usage", JOIN[:2]),

@@ -32,11 +32,6 @@ ELSEWHERE = {
     "release/sidecar.py": "releases are read by other commands",
     "release/engine_tables.py": "releases are read by other commands, and written by anonymize",
     "vault/registration.py": "add is tested by itself",
-    "vault/add_dataset.py": "add is tested by itself",
-    "vault/redeclaration.py": "no command declares anew: tests/unit/vault/test_redeclaration.py",
-    "vault/jobs/compare_job.py": (
-        "needs releases to compare: tests/unit/vault/jobs/test_compare_job.py"
-    ),
     "vault/creation.py": "add is tested by itself",
     "vault/sources.py": "add is tested by itself",
     "data/schema/": "schema files are read when a vault is opened, before its ledger is",
@@ -51,7 +46,6 @@ ELSEWHERE = {
     "vault/feeds/": (
         "feeds are tested by themselves: tests/unit/vault/feeds, test_feed_commands.py"
     ),
-    "vault/jobs/job_json.py": "JSON is plain, and no longer than a line: tests/unit/vault/jobs",
     "vault/jobs/store.py": "needs a hundred jobs: tests/contract/vault/test_job_store.py",
     # Read after the charge, where all that fails is `answer_failed`, with exit code 1.
     "data/engines/": (
@@ -64,9 +58,6 @@ ELSEWHERE = {
     "methods/stream/": (
         "plans see neither data nor ledger: tests/unit/vault/feeds/test_continual_feeds.py"
     ),
-    "vault/stream_start.py": (
-        "streams are tested by themselves: tests/unit/vault/test_memory_stream.py"
-    ),
     "vault/memory_stream.py": "no command steps a stream: tests/unit/vault/test_memory_stream.py",
     "methods/publish/": "plans see neither data nor ledger",
     "vault/estimators.py": "no command fits an estimator: tests/unit/vault/test_estimators.py",
@@ -75,6 +66,7 @@ ELSEWHERE = {
     ),
     "methods/learn/prediction.py": "predict touches no vault",
     "methods/trajectory/locate.py": "locate touches no vault",
+    "operations/fields.py": "the parser of a command asks for the same: tests/unit/operations",
     "operations/schema_draft.py": "schemas are declared before a vault is asked",
     "methods/learn/model.py": (
         "predict touches no vault: tests/unit/methods/learn/test_prediction.py"
@@ -105,7 +97,7 @@ ELSEWHERE = {
 
 
 OUT_OF_REACH = {
-    "snapshot_lower": "no command raises a snapshot: tests/contract/doors/test_owner.py",
+    "request_malformed": "servers read requests: tests/end/gate",
     **dict.fromkeys(
         (
             "answer_too_large",
