@@ -206,7 +206,7 @@ def _needed_budget(answer: Release, error: Mapping[str, Any]) -> str | None:
         amount, word = float(factor**2 * Fraction(guarantee["rho"])), "rho"
     else:
         return None
-    # rho = epsilon^2 / 2 gives at most as much privacy loss as a pure epsilon.
+    # A pure epsilon costs at most rho = epsilon^2 / 2: the same limit, in the unit of zCDP.
     largest = _LARGEST_EPSILON if word == "epsilon" else _LARGEST_EPSILON**2 / 2
     return f"{word} {_two_digits_up(amount)}" if amount <= largest else None
 
