@@ -120,7 +120,9 @@ def written(value: Any) -> str:
 def as_field(named: Option) -> str:
     """Spell a parameter as JSON does: ``"max_rows": 10``."""
     if named.value is None:
-        return f'"{named.name}"'
+        form = named.metavar.lower()
+        # A metavar with a sign, such as ROLE=COLUMN, shows a form that the name does not.
+        return f'"{named.name}" ({form})' if not form.isalpha() and form else f'"{named.name}"'
     value = named.value
     written_value = (
         written(value) if isinstance(value, float) else json.dumps(value, allow_nan=False)
@@ -167,7 +169,7 @@ class SfumatoError(Exception):
         self.parameter = parameter
         self.given = given
         self.allowed = allowed
-        self.hint = hint
+        self._hint = hint
         self.detail = detail
         super().__init__(self.message)
 
@@ -176,10 +178,15 @@ class SfumatoError(Exception):
         """The whole sentence, with parameters spelled as keywords of Python."""
         return spell(self.sentence, as_keyword)
 
+    @property
+    def hint(self) -> str | None:
+        """What to do, with parameters spelled as keywords of Python."""
+        return self._hint and spell(self._hint, as_keyword)
+
     def fields(self, spelling: Spelling) -> dict[str, Any]:
         """The fields that are set, for programs; the hint is spelled as one door does."""
         fields = {name: getattr(self, name) for name in ("parameter", "given", "allowed")}
-        fields["hint"] = self.hint and spell(self.hint, spelling)
+        fields["hint"] = self._hint and spell(self._hint, spelling)
         return {name: value for name, value in fields.items() if value is not None}
 
     def __reduce__(self) -> tuple[object, ...]:

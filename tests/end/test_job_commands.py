@@ -76,7 +76,7 @@ def test_a_job_from_its_submission_to_a_file_that_others_may_have(
     opened = told("release", "open", name, "--to", "public", "--operator", "Ann")
     assert opened["opened_to"] == ["public"]
     wrong = told("release", "open", name, "--to", "nobody", "--operator", "Ann", code=2)
-    assert wrong["error"]["code"] == "principal_unknown_here"
+    assert wrong["error"]["code"] == "reader_unknown"
     shut = told("release", "shut", name, "--operator", "Ann", text=True)
     assert shut == f"{name} is open to nobody else.\n"
 

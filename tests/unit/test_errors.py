@@ -85,3 +85,24 @@ def test_a_text_that_only_looks_like_an_option_is_shown_as_it_is(value: str) -> 
     error = ParameterError("choice_unknown", f"No word {typed}.")
     assert str(error) == f"No word {typed}."
     assert options_in(error.sentence) == []
+
+
+def test_the_hint_is_spelled_for_programs() -> None:
+    error = ParameterError(
+        "output_exists", "It is there.", hint=f"Pass {option('overwrite', True)}."
+    )
+    assert error.hint == "Pass overwrite=True."
+    assert "\x02" not in str(error.fields(lambda named: named.name))
+
+
+@pytest.mark.parametrize("options", [[1], [["a", 1]], 5, [["a", 1, {}]]])
+def test_what_a_foreign_server_sends_raises_nothing_raw(options: Any) -> None:
+    sent = {"kind": "ParameterError", "code": "output_exists", "message": "m"}
+    error = refused({**sent, "options": options, "hint": 5, "given": {}})
+    assert error.code == "output_exists"
+    assert error.hint is None
+
+
+def test_a_form_that_the_name_does_not_show_is_shown() -> None:
+    error = ParameterError("column_unknown", f"Give {option('column', metavar='person=COLUMN')}.")
+    assert in_fields(error) == 'Give "column" (person=column).'

@@ -177,9 +177,13 @@ def _fail(
     fields: Mapping[str, Any] | None = None,
 ) -> int:
     message = without_passwords(message) if holds_password(message) else message
+    shown = {
+        name: "***" if holds_password(str(field)) else field
+        for name, field in (fields or {}).items()
+    }
     if as_json:
         try:
-            typer.echo(dumps({"error": {"code": code, "message": message, **(fields or {})}}))
+            typer.echo(dumps({"error": {"code": code, "message": message, **shown}}))
         except OSError:
             stdout_works()
     with suppress(OSError):  # nobody may be left to read it

@@ -37,18 +37,34 @@ def refused(told: Mapping[str, Any]) -> SfumatoError:
     code, message = told.get("code"), told.get("message")
     if not (isinstance(code, str) and _CODE.fullmatch(code) and isinstance(message, str)):
         return unexpected("a failure without a reason")
-    named = {name: told.get(name) for name in ("parameter", "given", "allowed", "hint")}
-    error: SfumatoError = kind(code, _with_options(_cleaned(message), told.get("options")))
-    error.__dict__.update(named)
+    options = told.get("options")
+    error: SfumatoError = kind(code, _with_options(_cleaned(message), options))
+    parameter, hint = told.get("parameter"), told.get("hint")
+    error.parameter = _cleaned(parameter) if isinstance(parameter, str) else None
+    error.given, error.allowed = _shown(told.get("given")), _shown(told.get("allowed"))
+    spelled = _with_options(_cleaned(hint), options) if isinstance(hint, str) else None
+    error._hint = spelled  # noqa: SLF001  the hint ends the sentence already
     return error
 
 
 def _with_options(message: str, options: object) -> str:
     """A message of a server with its fields as options, which Python spells as keywords."""
-    for name, value, metavar in options if isinstance(options, list) else []:
+    for written in options if isinstance(options, list) else []:
+        if not (isinstance(written, list) and len(written) == 3):
+            continue  # a server may be none of ours
+        name, value, metavar = written
         named = Option(str(name), value, str(metavar))
         message = message.replace(as_field(named), option(*named[:2], metavar=named.metavar), 1)
     return message
+
+
+def _shown(value: object) -> Any:
+    """What was given or is allowed: a number, a text or texts; the server may be none of ours."""
+    if isinstance(value, str):
+        return _cleaned(value)
+    if isinstance(value, list):
+        return [_cleaned(str(each)) for each in value]
+    return value if isinstance(value, int | float) else None
 
 
 def _cleaned(message: str) -> str:

@@ -13,7 +13,7 @@ was answered. What is anonymized is never cut. Decision 0501.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -149,7 +149,7 @@ class Method(Protocol[Data]):
         ...
 
 
-class KindRequest:
+class KindRequest(ABC):
     """What is asked of a kind of method: a data set with its unit, at a price, and its columns.
 
     Nothing in it saw data. A family supplies the fields, the record and what its methods read.
@@ -197,7 +197,7 @@ class PlanForecast(Protocol):
         ...
 
 
-class Plan(Shown):
+class Plan(Shown, ABC):
     """A method with its request, ready to be charged and run. Nothing in it saw data.
 
     Every property is a public fact. A family supplies the data sets, the event, the parameters,

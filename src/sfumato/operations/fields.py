@@ -186,6 +186,17 @@ def is_optional(kind: Any) -> bool:
     return NoneType in get_args(kind)
 
 
+def _without_none(kind: Any) -> Any:
+    """An optional type without its None; annotations stay."""
+    if get_origin(kind) is Annotated:
+        plain, *metas = get_args(kind)
+        return Annotated[(_without_none(plain), *metas)]
+    if get_origin(kind) in (Union, UnionType):
+        [inner] = [each for each in get_args(kind) if each is not NoneType]
+        return inner
+    return kind
+
+
 def read(request: type[AnyRequest], values: Mapping[str, Any], *, text: bool = False) -> AnyRequest:
     """Check values by name and make a request of them.
 
@@ -220,11 +231,13 @@ def read(request: type[AnyRequest], values: Mapping[str, Any], *, text: bool = F
 
 def _read_value(info: msgspec.structs.FieldInfo, value: Any, *, text: bool) -> Any:
     plain = plain_type(info.type)
-    if isinstance(value, Decimal) and plain not in FIELD_TYPES and value == value.to_integral():
+    if plain is int and isinstance(value, Decimal) and _is_short_integer(value):
         value = int(value)  # JSON may write a whole number as 3.0
+    # A text "null" is a word; only JSON and Python can say that nothing is given.
+    kind = _without_none(info.type) if text else info.type
     try:
         checked = msgspec.convert(
-            value, info.type, strict=not text, dec_hook=partial(_read_own, info.name)
+            value, kind, strict=not text, dec_hook=partial(_read_own, info.name)
         )
     except msgspec.ValidationError as error:
         raise _wrong(info.name, *_problem(info, value, str(error))) from None
@@ -235,12 +248,20 @@ def _read_value(info: msgspec.structs.FieldInfo, value: Any, *, text: bool) -> A
     return str(checked) if isinstance(checked, str) and plain in FIELD_TYPES else checked
 
 
+def _is_short_integer(number: Decimal) -> bool:
+    """Whether a number is whole and short. To write out 1e1000000 takes minutes."""
+    return (
+        number.is_finite() and number.adjusted() < _MOST_DIGITS and number == number.to_integral()
+    )
+
+
 def _read_own(name: str, kind: type, value: object) -> Any:
     """Read a value of a type of our own; called by msgspec."""
     found = FIELD_TYPES[kind].read(value, name)
     return found if isinstance(found, kind) else kind(found)
 
 
+_MOST_DIGITS = 20
 _KINDS: dict[Any, str] = {str: "a text", int: "a whole number", bool: "true or false"}
 
 

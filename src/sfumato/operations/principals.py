@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from typing import Annotated, Any
@@ -235,7 +235,9 @@ def list_principals(context: Context, request: ListPrincipals) -> PrincipalList:
     """Read the principals from the ledger and vault.toml."""
     registry = context.vault.principal_registry
     found = registry.list() if request.name is None else [registry.get(request.name)]
-    return PrincipalList(principals=tuple(_record(context, principal) for principal in found))
+    accounts = registry.accounts()
+    records = (_record(context, principal, accounts) for principal in found)
+    return PrincipalList(principals=tuple(records))
 
 
 @operation(
@@ -371,10 +373,13 @@ def invite_principal(context: Context, request: InvitePrincipal) -> PasswordLink
     return PasswordLink(name=request.name, link=f"{request.url.rstrip('/')}{path}")
 
 
-def _record(context: Context, principal: Principal) -> PrincipalRecord:
+def _record(
+    context: Context, principal: Principal, accounts: Sequence[Mapping[str, Any]] | None = None
+) -> PrincipalRecord:
     """A principal with the budgets that belong to it alone; an owner has none."""
     registry = context.vault.principal_registry
-    return _with_budgets(principal, [] if principal.is_owner else registry.balances(principal.name))
+    balances = [] if principal.is_owner else registry.balances(principal.name, accounts)
+    return _with_budgets(principal, balances)
 
 
 def _with_budgets(principal: Principal, budgets: list[dict[str, Any]]) -> PrincipalRecord:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _ASSUMED_DELTA = Fraction(1, 10**6)
 """A rho gives an epsilon for every delta; pages state the one for this delta."""
+_ONE_ROW = "any one row"
+"""A unit with these words hides one row, whoever it is of."""
 _REPLACED = "is itself or another"
 """A unit with these words replaces people by others, instead of leaving them out."""
 
@@ -63,16 +65,23 @@ def promises(cost: Mapping[str, Any]) -> list[str]:
     if budget is None:
         return []
     epsilon, delta = budget
-    factor, belief = _round_up(math.exp(epsilon), 2), _round_up(100 / (1 + math.exp(-epsilon)), 1)
-    if _REPLACED in str(cost.get("unit")):
-        alternative, question = "with another row in its place", "which of two rows is in the data"
-        present = "with a given row in the data"
+    factor, belief = _at_most(math.exp(epsilon)), _round_up(100 / (1 + math.exp(-epsilon)), 1)
+    unit = str(cost.get("unit"))
+    # The unit says what is hidden: one row, or a person with all their rows.
+    noun = "row" if _ONE_ROW in unit else "person"
+    present = f"with a given {noun} in the data"
+    if _REPLACED in unit:
+        alternative = f"with another {noun} in its place"
+        question = (
+            f"which of two {noun}s is in the data"
+            if noun == "row"
+            else ("which of two people is in the data")
+        )
     else:
-        alternative, question = "without that person", "whether a person is in the data"
-        present = "with a given person in the data"
+        alternative, question = f"without that {noun}", f"whether a {noun} is in the data"
     sentences = [
         (
-            f"Any result of this release is at most {factor:,g} times as likely {present} as "
+            f"Any result of this release is at most {factor} times as likely {present} as "
             f"{alternative}. This holds whatever else anyone knows, now or later."
         ),
         (
@@ -82,8 +91,8 @@ def promises(cost: Mapping[str, Any]) -> list[str]:
     ]
     if delta:
         sentences.append(
-            f"The promise may fail with a probability of at most {float(delta):.0e}, about one in "
-            f"{round(1 / delta):,}."
+            "The promise may fail with a probability of at most "
+            f"{_two_digits_up(delta)}, about one in {math.floor(1 / delta):,}."
         )
     return sentences
 
@@ -94,8 +103,8 @@ def limits(cost: Mapping[str, Any]) -> list[str]:
     if budget is None:
         return []
     epsilon, delta = budget
-    twice, failure = _round_up(math.exp(2 * epsilon), 2), _round_up(1 + math.exp(epsilon), 1)
-    more = f", and the probability of failure is {failure:g} times as large" if delta else ""
+    twice, failure = _at_most(math.exp(2 * epsilon)), _at_most(1 + math.exp(epsilon))
+    more = f", and the probability of failure is {failure} times as large" if delta else ""
     return [
         (
             "The release does not hide what is true of many people: it exists to show that. "
@@ -103,7 +112,7 @@ def limits(cost: Mapping[str, Any]) -> list[str]:
         ),
         (
             "Several people together, such as a family, are protected less than one person: for "
-            f"two people the factor is {twice:,g}{more}."
+            f"two people the factor is {twice}{more}."
         ),
         (
             "Every further release about the same people adds to this one. The budget of the data "
@@ -121,6 +130,18 @@ def _epsilon_and_delta(cost: Mapping[str, Any]) -> tuple[float, Fraction] | None
         return None
     loss = zcdp_to_approx(Zcdp(rho=Fraction(cost["rho"])), delta=_ASSUMED_DELTA)
     return float(loss.epsilon), loss.delta + delta
+
+
+def _at_most(factor: float) -> str:
+    """A factor for people, never less than it is: two decimals, or four digits if it is large."""
+    digits = 2 if factor < 1000 else 3 - math.floor(math.log10(factor))
+    return f"{_round_up(factor, digits):,.10g}"
+
+
+def _two_digits_up(probability: Fraction) -> str:
+    """A small probability with two digits, rounded up."""
+    exponent = math.floor(math.log10(probability)) - 1
+    return f"{math.ceil(probability / Fraction(10) ** exponent) * 10.0**exponent:.2g}"
 
 
 def _round_up(value: float, places: int) -> float:

@@ -185,7 +185,8 @@ def _finished(path: Path) -> dict[str, Json] | None:
         raise SourceError(
             "release_unreadable",
             f"'{path}' was released by another version of Sfumato, as its side-car "
-            f"'{sidecar_file(path).name}' says. Make the release again.",
+            f"'{sidecar_file(path).name}' says. Make the release again, or, to "
+            "read it as a table like any other, move the side-car away.",
         )
     return sidecar
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sfumato.data.schema.names import quoted
+from sfumato.errors import ParameterError
 from sfumato.operations.fields import read, schema_of, schemas
 from sfumato.operations.operation import Context
 from sfumato.operations.table import all_operations
@@ -54,6 +56,13 @@ def route_of(operation: Operation) -> Route:
 def answer(operation: Operation, call: Call) -> Reply:
     """Read the request, do the operation and send its record."""
     in_text = operation.method in _GIVEN_IN_TEXT
+    for name in call.path:
+        if name in call.values:
+            raise ParameterError(
+                "field_unknown",
+                f"{quoted(name)} stands in the path of this route and cannot be given again.",
+                parameter=name,
+            )
     values = {**call.values, **call.path}
     request = read(operation.request, values, text=in_text)
     context = Context(

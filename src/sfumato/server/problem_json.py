@@ -151,14 +151,21 @@ def told(error: SfumatoError, *, charging: bool = False) -> dict[str, Any]:
         "title": HTTPStatus(status).phrase,
         "status": status,
         "code": error.code,
-        "detail": without_places(
-            without_passwords(message) if holds_password(message) else message
-        ),
+        "detail": scrubbed(message),
         "kind": kind_of(error),
         # From these a client spells the parameters in the detail as its own door does.
-        "options": options_in(error.sentence),
-        **error.fields(as_field),
+        "options": scrubbed([list(option) for option in options_in(error.sentence)]),
+        **scrubbed(error.fields(as_field)),
     }
+
+
+def scrubbed(data: Any) -> Any:
+    """JSON-able data whose texts show no password and no place of this machine."""
+    if isinstance(data, str):
+        return without_places(without_passwords(data) if holds_password(data) else data)
+    if isinstance(data, list | tuple):
+        return [scrubbed(each) for each in data]
+    return {name: scrubbed(each) for name, each in data.items()} if isinstance(data, dict) else data
 
 
 def kind_of(error: SfumatoError) -> str:

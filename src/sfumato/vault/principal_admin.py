@@ -27,7 +27,7 @@ from sfumato.vault.principals import (
 from sfumato.vault.session import Asker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from fractions import Fraction
 
@@ -228,13 +228,27 @@ class PrincipalRegistry:
         own = tuple(account_of(population, name) for population in populations)
         return Asker(name, populations, own, purpose, person)
 
-    def balances(self, name: str) -> list[dict[str, Any]]:
-        """The accounts of one principal, as `Vault.accounts` tells them; of owners, all."""
-        person, told = self.get(name), balances_of(self._ledger)
-        if person.is_owner:
-            return told
-        own = {account_of(population, name): population for population in person.populations}
-        return [{**one, "account": own[one["account"]]} for one in told if one["account"] in own]
+    def accounts(self) -> list[dict[str, Any]]:
+        """Every account with what is left of it; computing what is left takes a while."""
+        return balances_of(self._ledger)
+
+    def balances(
+        self, name: str, accounts: Sequence[Mapping[str, Any]] | None = None
+    ) -> list[dict[str, Any]]:
+        """The accounts of one principal, as `Vault.accounts` tells them; of owners, all.
+
+        `accounts` are those of all principals, for callers who ask about many.
+        """
+        principal = self.get(name)
+        listed = self.accounts() if accounts is None else accounts
+        if principal.is_owner:
+            return [dict(account) for account in listed]
+        own = {account_of(population, name): population for population in principal.populations}
+        return [
+            {**account, "account": own[account["account"]]}
+            for account in listed
+            if account["account"] in own
+        ]
 
     def list(self) -> list[Principal]:
         """Every principal, by name, also those whose time is over; not the owner of the vault."""

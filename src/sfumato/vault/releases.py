@@ -134,9 +134,10 @@ class Releases(Shown):
         for name in names:
             if name not in known:
                 raise ParameterError(
-                    "principal_unknown_here",
+                    "reader_unknown",
                     f"There is no principal {quoted(name)} to open it to; "
                     + suggestion(name, known),
+                    parameter="to",
                 )
         decided_by = arguments.text(operator, "operator")
         self._vault.ledger.record(

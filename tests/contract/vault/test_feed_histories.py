@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
@@ -186,25 +186,19 @@ def test_consent_that_is_withdrawn_and_given_again_gives_no_second_share(
     assert [one["consent"] for one in steps] == [{"visits": version} for version in versions]
 
 
-def test_a_feed_begun_before_there_were_methods_bounds_people_who_come_back(
+def test_a_feed_begun_before_there_were_methods_stops_no_other(
     source: tuple[str, Callable[[list[Row]], None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blocks of one length never count a person more often than once each of their rows."""
     where, put = source
     with opened(where) as vault:
         plan: dict[str, Any] = {"column": "day", "every": "day", "epsilon": 1}
-        draft = vault.feeds.plan("daily", None, family="continual", dataset="visits", **plan)
+        draft = vault.feeds.plan("old", None, family="continual", dataset="visits", **plan)
         record = draft.to_json()
         del record["asked"]["method"], record["unending"]
-        records = {(TOPIC, "daily"): record}
+        records = {(TOPIC, "a-draft"): {**record, "feed": "a-draft"}}
         vault.ledger.amend(lambda _: Amendment(records=records), operator="Ann")
-        for step in range(1, STEP_COUNT + 1):
-            # Erased, and back with as many rows on the last day alone.
-            put([("ann", FIRST + timedelta(days=step - 1))] * 2)
-            work(vault, monkeypatch, step)
-        told = vault.ledger.decided().of(STEPS)
-    levels = Counter[int]()
-    for step in range(1, STEP_COUNT + 1):
-        block = cast("Any", told[f"daily/{FIRST + timedelta(days=step - 1)}"])["block"]
-        levels[(step & -step).bit_length()] += block
-    assert levels == {1: MOST, 2: MOST, 3: MOST, 4: MOST}
+        vault.feeds.add("today", None, family="continual", dataset="visits", operator="Ann", **plan)
+        put([("ann", FIRST)])
+        work(vault, monkeypatch, 1)
+        assert {feed.name for feed in vault.feeds.list()} == {"a-draft", "today"}
+        assert {key.partition("/")[0] for key in vault.ledger.decided().of(STEPS)} == {"today"}

@@ -141,7 +141,7 @@ def test_only_the_owner_opens_a_release_and_anonymizes(gate: Served) -> None:
     assert gate.owner.ask("POST", opening, {"to": []}).json["opened_to"] == []
     assert gate.bob.ask("GET", f"/v1/releases/{release}").status == 404
     wrong = gate.owner.ask("POST", opening, {"to": ["nobody"]})
-    assert (wrong.status, wrong.json["code"]) == (422, "principal_unknown_here")
+    assert (wrong.status, wrong.json["code"]) == (422, "reader_unknown")
     asked = {"dataset": "people", "k": 2, "algorithm": "permute"}
     assert gate.alice.ask("POST", "/v1/anonymize", asked).status == 404
 

@@ -6,16 +6,21 @@ import inspect
 import json
 import subprocess
 import sys
+import time
+from decimal import Decimal
 from fractions import Fraction  # noqa: TC003  requests are read by their annotations
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 
 import sfumato as sf
+import sfumato.console
 from sfumato.cli.main import run
 from sfumato.console.owner.operation_forms import pages_of, path_of
+from sfumato.errors import ParameterError
 from sfumato.operations import ledger, principals, programs, snapshots, tokens
-from sfumato.operations.fields import Request, arg
+from sfumato.operations.fields import Request, arg, read
 from sfumato.operations.operation import OPERATIONS, OWNERS, Context, Operation, Result, operation
 from sfumato.operations.principals import Principals
 from sfumato.operations.programs import Programs
@@ -25,13 +30,13 @@ from sfumato.server.app import application
 from sfumato.server.openapi import document
 from sfumato.server.operation_routes import route_of
 from sfumato.server.route_table import ROUTES
-from sfumato.testing.servers import served
+from sfumato.testing.servers import Client, served
+from sfumato.vault.principal_admin import PrincipalRegistry
 from sfumato.vault.vault import create_vault
 from sfumato.vault.vault_api import AnyVault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from sfumato.vault.vault import Vault
 
@@ -49,6 +54,18 @@ class Weigh(Request):
     name: Annotated[str, arg("What to weigh.", positional=True)]
     weight: Annotated[Fraction, arg("Its weight.")]
     twice: Annotated[bool, arg("Whether to weigh it twice.")] = False
+
+
+class Measured(Request):
+    """A field of each plain type."""
+
+    name: Annotated[str, arg("What is measured.", positional=True)]
+    twice: Annotated[bool, arg("Whether to measure it twice.")] = False
+    count: Annotated[int | None, arg("How often.")] = None
+    label: Annotated[str | None, arg("What it is called.")] = None
+
+
+PAGES = Path(sfumato.console.__file__).parent / "templates"
 
 
 @pytest.fixture
@@ -193,3 +210,53 @@ def test_the_table_is_loaded_quickly_and_without_what_runs() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("value", [Decimal("1e1000000"), Decimal("Infinity"), Decimal("sNaN")])
+def test_a_short_number_that_is_long_to_write_is_refused_at_once(value: Decimal) -> None:
+    start = time.perf_counter()
+    for name in ("name", "twice", "count"):
+        with pytest.raises(ParameterError) as refused:
+            read(Measured, {"name": "stone", name: value})
+        assert refused.value.parameter == name
+    assert time.perf_counter() - start < 1
+
+
+def test_a_word_null_is_a_word_in_commands_and_forms_and_nothing_in_json() -> None:
+    assert read(Measured, {"name": "stone", "label": "null"}, text=True).label == "null"
+    assert read(Measured, {"name": "stone", "label": None}).label is None
+    with pytest.raises(ParameterError):
+        read(Measured, {"name": "stone", "count": "null"}, text=True)
+
+
+def test_a_ticked_box_of_the_form_is_read_as_true(scratch: Operation) -> None:
+    fields = (PAGES / "owner" / "operation.html").read_text()
+    assert 'value="true"' in fields
+    values = {"name": "stone", "weight": "1/3", "twice": "true"}
+    assert read(scratch.request, values, text=True).twice is True  # type: ignore[attr-defined]
+
+
+def test_a_body_cannot_name_what_stands_in_the_path(vault: Vault) -> None:
+    vault.people.add("eve", "external", operator="root")
+    with served(vault) as server:
+        client = Client(server.url, vault.tokens.new("owner", operator="root"))
+        body = {"name": "bob", "epsilon": "0.3"}
+        reply = client.ask("POST", "/v1/admin/principals/eve/grant", body)
+    assert (reply.status, reply.json["parameter"]) == (422, "name")
+
+
+def test_listing_principals_computes_what_is_left_once(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        vault.people.add(f"p{number}", "external", operator="root")
+    calls = []
+    real = PrincipalRegistry.accounts
+
+    def counted(registry: PrincipalRegistry) -> Any:
+        calls.append(registry)
+        return real(registry)
+
+    monkeypatch.setattr(PrincipalRegistry, "accounts", counted)
+    assert len(vault.people.list()) == 3
+    assert len(calls) == 1

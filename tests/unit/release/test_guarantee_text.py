@@ -43,7 +43,7 @@ def test_two_people_are_protected_by_the_square() -> None:
     # Group privacy of two: epsilon doubles, and delta becomes (1 + e^epsilon) delta.
     small = limits({"epsilon": "1", "delta": "1/1000000"})
     assert any(
-        "is 7.39, and the probability of failure is 3.8 times as large" in one for one in small
+        "is 7.39, and the probability of failure is 3.72 times as large" in one for one in small
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from pathlib import Path  # noqa: TC003  pytest gives it
 
 import pytest
 
@@ -69,3 +71,16 @@ def test_neither_details_nor_passwords_nor_flags_are_told() -> None:
 def test_a_refusal_travels_between_processes() -> None:
     error = pickle.loads(pickle.dumps(RequestError(408, "request_slow", "m")))
     assert (error.status, error.code, error.message) == (408, "request_slow", "m")
+
+
+def test_no_field_of_a_problem_shows_a_password_or_a_place(tmp_path: Path) -> None:
+    error = errors.OutputError(
+        "output_exists",
+        "It is there.",
+        given="'postgresql://u:secret@h/db'",
+        hint=f"Look at '{tmp_path}/x.csv'.",
+    )
+    shown = json.dumps(told(error))
+    assert "secret" not in shown
+    assert str(tmp_path) not in shown
+    assert "x.csv" in shown

@@ -160,10 +160,7 @@ def test_the_public_is_whoever_may_download(vault: sf.Vault) -> None:
         assert code_of(vault.releases.get, name, principal="mute") == "permission_missing"
     vault.people.expire("eve", operator="me")
     assert code_of(vault.releases.get, release, principal="eve") == "principal_expired"
-    assert (
-        code_of(vault.releases.open_to, release, "nobody", operator="me")
-        == "principal_unknown_here"
-    )
+    assert code_of(vault.releases.open_to, release, "nobody", operator="me") == "reader_unknown"
 
 
 def test_who_may_publish_but_not_download_has_their_own(vault: sf.Vault) -> None:

@@ -29,7 +29,7 @@ _OWNER = (
     "candidate with this page makes the choice depend on the original."
 )
 _LABEL = "Privacy against utility: further right attackers learn less, further up counts are closer"
-_X_TITLE = "Privacy: people whom the best attack does not find"
+_X_TITLE = "Privacy: 100 % less what the best attack learns beyond a guess"
 _Y_TITLE = "Utility: counts that stay as in the original"
 _NOTE = (
     "Each point is a candidate; thin lines are 95 % confidence intervals. The line joins the "
@@ -53,10 +53,11 @@ _TERMS = (
     (
         "Learned beyond a guess",
         (
-            "How often the attacker is right, minus how often a guess is right, or an attack on "
-            "people who are not in the data. 0 % means nothing was learned, 100 % everything about "
-            "everyone. The table shows the attack that learns most. Attacks that infer facts which "
-            "are true of most people count only where a list of other people was given."
+            "How much more often the attacker is right than a guess, or than an attack on people "
+            "who are not in the data, as a share of what a guess leaves. 0 % means nothing was "
+            "learned, 100 % everything about everyone. The table shows the attack that learns "
+            "most. Attacks that infer facts which are true of most people count only where a list "
+            "of other people was given."
         ),
     ),
     (

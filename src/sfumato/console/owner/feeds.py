@@ -49,7 +49,7 @@ def _facts(visit: Visit, errors: Any = None) -> dict[str, Any]:
         }
         for one in visit.vault.feeds.list(principal=visit.principal)
     ]
-    people = [one.name for one in visit.vault.people.list() if not one.is_owner]
+    people = [one.name for one in visit.vault.principal_registry.list() if not one.is_owner]
     return {
         "feeds": found, "readers": [PUBLIC, *people], "here": FEEDS,
         "errors": Filled(errors or {}),

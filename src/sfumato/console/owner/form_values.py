@@ -14,19 +14,10 @@ if TYPE_CHECKING:
     from sfumato.errors import SfumatoError
 
 _FIELD_OF = {
-    **dict.fromkeys(("name_invalid", "name_invalid"), "name"),
-    **dict.fromkeys(("principal_unknown_here", "principal_unknown_here", "move_to_self"), "to"),
+    "name_invalid": "name",
+    **dict.fromkeys(("principal_unknown_here", "move_to_self"), "to"),
     **dict.fromkeys(
-        (
-            *("budget_missing", "budget_changed", "budget_out_of_range", "budget_out_of_range"),
-            *(
-                "budget_not_held",
-                "budget_out_of_range",
-                "budget_out_of_range",
-                "budget_out_of_range",
-            ),
-        ),
-        "epsilon",
+        ("budget_missing", "budget_changed", "budget_out_of_range", "budget_not_held"), "epsilon"
     ),
     "bounds_missing": "schema",
     "dataset_attached": "population",

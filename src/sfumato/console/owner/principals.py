@@ -112,12 +112,14 @@ def _tried(
 
 
 def _page(visit: Visit, person: Principal, *, status: int = 200, **facts: Any) -> Page:
-    people, tokens = visit.vault.people, visit.vault.tokens.list()
+    registry, tokens = visit.vault.principal_registry, visit.vault.tokens.list()
     told = {
         "one": person.to_json(),
-        "budgets": [] if person.is_owner else people.balances(person.name),
+        "budgets": [] if person.is_owner else registry.balances(person.name),
         "tokens": [one.to_json() for one in tokens if one.principal == person.name],
-        "others": [one.name for one in people.list() if one.name != person.name],
+        "others": [
+            principal.name for principal in registry.list() if principal.name != person.name
+        ],
         "populations": list(visit.vault.config.budgets),
         "here": f"{PEOPLE}/{quote(person.name)}",
         **dict.fromkeys(("link", "token")),
@@ -129,10 +131,12 @@ def _page(visit: Visit, person: Principal, *, status: int = 200, **facts: Any) -
 
 
 def _listed(visit: Visit, said: Any = None, errors: Any = None) -> dict[str, Any]:
-    people = visit.vault.people
+    registry = visit.vault.principal_registry
+    accounts = registry.accounts()
     found = [
-        one.to_json() | {"budgets": [] if one.is_owner else people.balances(one.name)}
-        for one in people.list()
+        principal.to_json()
+        | {"budgets": [] if principal.is_owner else registry.balances(principal.name, accounts)}
+        for principal in registry.list()
     ]
     populations = list(visit.vault.config.budgets)
     return {
@@ -143,10 +147,10 @@ def _listed(visit: Visit, said: Any = None, errors: Any = None) -> dict[str, Any
 
 def _person(visit: Visit) -> Principal:
     name = visit.path["name"]
-    known = {one.name for one in visit.vault.people.list()}
+    known = {principal.name for principal in visit.vault.principal_registry.list()}
     if name not in known:
         raise not_found()
-    return visit.vault.people.get(name)
+    return visit.vault.principal_registry.get(name)
 
 
 def _said(visit: Visit, *names: str) -> dict[str, Any]:

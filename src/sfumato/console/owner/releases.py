@@ -221,7 +221,7 @@ def _listed(visit: Visit, errors: Any = None) -> dict[str, Any]:
 
 
 def _page(visit: Visit, found: KeptRelease, errors: Any = None, status: int = 200) -> Page:
-    people = [one.name for one in visit.vault.people.list() if not one.is_owner]
+    people = [one.name for one in visit.vault.principal_registry.list() if not one.is_owner]
     facts = {
         "one": found.described(),
         "asked": visit.vault.jobs.get(found.id, principal=visit.principal).asked,

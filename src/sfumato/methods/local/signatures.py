@@ -74,9 +74,7 @@ def _has_prime_order(key: bytes) -> bool:
         return False
     square = (y * y - 1) * pow(_D * y * y + 1, -1, _P) % _P
     root = pow(square, (_P + 3) // 8, _P)
-    x = next(
-        (x for x in (root, root * pow(2, (_P - 1) // 4, _P) % _P) if x * x % _P == square), None
-    )
+    x = next((x for x in (root, root * _ROOT_OF_MINUS_ONE % _P) if x * x % _P == square), None)
     if not x:  # no such point, or x = 0: the neutral point and the one of order 2
         return False
     point = (x if x & 1 == sign_of_x else _P - x, y)

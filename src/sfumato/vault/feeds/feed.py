@@ -250,7 +250,7 @@ class Feed(Shown):
             purpose=record["purpose"],
             to=tuple(record["to"]),
             stopped=None if stopped is None else datetime.fromisoformat(stopped),
-            is_unending=record["unending"],
+            is_unending=record.get("unending", False),  # drafts did not write it
         )
 
     @property

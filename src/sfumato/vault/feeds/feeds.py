@@ -290,9 +290,10 @@ class Feeds(Shown):
         for name in names:
             if name not in known:
                 raise ParameterError(
-                    "principal_unknown_here",
+                    "reader_unknown",
                     f"There is no principal {quoted(name)} to open it to; "
                     + suggestion(name, known),
+                    parameter="to",
                 )
         return tuple(names)
 

@@ -163,6 +163,12 @@ class StreamFeeds:
 
     def prepared(self, feed: Feed, facts: Facts) -> WholeStream:
         """What a feed asks as a whole, by what is declared now."""
+        if "method" not in feed.asked:
+            raise ParameterError(
+                "feed_period_invalid",
+                f"The feed {quoted(feed.name)} was begun by an earlier version and cannot go on. "
+                "Stop it and begin it anew.",
+            )
         offer = {name: feed.asked.get(name) for name in COSTS}
         asked = {k: v for k, v in feed.asked.items() if k not in (*COSTS, "method")}
         periods = None if feed.is_unending else len(feed.periods)

@@ -95,7 +95,7 @@ def test_what_cannot_be_is_refused_and_nothing_kept(vault: sf.Vault) -> None:
         ("feed_period_invalid", {"ends": "2025-01-01"}),
         ("time_malformed", {"ends": "tomorrow"}),
         ("parameter_out_of_range", {"delay": -1}),
-        ("principal_unknown_here", {"to": "nobody"}),
+        ("reader_unknown", {"to": "nobody"}),
         ("budget_exhausted", {"every": "day", "epsilon": 1}),
         ("parameter_missing", {"family": "publish"}),
         (
