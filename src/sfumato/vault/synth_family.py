@@ -111,7 +111,7 @@ def _form_named(schema: Schema, wanted: str | None) -> str:
         return next((name for name, kind in FORMS.items() if kind.form == form), _TABLE)
     if wanted not in (_TABLE, *FORMS):
         raise ParameterError(
-            "request_malformed",
+            "choice_unknown",
             f"Nothing can be made up as {quoted(wanted)}; {suggestion(wanted, [_TABLE, *FORMS])}",
         )
     return wanted
