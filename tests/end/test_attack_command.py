@@ -79,7 +79,7 @@ def test_all_attacks_tell_what_they_found_or_why_they_did_not_run(
     assert {*ran} | silent.keys() == ATTACKS.keys()
     assert {"link", "homogeneity", "skewness", "minimality", "predict"} <= {*ran}
     assert '"other"' in silent["composition"]
-    assert "--population-size N" in silent["uniqueness"]
+    assert '"population_size"' in silent["uniqueness"]
     assert "no anatomy" in silent["definetti"]
 
 

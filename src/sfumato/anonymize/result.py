@@ -9,9 +9,8 @@ import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
-from weakref import finalize, ref
+from weakref import ref
 
 from sqlglot import exp
 
@@ -22,6 +21,7 @@ from sfumato.anonymize.source_check import Promised, changed, mark
 from sfumato.anonymize.summary import REMOVED, in_words, risk_of, unchanged_words
 from sfumato.attack.requirements import NOT_TRIED, TriedAttacks
 from sfumato.data.engines.kinds import kinds_of, stored_schema
+from sfumato.data.engines.shared_engine import hold_open
 from sfumato.data.files.column_spelling import Marked, keys_in, marked
 from sfumato.data.files.formats import PARQUET, ends_in
 from sfumato.data.files.sheet_labels import labelled
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from sfumato.anonymize.alternatives import Advice
     from sfumato.anonymize.released_classes import ReleasedClasses
     from sfumato.anonymize.summary import ReleaseFigures
-    from sfumato.data.engines.base import Engine
     from sfumato.data.files.writers import Batches
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.spelling import Spelling
@@ -146,45 +145,6 @@ class DecidedTables(TablesOnDemand):
     def by_engine(self, name: str) -> AbstractContextManager[EngineRows] | None:
         """The rows of a table for their engine to write; None for one that is held here."""
         return self._decided.by_engine() if name == self._decided.table_names[0] else None
-
-
-@dataclass
-class _Use:
-    engine: Engine
-    users: int = 0
-    closed: bool = False
-
-
-_USES: dict[int, _Use] = {}
-_USING = RLock()  # whoever is freed may be freed while this thread has the lock
-
-
-def hold_open(engine: Engine, user: object) -> None:
-    """Keep an engine open for as long as its user is there."""
-    with _USING:
-        use = _USES.setdefault(id(engine), _Use(engine))
-        use.users += 1
-    finalize(user, _leave, use)
-
-
-def close_after_use(engine: Engine) -> None:
-    """Close an engine, once none of its users is there any more."""
-    with _USING:
-        use = _USES.get(id(engine))
-        if use is not None:
-            use.closed = True
-            return
-    engine.close()
-
-
-def _leave(use: _Use) -> None:
-    with _USING:
-        use.users -= 1
-        if use.users:
-            return
-        del _USES[id(use.engine)]
-    if use.closed:
-        use.engine.close()
 
 
 Suppressed = Literal["drop", "star"]

@@ -17,6 +17,7 @@ from sfumato.data.counting.frequencies import count_held
 from sfumato.data.engines.base import everything
 from sfumato.data.engines.duckdb import DuckDB
 from sfumato.data.engines.kinds import check_cells
+from sfumato.data.engines.shared_engine import close_after_use
 from sfumato.data.engines.sources import open_source
 from sfumato.data.files.formats import separator_hint
 from sfumato.data.schema.column import Column, Kind, Role
@@ -415,8 +416,6 @@ class Table(Shown):
 
     def close(self) -> None:
         """Close the engine, once no release needs it any more."""
-        from sfumato.anonymize.result import close_after_use
-
         close_after_use(self.engine)
 
     def __enter__(self) -> Self:

@@ -142,6 +142,7 @@ def told(error: SfumatoError, *, charging: bool = False) -> dict[str, Any]:
     `charging` says that the request was one for which something is charged.
     """
     status, message = status_of(error), in_fields(error)
+    options = options_in(error.sentence)
     if status == HTTPStatus.SERVICE_UNAVAILABLE and "charge" not in message:
         # Data is looked at before the charge; the ledger may fail on either side of it.
         unknown = charging and isinstance(error, LedgerError)
@@ -154,7 +155,7 @@ def told(error: SfumatoError, *, charging: bool = False) -> dict[str, Any]:
         "detail": scrubbed(message),
         "kind": kind_of(error),
         # From these a client spells the parameters in the detail as its own door does.
-        "options": scrubbed([list(option) for option in options_in(error.sentence)]),
+        **({"options": scrubbed([list(option) for option in options])} if options else {}),
         **scrubbed(error.fields(as_field)),
     }
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from numpy.typing import ArrayLike
 
     from sfumato.exact_numbers import Number
 
@@ -63,3 +65,113 @@ class ProgramOptions(TypedDict, total=False):
     helper: str | None
     columns: Sequence[str] | str | None
     seconds: Number
+
+
+KindName = Literal[
+    "auto",
+    "above",
+    "histogram",
+    "sparse",
+    "fourier",
+    "marginals",
+    "continual",
+    "dawa",
+    "mwem",
+    "quantiles",
+    "sketch",
+    "quadtree",
+    "tree",
+    "wavelet",
+    "adaptive-grid",
+    "hybrid",
+    "kdtree",
+    "privtree",
+    "triangles",
+    "stars",
+    "cliques",
+    "degrees",
+    "joint-degrees",
+    "node-degrees",
+    "items",
+    "itemsets",
+    "frequent",
+    "search-log",
+    "ratings",
+    "trips",
+    "visits",
+    "lengths",
+]
+"""The kinds of publications by name, for whoever completes them."""
+
+
+class KindOptions(TypedDict, total=False):
+    """The options of all kinds of publications, for editors and type checkers.
+
+    The kinds declare them; a test compares the two.
+    """
+
+    at_most: int
+    budget: object
+    cells: object
+    coefficients: int
+    depth: int
+    fanout: int
+    grid: object
+    height: int
+    hierarchy: object
+    hybrid: object
+    iterate: object
+    iterations: int
+    k: object
+    mechanism: str
+    medians: object
+    method: str
+    most: object
+    nodes: object
+    noise: str
+    of: object
+    prune: object
+    queries: object
+    ranks: object
+    root: object
+    rows: object
+    seed: object
+    selection: object
+    shape: object
+    size: object
+    threshold: object
+    total: object
+    trips: object
+    visits: object
+    way: object
+    weights: object
+    width: int
+
+
+class PublishOptions(KindOptions, total=False):
+    """What may be said of a publication besides its kind and columns."""
+
+    epsilon: Number | None
+    rho: Number | None
+    delta: Number | None
+    workload: ArrayLike | str | Path | None
+    postprocess: Sequence[str] | str
+
+
+class LearningOptions(TypedDict, total=False):
+    """What may be said of a model besides its kind and what it costs: options of kinds."""
+
+    norm: Number
+    clusters: int
+    components: int
+    rounds: int
+    learn: str
+    size: int
+    depth: int
+    bins: int
+    trees: int
+    growth: str
+    penalty: Number
+    most: int
+    k: int
+    confidence: int

@@ -40,7 +40,11 @@ if TYPE_CHECKING:
     from sfumato.vault.learn_family import LearnedModel
     from sfumato.vault.memory_stream import Stream
     from sfumato.vault.options import (
+        KindName,
+        KindOptions,
+        LearningOptions,
         ProgramOptions,
+        PublishOptions,
         QueryCost,
         SynthesisOptions,
     )
@@ -151,7 +155,7 @@ class Private(Questions):
 
     def publish(
         self,
-        kind: str,
+        kind: KindName | str,
         *,
         columns: Sequence[str] | str | None = None,
         epsilon: Number | None = None,
@@ -163,7 +167,7 @@ class Private(Questions):
         attacks: bool | None = None,
         require: Sequence[str] | str = (),
         publish_findings: bool = False,
-        **options: object,
+        **options: Unpack[KindOptions],
     ) -> Published:
         """Publish statistics of some columns, charged to the table's budget.
 
@@ -226,7 +230,7 @@ class Private(Questions):
         rho: Number | None = None,
         delta: Number | None = None,
         request_id: str | None = None,
-        **options: object,
+        **options: Unpack[LearningOptions],
     ) -> LearnedModel:
         """Learn a model, charged to the table's budget; it predicts, and can be saved.
 
@@ -346,10 +350,10 @@ class Private(Questions):
 
     def plan(
         self,
-        kind: str,
+        kind: KindName | str,
         *,
         columns: Sequence[str] | str | None = None,
-        **asked: Any,
+        **asked: Unpack[PublishOptions],
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
         publication = self._planned(FAMILIES["publish"], kind, columns=columns, **asked)

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from sfumato.operations.programs import Programs
     from sfumato.operations.tokens import Tokens
     from sfumato.vault.answer import Answer
-    from sfumato.vault.options import QueryCost, QueryOptions, SynthesisOptions
+    from sfumato.vault.options import (
+        KindName,
+        PublishOptions,
+        QueryCost,
+        QueryOptions,
+        SynthesisOptions,
+    )
     from sfumato.vault.publish_family import Published
     from sfumato.vault.query_family import Asked
     from sfumato.vault.session import AskerOf, Asking
@@ -118,14 +124,14 @@ class AnyVault(Shown, ABC):
 
     def publish(
         self,
-        kind: str,
+        kind: KindName | str,
         name: str,
         *,
         columns: Sequence[str] | str | None = None,
         principal: str | None = None,
         purpose: str | None = None,
         request_id: str | None = None,
-        **asked: Any,
+        **asked: Unpack[PublishOptions],
     ) -> Published:
         """Publish statistics of a data set, as `Private.publish` does."""
         private = self.private(name, principal=principal, purpose=purpose)
@@ -133,12 +139,12 @@ class AnyVault(Shown, ABC):
 
     def plan(
         self,
-        kind: str,
+        kind: KindName | str,
         name: str,
         *,
         columns: Sequence[str] | str | None = None,
         principal: str | None = None,
-        **asked: Any,
+        **asked: Unpack[PublishOptions],
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
         return self.private(name, principal=principal).plan(kind, columns=columns, **asked)

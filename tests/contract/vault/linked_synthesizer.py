@@ -25,7 +25,7 @@ STAGES = {
     "rows drawn": (LinkedModel, "drawn", 1),
     "stored": (Gatekeeper, "answer", 1),
     "one table written": (writer.ReleaseWriter, "table", 1),
-    "all written": (writer.ReleaseWriter, "tell", 1),
+    "all written": (writer.ReleaseWriter, "write_sidecars", 1),
     "page there": (writer._Staged, "appear", 1),
     "page and model there": (writer._Staged, "appear", 2),
     "all there": (writer._Staged, "appear", 3),

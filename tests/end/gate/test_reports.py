@@ -59,7 +59,7 @@ def test_a_program_answers_at_the_gate_without_a_token(gate: Served, asked: Roun
     assert (again["n"], again["estimate"]) == (100, told["estimate"])
     assert again["renewed_every"] == 20
     page = gate.nobody.ask("GET", f"/survey/{asked.id}/results").body.decode()
-    assert "renewed when 20 more reports have come" in page
+    assert "updated after every 20 reports" in page
 
 
 def test_bad_items_are_rejected_one_by_one(gate: Served, asked: Round) -> None:

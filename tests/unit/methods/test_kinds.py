@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from inspect import Parameter, signature
+from typing import get_args
 
 import pytest
 
@@ -12,6 +13,7 @@ from sfumato.methods.kinds import Kind, kind_named, option_help
 from sfumato.methods.learn.catalogue import KINDS as MODELS
 from sfumato.methods.publish.catalogue import KINDS as PUBLICATIONS
 from sfumato.methods.synth.methods import FORMS
+from sfumato.vault.options import KindName, KindOptions, LearningOptions
 
 REGISTRIES = {"publish": PUBLICATIONS, "learn": MODELS, "synthesize": FORMS}
 ALL = [
@@ -56,3 +58,14 @@ def test_help_lists_every_option_once_with_the_kinds_that_take_it() -> None:
     lines = option_help(MODELS)
     assert lines["clusters"] == "Of kmeans: How many centres there are. Default: 3."
     assert lines["rounds"].startswith("Of perceptron, kmeans: ")
+
+
+def test_editors_know_every_option_of_every_kind() -> None:
+    """The typed dictionaries of the Python methods name what the registries declare."""
+    declared = {
+        family: {field.name for kind in kinds.values() for field in fields(kind.options)}
+        for family, kinds in (("publish", PUBLICATIONS), ("learn", MODELS))
+    }
+    assert declared["publish"] == set(KindOptions.__annotations__)
+    assert declared["learn"] == set(LearningOptions.__annotations__)
+    assert set(PUBLICATIONS) == set(get_args(KindName))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from sfumato.errors import SourceError
+from sfumato.errors import SourceError, options_in
 from sfumato.server.problem_json import status_of, told
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _FIELD_OF = {
     "bounds_missing": "schema",
     "dataset_attached": "population",
 }
-"""The field that a refusal is about, where its code does not begin as the field is called."""
+"""The field that a refusal is about, where neither its parameter nor its sentence names one."""
 
 
 class Filled(dict[str, str]):
@@ -40,9 +40,13 @@ def wrong(error: SfumatoError, fields: Iterable[str]) -> dict[str, str]:
     if status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, SourceError):
         raise error
     names = sorted(fields, key=len, reverse=True)
-    field = error.parameter if error.parameter in names else _FIELD_OF.get(error.code)
-    if field not in names:
-        field = next((name for name in names if error.code.startswith(f"{name}_")), "")
+    candidates = (
+        error.parameter,
+        _FIELD_OF.get(error.code),
+        *(option.name for option in options_in(error.sentence)),
+        *(name for name in names if error.code.startswith(f"{name}_")),
+    )
+    field = next((name for name in candidates if name in names), None)
     return {field or "": told(error)["detail"]}
 
 

@@ -90,7 +90,7 @@ def test_packages_are_shown_where_others_are_hidden(monkeypatch: pytest.MonkeyPa
     found = runtime.find_runtime()._replace(
         paths=(library, numpy), hidden=(library / "site-packages",)
     )
-    monkeypatch.setattr(runtime, "found", lambda: found)
+    monkeypatch.setattr(runtime, "find_runtime", lambda: found)
     words = bubblewrap._seen()
     hidden, shown = words.index("--tmpfs"), words.index(str(numpy))
     assert words.index(str(library)) < hidden < shown < words.index("--remount-ro")
