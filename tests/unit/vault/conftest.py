@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.methods.method import Plan
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.privacy.mechanisms.laplace import Geometric
@@ -53,8 +54,8 @@ ROWS = "patient,city,cost,note\n" + "".join(
 )
 
 
-@dataclass(frozen=True)
-class Counting:
+@dataclass(frozen=True, repr=False)
+class Counting(Plan):
     """A count of 1000, with noise."""
 
     epsilon: Fraction = Fraction(1, 2)
@@ -76,13 +77,17 @@ class Counting:
     def event(self) -> Event:
         return self.mechanism.event
 
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee("differential privacy", "hidden", {"epsilon": str(self.epsilon)})
+
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         assert datasets == {}
         self.effect()
         noisy = self.mechanism.steps(np.array([1000]), entropy)
         return Release(
             {"answer": pa.table({"n": noisy})},
-            Guarantee("differential privacy", "hidden", {"epsilon": str(self.epsilon)}),
+            self.guarantee,
             Provenance(self.name, self.parameters, ""),
             {"n": {"sd": self.mechanism.stddev}},
         )

@@ -27,18 +27,18 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from sfumato.methods.method import Plan
 from sfumato.privacy.mechanisms.laplace import Geometric
-from sfumato.release.release import Guarantee, Provenance, Release
+from sfumato.release.release import Guarantee
 
 
-@dataclass(frozen=True)
-class Tally:
+@dataclass(frozen=True, repr=False)
+class Tally(Plan):
     dataset: str
     price: object
     times: int
 
     name = "tally"
-    public = ()
 
     @property
     def datasets(self):
@@ -56,15 +56,16 @@ class Tally:
     def parameters(self):
         return {"cost": self.price.to_record(), "method": {"times": self.times}}
 
+    @property
+    def guarantee(self):
+        return Guarantee("differential privacy", "Counted.", self.price.to_record())
+
     def run(self, datasets, entropy):
         data = datasets[self.dataset]
         counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(data.table)
         rows = data.engine.run(counted)["n"][0].as_py()
         noisy = self.mechanism.steps(np.repeat(rows, self.times), entropy)
-        promise = Guarantee("differential privacy", "Counted.", self.price.to_record())
-        return Release(
-            {"answer": pa.table({"n": noisy})}, promise, Provenance(self.name, self.parameters, "")
-        )
+        return self._release({"answer": pa.table({"n": noisy})}, {})
 
 
 def prepare(facts, offer, *, times):
