@@ -271,7 +271,7 @@ def test_what_fails_inside_is_told_to_the_operator_alone(
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("bob has the flu")
 
-    monkeypatch.setattr(type(gate.vault), "accounts", fails)
+    monkeypatch.setattr("sfumato.vault.accounts.balances_of", fails)
     reply = gate.alice.ask("GET", "/v1/ledger")
     assert (reply.status, reply.json["code"]) == (500, "internal")
     assert b"flu" not in reply.body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import get_ident
@@ -292,13 +292,17 @@ class DuckDB:
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a cursor for each query: a connection holds only one result at a time."""
         self._check_files()
-        with closing(self._connection.cursor()) as cursor:
-            running = (get_ident(), cursor)
-            self._running.append(running)
-            try:
-                yield cursor
-            finally:
-                self._running.remove(running)
+        cursor = self._connection.cursor()
+        running = (get_ident(), cursor)
+        self._running.append(running)
+        try:
+            yield cursor
+        finally:
+            self._running.remove(running)
+            # A call that was interrupted may be on its way out still, and keeps its cursor busy:
+            # such a cursor goes with the connection.
+            with suppress(duckdb.Error):
+                cursor.close()
 
     @translating_errors(translate)
     def _create_from(self, name: str, data: pa.Table | pa.RecordBatchReader) -> None:
