@@ -93,7 +93,7 @@ def test_every_other_door_refuses_rows_of_two(
         (lambda one: one.publish("histogram"), "columns_invalid"),
         (lambda one: one.publish("degrees"), "parameter_missing"),
         (lambda one: one.publish("node-degrees"), "unit_unsupported"),
-        (lambda one: one.synthesize(form="grph"), "request_malformed"),
+        (lambda one: one.synthesize(form="grph"), "choice_unknown"),
         (lambda one: one.synthesize(form="baskets"), "form_invalid"),
         (lambda one: one.synthesize(nodes=40, target="to"), "option_unknown"),
     ],
