@@ -19,7 +19,13 @@ from sfumato.data.engines.sources import open_source
 from sfumato.errors import BudgetError, OutputError, ParameterError, SourceError, option
 from sfumato.exact_numbers import positive
 from sfumato.filesystem import check_target
-from sfumato.methods.stream.pan_mapping import PanRecord, open_mapped, write_new
+from sfumato.methods.stream.pan_mapping import (
+    MOST_PLACES,
+    MOST_READS,
+    PanRecord,
+    open_mapped,
+    write_new,
+)
 from sfumato.methods.stream.pan_private import PanPrivateHeavy
 from sfumato.platform_support import needs_locks
 from sfumato.privacy.noise.entropy import SystemEntropy
@@ -34,10 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["PanRecord", "load", "new", "read", "update", "update_all"]
 
 USUAL_SAMPLE = 100_000
-MOST_PLACES = 5_000_000
-"""The most people of a sample: every update passes every place, about a second for a million."""
-MOST_READS = 100_000
-"""The most answers of a file, which has room for all of them from its beginning."""
 
 _NAME, _VISITS = "person", "visits"
 

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FORMAT, _OLD_FORMAT = "sfumato-pan-2", "sfumato-pan-1"
+MOST_PLACES = 5_000_000
+"""The most people of a sample: every update passes every place, about a second for a million."""
+MOST_READS = 100_000
+"""The most answers of a file, which has room for all of them from its beginning."""
 _PAGE = 4096
 _NUMBER = 8
 _LONGEST_FACTS = 1 << 20
@@ -193,6 +197,9 @@ def _parsed(path: Path, mapped: mmap.mmap) -> MappedPan:
             epsilon=positive(facts["epsilon"], "epsilon"),
             output_epsilon=positive(facts["output_epsilon"], "epsilon"), reads=facts["reads"],
         )  # fmt: skip
+        # A file with holes takes no disk, but all its places take memory.
+        if method.size > MOST_PLACES or method.reads > MOST_READS:
+            raise ValueError("more places or answers than a file of ours has")
         numbers, cells, digests, end = _offsets(len(line), method)
         if end != len(mapped):
             raise ValueError("another length")

@@ -44,7 +44,9 @@ def check_epsilon(epsilon: Fraction) -> None:
     A bit 0 has the chance 1/2 - epsilon/4 of somebody who came, which must be at least e^-epsilon
     times the 1/2 of all others. That fails from 1.5936 on.
     """
-    if 1 - epsilon / 2 < exp_up(-epsilon):
+    # From 2 on the chance would be below 0. Tested first: the exponential of an epsilon of hundreds
+    # of digits, which a file of a stranger may hold, would take hours.
+    if epsilon >= 2 or 1 - epsilon / 2 < exp_up(-epsilon):
         raise ParameterError(
             "parameter_out_of_range",
             f"Bits that may be seized cannot keep an epsilon of {plain(epsilon, digits=6)}: their "

@@ -222,6 +222,7 @@ def test_a_file_that_was_cut_or_is_missing_is_refused() -> None:
     "facts",
     [
         {"epsilon": "1e99999999"},  # whoever made it wants this process to be busy for hours
+        {"epsilon": "1e308"},
         {"output_epsilon": "1e-400"},
         {"key": "ab" * 65},
         {"key": ""},
@@ -235,6 +236,20 @@ def test_facts_that_a_stranger_made_up_are_refused(facts: dict[str, Any]) -> Non
     path.write_bytes(forged.ljust(4096, b"\0") + rest[4096 - len(line) - 1 :])
     with pytest.raises(SfumatoError) as refusal:
         pan_file.update(path, "monday.csv")
+    assert refusal.value.code == "file_malformed"
+
+
+def test_a_file_of_holes_with_more_places_than_a_sample_has_is_refused() -> None:
+    """It takes no disk, but its places would take 150 GB of memory."""
+    path = made()
+    line, _, _ = path.read_bytes().partition(b"\n")
+    people = 20_000_000_000
+    forged = json.dumps({**json.loads(line), "people": people, "sample": people}).encode() + b"\n"
+    with path.open("wb") as file:
+        file.write(forged)
+        file.truncate(4096 + 4096 + 9 * people + 2048)
+    with pytest.raises(SfumatoError) as refusal:
+        pan_file.load(path)
     assert refusal.value.code == "file_malformed"
 
 

@@ -166,7 +166,7 @@ def test_a_sample_is_divided_among_the_tables() -> None:
     assert [(one.size, one.round) for one in heavy(at_least=2, size=2).tables] == [(1, 2), (1, 1)]
 
 
-@pytest.mark.parametrize("epsilon", ["1.5937", "1.6", 2, 5])
+@pytest.mark.parametrize("epsilon", ["1.5937", "1.6", 2, 5, "1e308"])
 def test_an_epsilon_beyond_the_formula_is_refused(epsilon: object) -> None:
     with pytest.raises(ParameterError) as refusal:
         density(epsilon=epsilon)
