@@ -4,6 +4,10 @@ Stored answers are found by `parameters`, and vaults hold events: a plan that ch
 answers that were paid for. The golden file has one digest for each cell of method, unit, relation
 and price, and the whole plan of one cell of each method, so that a difference can be read.
 
+Workload strategies of `publish auto` come from a search in float64, whose last digits depend on the
+linear algebra of the processor. `KERNELS` holds the digests of each of OpenBLAS's x86-64 kernels,
+made with OPENBLAS_CORETYPE=Prescott and so on; every digest is compared exactly.
+
 Write it anew, after a deliberate change, with `python -m tests.registry.test_frozen_plans`.
 """
 
@@ -23,6 +27,22 @@ from sfumato.privacy.accounting.events import to_record
 from sfumato.text import dumps
 
 GOLDEN = Path(__file__).parent / "frozen_plans.json"
+KERNELS = {
+    # "SkylakeX" is what the golden file has.
+    "publish auto 2, row, add, concentrated": {
+        "Haswell and Zen": "b97791459d206984",
+        "Sandybridge": "29e08995992a10cb",
+        "Nehalem": "392079bb2eef356e",
+        "Prescott": "2261c1fe0defb456",
+    },
+    "publish auto 2, person, add, concentrated": {
+        "Haswell and Zen": "a4a38d0280a6e8a7",
+        "Sandybridge": "539f402516a2aea0",
+        "Nehalem": "4823bee6f2ffe918",
+        "Prescott": "3c6d5f36a7ef663f",
+    },
+}
+"""By cell the digests that machines with other kernels come to."""
 _DIGITS = 9
 """Significant digits of floats that are compared: the last ones may depend on the machine."""
 
@@ -93,7 +113,12 @@ def test_a_plan_is_what_it_was(title: str) -> None:
     golden = json.loads(GOLDEN.read_text())[title]
     made = frozen(title)
     assert _rounded(made["plan"]) == golden["plan"]
-    assert made["digests"] == golden["digests"]
+    expected = {
+        cell: digest if digest in KERNELS.get(cell, {}).values() else golden["digests"].get(cell)
+        for cell, digest in made["digests"].items()
+    }
+    assert made["digests"] == expected
+    assert made["digests"].keys() == golden["digests"].keys()
 
 
 if __name__ == "__main__":
