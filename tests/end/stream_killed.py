@@ -63,7 +63,7 @@ def worked(vault: Path, point: str, log: Path) -> int:
     if child == 0:
         armed(point, log)
         with sf.open(vault) as opened:
-            opened.feeds.work()
+            opened.feed_registry.work()
         os._exit(0)
     return os.waitpid(child, 0)[1]
 
@@ -82,7 +82,7 @@ def main() -> None:
     # What is left, if anything, by two at once.
     both = [os.fork() for _ in range(1)]
     with sf.open(vault) as opened:
-        opened.feeds.work()
+        opened.feed_registry.work()
     if both == [0]:
         os._exit(0)
     assert os.waitpid(both[0], 0)[1] == 0

@@ -111,7 +111,9 @@ def test_what_has_words_of_its_own_is_not_asked_as_json(
     told: Callable[..., Any], name: str
 ) -> None:
     asked = json.dumps({name: "x"})
-    assert told("add", "x", SQL, *BY_MONTH, "--ask", asked, code=2)["error"]["code"] == "usage"
+    assert (
+        told("add", "x", SQL, *BY_MONTH, "--ask", asked, code=2)["error"]["code"] == "field_invalid"
+    )
 
 
 @pytest.mark.parametrize("option", ["--window", "--days"])
@@ -127,9 +129,9 @@ def test_a_stream_whose_memory_is_gone_says_so(
 ) -> None:
     told("add", "so-far", "--continual", "--dataset", "visits", *BY_MONTH)
     with open_vault("clinic") as vault:
-        store = vault.feeds._answering._streams.store
-        [first, *_] = vault.feeds.get("so-far").periods
-        vault.feeds._answering._answer(vault.feeds.get("so-far"), first)
+        store = vault.feed_registry._answering._streams.store
+        [first, *_] = vault.feed_registry.get("so-far").periods
+        vault.feed_registry._answering._answer(vault.feed_registry.get("so-far"), first)
         with store._store.writing() as connection:
             connection.exec_driver_sql("DELETE FROM sfumato_stream_states")
     assert run(["feed", "run", "--vault", "clinic"]) == 0

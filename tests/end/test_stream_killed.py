@@ -45,7 +45,7 @@ def tried(tmp_path: Path, days: int, kills: int, *more: str, **asked: Any) -> bo
     with sf.init(clinic) as vault:
         vault.add("visits", tmp_path / "visits.csv", tmp_path / "visits.toml", epsilon=4)
         told = {"column": "day", "every": "day", "epsilon": "0.01", "operator": "Ann", **asked}
-        vault.feeds.add("days", None, family="continual", dataset="visits", **told)
+        vault.feed_registry.add("days", None, family="continual", dataset="visits", **told)
     command = [sys.executable, str(SCRIPT), str(clinic), str(log), str(kills), *more]
     subprocess.run(command, check=True, timeout=1200)
     attempts: dict[int, list[Any]] = defaultdict(list)
@@ -53,10 +53,10 @@ def tried(tmp_path: Path, days: int, kills: int, *more: str, **asked: Any) -> bo
         step, values = json.loads(line)
         attempts[step].append(values)
     with sf.open(clinic) as vault:
-        feed = vault.feeds.get("days")
-        state = vault.feeds.state(feed)
+        feed = vault.feed_registry.get("days")
+        state = vault.feed_registry.state(feed)
         assert (state["answered"], state["lost"], state["trouble"]) == (days, [], None)
-        figures = [one.table.column("rows").to_pylist() for one in vault.feeds.read("days")]
+        figures = [one.table.column("rows").to_pylist() for one in vault.feed_registry.read("days")]
         entries = [json.loads(one.body) for one in vault.ledger.entries()]
         [account] = vault.accounts()
         assert vault.verify()["entries"] > 0

@@ -20,7 +20,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "serve",
         "job",
         "release",
-        "feed",
         "sandbox",
     ),
     "Learn": ("predict",),

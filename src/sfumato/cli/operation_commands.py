@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.help import HelpfulCommand, HelpfulGroup
-from sfumato.cli.options import Json, VaultFolder, decided_by, declared, option, parameter_of
+from sfumato.cli.options import (
+    OUTPUT,
+    Json,
+    Overwrite,
+    VaultFolder,
+    decided_by,
+    declared,
+    option,
+    parameter_of,
+)
 from sfumato.operations.table import NOUNS
+from sfumato.text import dumps
 
 if TYPE_CHECKING:
-    from sfumato.operations.operation import Operation
+    from sfumato.operations.operation import Operation, Result
     from sfumato.vault.family import Field
 
 Operator = Annotated[str | None, option("WHO", "Who decided it; by default you.", "--operator")]
@@ -51,20 +61,27 @@ def command_of(operation: Operation) -> Any:
     has_details = hasattr(operation.result, "show_details")
 
     def command(*, vault: Path, as_json: bool, **values: Any) -> None:
+        from sfumato.filesystem import check_target
         from sfumato.operations.fields import file_readers, read
         from sfumato.operations.local_calls import open_context
 
         operator = values.pop("operator") if operation.recorded else None
         details = has_details and values.pop("details")
+        out: Path | None = values.pop("out") if operation.formats else None
+        overwrite = bool(operation.formats) and values.pop("overwrite")
         # What is not typed is not part of the request, so its default applies.
         typed = {name: value for name, value in values.items() if value not in (None, False)}
         for name, read_file in file_readers(operation.request).items():
             if name in typed:
                 typed[name] = read_file(typed[name])
         request = read(operation.request, typed, text=True)
+        if out is not None:
+            check_target(out, overwrite=overwrite)
         with open_context(vault, operation, decided_by(operator)) as context:
             result = operation.run(context, request)
-            if details and not as_json:
+            if out is not None:
+                _write(result, out, overwrite=overwrite, as_json=as_json)
+            elif details and not as_json:
                 result.show_details()
             else:
                 result.print(as_json=as_json)
@@ -75,12 +92,28 @@ def command_of(operation: Operation) -> Any:
     return command
 
 
+def _write(result: Result, out: Path, *, overwrite: bool, as_json: bool) -> None:
+    """Write a result as the file that the ending of its path names."""
+    from sfumato.filesystem import whole
+
+    _, content = result.file(out.suffix.lower().removeprefix("."))
+    with whole(out, overwrite=overwrite) as new:
+        new.write_bytes(content)
+    typer.echo(dumps({"written": [str(out)]}) if as_json else f"Wrote {out}.")
+
+
 def _parameters(operation: Operation) -> list[Parameter]:
     parameters = [parameter_of(field) for field in operation.fields]
     if operation.recorded:
         parameters.append(declared("operator", Operator, None))
     if hasattr(operation.result, "show_details"):
         parameters.append(declared("details", Details, False))
+    if operation.formats:
+        *others, last = (f".{ending}" for ending in operation.formats)
+        endings = f"Write a file, {', '.join(others)} or {last}, instead of printing."
+        file = option("OUT", endings, "--out", "-o", rich_help_panel=OUTPUT)
+        parameters.append(declared("out", Annotated[Path | None, file], None))
+        parameters.append(declared("overwrite", Overwrite, False))
     parameters.append(declared("vault", VaultFolder, Path()))
     parameters.append(declared("as_json", Json, False))
     # Typer takes arguments in the order of the parameters, those that must be given first.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from sfumato.client.admin import owners_only, reading
+from sfumato.errors import ParameterError
 from sfumato.operations.fields import read, to_json
 from sfumato.operations.operation import OPERATIONS
 from sfumato.vault.principals import OWNER
@@ -21,6 +22,11 @@ def call_remotely(
 ) -> Any:
     """Have the server do what a request asks, in the name of the token's holder."""
     operation = OPERATIONS[request]
+    if "http" not in operation.doors:
+        raise ParameterError(
+            "method_unknown",
+            f"Only a vault's own machine offers 'sfumato {operation.name}'. Run the command there.",
+        )
     if operation.recorded:
         office.check(operator)
     data = to_json(read(request, values))

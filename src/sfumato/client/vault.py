@@ -11,7 +11,6 @@ from sfumato.client.admin import Office
 from sfumato.client.connection import Connection
 from sfumato.client.consent import RemoteRegistry, registries, registry_of
 from sfumato.client.declarations import RemoteCatalogue
-from sfumato.client.feeds import RemoteFeeds
 from sfumato.client.session import RemoteSession
 from sfumato.client.stored_releases import RemoteJobs, RemoteReleases, RemoteShelf
 from sfumato.client.vault_admin import add_there, export_there
@@ -118,11 +117,6 @@ class RemoteVault(AnyVault):
     def releases(self) -> RemoteReleases:
         """What can be had again: own releases, and those that were opened to who asks."""
         return RemoteReleases(self._kept)
-
-    @cached_property
-    def feeds(self) -> RemoteFeeds:
-        """Standing questions, answered for every period."""
-        return RemoteFeeds(self._connection, self._office)
 
     @property
     def _office(self) -> Office:

@@ -32,12 +32,12 @@ OPEN = "/console/open"
 
 def shelf(visit: Visit) -> Page:
     """All that is open to the public."""
-    public = visit.vault.feeds.public
+    public = visit.vault.feed_registry.public
     if public is None:
         return Page({"releases": [], "feeds": []})
     releases = visit.vault.releases.list(principal=public.name)
-    feeds = visit.vault.feeds.list(principal=public.name)
-    states = [(one, visit.vault.feeds.state(one)) for one in feeds]
+    feeds = visit.vault.feed_registry.list(principal=public.name)
+    states = [(one, visit.vault.feed_registry.state(one)) for one in feeds]
     return Page({"releases": [(one, promised(one)) for one in releases], "feeds": states})
 
 
@@ -67,7 +67,7 @@ def feed(visit: Visit) -> Page:
     found, items = _feed(visit, _MOST_PERIODS)
     facts = {
         "feed": found,
-        "state": visit.vault.feeds.state(found),
+        "state": visit.vault.feed_registry.state(found),
         "whole": found.whole_in_words,
         "items": list(reversed(items)),
         "pictures": _drawn(items),
@@ -108,7 +108,7 @@ def in_plain_words(epsilon: Any) -> str:
 
 
 def _release(visit: Visit) -> KeptRelease:
-    public = visit.vault.feeds.public
+    public = visit.vault.feed_registry.public
     name = visit.path["release"]
     found = None if public is None else visit.vault.releases.look_up(name, principal=public.name)
     if found is None:
@@ -117,7 +117,8 @@ def _release(visit: Visit) -> KeptRelease:
 
 
 def _feed(visit: Visit, limit: int | None) -> tuple[Feed, Sequence[FeedItem]]:
-    public, feeds, name = visit.vault.feeds.public, visit.vault.feeds, visit.path["name"]
+    feeds, name = visit.vault.feed_registry, visit.path["name"]
+    public = feeds.public
     found = None if public is None else feeds.look_up(name, principal=public.name)
     if found is None or public is None:
         raise not_found()

@@ -7,9 +7,11 @@ names the field.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -49,6 +51,18 @@ class When(str):
     __slots__ = ()
 
 
+class Day(str):
+    """A day in ISO form; Python also gives a date. The operation checks the text."""
+
+    __slots__ = ()
+
+
+class JsonObject(dict[str, Any]):
+    """An object of JSON; in a command and a form its text."""
+
+    __slots__ = ()
+
+
 class PrincipalName(str):
     """A name that a principal may have, so it is safe as a part of an address."""
 
@@ -77,6 +91,23 @@ def _read_when(value: object, name: str) -> str:
     return value.isoformat() if isinstance(value, datetime) else arguments.text(value, name)
 
 
+def _read_day(value: object, name: str) -> str:
+    return value.isoformat() if isinstance(value, date) else arguments.text(value, name)
+
+
+def _read_object(value: object, name: str) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value, parse_float=Decimal)
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ParameterError(
+            "field_invalid",
+            f'{name} must be one JSON object, such as {{"kind": "histogram"}}.',
+            parameter=name,
+        )
+    return value
+
+
 def _read_principal(value: object, name: str) -> str:
     text = arguments.text(value, name)
     check_name(text, "A principal")
@@ -96,6 +127,8 @@ FIELD_TYPES: dict[type, FieldType] = {
         words_of,
     ),
     When: FieldType("WHEN", {"type": "string", "maxLength": 10_000}, _read_when),
+    Day: FieldType("DAY", {"type": "string", "maxLength": 10_000}, _read_day),
+    JsonObject: FieldType("JSON", {"type": "object"}, _read_object),
     PrincipalName: FieldType("NAME", _NAME, _read_principal),
 }
 """The types that msgspec does not know. A noun may add one of its own beside its requests."""
@@ -108,6 +141,7 @@ def arg(
     positional: bool = False,
     flag: str | None = None,
     words: Mapping[str, str] | None = None,
+    topic: str = "",
 ) -> Meta:
     """Describe a field of a request.
 
@@ -123,8 +157,16 @@ def arg(
         The name of its option in the command, where that is another.
     words
         The few words that it may be, each with what it means; help and completion list them.
+    topic
+        The heading of help under which it stands, where that is not the common one.
     """
-    extra = {"metavar": metavar, "positional": positional, "flag": flag, "words": words or {}}
+    extra = {
+        "metavar": metavar,
+        "positional": positional,
+        "flag": flag,
+        "words": words or {},
+        "topic": topic,
+    }
     return Meta(description=help, extra=extra)
 
 
@@ -153,6 +195,7 @@ def _field(info: msgspec.structs.FieldInfo) -> Field:
         positional=extra["positional"],
         flag=f"--{extra['flag']}" if extra["flag"] else None,
         choices=words,
+        topic=extra["topic"],
     )
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import cleandoc
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Self, get_type_hints
 
 import msgspec
 
-from sfumato.operations.fields import Request
+from sfumato.operations.fields import Request, fields, schema_of
 from sfumato.text import dumps
 from sfumato.vault.principals import OWNER
 
@@ -35,6 +37,8 @@ class Permission:
     """Whether only the vault's owner may."""
     shape: str | None = None
     """What a principal must be permitted to do, one of `vault.principals.SHAPES`."""
+    without_token: bool = False
+    """Whether a request without a token may, in the name of the principal of kind public."""
 
 
 OWNERS = Permission("admin", owner=True)
@@ -66,6 +70,19 @@ class Result(msgspec.Struct):
     def from_json(cls, data: object) -> Self:
         """Read what `to_json` wrote."""
         return msgspec.convert(data, cls)
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """The JSON schema of what `to_json` returns."""
+        return schema_of(cls)
+
+    def file(self, ending: str, address: str = "") -> tuple[str, bytes]:  # noqa: ARG002
+        """The record as a file of this ending: its media type and content.
+
+        Only results of operations with `formats` have files. A file may refer to its own
+        `address`.
+        """
+        raise TypeError(f"{type(self).__name__} has no files of ending {ending!r}")
 
     def print(self, *, as_json: bool) -> None:
         """Print the record on standard output, for programs or for people."""
@@ -130,6 +147,11 @@ class Operation:
     """Whether it needs the data sets and not only the ledger."""
     page: str | None
     """The path of a console page of its own; without one the console makes a form."""
+    formats: Mapping[str, str]
+    """The files that its result can become: media types by ending. The command writes one with
+    --out, and HTTP sends one where the path ends in its ending."""
+    refusals: tuple[int, ...]
+    """Statuses by which HTTP refuses it, besides the usual ones."""
 
     @property
     def noun(self) -> str:
@@ -143,14 +165,17 @@ class Operation:
 
     @property
     def help(self) -> str:
-        """What it does."""
-        return (self.request.__doc__ or "").strip()
+        """What it does, in one paragraph or more."""
+        return cleandoc(self.request.__doc__ or "")
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one line."""
+        return " ".join(self.help.partition("\n\n")[0].split())
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """What a request says."""
-        from sfumato.operations.fields import fields
-
         return fields(self.request)
 
     @cached_property
@@ -183,6 +208,8 @@ def operation(
     recorded: bool = False,
     whole_vault: bool = False,
     page: str | None = None,
+    formats: Mapping[str, str] = MappingProxyType({}),
+    refusals: Sequence[int] = (),
 ) -> Callable[[Callable[[Context, Any], Any]], Callable[[Context, Any], Any]]:
     """Declare an operation; the function below does it and names its request and result by type.
 
@@ -207,6 +234,8 @@ def operation(
             recorded=recorded,
             whole_vault=whole_vault,
             page=page,
+            formats=formats,
+            refusals=tuple(refusals),
         )
         return run
 

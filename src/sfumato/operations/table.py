@@ -45,6 +45,11 @@ NOUNS = {
         "Manage tokens, by which a server recognizes principals.",
         "Answer questions",
     ),
+    "feed": Noun(
+        "sfumato.operations.feeds",
+        "Manage feeds: questions that the vault answers for every period.",
+        "Answer questions",
+    ),
     "program": Noun(
         "sfumato.operations.programs",
         "Approve Python programs that others than the owner send, after reading them.",

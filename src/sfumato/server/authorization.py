@@ -45,7 +45,7 @@ def admitted(vault: Vault, route: Route, shown: Sequence[str]) -> Caller:
     """Who shows a token, if it may take the route; refused without a word on what is wrong."""
     if route.open and not shown:
         refresh(vault)
-        public = vault.feeds.public
+        public = vault.feed_registry.public
         if public is not None:
             return Caller(public.name)
     if len(shown) != 1 or not shown[0].lower().startswith(_BEARER):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError
-from sfumato.operations.fields import read, schema_of, schemas
+from sfumato.operations.fields import read, schemas
 from sfumato.operations.operation import Context
 from sfumato.operations.table import all_operations
+from sfumato.server.problem_json import not_found
 from sfumato.server.request_schemas import Input
 from sfumato.server.routing import Call, Reply, Route
 
@@ -19,6 +21,22 @@ if TYPE_CHECKING:
     from sfumato.operations.operation import Operation
 
 _GIVEN_IN_TEXT = {"GET", "DELETE"}
+_ENDING = "ending"
+"""The part of a path that asks for a file."""
+
+
+def routes_of(operation: Operation) -> tuple[Route, ...]:
+    """The route of an operation, and a second route for its files, if it has any."""
+    route = route_of(operation)
+    if not operation.formats:
+        return (route,)
+    file = replace(
+        route,
+        path=f"{route.path}.{{{_ENDING}}}",
+        told=f"The same as a file: {', '.join(f'.{ending}' for ending in operation.formats)}.",
+        media=tuple(operation.formats.values()),
+    )
+    return file, route  # the more special path first
 
 
 def route_of(operation: Operation) -> Route:
@@ -38,7 +56,7 @@ def route_of(operation: Operation) -> Route:
     return Route(
         method=operation.method,
         path=operation.path,
-        told=operation.help,
+        told=operation.summary,
         handler=partial(answer, operation),
         scope=operation.allowed.scope,
         owner=operation.allowed.owner,
@@ -46,9 +64,10 @@ def route_of(operation: Operation) -> Route:
         takes=takes,
         request=operation.request,
         status=operation.status,
-        gives=schema_of(operation.result),
+        gives=operation.result.json_schema(),
         # Owners learn that a principal or token does not exist; others that the route does not.
-        refusals=(404,),
+        refusals=(404, *operation.refusals),
+        open=operation.allowed.without_token,
         example=example if has_body else None,
     )
 
@@ -56,14 +75,18 @@ def route_of(operation: Operation) -> Route:
 def answer(operation: Operation, call: Call) -> Reply:
     """Read the request, do the operation and send its record."""
     in_text = operation.method in _GIVEN_IN_TEXT
-    for name in call.path:
+    path = dict(call.path)
+    ending = path.pop(_ENDING, None)
+    if ending is not None and ending not in operation.formats:
+        raise not_found()
+    for name in path:
         if name in call.values:
             raise ParameterError(
                 "field_unknown",
                 f"{quoted(name)} stands in the path of this route and cannot be given again.",
                 parameter=name,
             )
-    values = {**call.values, **call.path}
+    values = {**call.values, **path}
     request = read(operation.request, values, text=in_text)
     context = Context(
         call.vault,
@@ -71,10 +94,16 @@ def answer(operation: Operation, call: Call) -> Reply:
         operator=call.operator,
         request_id=call.request_id,
     )
-    return Reply(operation.run(context, request).to_json())
+    result = operation.run(context, request)
+    if ending is None:
+        return Reply(result.to_json())
+    address = "/v1" + operation.path.format(**path)
+    media, content = result.file(ending, address)
+    return Reply(content, media)
 
 
 def operation_routes(operations: Iterable[Operation] | None = None) -> tuple[Route, ...]:
     """The routes of all operations that HTTP offers."""
     listed = all_operations() if operations is None else operations
-    return tuple(route_of(operation) for operation in listed if "http" in operation.doors)
+    offered = [operation for operation in listed if "http" in operation.doors]
+    return tuple(route for operation in offered for route in routes_of(operation))

@@ -37,11 +37,11 @@ _BY_CODE = {
     "sandbox_busy": 503,
     "sandbox_unavailable": 503,
     "rehearsals_too_many": 429,
-    # Told to owners alone, whose paths name these.
+    # Told to owners, whose paths name these. A hidden feed is unknown like one that never was.
     **dict.fromkeys(
         (
             *("principal_unknown", "principal_unknown_here", "token_unknown"),
-            *("registry_unknown", "program_unknown"),
+            *("registry_unknown", "program_unknown", "feed_unknown"),
         ),
         404,
     ),

@@ -7,6 +7,7 @@ values were checked against the route's form, by a caller who was admitted. Deci
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -107,5 +108,5 @@ class Route:
     @property
     def name(self) -> str:
         """What programs call it: its method and its path in one word."""
-        parts = [part.strip("{}").partition(":")[0] for part in self.path.split("/")]
+        parts = [re.sub(r"[{}]|:\w+", "", part) for part in self.path.split("/")]
         return "-".join([self.method.lower(), *filter(None, parts)])

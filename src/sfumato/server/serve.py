@@ -175,11 +175,11 @@ class VaultServer(GateServer):
     def answer(self, ready: Callable[[], None] = lambda: None) -> None:
         """Answer until told to end, and work on the vault's jobs and feeds meanwhile."""
         self._vault.jobs.start(_WORKERS)
-        self._vault.feeds.start()
+        self._vault.feed_registry.start()
         try:
             super().answer(ready)
         finally:
-            self._vault.feeds.stop_working(self._ending_seconds)
+            self._vault.feed_registry.stop_working(self._ending_seconds)
             self._vault.jobs.stop(self._ending_seconds)
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sfumato.release.open_table import Table
     from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
-    from sfumato.vault.feeds.feeds import Feeds
+    from sfumato.vault.feeds.feeds import FeedRegistry
     from sfumato.vault.history import History
     from sfumato.vault.jobs.jobs import Jobs
     from sfumato.vault.logins import Logins
@@ -223,12 +223,12 @@ class Vault(LedgerAccess, AnyVault):
         return Releases(self)
 
     @cached_property
-    def feeds(self) -> Feeds:
-        """Feeds: standing questions, answered for every period."""
-        from sfumato.vault.feeds.feeds import Feeds
+    def feed_registry(self) -> FeedRegistry:
+        """The feeds, as the ledger holds them, and the worker that answers their periods."""
+        from sfumato.vault.feeds.feeds import FeedRegistry
 
         self._check_open()
-        return Feeds(self)
+        return FeedRegistry(self)
 
     def _rules_for(self, rights: Principal | None) -> PrincipalRules | None:
         """The rules for programs of a principal; None for the owner, who has no limits."""
@@ -328,8 +328,8 @@ class Vault(LedgerAccess, AnyVault):
 
     def close(self) -> None:
         """Close engines and ledger; running jobs get some seconds to finish."""
-        if "feeds" in self.__dict__:
-            self.feeds.close()
+        if "feed_registry" in self.__dict__:
+            self.feed_registry.close()
         if "jobs" in self.__dict__:
             self.jobs.close()
         for name in {"logins", "history", "program_registry"} & set(self.__dict__):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sfumato.exact_numbers import Number
     from sfumato.methods.publish.kinds import Publication
     from sfumato.methods.query.answer.explain import Explanation
+    from sfumato.operations.feeds import Feeds
     from sfumato.operations.fields import Request
     from sfumato.operations.principals import Principals
     from sfumato.operations.programs import Programs
@@ -71,6 +72,13 @@ class AnyVault(Shown, ABC):
         from sfumato.operations.programs import Programs
 
         return Programs(self._call)
+
+    @cached_property
+    def feeds(self) -> Feeds:
+        """The feeds: questions that are answered for every period."""
+        from sfumato.operations.feeds import Feeds
+
+        return Feeds(self._call)
 
     def accounts(self, *, principal: str | None = None) -> list[dict[str, Any]]:
         """List a principal's accounts: each budget, what was spent, what one question may cost.

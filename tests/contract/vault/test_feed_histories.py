@@ -91,7 +91,7 @@ def opened(where: str, **asked: Any) -> sf.Vault:
 
 def add(vault: sf.Vault, **said: Any) -> Feed:
     asked = {"column": "day", "every": "day", "epsilon": 1, "by": "who", "method": "tree", **said}
-    return vault.feeds.add(
+    return vault.feed_registry.add(
         "daily", None, family="continual", dataset="visits", operator="Ann", **asked
     )
 
@@ -100,12 +100,12 @@ def work(vault: sf.Vault, monkeypatch: pytest.MonkeyPatch, last: int) -> None:
     """Answer the periods up to a number, as if the next were not over yet."""
     with monkeypatch.context() as patched:
         patched.setattr(Feed, "due", lambda feed, _now: feed.periods[:last])
-        vault.feeds.work()
+        vault.feed_registry.work()
 
 
 def counted(vault: sf.Vault) -> dict[str, int]:
     """How often each person counted in all steps."""
-    table = vault.feeds.read("daily")[-1].table
+    table = vault.feed_registry.read("daily")[-1].table
     return dict(zip(*(one.to_pylist() for one in table.columns), strict=True))
 
 
@@ -192,13 +192,15 @@ def test_a_feed_begun_before_there_were_methods_stops_no_other(
     where, put = source
     with opened(where) as vault:
         plan: dict[str, Any] = {"column": "day", "every": "day", "epsilon": 1}
-        draft = vault.feeds.plan("old", None, family="continual", dataset="visits", **plan)
+        draft = vault.feed_registry.plan("old", None, family="continual", dataset="visits", **plan)
         record = draft.to_json()
         del record["asked"]["method"], record["unending"]
         records = {(TOPIC, "a-draft"): {**record, "feed": "a-draft"}}
         vault.ledger.amend(lambda _: Amendment(records=records), operator="Ann")
-        vault.feeds.add("today", None, family="continual", dataset="visits", operator="Ann", **plan)
+        vault.feed_registry.add(
+            "today", None, family="continual", dataset="visits", operator="Ann", **plan
+        )
         put([("ann", FIRST)])
         work(vault, monkeypatch, 1)
-        assert {feed.name for feed in vault.feeds.list()} == {"a-draft", "today"}
+        assert {feed.name for feed in vault.feed_registry.list()} == {"a-draft", "today"}
         assert {key.partition("/")[0] for key in vault.ledger.decided().of(STEPS)} == {"today"}

@@ -79,9 +79,9 @@ def use(vault: Vault, home: Path) -> None:
     vault.jobs.work()
     assert vault.jobs.get(released).state.value == "done", vault.jobs.get(released).error
     told = {"column": "day", "every": "month", "epsilon": "0.1", "operator": "me"}
-    vault.feeds.add("months", COUNT, begins=date(2024, 2, 1), **told)
-    vault.feeds.add("so-far", family="continual", dataset="people", **told)
-    vault.feeds.work()
+    vault.feed_registry.add("months", COUNT, begins=date(2024, 2, 1), **told)
+    vault.feed_registry.add("so-far", family="continual", dataset="people", **told)
+    vault.feed_registry.work()
     draft = TableDrafts(vault.config.folder).from_upload(io.BytesIO(b"age\n1\n2\n" * 20), "t.csv")
     draft.declare(draft.seen)
     note_failure(vault.config.folder, "where", "what")

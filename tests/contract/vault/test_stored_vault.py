@@ -107,9 +107,11 @@ def test_its_jobs_and_releases_load_and_a_waiting_job_is_done(
 def test_its_feeds_go_on_where_they_were(vault: sf.Vault, told: dict[str, Any]) -> None:
     for name, before in told["feeds"].items():
         assert as_json(read(vault, name)) == before
-    assert vault.feeds.work() == 6, "two periods of each of three feeds are over and not told"
+    assert vault.feed_registry.work() == 6, (
+        "two periods of each of three feeds are over and not told"
+    )
     for name, before in told["feeds"].items():
         after = as_json(read(vault, name))
         assert after["items"][:2] == before["items"]
         assert after["state"] == {**before["state"], "answered": 4}
-    assert len(vault.feeds.read("monthly", principal="press")) == 4
+    assert len(vault.feed_registry.read("monthly", principal="press")) == 4

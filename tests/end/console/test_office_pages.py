@@ -263,14 +263,16 @@ def test_a_feed_is_opened_and_stopped(console: Console, owner: Visitor) -> None:
     (home / "days.toml").write_text(DAYS)
     vault.add("days", home / "days.csv", home / "days.toml", epsilon=5)
     count = "SELECT COUNT(*) AS n FROM days"
-    vault.feeds.add("weekly", count, column="day", every="week", epsilon="0.1", operator="Ann")
+    vault.feed_registry.add(
+        "weekly", count, column="day", every="week", epsilon="0.1", operator="Ann"
+    )
     here = f"{OFFICE}/feeds"
     assert b"weekly" in owner.get(here).body
     assert owner.send(f"{here}/weekly/open", here, to="reader").status == 303
-    assert vault.feeds.get("weekly").to == ("reader",)
+    assert vault.feed_registry.get("weekly").to == ("reader",)
     assert owner.send(f"{here}/weekly/open", here, to="nobody").status == 422
     assert owner.send(f"{here}/weekly/stop", here).status == 303
-    assert vault.feeds.get("weekly").stopped is not None
+    assert vault.feed_registry.get("weekly").stopped is not None
     assert owner.send(f"{here}/daily/stop", here).status == 404
 
 

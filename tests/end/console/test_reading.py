@@ -43,13 +43,13 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     with create_vault(home / "clinic") as vault:
         vault.add("visits", home / "visits.csv", home / "visits.toml", epsilon=8)
         told = {"column": "day", "every": "month", "epsilon": "0.1", "operator": "Ann"}
-        vault.feeds.add("open", "SELECT COUNT(*) AS n FROM visits", to="public", **told)
-        vault.feeds.add("shut", "SELECT COUNT(*) AS n FROM visits", **told)
+        vault.feed_registry.add("open", "SELECT COUNT(*) AS n FROM visits", to="public", **told)
+        vault.feed_registry.add("shut", "SELECT COUNT(*) AS n FROM visits", **told)
         asked: dict[str, Any] = {"kind": "histogram", "columns": ["sex"]}
         for price in (1, 2):
             vault.jobs.submit("publish", "visits", request_id=str(price), epsilon=price, **asked)
         vault.jobs.work()
-        vault.feeds.work()
+        vault.feed_registry.work()
         with served(vault) as server:
             assert server.owner_link is not None
             yield Console(vault, server.url, server.owner_link)

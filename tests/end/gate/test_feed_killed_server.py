@@ -34,7 +34,7 @@ KILLS, MOST_BETWEEN, PATIENCE_SECONDS = 20, 5, 60
 
 
 def answered(vault: Vault) -> int:
-    found: int = vault.feeds.state(vault.feeds.get("days"))["answered"]
+    found: int = vault.feed_registry.state(vault.feed_registry.get("days"))["answered"]
     return found
 
 
@@ -49,7 +49,7 @@ def test_every_period_is_answered_once_and_charged_once(tmp_path: Path, continua
     with sf.init(clinic) as vault:
         vault.add("visits", tmp_path / "visits.csv", tmp_path / "visits.toml", epsilon=4)
         question = None if continual else "SELECT COUNT(*) AS n FROM visits"
-        vault.feeds.add(
+        vault.feed_registry.add(
             "days", question, column="day", every="day", epsilon="0.01", operator="Ann", **told
         )
     command = [
@@ -80,10 +80,10 @@ def test_every_period_is_answered_once_and_charged_once(tmp_path: Path, continua
             assert answered(vault) >= enough, "the server answers no more"
         before = answered(vault)
         assert KILLS <= before < 200, f"{before} answered: it was not killed on the way"
-        vault.feeds.work()
-        state = vault.feeds.state(vault.feeds.get("days"))
+        vault.feed_registry.work()
+        state = vault.feed_registry.state(vault.feed_registry.get("days"))
         assert (state["answered"], state["lost"], state["trouble"]) == (200, [], None)
-        assert len(vault.feeds.read("days")) == 200
+        assert len(vault.feed_registry.read("days")) == 200
         found = Counter(
             entry["request"]
             for entry in (json.loads(one.body) for one in vault.ledger.entries())

@@ -163,10 +163,11 @@ def test_R39_whatever_is_wrong_with_a_token_the_reply_is_the_same(gate: Gate) ->
 
 def test_R39_without_a_token_open_feeds_are_read_and_nothing_else(gate: Gate) -> None:
     open_ones = [(method, path) for method, path, told in gate.operations if {} in told["security"]]
-    assert open_ones == [("GET", "/v1/feeds"), ("GET", "/v1/feeds/{name}")]
+    paths = ["/v1/feeds", "/v1/feeds/{name}.{ending}", "/v1/feeds/{name}"]
+    assert open_ones == [("GET", path) for path in paths]
     assert gate.nobody.ask("GET", "/v1/feeds").json == {"feeds": []}
     nothing = gate.nobody.ask("GET", "/v1/feeds/never-was")
-    assert (nothing.status, code(nothing)) == (404, "not_found")
+    assert (nothing.status, code(nothing)) == (404, "feed_unknown")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -19,7 +19,8 @@ import sfumato.console
 from sfumato.cli.main import run
 from sfumato.console.owner.operation_forms import pages_of, path_of
 from sfumato.errors import ParameterError
-from sfumato.operations import ledger, principals, programs, snapshots, tokens
+from sfumato.operations import feeds, ledger, principals, programs, snapshots, tokens
+from sfumato.operations.feeds import Feeds
 from sfumato.operations.fields import Request, arg, read
 from sfumato.operations.operation import OPERATIONS, OWNERS, Context, Operation, Result, operation
 from sfumato.operations.principals import Principals
@@ -31,6 +32,7 @@ from sfumato.server.openapi import document
 from sfumato.server.operation_routes import route_of
 from sfumato.server.route_table import ROUTES
 from sfumato.testing.servers import Client, served
+from sfumato.vault.feeds.feed import FORMATS
 from sfumato.vault.principal_admin import PrincipalRegistry
 from sfumato.vault.vault import create_vault
 from sfumato.vault.vault_api import AnyVault
@@ -168,6 +170,7 @@ FACADES: dict[type, dict[str, type[Request]]] = {
         "change": principals.ChangePrincipal,
         "get": principals.ShowPrincipal,
     },
+    Feeds: {"read": feeds.ReadFeed, "open_to": feeds.OpenFeed, "stop": feeds.StopFeed},
     Tokens: {"new": tokens.MakeToken, "revoke": tokens.RevokeToken},
     Programs: {"approve": programs.ApproveProgram, "revoke": programs.RevokeProgram},
     AnyVault: {
@@ -200,6 +203,11 @@ def test_methods_of_python_take_what_their_request_says(
     for field in declared.fields:
         parameter = parameters[field.name]
         assert (parameter.default is inspect.Parameter.empty) == field.required
+
+
+def test_the_files_of_feeds_are_those_that_are_written() -> None:
+    media = {ending: kind.partition(";")[0] for ending, (kind, _) in FORMATS.items()}
+    assert OPERATIONS[feeds.ReadFeed].formats == media
 
 
 def test_the_table_is_loaded_quickly_and_without_what_runs() -> None:

@@ -257,9 +257,9 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sf.Vault]:
 def test_a_feed_is_refused(vault: sf.Vault, asked: dict[str, Any]) -> None:
     told = {"column": "day", "every": "month", "epsilon": "0.1", "operator": "Ann"}
     before = vault.private("ties").balance
-    assert code_of(vault.feeds.add, "months", **told, **asked) == REFUSED
+    assert code_of(vault.feed_registry.add, "months", **told, **asked) == REFUSED
     assert vault.private("ties").balance == before
-    assert not vault.feeds.list()
+    assert not vault.feed_registry.list()
 
 
 def test_two_tables_are_refused_where_one_is_of_two(vault: sf.Vault) -> None:

@@ -26,7 +26,7 @@ def opened(visit: Visit) -> Page | Redirect:
     """A feed that those who are ticked may read, and nobody else."""
     feed, to = _feed(visit), visit.several.get("to", ())
     try:
-        visit.vault.feeds.open_to(feed.name, to, operator=visit.operator)
+        visit.vault.feed_registry.open_to(feed.name, to, operator=visit.operator)
     except SfumatoError as error:
         return Page(_facts(visit, {feed.name: wrong(error, ())[""]}), status=422)
     return Redirect(FEEDS, f"{feed.name} is open to {', '.join(to) or 'nobody else'}.")
@@ -35,7 +35,7 @@ def opened(visit: Visit) -> Page | Redirect:
 def stopped(visit: Visit) -> Redirect:
     """A feed of which no period is answered that ends from now on."""
     feed = _feed(visit)
-    visit.vault.feeds.stop(feed.name, operator=visit.operator)
+    visit.vault.feed_registry.stop(feed.name, operator=visit.operator)
     return Redirect(FEEDS, f"{feed.name} is stopped. What was told stays told.")
 
 
@@ -47,7 +47,7 @@ def _facts(visit: Visit, errors: Any = None) -> dict[str, Any]:
             "periods": None if one.is_unending else len(one.periods),
             "whole": ", ".join(f"{name} {amount}" for name, amount in one.whole_cost.items()),
         }
-        for one in visit.vault.feeds.list(principal=visit.principal)
+        for one in visit.vault.feed_registry.list(principal=visit.principal)
     ]
     people = [one.name for one in visit.vault.principal_registry.list() if not one.is_owner]
     return {
@@ -57,7 +57,7 @@ def _facts(visit: Visit, errors: Any = None) -> dict[str, Any]:
 
 
 def _feed(visit: Visit) -> Feed:
-    found = visit.vault.feeds.look_up(visit.path["feed"], principal=visit.principal)
+    found = visit.vault.feed_registry.look_up(visit.path["feed"], principal=visit.principal)
     if found is None:
         raise not_found()
     return found

@@ -60,7 +60,7 @@ def path_of(operation: Operation) -> str:
 
 def _list_page(operations: tuple[Operation, ...], _visit: Visit) -> Page:
     forms = [
-        {"name": operation.name.capitalize(), "path": path_of(operation), "help": operation.help}
+        {"name": operation.name.capitalize(), "path": path_of(operation), "help": operation.summary}
         for operation in operations
     ]
     return Page({"forms": forms})

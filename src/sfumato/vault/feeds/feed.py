@@ -314,6 +314,18 @@ class FeedItem(Shown):
             "guarantee": self.guarantee,
         }
 
+    @classmethod
+    def from_json(cls, period: Period, record: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote of a period; columns have the types that JSON knows."""
+        columns = list(zip(*record["rows"], strict=True)) or [()] * len(record["columns"])
+        return cls(
+            period,
+            datetime.fromisoformat(record["made"]),
+            pa.table([pa.array(column) for column in columns], names=record["columns"]),
+            record["error"],
+            record["guarantee"],
+        )
+
     def _card(self) -> Card:
         rows = [tuple(map(str, row.values())) for row in self.table.slice(0, 10).to_pylist()]
         hidden_rows = max(0, self.table.num_rows - 10)
@@ -401,20 +413,25 @@ FORMATS: dict[str, tuple[str, Callable[[Feed, Sequence[FeedItem], str], bytes]]]
     "json": ("application/feed+json; charset=utf-8", json_feed),
     "csv": ("text/csv; charset=utf-8", csv),
 }
-"""By ending: the media type, and who writes it."""
+"""The media type and the writer of each ending."""
+_NEWEST = 100
+"""Periods in a file for feed readers, which fetch all of it again and again."""
 
 
 def written(
     feed: Feed, items: Sequence[FeedItem], ending: str, home: str = ""
 ) -> tuple[str, bytes]:
-    """A feed in the form that an ending names: the media type, and what is sent."""
+    """Write a feed as the file that an ending names: its media type and content.
+
+    A CSV has all periods, the others only the newest 100.
+    """
     if ending not in FORMATS:
         raise ParameterError(
             "choice_unknown",
             f"A feed cannot be had as {quoted(ending)}; {suggestion(ending, list(FORMATS))}",
         )
     media, write = FORMATS[ending]
-    return media, write(feed, items, home)
+    return media, write(feed, items if ending == "csv" else items[-_NEWEST:], home)
 
 
 def _table(item: FeedItem) -> pa.Table:

@@ -19,7 +19,6 @@ from sfumato.errors import ParameterError, SfumatoError, option
 from sfumato.methods.stream.catalogue import AUTO
 from sfumato.privacy.accounting.events import Repeated
 from sfumato.privacy.ledger.records import Amendment
-from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.config import asking
 from sfumato.vault.config import check_name as check_written
 from sfumato.vault.failure_log import note_failure
@@ -88,7 +87,7 @@ TOPIC = "feed"
 """The records of the ledger that say which feeds there are."""
 
 
-class Feeds(Shown):
+class FeedRegistry:
     """Standing questions of a vault. A principal sees their own and what was opened to them."""
 
     def __init__(self, vault: Vault) -> None:
@@ -296,15 +295,6 @@ class Feeds(Shown):
                     parameter="to",
                 )
         return tuple(names)
-
-    def _card(self) -> Card:
-        rows = [
-            (feed.name, feed.in_words, feed.every, feed.whole_in_words, ", ".join(feed.to))
-            for feed in self.list()
-        ]
-        titles = ("Feed", "Asks", "Every", "Whole cost", "Open to")
-        table = CardTable(titles, rows[:10], len(rows[10:]))
-        return Card(f"{len(rows)} kept", {}, table if rows else None)
 
 
 def _may(feed: Feed, person: Principal) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def add(vault: sf.Vault, name: str = "so-far", **said: Any) -> Feed:
     told = {"column": "day", "every": "month", "epsilon": 4, "operator": "Ann", **said}
-    return vault.feeds.add(name, None, family="continual", dataset="visits", **told)
+    return vault.feed_registry.add(name, None, family="continual", dataset="visits", **told)
 
 
 def left(vault: sf.Vault) -> float:
@@ -39,7 +39,7 @@ def left(vault: sf.Vault) -> float:
 
 
 def figures(vault: sf.Vault, name: str = "so-far") -> list[list[Any]]:
-    return [one.table.column("rows").to_pylist() for one in vault.feeds.read(name)]
+    return [one.table.column("rows").to_pylist() for one in vault.feed_registry.read(name)]
 
 
 def sum_of(
@@ -81,8 +81,8 @@ def test_every_method_tells_rows_for_one_price_and_once(
     due = Feed.due
     monkeypatch.setattr(Feed, "due", lambda feed, now: due(feed, min(now, july)))
     feed = add(vault, **said)
-    assert vault.feeds.work() == 7
-    told, spent = vault.feeds.read("so-far"), left(vault)
+    assert vault.feed_registry.work() == 7
+    told, spent = vault.feed_registry.read("so-far"), left(vault)
     assert spent < 10
     assert feed.asked["method"] in METHODS[1:], "the choice is kept"
     assert feed.asked["method"] == said.get("method", feed.asked["method"]), "and so is a wish"
@@ -98,10 +98,10 @@ def test_every_method_tells_rows_for_one_price_and_once(
         assert abs(total - 30 * days) < 40 * one.error["rows"]["sd"], one.period.name
         assert one.error["rows"]["bound95"] > one.error["rows"]["sd"]
         assert "Person level" in one.guarantee
-    assert vault.feeds.work() == 0
-    assert [one.table for one in vault.feeds.read("so-far")] == [one.table for one in told]
+    assert vault.feed_registry.work() == 0
+    assert [one.table for one in vault.feed_registry.read("so-far")] == [one.table for one in told]
     assert left(vault) == spent
-    state = vault.feeds.state(vault.feeds.get("so-far"))
+    state = vault.feed_registry.state(vault.feed_registry.get("so-far"))
     assert state["periods"] == (None if "ends" in said else 7)
 
 
@@ -109,10 +109,10 @@ def test_what_a_stream_remembers_is_for_its_owner_alone_and_forgets_what_it_drew
     vault: sf.Vault,
 ) -> None:
     add(vault)
-    vault.feeds.work()
+    vault.feed_registry.work()
     [kept] = Path("clinic").glob("streams.sqlite")
     assert kept.stat().st_mode & 0o077 == 0
-    store = vault.feeds._answering._streams.store._store
+    store = vault.feed_registry._answering._streams.store._store
     with store.reading() as connection:
         words = connection.exec_driver_sql("SELECT COUNT(*) FROM sfumato_stream_words").scalar()
         states = connection.exec_driver_sql("SELECT step FROM sfumato_stream_states").all()
@@ -147,16 +147,16 @@ def test_a_step_that_was_killed_comes_to_the_same_figure(
         tried.append(list(reached.told["values"]))
         raise Killed
 
-    steps = len(vault.feeds.get("so-far").periods)
+    steps = len(vault.feed_registry.get("so-far").periods)
     for step in range(1, steps + 1):
         monkeypatch.setattr(StepStore, "settle", killed)
         for _ in range(2):
             with pytest.raises(Killed):
-                vault.feeds.work()
+                vault.feed_registry.work()
         monkeypatch.setattr(StepStore, "settle", settle)
         due = Feed.due
         monkeypatch.setattr(Feed, "due", lambda feed, now, n=step, due=due: due(feed, now)[:n])
-        assert vault.feeds.work() == 1
+        assert vault.feed_registry.work() == 1
         monkeypatch.setattr(Feed, "due", due)
     told = figures(vault)
     again = [one for one in told for _ in range(2)]
@@ -182,12 +182,12 @@ def test_a_step_that_stood_but_was_not_told_is_told_as_it_stood(
     monkeypatch.setattr(StepStore, "settle", noted)
     monkeypatch.setattr(Ledger, "amend", killed)
     with pytest.raises(Killed):
-        vault.feeds.work()
+        vault.feed_registry.work()
     monkeypatch.setattr(Ledger, "amend", real)
     # Rows that came meanwhile change nothing: the step stands.
     other = [Arrival.of_counts(np.array([many])) for many in (0, 10**6)]
     monkeypatch.setattr(period_answers, "arrived", lambda *_: other[len(settled) == 1])
-    assert vault.feeds.work() == 7
+    assert vault.feed_registry.work() == 7
     assert figures(vault)[0] == settled[0]
     assert len(settled) == 7
 
@@ -200,45 +200,45 @@ def test_two_at_once_come_to_one_figure(vault: sf.Vault, monkeypatch: pytest.Mon
 
         def slow(*_: Any) -> Arrival:
             monkeypatch.setattr(period_answers, "arrived", real)
-            other.feeds._answering._answer(feed, feed.periods[0])
+            other.feed_registry._answering._answer(feed, feed.periods[0])
             return Arrival.of_counts(np.array([10**6]))
 
         monkeypatch.setattr(period_answers, "arrived", slow)
-        vault.feeds._answering._answer(feed, feed.periods[0])
+        vault.feed_registry._answering._answer(feed, feed.periods[0])
         assert figures(vault) == figures(other)
         assert figures(vault)[0][0] < 10**5
-    assert vault.feeds.work() == 6
+    assert vault.feed_registry.work() == 6
 
 
 def test_a_memory_that_is_gone_or_old_draws_no_second_noise(vault: sf.Vault) -> None:
     feed = add(vault)
-    answering = vault.feeds._answering
+    answering = vault.feed_registry._answering
     for period in feed.periods[:3]:
         answering._answer(feed, period)
     with answering._streams.store._store.writing() as connection:
         connection.exec_driver_sql("UPDATE sfumato_stream_states SET step = 2")
     before = figures(vault)
-    assert vault.feeds.work() == 0
-    trouble = vault.feeds.state(feed)["trouble"]
+    assert vault.feed_registry.work() == 0
+    trouble = vault.feed_registry.state(feed)["trouble"]
     assert trouble == {"period": "2024-04", "code": "stream_state_lost"}
     with answering._streams.store._store.writing() as connection:
         connection.exec_driver_sql("DELETE FROM sfumato_stream_states")
-    assert vault.feeds.work() == 0
+    assert vault.feed_registry.work() == 0
     assert figures(vault) == before
 
 
 def test_a_feed_that_forgot_how_often_people_counted_ends(vault: sf.Vault) -> None:
     feed = add(vault)
-    answering = vault.feeds._answering
+    answering = vault.feed_registry._answering
     for period in feed.periods[:3]:
         answering._answer(feed, period)
     told = figures(vault)
     with answering._streams.store._store.writing() as connection:
         connection.exec_driver_sql("DELETE FROM sfumato_stream_people")
-    assert vault.feeds.work() == 0
-    trouble = vault.feeds.state(feed)["trouble"]
+    assert vault.feed_registry.work() == 0
+    trouble = vault.feed_registry.state(feed)["trouble"]
     assert trouble == {"period": "2024-04", "code": "stream_state_lost"}
-    assert vault.feeds.work() == 0
+    assert vault.feed_registry.work() == 0
     assert figures(vault) == told
 
 
@@ -259,9 +259,9 @@ def test_a_step_killed_after_its_draw_counts_the_same_rows_again(
             other = Arrival.of_counts(np.array([many]))
             monkeypatch.setattr(period_answers, "arrived", lambda *_, other=other: other)
         with pytest.raises(Killed):
-            vault.feeds._answering._answer(feed, feed.periods[0])
+            vault.feed_registry._answering._answer(feed, feed.periods[0])
     monkeypatch.setattr(StepStore, "settle", settle)
-    vault.feeds._answering._answer(feed, feed.periods[0])
+    vault.feed_registry._answering._answer(feed, feed.periods[0])
     assert tried == figures(vault) * 3
 
 
@@ -270,8 +270,8 @@ def test_of_a_person_the_first_periods_count_and_rows_in_each(vault: sf.Vault) -
 
     def total(**said: Any) -> int:
         plan = {"column": "day", "every": "month", "epsilon": 1, **said}
-        feed = vault.feeds.plan("x", None, family="continual", dataset="visits", **plan)
-        whole = vault.feeds._answering.prepared(feed)
+        feed = vault.feed_registry.plan("x", None, family="continual", dataset="visits", **plan)
+        whole = vault.feed_registry._answering.prepared(feed)
         assert isinstance(whole, WholeStream)
         cells = StreamCells(whole.by, whole.values)
         days = [(one.low, one.high) for one in feed.periods]
@@ -300,5 +300,5 @@ def test_what_cannot_be_is_refused(vault: sf.Vault) -> None:
         assert code_of(add, vault, **said) == code, code
     never = {"column": "day", "every": "month", "epsilon": 1, "operator": "Ann", "ends": "never"}
     sql = "SELECT COUNT(*) FROM visits"
-    assert code_of(vault.feeds.add, "x", sql, **never) == "feed_period_invalid"
-    assert vault.feeds.list() == []
+    assert code_of(vault.feed_registry.add, "x", sql, **never) == "feed_period_invalid"
+    assert vault.feed_registry.list() == []

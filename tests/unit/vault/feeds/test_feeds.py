@@ -28,7 +28,7 @@ SQL = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
 def add(vault: sf.Vault, name: str = "cities", **said: Any) -> Feed:
     told = {"column": "day", "every": "month", "epsilon": "0.5", "operator": "Ann", **said}
     question = None if "family" in said else SQL
-    return vault.feeds.add(name, question, **told)
+    return vault.feed_registry.add(name, question, **told)
 
 
 def left(vault: sf.Vault) -> float:
@@ -40,50 +40,50 @@ def left(vault: sf.Vault) -> float:
 def test_every_period_is_answered_once_on_its_own_rows(vault: sf.Vault) -> None:
     feed = add(vault)
     assert (feed.whole_cost, left(vault)) == ({"epsilon": "7/2"}, 10)
-    assert (vault.feeds.work(), left(vault)) == (7, 6.5)
-    items = vault.feeds.read("cities")
+    assert (vault.feed_registry.work(), left(vault)) == (7, 6.5)
+    items = vault.feed_registry.read("cities")
     assert [one.period.name for one in items] == [f"2024-0{month}" for month in range(1, 8)]
     for one in items:
         days = (one.period.high - one.period.low).days + 1
         total = sum(one.table.column("n").to_pylist())
         assert abs(total - 30 * days) < 200, "far from the rows of that period"
-    assert vault.feeds.work() == 0
-    assert vault.feeds.read("cities")[0].table == items[0].table
+    assert vault.feed_registry.work() == 0
+    assert vault.feed_registry.read("cities")[0].table == items[0].table
     assert left(vault) == 6.5
-    assert vault.feeds.read("cities", limit=2)[0].period.name == "2024-06"
+    assert vault.feed_registry.read("cities", limit=2)[0].period.name == "2024-06"
 
 
 def test_a_publication_and_a_principal_who_pays(vault: sf.Vault) -> None:
     asked = {"family": "publish", "dataset": "visits", "kind": "histogram", "columns": ["city"]}
     add(vault, "shapes", **asked, every="quarter", principal="ann")
-    assert vault.feeds.work() == 3
-    assert vault.feeds.read("shapes", principal="ann")[0].table.num_rows == 2
+    assert vault.feed_registry.work() == 3
+    assert vault.feed_registry.read("shapes", principal="ann")[0].table.num_rows == 2
     [account] = vault.accounts(principal="ann")
     assert account["remaining"]["epsilon"] == 0.5
 
 
 def test_a_price_that_nobody_named_stays_what_it_was(vault: sf.Vault) -> None:
     said: dict[str, Any] = {"column": "day", "every": "year"}
-    assert vault.feeds.plan("usual", SQL, **said).asked["epsilon"] == "1"
+    assert vault.feed_registry.plan("usual", SQL, **said).asked["epsilon"] == "1"
     clause = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) {SQL[7:]}"
-    named = vault.feeds.plan("named", clause, **said)
+    named = vault.feed_registry.plan("named", clause, **said)
     assert (named.cost, "epsilon" in named.asked) == ({"epsilon": "2"}, False)
 
 
 def test_new_data_change_no_period_that_was_told(vault: sf.Vault) -> None:
     add(vault)
-    vault.feeds.work()
-    before = [one.table for one in vault.feeds.read("cities")]
+    vault.feed_registry.work()
+    before = [one.table for one in vault.feed_registry.read("cities")]
     vault.raise_snapshot()
-    assert vault.feeds.work() == 0
-    assert [one.table for one in vault.feeds.read("cities")] == before
+    assert vault.feed_registry.work() == 0
+    assert [one.table for one in vault.feed_registry.read("cities")] == before
 
 
 def test_a_period_is_due_when_its_last_day_and_the_delay_are_over(vault: sf.Vault) -> None:
     feed = add(vault, delay=2)
     for day, due in (("2024-01-31", 0), ("2024-02-02", 0), ("2024-02-03", 1)):
         assert len(feed.due(datetime.fromisoformat(day).replace(tzinfo=UTC))) == due
-    stopped = vault.feeds.stop("cities", operator="Ann")
+    stopped = vault.feed_registry.stop("cities", operator="Ann")
     assert stopped.due(datetime.max.replace(tzinfo=UTC)) == feed.periods
 
 
@@ -110,38 +110,39 @@ def test_what_cannot_be_is_refused_and_nothing_kept(vault: sf.Vault) -> None:
     ]
     for code, said in refused:
         assert code_of(add, vault, **said) == code, code
-    assert vault.feeds.list() == []
+    assert vault.feed_registry.list() == []
     add(vault)
     assert code_of(add, vault) == "name_taken"
-    assert code_of(vault.feeds.read, "citis") == "feed_unknown"
-    assert code_of(vault.feeds.read, "cities", limit=0) == "parameter_out_of_range"
+    assert code_of(vault.feed_registry.read, "citis") == "feed_unknown"
+    assert code_of(vault.feed_registry.read, "cities", limit=0) == "parameter_out_of_range"
     assert left(vault) == 10
 
 
 def test_only_whom_it_is_opened_to_sees_it(vault: sf.Vault) -> None:
     add(vault)
     for name in ("eve", "ann"):
-        assert vault.feeds.list(principal=name) == []
-        assert code_of(vault.feeds.read, "cities", principal=name) == "feed_unknown"
-    vault.feeds.open_to("cities", "public", operator="Ann")
-    vault.feeds.work()
-    assert len(vault.feeds.read("cities", principal="eve")) == 7
-    told = vault.feeds.described(vault.feeds.get("cities", principal="eve"), principal="eve")
+        assert vault.feed_registry.list(principal=name) == []
+        assert code_of(vault.feed_registry.read, "cities", principal=name) == "feed_unknown"
+    vault.feed_registry.open_to("cities", "public", operator="Ann")
+    vault.feed_registry.work()
+    assert len(vault.feed_registry.read("cities", principal="eve")) == 7
+    registry = vault.feed_registry
+    told = registry.described(registry.get("cities", principal="eve"), principal="eve")
     assert not told.keys() & {"principal", "to", "trouble"}
-    assert vault.feeds.public is not None
-    assert vault.feeds.public.name == "eve"
+    assert vault.feed_registry.public is not None
+    assert vault.feed_registry.public.name == "eve"
     vault.people.expire("eve", operator="me")
-    assert vault.feeds.public is None
+    assert vault.feed_registry.public is None
 
 
 def test_a_budget_that_others_spent_is_waited_for_and_told(vault: sf.Vault) -> None:
     feed = add(vault, epsilon=1)
     vault.query("SELECT COUNT(*) FROM visits", epsilon=8)
-    assert vault.feeds.work() == 2
-    state = vault.feeds.state(feed)
+    assert vault.feed_registry.work() == 2
+    state = vault.feed_registry.state(feed)
     assert state["trouble"] == {"period": "2024-03", "code": "budget_exhausted"}
     entries = vault.verify()["entries"]
-    assert vault.feeds.work() == 0
+    assert vault.feed_registry.work() == 0
     assert vault.verify()["entries"] == entries, "the same trouble is written down once"
 
 
@@ -151,14 +152,14 @@ def test_of_hosts_that_share_a_ledger_one_works_on_a_feed_at_a_time(
     add(vault, every="year")
     monkeypatch.setattr(period_answers, "in_postgres", lambda _config: True)
     monkeypatch.setattr("socket.gethostname", lambda: "first")
-    assert vault.feeds._answering._holds(vault.feeds.get("cities"))
+    assert vault.feed_registry._answering._holds(vault.feed_registry.get("cities"))
     monkeypatch.setattr("socket.gethostname", lambda: "second")
-    assert vault.feeds.work() == 0
+    assert vault.feed_registry.work() == 0
     monkeypatch.setattr(period_answers, "_LEASE", timedelta(0))
     monkeypatch.setattr("socket.gethostname", lambda: "first")
-    assert vault.feeds._answering._holds(vault.feeds.get("cities"))
+    assert vault.feed_registry._answering._holds(vault.feed_registry.get("cities"))
     monkeypatch.setattr("socket.gethostname", lambda: "second")
-    assert vault.feeds.work() == 1, "the lease of the first is over"
+    assert vault.feed_registry.work() == 1, "the lease of the first is over"
 
 
 class Killed(BaseException):
@@ -181,11 +182,11 @@ def test_a_period_whose_answer_was_on_its_way_comes_to_the_same_end(
 
     monkeypatch.setattr(Ledger, at, killed)
     with pytest.raises(Killed):
-        vault.feeds.work()
+        vault.feed_registry.work()
     assert left(vault) == 9.5
     monkeypatch.setattr(Ledger, at, real)
-    assert vault.feeds.work() == 1
-    [item] = vault.feeds.read("cities")
+    assert vault.feed_registry.work() == 1
+    [item] = vault.feed_registry.read("cities")
     for stored in made:
         assert from_bytes(stored).table == item.table, "it drew anew"
     assert left(vault) == 9.5
@@ -210,8 +211,8 @@ def test_a_feed_in_every_form(vault: sf.Vault) -> None:
     feed = add(vault)
     empty = written(feed, [], "csv")[1]
     assert empty == b"period,from,to\n"
-    vault.feeds.work()
-    items = vault.feeds.read("cities")
+    vault.feed_registry.work()
+    items = vault.feed_registry.read("cities")
     rows = list(csv.DictReader(written(feed, items, "csv")[1].decode().splitlines()))
     assert len(rows) == 14
     assert rows[0].keys() == {"period", "from", "to", "city", "n", "n sd", "n bound95"}

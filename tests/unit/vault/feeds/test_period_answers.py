@@ -19,7 +19,7 @@ SHOWN = f"{SQL} WHERE city = 'north'"
 
 def add(vault: sf.Vault) -> None:
     told = {"column": "day", "every": "year", "epsilon": "0.5", "principal": "ann"}
-    vault.feeds.add("years", SQL, **told, operator="Ann")
+    vault.feed_registry.add("years", SQL, **told, operator="Ann")
 
 
 def forge(vault: sf.Vault) -> None:
@@ -50,18 +50,19 @@ def test_an_answer_to_something_else_is_none_of_the_feed(vault: sf.Vault, before
     else:
         add(vault)
         forge(vault)
-    feed = vault.feeds.get("years")
-    assert (vault.feeds.read("years"), vault.feeds.state(feed)["answered"]) == ([], 0)
-    vault.feeds.work()
-    assert (vault.feeds.read("years"), vault.feeds.state(feed)["lost"]) == ([], ["2024"])
+    feed = vault.feed_registry.get("years")
+    registry = vault.feed_registry
+    assert (registry.read("years"), registry.state(feed)["answered"]) == ([], 0)
+    registry.work()
+    assert (registry.read("years"), registry.state(feed)["lost"]) == ([], ["2024"])
 
 
 def test_what_was_told_stays_told_when_who_paid_has_left(
     vault: sf.Vault,
 ) -> None:
     add(vault)
-    assert vault.feeds.work() == 1
-    [told] = vault.feeds.read("years")
+    assert vault.feed_registry.work() == 1
+    [told] = vault.feed_registry.read("years")
     vault.people.expire("ann", operator="me")
-    [still] = vault.feeds.read("years")
+    [still] = vault.feed_registry.read("years")
     assert still.table == told.table

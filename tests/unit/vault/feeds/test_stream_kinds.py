@@ -13,7 +13,7 @@ from sfumato.errors import ParameterError
 
 def add(vault: sf.Vault, method: str, **said: Any) -> Any:
     asked = {"column": "day", "every": "month", "epsilon": 4, "operator": "Ann", **said}
-    return vault.feeds.add(
+    return vault.feed_registry.add(
         method, None, family="continual", dataset="visits", method=method, **asked
     )
 
@@ -22,8 +22,8 @@ def test_each_period_is_told_by_itself_and_the_whole_is_charged_once(vault: sf.V
     feed = add(vault, "w-event", window=2, caution=0)
     assert feed.whole_cost == {"epsilon": "4"}
     assert feed.in_words == "rows of visits in each month, any 2 hidden together"
-    assert vault.feeds.work() == 7
-    for one in vault.feeds.read("w-event"):
+    assert vault.feed_registry.work() == 7
+    for one in vault.feed_registry.read("w-event"):
         days = (one.period.high - one.period.low).days + 1
         [found] = one.table.column("rows").to_pylist()
         assert abs(found - 30 * days) < 20 * one.error["rows"]["sd"]
@@ -55,13 +55,13 @@ def test_histograms_and_lists_run_to_the_end_as_they_were_asked(
     vault: sf.Vault, method: str, said: Any, words: str
 ) -> None:
     feed = add(vault, method, by="city", epsilon=8, **said)
-    assert feed.asked == vault.feeds.get(method).asked
+    assert feed.asked == vault.feed_registry.get(method).asked
     assert feed.asked["method"] == method
     assert words in feed.in_words
-    expected = vault.feeds.expected(feed)
+    expected = vault.feed_registry.expected(feed)
     assert expected is not None
-    assert vault.feeds.work() == 7
-    told = vault.feeds.read(method)
+    assert vault.feed_registry.work() == 7
+    told = vault.feed_registry.read(method)
     assert len(told) == 7
     off = [told[place].error["rows"]["sd"] for place in (0, -1)]
     assert [expected["step 1"], expected["step 7"]] == pytest.approx(off)
@@ -72,7 +72,7 @@ def test_histograms_and_lists_run_to_the_end_as_they_were_asked(
 
 
 def test_what_windows_hidden_together_are_off_by_is_not_known_ahead(vault: sf.Vault) -> None:
-    assert vault.feeds.expected(add(vault, "w-event", window=2)) is None
+    assert vault.feed_registry.expected(add(vault, "w-event", window=2)) is None
 
 
 @pytest.mark.parametrize(("method", "said"), [("histogram", {}), ("top", {"changes": 1})])
