@@ -25,7 +25,7 @@ from sfumato.methods.query.answer.exact_aggregates import EngineQueries, ExactAg
 from sfumato.methods.query.plan.allocation import QueryPrice, allocate
 from sfumato.methods.query.plan.planner import plan_question
 from sfumato.methods.query.plan.statistics import Total, effect
-from sfumato.methods.query.sql.tables import PrivateRows, PublicRows, placed
+from sfumato.methods.query.sql.tables import PrivateRows, PublicRows, substitute_tables
 
 if TYPE_CHECKING:
     from sfumato.data.engines.base import Engine
@@ -74,7 +74,7 @@ def _asked(
     plan = plan_question(sql, {"t": private, "places": places}).plan
     chosen = allocate(plan, QueryPrice(epsilon=Fraction(1)))
     with engine.lend(table) as rows, engine.lend(pa.table({"s": ["a", "a", "a", "b"]})) as lent:
-        source = placed(plan.source, {"t": rows, "places": lent})
+        source = substitute_tables(plan.source, {"t": rows, "places": lent})
         native = engine.traits.hashed
         asked = EngineQueries(plan, chosen.levels, chosen.mechanisms, source, "salt", native)
         exact = ExactAggregates(asked, engine)

@@ -27,7 +27,7 @@ from sfumato.errors import QueryError
 from sfumato.methods.query.plan.allocation import QueryPrice, allocate
 from sfumato.methods.query.plan.planner import plan_question
 from sfumato.methods.query.sql.tables import Catalogue, PrivateRows, PublicRows
-from sfumato.methods.query.sql.work_limits import salted
+from sfumato.methods.query.sql.work_limits import insert_hash
 
 COLUMNS = (
     Column("id", Kind.INTEGER, nullable=False),
@@ -155,7 +155,7 @@ def attack(runs: int, seed: int) -> Counter[str]:
                 for dialect in ("postgres", "spark"):
                     assert render(plan.source, dialect), sql
                 assert render(plan.finish, "duckdb"), sql
-                source = salted(plan.source, Keyed("salt"))
+                source = insert_hash(plan.source, Keyed("salt"))
                 connection.sql(render(source, "duckdb")).to_arrow_table()
     return ends
 

@@ -32,7 +32,7 @@ from sfumato.methods.query.expressions import compile_value
 from sfumato.methods.query.plan.allocation import QueryPrice, allocate
 from sfumato.methods.query.plan.statistics import Effect, Rank, effect
 from sfumato.methods.query.sql import joins, work_limits
-from sfumato.methods.query.sql.tables import placed
+from sfumato.methods.query.sql.tables import substitute_tables
 from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _table(draw: np.random.Generator, name: str, who: list[Any], masks: list[int
 
 def questions(case: Case, chosen: Allocation, salt: str, native: Native | None) -> EngineQueries:
     """What is asked of the engine, about tables that are seen through one world."""
-    source = placed(case.plan.source, {name: named(f"sf_{name}") for name in _PRIVATE})
+    source = substitute_tables(case.plan.source, {name: named(f"sf_{name}") for name in _PRIVATE})
     return EngineQueries(case.plan, chosen.levels, chosen.mechanisms, source, salt, native)
 
 
@@ -216,14 +216,14 @@ def brute_force(
         case = drawn(draw)
         chosen = allocate(case.plan, PRICE)
         asked = questions(case, chosen, str(draw.integers(9)), native if number % 2 else None)
-        queries = [one.query for one in asked.asked.values()]
+        queries = [one.query for one in asked.queries.values()]
         results = run(case.tables, queries, worlds)
         figures = [
             ComparableAggregates(asked, [of_query[world] for of_query in results], chosen)
             for world in range(worlds)
         ]
         moves += check(case, chosen, figures, declared)
-        alike = case.plan.kept is None and not _ROUGHLY.search(case.words)
+        alike = case.plan.joined_row_cap is None and not _ROUGHLY.search(case.words)
         if other is not None and number % 2 == 0 and alike:
             same = ComparableAggregates(
                 asked, [one[0] for one in other(case.tables, queries, 1)], chosen
@@ -298,8 +298,8 @@ def test_caps_are_drawn_and_a_cap_that_others_move_is_found(
 ) -> None:
     """Keep the first rows of everybody together, not of each: somebody makes room for others."""
     draw = np.random.default_rng(3)
-    assert sum(drawn(draw).plan.kept is not None for _ in range(24)) >= 4
-    first = work_limits._first
+    assert sum(drawn(draw).plan.joined_row_cap is not None for _ in range(24)) >= 4
+    first = work_limits._first_rows
 
     def of_all(*given: Any) -> exp.Select:
         made = first(*given)
@@ -307,7 +307,7 @@ def test_caps_are_drawn_and_a_cap_that_others_move_is_found(
             window.set("partition_by", [])
         return made
 
-    monkeypatch.setattr(work_limits, "_first", of_all)
+    monkeypatch.setattr(work_limits, "_first_rows", of_all)
     with pytest.raises(AssertionError, match="JOIN"):
         brute_force(InMemory(optimizes=False), DuckDB.traits.hashed, SOME, 3)
 

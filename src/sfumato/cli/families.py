@@ -237,7 +237,7 @@ def _show(answer: Answer, written: list[Path], kept: list[Path | None]) -> None:
     from rich.console import Console
 
     from sfumato.cli.tables import answer_table, attack_table
-    from sfumato.methods.query.page import shown
+    from sfumato.methods.query.page import show_answer
     from sfumato.report.terminal import printable
     from sfumato.report.value_text import labelled
 
@@ -246,7 +246,7 @@ def _show(answer: Answer, written: list[Path], kept: list[Path | None]) -> None:
         for one in (stated, *map(printable, answer.in_short)):
             console.print(one)
     else:
-        read = shown(answer)
+        read = show_answer(answer)
         console.print(answer_table(read))
         for known in read.notes:
             console.print(printable(known))

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from sfumato.exact_numbers import plain
-from sfumato.methods.query.page import notes, shown
+from sfumato.methods.query.page import notes, show_answer
 from sfumato.release.release import SHOWN, Release
 from sfumato.report.display import CardTable
 from sfumato.text import dumps
@@ -46,7 +46,7 @@ class Answer(Release):
 
     def _rows(self) -> CardTable:
         """The first rows as people read them, a bar beside every figure."""
-        text_table, titles, right = shown(self, SHOWN), [], []
+        text_table, titles, right = show_answer(self, SHOWN), [], []
         for column in text_table.columns:
             bars = [] if column.bars is None else [column.bar_title]
             titles += [column.name, *bars]

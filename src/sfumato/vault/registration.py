@@ -27,7 +27,7 @@ from sfumato.data.schema.schema_file import load as load_schema
 from sfumato.data.schema.schema_file import save as save_schema
 from sfumato.data.schema.unit import UNITS, Entity, Rows, Ties
 from sfumato.errors import ParameterError, SchemaError, SfumatoError, option
-from sfumato.methods.query.sql.tables import fanouts
+from sfumato.methods.query.sql.tables import measure_fanouts
 from sfumato.operations.schema_draft import repeated_number, unbounded
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.release.files_in_use import SECRET, VAULT
@@ -407,7 +407,7 @@ def add_public(
         with Addition(config, name, warn) as addition:
             with addition.opened(_found(source), declared) as table:
                 identity = addition.identity(_found(source), table, None)
-                shared = fanouts(table.engine, declared)
+                shared = measure_fanouts(table.engine, declared)
             at = _stored(config, str(schema))
             held = PublicSet(_stored(config, source), at, keys, shared, identity)
             entry = tomlkit.table()

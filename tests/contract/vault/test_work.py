@@ -16,7 +16,7 @@ import pytest
 import sfumato as sf
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.unit import Entity
-from sfumato.methods.query.sql.tables import PrivateRows, PublicRows, fanouts
+from sfumato.methods.query.sql.tables import PrivateRows, PublicRows, measure_fanouts
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.vault.answer import AnswerIndex
@@ -97,7 +97,7 @@ def ask(engine: Engine, sql: str) -> sf.Answer:
     try:
         public = sf.Table(towns, TOWNS, ("declared",) * 2)
         shared: dict[tuple[str, ...], int] = {
-            (name,): rows for name, rows in fanouts(towns, TOWNS).items()
+            (name,): rows for name, rows in measure_fanouts(towns, TOWNS).items()
         }
         ledger = memory_ledger()
         ledger.open_account("t", budget=Budget.for_epsilon_delta(epsilon=1, delta="1e-6"))

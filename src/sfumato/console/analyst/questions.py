@@ -14,7 +14,7 @@ from sfumato.console.home import gauges
 from sfumato.console.page_request import Page, PageRoute, Redirect, Visit, Who
 from sfumato.errors import SfumatoError
 from sfumato.exact_numbers import decimal_of
-from sfumato.methods.query.page import shown
+from sfumato.methods.query.page import show_answer
 from sfumato.privacy.accounting.price import amounts_in_words
 from sfumato.release.plots import pictures_of
 from sfumato.report.blocks import PageTable
@@ -93,7 +93,7 @@ def answered(visit: Visit) -> Page:
 
 def answer_table(answer: Answer) -> tuple[PageTable, list[str]]:
     """An answer as a table of a page, and what is to be said of it."""
-    told = shown(answer, _MOST_ROWS)
+    told = show_answer(answer, _MOST_ROWS)
     titles: list[str] = []
     for column in told.columns:
         titles += [column.name, *([] if column.bars is None else [column.bar_title])]

@@ -98,7 +98,7 @@ class BuiltQuestion:
 
     def order_by(self, *values: str) -> BuiltQuestion:
         """Sort by outputs; write "n DESC" for the largest first."""
-        return BuiltQuestion(self.tree.order_by(*(_ordered(value) for value in values)))
+        return BuiltQuestion(self.tree.order_by(*(_order_entry(value) for value in values)))
 
     def limit(self, rows: int) -> BuiltQuestion:
         """Keep the first rows."""
@@ -132,7 +132,7 @@ def _expression(text: str) -> exp.Expr:
     return found
 
 
-def _ordered(text: str) -> exp.Expr:
+def _order_entry(text: str) -> exp.Expr:
     """One entry of ORDER BY, read as SQL."""
     asked = arguments.text(text, "An entry to order by")
     tree = parse(f"SELECT nothing FROM nowhere ORDER BY {asked}").tree

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sfumato.release.release import Release
 
-MISSING, ALL, NOTHING = "(missing)", "(all)", "–"
+MISSING, ALL_VALUES, NO_NUMBER = "(missing)", "(all)", "–"
 """What NULL is shown as: in a key, in a key that a total does not group by, and in a number."""
 
 _UNUSABLE = "too noisy"
@@ -63,7 +63,7 @@ class ShownAnswer:
         return zip(*(texts for texts in columns if texts is not None), strict=True)
 
 
-def shown(answer: Release, rows: int | None = None) -> ShownAnswer:
+def show_answer(answer: Release, rows: int | None = None) -> ShownAnswer:
     """An answer as text, or only its first `rows`, with all of its notes."""
     columns = tuple(_column(answer, name, rows) for name in answer.table.column_names)
     return ShownAnswer(columns, notes(answer))
@@ -79,25 +79,25 @@ def _column(answer: Release, name: str, rows: int | None = None) -> ShownColumn:
     error: Mapping[str, Any] | None = (answer.error or {}).get(name)
     if error is None:
         totals = set((answer.provenance.parameters.get("all") or {}).get(name, ()))
-        missing = MISSING if answer.provenance.method == "query" else NOTHING
-        nulls = [ALL if row in totals else missing for row in range(len(values))]
+        missing = MISSING if answer.provenance.method == "query" else NO_NUMBER
+        nulls = [ALL_VALUES if row in totals else missing for row in range(len(values))]
         cells = tuple(
             null if value is None else _key_text(value)
             for value, null in zip(values, nulls, strict=True)
         )
-        return ShownColumn(name, cells, _numeric(values))
+        return ShownColumn(name, cells, _is_numeric(values))
     bounds = _by_row(error.get("bound95"), len(values))
     decimals = _decimals(bounds)
     too_noisy = set(error.get("too_noisy", ()))
     ranks = error.get("ranks95")
     bars = [
-        _bar(bound, ranks, decimals) if value is not None else ""
+        _bar_text(bound, ranks, decimals) if value is not None else ""
         for value, bound in zip(values, bounds, strict=True)
     ]
     return ShownColumn(
         name,
-        tuple(NOTHING if value is None else cell(value, decimals) for value in values),
-        _numeric(values),
+        tuple(NO_NUMBER if value is None else cell_text(value, decimals) for value in values),
+        _is_numeric(values),
         tuple(
             f"{text} {_UNUSABLE}".strip() if row in too_noisy else text
             for row, text in enumerate(bars)
@@ -108,10 +108,10 @@ def _column(answer: Release, name: str, rows: int | None = None) -> ShownColumn:
 
 def _key_text(value: object) -> str:
     """The value of a key. A year or a code is no amount, so it has no thousands separators."""
-    return cell(value).replace(",", "") if isinstance(value, int | float) else cell(value)
+    return cell_text(value).replace(",", "") if isinstance(value, int | float) else cell_text(value)
 
 
-def cell(value: object, decimals: int | None = None) -> str:
+def cell_text(value: object, decimals: int | None = None) -> str:
     """A value for people: thousands separated, and only as many decimals as its error allows."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -119,7 +119,7 @@ def cell(value: object, decimals: int | None = None) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         if not math.isfinite(value):
-            return NOTHING
+            return NO_NUMBER
         if decimals is None:
             text = f"{value:,.{_DIGITS}g}"
             return f"{value:,.0f}" if "e+" in text else text
@@ -127,7 +127,7 @@ def cell(value: object, decimals: int | None = None) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _numeric(values: Sequence[object]) -> bool:
+def _is_numeric(values: Sequence[object]) -> bool:
     return all(
         isinstance(value, int | float) and not isinstance(value, bool)
         for value in values
@@ -147,7 +147,7 @@ def _decimals(bounds: Sequence[float | None]) -> int | None:
     return min(max(1 - math.floor(math.log10(min(known))), 0), _MOST_DECIMALS)
 
 
-def _bar(bound: float | None, ranks: float | None, decimals: int | None) -> str:
+def _bar_text(bound: float | None, ranks: float | None, decimals: int | None) -> str:
     """The error of a number as text, rounded up."""
     if ranks is not None:
         return f"rank ± {math.ceil(ranks):,}"
@@ -173,15 +173,15 @@ def _notes(answer: Release) -> Iterator[str]:
 def _advice(answer: Release, name: str, error: Mapping[str, Any]) -> str:
     """Which numbers are too noisy to use, and what would help."""
     noisy_rows, rows = error["too_noisy"], answer.table.num_rows
-    which = ""
+    location = ""
     if rows > 1:
-        which = f" in {len(noisy_rows):,} of {rows:,} rows{_row_names(answer, noisy_rows)}"
+        location = f" in {len(noisy_rows):,} of {rows:,} rows{_row_names(answer, noisy_rows)}"
     budget = _needed_budget(answer, error)
     number = "the largest of them" if len(noisy_rows) > 1 else "the number"
     helps = [] if budget is None else [f"{budget} for an error of a third of {number}"]
     helps += ["fewer and larger groups"] if rows > 1 else []
     helps.append("a WHERE that keeps more rows")
-    return f"{quoted(name)} is too noisy to use{which}. What would help: {', or '.join(helps)}."
+    return f"{quoted(name)} is too noisy to use{location}. What would help: {', or '.join(helps)}."
 
 
 def _row_names(answer: Release, rows: Sequence[int]) -> str:
@@ -201,14 +201,14 @@ def _needed_budget(answer: Release, error: Mapping[str, Any]) -> str | None:
     # The standard deviation of noise shrinks with epsilon, and with the square root of rho.
     factor = Fraction(error["less_noise"])
     if "epsilon" in guarantee:
-        amount, word = float(factor * Fraction(guarantee["epsilon"])), "epsilon"
+        amount, unit_name = float(factor * Fraction(guarantee["epsilon"])), "epsilon"
     elif "rho" in guarantee:
-        amount, word = float(factor**2 * Fraction(guarantee["rho"])), "rho"
+        amount, unit_name = float(factor**2 * Fraction(guarantee["rho"])), "rho"
     else:
         return None
     # A pure epsilon costs at most rho = epsilon^2 / 2: the same limit, in the unit of zCDP.
-    largest = _LARGEST_EPSILON if word == "epsilon" else _LARGEST_EPSILON**2 / 2
-    return f"{word} {_two_digits_up(amount)}" if amount <= largest else None
+    largest = _LARGEST_EPSILON if unit_name == "epsilon" else _LARGEST_EPSILON**2 / 2
+    return f"{unit_name} {_two_digits_up(amount)}" if amount <= largest else None
 
 
 def _two_digits_up(amount: float) -> str:

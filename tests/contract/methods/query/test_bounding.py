@@ -20,7 +20,7 @@ from sfumato.methods.query.answer.exact_aggregates import EngineQueries, ExactAg
 from sfumato.methods.query.plan import Function, Measure
 from sfumato.methods.query.plan.allocation import QueryPrice, allocate
 from sfumato.methods.query.plan.statistics import Rank
-from sfumato.methods.query.sql.tables import placed
+from sfumato.methods.query.sql.tables import substitute_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ def visits(people: int, seed: int) -> pa.Table:
 
 def aggregates(engine: Engine, asked: Plan) -> dict[str, list[Any]]:
     chosen = allocate(asked, QueryPrice(epsilon=Fraction(1)))
-    source = placed(asked.source, {DATASET: engine.table})
+    source = substitute_tables(asked.source, {DATASET: engine.table})
     questions = EngineQueries(asked, chosen.levels, chosen.mechanisms, source, "salt")
     exact = ExactAggregates(questions, engine)
     found = {}
@@ -73,7 +73,7 @@ def aggregates(engine: Engine, asked: Plan) -> dict[str, list[Any]]:
         for one in chosen.at(level):
             name = f"{level.positions} {one}"
             if isinstance(one, Rank):
-                counted = exact.counted(one, groups)
+                counted = exact.value_counts(one, groups)
                 rows = zip(counted.groups, counted.points, counted.counts, strict=True)
                 found[name] = sorted(tuple(map(int, row)) for row in rows if row[2])
             else:

@@ -24,7 +24,7 @@ from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.engines.spark.engine import Spark
 from sfumato.methods.query.plan import NOISY, Function
 from sfumato.methods.query.plan.planner import plan_question
-from sfumato.methods.query.sql.work_limits import salted
+from sfumato.methods.query.sql.work_limits import insert_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +121,7 @@ def answered(plan: Plan, connection: duckdb.DuckDBPyConnection) -> list[tuple[An
     selected = [key.column for key in plan.keys] + [measured(one) for one in plan.measures]
     names = [key.name for key in plan.keys] + [one.name for one in plan.measures]
     outputs = ", ".join(f'{one} AS "c{place}"' for place, one in enumerate(selected))
-    source = salted(plan.source, Keyed("salt")).sql("duckdb", identify=True)
+    source = insert_hash(plan.source, Keyed("salt")).sql("duckdb", identify=True)
     group = f"GROUP BY GROUPING SETS ({sets})" if plan.keys else ""
     table = connection.sql(f"SELECT {outputs} FROM ({source}) {group}").to_arrow_table()
     table = table.rename_columns(names)
@@ -162,7 +162,7 @@ def source_counts(plan: Plan, tables: dict[str, pa.Table]) -> Counter[tuple[Any,
     with duckdb.connect() as connection:
         for name, table in tables.items():
             connection.register(name, table)
-        source = salted(plan.source, Keyed("salt")).sql("duckdb", identify=True)
+        source = insert_hash(plan.source, Keyed("salt")).sql("duckdb", identify=True)
         return Counter(connection.sql(source).fetchall())
 
 
@@ -214,7 +214,7 @@ def source_rows(engine: Engine, questions: list[str], catalogue: Catalogue) -> l
             name: stack.enter_context(engine.lend(table)) for name, table in random_tables().items()
         }
         for sql in questions:
-            source = salted(plan_question(sql, catalogue).plan.source, Keyed("salt"))
+            source = insert_hash(plan_question(sql, catalogue).plan.source, Keyed("salt"))
             for table in list(source.find_all(exp.Table)):
                 placed = lent[table.name].copy()
                 placed.set("alias", table.args["alias"].copy())

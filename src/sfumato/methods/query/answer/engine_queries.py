@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.methods.query.plan import Level, Plan
     from sfumato.methods.query.plan.statistics import Additive
 
-_CUT = 2**62
+_SUM_LIMIT = 2**62
 _CHARACTER_BITS = 32
 """The most bits that a character takes."""
 _ROWS, _RANKED = "sf_bounded", "sf_ranked"
@@ -56,39 +56,41 @@ class Aggregates:
         self._columns = [key.column for key in plan.keys]
         self._every = tuple(range(len(plan.keys)))
 
-    def additive(self, wanted: Sequence[Additive]) -> EngineQuery:
+    def additive(self, statistics: Sequence[Additive]) -> EngineQuery:
         """Counts and sums by all keys; those by fewer keys are sums of these."""
         terms = {
-            f"sf_figure_{place}_{limb}": tree
-            for place, one in enumerate(wanted)
-            for limb, tree in enumerate(self._terms(one))
+            f"sf_figure_{index}_{limb}": tree
+            for index, statistic in enumerate(statistics)
+            for limb, tree in enumerate(self._terms(statistic))
         }
-        query = self._summed(self._source.copy(), [], terms)
+        query = self._sum_terms(self._source.copy(), [], terms)
         return EngineQuery(query, self._every, tuple(terms))
 
-    def ranked(self, wanted: Rank) -> EngineQuery:
+    def ranked(self, rank: Rank) -> EngineQuery:
         """How often each value of an argument occurs, by all keys."""
-        column = wanted.argument.column
+        column = rank.argument.column
         present = exp.column(column).is_(exp.Null()).not_()
         rows = exp.select(exp.Star()).from_(self._source.subquery("sf_source"), copy=False)
-        query = self._summed(rows.where(present, copy=False), [column], {_RANKED: exp.convert(1)})
+        query = self._sum_terms(
+            rows.where(present, copy=False), [column], {_RANKED: exp.convert(1)}
+        )
         return EngineQuery(query, self._every, (column, _RANKED))
 
-    def _summed(
-        self, rows: exp.Query, others: Sequence[str], terms: Mapping[str, exp.Expr]
+    def _sum_terms(
+        self, rows: exp.Query, extra_columns: Sequence[str], terms: Mapping[str, exp.Expr]
     ) -> exp.Select:
         """Sums of terms by all keys and other columns, every person's weight bounded."""
-        columns = [*self._columns, *others]
+        columns = [*self._columns, *extra_columns]
         figures = dict(terms)
         if self._plan.unit.by_person:
-            rows = self._weighed(rows)
+            rows = self._weigh(rows)
             weight = exp.column(WEIGHT)
             figures = {
                 name: exp.Mul(this=tree, expression=weight.copy()) for name, tree in figures.items()
             }
-        return self._declared(_sums(rows, columns, figures), columns)
+        return self._without_long_texts(_sums(rows, columns, figures), columns)
 
-    def _declared(self, query: exp.Select, columns: Sequence[str]) -> exp.Select:
+    def _without_long_texts(self, query: exp.Select, columns: Sequence[str]) -> exp.Select:
         """Leave out groups of texts longer than any that is declared.
 
         No answer shows them, but a person who has many could fill the memory with them.
@@ -96,21 +98,23 @@ class Aggregates:
         for key in self._plan.keys:
             listed = key.axis if isinstance(key.axis, Listed) else None
             if listed is not None and key.kind is Kind.TEXT and key.column in columns:
-                longest = max(len(one) for one in listed.values.to_pylist() if one is not None)
+                longest = max(
+                    len(value) for value in listed.values.to_pylist() if value is not None
+                )
                 column = exp.column(key.column)
                 bits = exp.Anonymous(this="BIT_LENGTH", expressions=[column.copy()])
                 short = exp.LTE(this=bits, expression=exp.convert(_CHARACTER_BITS * longest))
                 query = query.having(exp.or_(column.is_(exp.Null()), short), copy=False)
         return query
 
-    def _weighed(self, rows: exp.Query) -> exp.Query:
+    def _weigh(self, rows: exp.Query) -> exp.Query:
         """What is kept of everybody, with its weight."""
         if not self._limits_groups:
             return weigh_rows(rows, self._plan.unit)
-        kept = keep_groups(rows, self._plan.unit.groups, self._columns, self._keyed)
+        kept_rows = keep_groups(rows, self._plan.unit.groups, self._columns, self._keyed)
         # Weighing reads its rows twice; these have a name, so that they are found only once.
         weighed = weigh_rows(exp.select(exp.Star()).from_("sf_kept", copy=False), self._plan.unit)
-        return weighed.with_("sf_kept", as_=kept, copy=False)
+        return weighed.with_("sf_kept", as_=kept_rows, copy=False)
 
     def people(self, level: Level) -> EngineQuery:
         """How many people there are by a level's keys, each in at most so many groups."""
@@ -121,33 +125,33 @@ class Aggregates:
         owned = exp.column(PERSON).is_(exp.Null()).not_()
         pairs = _distinct(rows, [PERSON, *columns]).where(owned, copy=False)
         counted = _sums(pairs, columns, {COUNT: exp.convert(1)})
-        return EngineQuery(self._declared(counted, columns), level.positions, (COUNT,))
+        return EngineQuery(self._without_long_texts(counted, columns), level.positions, (COUNT,))
 
-    def distinct(self, wanted: DistinctCount, level: Level) -> EngineQuery:
+    def distinct(self, statistic: DistinctCount, level: Level) -> EngineQuery:
         """How many values of a column there are by a level's keys."""
         columns = [key.column for key in level.keys]
         rows: exp.Query = self._source.copy()
         if self._plan.unit.by_person:
-            pairs = _distinct(self._source, [PERSON, *columns, wanted.column])
-            present = pairs.where(exp.column(wanted.column).is_(exp.Null()).not_(), copy=False)
+            pairs = _distinct(self._source, [PERSON, *columns, statistic.column])
+            present = pairs.where(exp.column(statistic.column).is_(exp.Null()).not_(), copy=False)
             bounded = bound(
                 present,
                 self._plan.unit,
                 columns,
                 self._keyed.salt,
-                [wanted.column],
+                [statistic.column],
                 self._keyed.native,
             )
-            kept = exp.column(COUNT) > exp.convert(0)
+            is_kept = exp.column(COUNT) > exp.convert(0)
             rows = (
                 exp.select(exp.Star())
                 .from_(bounded.subquery("sf_pairs", copy=False), copy=False)
-                .where(kept, copy=False)
+                .where(is_kept, copy=False)
             )
-        values = exp.Count(this=exp.Distinct(expressions=[exp.column(wanted.column)]))
+        values = exp.Count(this=exp.Distinct(expressions=[exp.column(statistic.column)]))
         query = exp.select(*_columns(columns), exp.alias_(exp.cast(values, "BIGINT"), COUNT))
         grouped = _grouped(query.from_(rows.subquery(_ROWS, copy=False), copy=False), columns)
-        return EngineQuery(self._declared(grouped, columns), level.positions, (COUNT,))
+        return EngineQuery(self._without_long_texts(grouped, columns), level.positions, (COUNT,))
 
     @property
     def _limits_groups(self) -> bool:
@@ -157,20 +161,20 @@ class Aggregates:
         within = groups <= self._plan.unit.groups and None not in axes
         return self._plan.unit.groups < self._plan.unit.max_rows and not within
 
-    def _terms(self, one: Additive) -> list[exp.Expr]:
+    def _terms(self, statistic: Additive) -> list[exp.Expr]:
         """What to sum for a statistic: its terms, limb by limb from the lowest."""
-        if isinstance(one, Count):
-            if one.column is None:
+        if isinstance(statistic, Count):
+            if statistic.column is None:
                 return [exp.convert(1)]
-            missing = exp.column(one.column).is_(exp.Null())
+            missing = exp.column(statistic.column).is_(exp.Null())
             return [exp.case().when(missing, exp.convert(0)).else_(exp.convert(1))]
         bits = limb_bits(self._plan.unit)
         unit = exp.cast(exp.convert(1 << bits), "BIGINT")
-        trees, rest = [], exp.Paren(this=one.term)
-        for _ in range(limbs(one, self._plan.unit) - 1):
-            trees.append(exp.Paren(this=exp.Mod(this=rest.copy(), expression=unit.copy())))
-            rest = exp.Paren(this=exp.IntDiv(this=rest, expression=unit.copy()))
-        return [*trees, rest]
+        trees, remainder = [], exp.Paren(this=statistic.term)
+        for _ in range(limb_count(statistic, self._plan.unit) - 1):
+            trees.append(exp.Paren(this=exp.Mod(this=remainder.copy(), expression=unit.copy())))
+            remainder = exp.Paren(this=exp.IntDiv(this=remainder, expression=unit.copy()))
+        return [*trees, remainder]
 
 
 def limb_bits(unit: Unit) -> int:
@@ -178,28 +182,28 @@ def limb_bits(unit: Unit) -> int:
     return 12 if unit.by_person else 23
 
 
-def limbs(one: Additive, unit: Unit) -> int:
+def limb_count(statistic: Additive, unit: Unit) -> int:
     """Into how many limbs a statistic's terms are cut."""
-    bits = one.largest.bit_length() if isinstance(one, Total) else 1
+    bits = statistic.largest.bit_length() if isinstance(statistic, Total) else 1
     return max(1, -(-bits // limb_bits(unit)))
 
 
-def joined(parts: Sequence[NDArray[Any]], unit: Unit) -> NDArray[Any]:
+def join_limbs(limb_sums: Sequence[NDArray[Any]], unit: Unit) -> NDArray[Any]:
     """Put limbs together: int64 where all values fit, Python integers beyond."""
-    if len(parts) == 1:
-        return parts[0]
-    whole = np.zeros(len(parts[0]), dtype=object)
-    for place, part in enumerate(parts):
-        whole += part.astype(object) << (limb_bits(unit) * place)
-    return narrow(whole)
+    if len(limb_sums) == 1:
+        return limb_sums[0]
+    joined_sum = np.zeros(len(limb_sums[0]), dtype=object)
+    for limb, limb_sum in enumerate(limb_sums):
+        joined_sum += limb_sum.astype(object) << (limb_bits(unit) * limb)
+    return narrow(joined_sum)
 
 
 def _sum(tree: exp.Expr) -> exp.Expr:
     """A sum of terms below 10^18 as a 64-bit integer, cut off; zero where nothing is to add."""
     total = exp.Sum(this=exp.cast(tree, "DECIMAL(18, 0)"))
-    some = exp.Coalesce(this=total, expressions=[exp.convert(0)])
-    low, high = (exp.cast(exp.convert(end), "BIGINT") for end in (-_CUT, _CUT))
-    above = exp.Greatest(this=some, expressions=[low], ignore_nulls=True)
+    present = exp.Coalesce(this=total, expressions=[exp.convert(0)])
+    low, high = (exp.cast(exp.convert(end), "BIGINT") for end in (-_SUM_LIMIT, _SUM_LIMIT))
+    above = exp.Greatest(this=present, expressions=[low], ignore_nulls=True)
     return exp.cast(exp.Least(this=above, expressions=[high], ignore_nulls=True), "BIGINT")
 
 

@@ -24,8 +24,8 @@ from sfumato.data.schema.names import free_prefix
 from sfumato.methods.query.answer.figures import BETA, spread_factor
 from sfumato.methods.query.answer.intervals import Figure, Spans, UnknownBarError
 from sfumato.methods.query.plan import Function
-from sfumato.methods.query.plan.outputs import total
-from sfumato.methods.query.plan.statistics import parts
+from sfumato.methods.query.plan.outputs import total_of
+from sfumato.methods.query.plan.statistics import statistics_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,47 +36,55 @@ if TYPE_CHECKING:
 
 
 LEVEL = "level"
-_JOINT, _ALL = "joint", "all"
+_JOINT, _UNION = "joint", "all"
 _COUNTS = (Function.COUNT, Function.COUNT_PEOPLE, Function.COUNT_DISTINCT)
 _ADDED = (*_COUNTS, Function.SUM)
-_WANTED = 3
+_USEFUL_RATIO = 3
 """A figure is of use where its bar is at most one such part of it."""
 _NEAR_AN_END = 0.1
 """A mean at an end of its range is noise where its bar is more than this part of the range."""
 
 
-def beside(plan: Plan, what: str, place: int | None = None) -> str:
+def error_column(plan: Plan, label: str, index: int | None = None) -> str:
     """The name of a column of the noisy table, or beside an answer, which no other column has."""
-    keys, measures = ([one.name for one in some] for some in (plan.keys, plan.measures))
+    keys, measures = ([entry.name for entry in entries] for entries in (plan.keys, plan.measures))
     prefix = free_prefix([*plan.columns, *keys, *measures])
-    return f"{prefix}{what}" if place is None else f"{prefix}{what}_{place}"
+    return f"{prefix}{label}" if index is None else f"{prefix}{label}_{index}"
 
 
-def _computed(plan: Plan) -> dict[str, exp.Expr]:
+def _computed_outputs(plan: Plan) -> dict[str, exp.Expr]:
     """The columns of the answer that are computed from figures."""
-    measures = {one.name for one in plan.measures}
+    measures = {measure.name for measure in plan.measures}
     return {
         column: node.unalias()
         for column, node in zip(plan.columns, plan.finish.expressions, strict=True)
         if not isinstance(node.unalias(), exp.Column)
-        and any(found.name in measures for found in node.find_all(exp.Column))
+        and any(column_node.name in measures for column_node in node.find_all(exp.Column))
     }
 
 
-def _totalled(nodes: Sequence[exp.Expr]) -> set[str]:
+def _totalled_measures(nodes: Sequence[exp.Expr]) -> set[str]:
     """The measures of which totals over all rows are asked."""
     windows = [window for node in nodes for window in node.find_all(exp.Window)]
-    return {found.name for window in windows for found in window.find_all(exp.Column)}
+    return {column_node.name for window in windows for column_node in window.find_all(exp.Column)}
 
 
 def chosen_by_noise(plan: Plan) -> bool:
     """Whether noisy figures decide which rows are in the answer."""
-    measures = {one.name for one in plan.measures}
+    measures = {measure.name for measure in plan.measures}
     clauses = ["where", "qualify"]
     if plan.finish.args.get("limit") or plan.finish.args.get("offset"):
         clauses.append("order")
-    asked = [one for clause in clauses if (one := plan.finish.args.get(clause)) is not None]
-    return any(found.name in measures for one in asked for found in one.find_all(exp.Column))
+    clause_nodes = [
+        clause_node
+        for clause in clauses
+        if (clause_node := plan.finish.args.get(clause)) is not None
+    ]
+    return any(
+        column_node.name in measures
+        for clause_node in clause_nodes
+        for column_node in clause_node.find_all(exp.Column)
+    )
 
 
 def beta_of_rows(plan: Plan, rows: int, *, is_cut: bool = False) -> float:
@@ -92,58 +100,63 @@ def joint_betas(plan: Plan, rows: int, *, is_cut: bool = False) -> Iterator[tupl
 
     Every output counts as made of as many figures as the one with the most.
     """
-    measures = {one.name for one in plan.measures}
-    most = max(
+    measures = {measure.name for measure in plan.measures}
+    figure_count = max(
         (
-            len({one.name for one in node.find_all(exp.Column)} & measures) + len(_totalled([node]))
-            for node in _computed(plan).values()
+            len({column_node.name for column_node in node.find_all(exp.Column)} & measures)
+            + len(_totalled_measures([node]))
+            for node in _computed_outputs(plan).values()
         ),
         default=0,
     )
-    if most:
-        yield _JOINT, beta_of_rows(plan, rows, is_cut=is_cut) / most
-        yield _ALL, BETA / most / max(rows, 1)
+    if figure_count:
+        yield _JOINT, beta_of_rows(plan, rows, is_cut=is_cut) / figure_count
+        yield _UNION, BETA / figure_count / max(rows, 1)
 
 
-def selected_beside(plan: Plan, columns: Sequence[str]) -> list[exp.Expr]:
+def error_outputs(plan: Plan, columns: Sequence[str]) -> list[exp.Expr]:
     """What `finish` gives besides the answer: errors, and figures that others are computed from."""
     known = {*(key.name for key in plan.keys), *(measure.name for measure in plan.measures)}
-    wanted: list[exp.Expr] = [_column(name) for name in columns if name not in known]
-    computed = list(_computed(plan).values())
-    if not computed and all(one.function is not Function.QUANTILE for one in plan.measures):
-        return wanted
-    totalled = _totalled(computed)
-    for place, measure in enumerate(plan.measures):
+    outputs: list[exp.Expr] = [_column(name) for name in columns if name not in known]
+    computed = list(_computed_outputs(plan).values())
+    if not computed and all(measure.function is not Function.QUANTILE for measure in plan.measures):
+        return outputs
+    totalled = _totalled_measures(computed)
+    for index, measure in enumerate(plan.measures):
         figure = _column(measure.name)
-        wanted.append(exp.alias_(figure, beside(plan, "value", place), quoted=True))
+        outputs.append(exp.alias_(figure, error_column(plan, "value", index), quoted=True))
         if measure.name not in totalled:
             continue
-        sd = _column(beside(plan, "sd", place))
-        margin = _column(beside(plan, _ALL, place))
+        sd = _column(error_column(plan, "sd", index))
+        margin = _column(error_column(plan, _UNION, index))
         summed = {"sum": figure, "variance": sd * sd.copy(), "margin": margin}
         for name, tree in summed.items():
-            wanted.append(exp.alias_(total(tree), beside(plan, name, place), quoted=True))
-    return wanted
+            outputs.append(exp.alias_(total_of(tree), error_column(plan, name, index), quoted=True))
+    return outputs
 
 
 def _column(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
-def whole_rows(plan: Plan, allocation: Allocation, errors: pa.Table) -> dict[str, list[int]]:
+def total_rows(plan: Plan, allocation: Allocation, errors: pa.Table) -> dict[str, list[int]]:
     """The rows of an answer, by column, in which NULL stands for all values of a key."""
-    name = beside(plan, LEVEL)
+    name = error_column(plan, LEVEL)
     if name not in errors.column_names:
         return {}
     levels = errors[name].to_numpy()
-    found = {}
+    rows_by_column = {}
     for column, node in zip(plan.columns, plan.finish.expressions, strict=True):
-        used = {one.name for one in node.find_all(exp.Column)}
-        places = [place for place, key in enumerate(plan.keys) if key.name in used]
-        if len(used) == len(places) == 1:
-            without = [one.number for one in allocation.levels if places[0] not in one.positions]
-            found[column] = np.flatnonzero(np.isin(levels, without)).tolist()
-    return found
+        used = {column_node.name for column_node in node.find_all(exp.Column)}
+        key_positions = [position for position, key in enumerate(plan.keys) if key.name in used]
+        if len(used) == len(key_positions) == 1:
+            without = [
+                level.number
+                for level in allocation.levels
+                if key_positions[0] not in level.positions
+            ]
+            rows_by_column[column] = np.flatnonzero(np.isin(levels, without)).tolist()
+    return rows_by_column
 
 
 def error_bars(
@@ -159,35 +172,35 @@ def error_bars(
     A quantile has the error of its rank, in rows: `ranks95`. `too_noisy` lists rows whose figure is
     of no use, `less_noise` tells how many times less noise would help.
     """
-    places = {one.name: place for place, one in enumerate(plan.measures)}
-    computed = _computed(plan)
+    indices = {measure.name: index for index, measure in enumerate(plan.measures)}
+    computed = _computed_outputs(plan)
     spans = _spans(plan, allocation, errors) if computed else None
     bars: dict[str, Any] = {}
     for column, node in zip(plan.columns, plan.finish.expressions, strict=True):
-        if not {found.name for found in node.find_all(exp.Column)} & places.keys():
+        if not {column_node.name for column_node in node.find_all(exp.Column)} & indices.keys():
             continue
         values = _floats(answer, column)
         bars[column] = {"sd": None, "bound95": None}
         if column in computed:
-            both = None if spans is None else _computed_bars(computed[column], spans, values)
-            useless = _useless(values, both)
+            bar = None if spans is None else _computed_bars(computed[column], spans, values)
+            is_useless = _is_too_noisy(values, bar)
         else:
-            measure = plan.measures[places[node.unalias().name]]
-            both = _own_bars(plan, places[measure.name], errors)
+            measure = plan.measures[indices[node.unalias().name]]
+            bar = _figure_bars(plan, indices[measure.name], errors)
             low, high = _range(measure)
-            useless = _useless(values, both)
+            is_useless = _is_too_noisy(values, bar)
             if measure.function in _ADDED:
-                useless |= (values < low) | (values > high)
+                is_useless |= (values < low) | (values > high)
             elif measure.name in ranks:
                 bars[column]["ranks95"] = ranks[measure.name]
-                useless |= _ranked_by_noise(plan, measure, values, errors, ranks[measure.name])
-            elif measure.function is Function.AVERAGE and both is not None:
-                useless |= _at(values, low, high) & (both[1] > _NEAR_AN_END * (high - low))
-        if both is not None:
-            bars[column] |= dict(zip(("sd", "bound95"), map(_one_or_all, both), strict=True))
-        if useless.any():
-            bars[column]["too_noisy"] = np.flatnonzero(useless).tolist()
-            bars[column] |= dict(_less_noise(plan, node.unalias(), values, both, useless))
+                is_useless |= _ranked_by_noise(plan, measure, values, errors, ranks[measure.name])
+            elif measure.function is Function.AVERAGE and bar is not None:
+                is_useless |= _is_at_end(values, low, high) & (bar[1] > _NEAR_AN_END * (high - low))
+        if bar is not None:
+            bars[column] |= dict(zip(("sd", "bound95"), map(_number_or_list, bar), strict=True))
+        if is_useless.any():
+            bars[column]["too_noisy"] = np.flatnonzero(is_useless).tolist()
+            bars[column] |= dict(_less_noise(plan, node.unalias(), values, bar, is_useless))
     return bars
 
 
@@ -195,22 +208,24 @@ def _less_noise(
     plan: Plan,
     node: exp.Expr,
     values: FloatArray,
-    both: tuple[FloatArray, FloatArray] | None,
-    useless: BoolArray,
+    bar: tuple[FloatArray, FloatArray] | None,
+    is_useless: BoolArray,
 ) -> Iterator[tuple[str, float]]:
     """The factor by which noise must shrink for an error of a third of the largest noisy number.
 
     It follows for counts and sums, whose bars shrink with the noise. Those of other figures depend
     on how many rows there are, which may be none.
     """
-    added = {one.name: _range(one) for one in plan.measures if one.function in _ADDED}
-    if both is None or not isinstance(node, exp.Column) or node.name not in added:
+    added = {
+        measure.name: _range(measure) for measure in plan.measures if measure.function in _ADDED
+    }
+    if bar is None or not isinstance(node, exp.Column) or node.name not in added:
         return
     low, high = added[node.name]
-    sizes = np.where(useless & (values >= low) & (values <= high), np.abs(values), 0.0)
+    sizes = np.where(is_useless & (values >= low) & (values <= high), np.abs(values), 0.0)
     largest = int(np.argmax(sizes))
     if sizes[largest] > 0:
-        yield "less_noise", float(_WANTED * both[1][largest] / sizes[largest])
+        yield "less_noise", float(_USEFUL_RATIO * bar[1][largest] / sizes[largest])
 
 
 def _floats(table: pa.Table, column: str) -> FloatArray:
@@ -223,9 +238,9 @@ def _floats(table: pa.Table, column: str) -> FloatArray:
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
-def _own_bars(plan: Plan, place: int, errors: pa.Table) -> tuple[FloatArray, FloatArray] | None:
+def _figure_bars(plan: Plan, index: int, errors: pa.Table) -> tuple[FloatArray, FloatArray] | None:
     """The sd and the bound of a figure, as they stand beside it."""
-    names = [beside(plan, one, place) for one in ("sd", "bound")]
+    names = [error_column(plan, label, index) for label in ("sd", "bound")]
     if not set(names) <= set(errors.column_names):
         return None
     return errors[names[0]].to_numpy(), errors[names[1]].to_numpy()
@@ -237,9 +252,9 @@ def _computed_bars(
     """The sd and the bound of an output; no sd is above the bound, which no error passes there."""
     try:
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            found = spans.of(node)
-            bound = np.fmax(np.fmax(found.high - values, values - found.low), 0.0)
-            sd = np.fmin(spans.stddev(found), bound)
+            span = spans.of(node)
+            bound = np.fmax(np.fmax(span.high - values, values - span.low), 0.0)
+            sd = np.fmin(spans.stddev(span), bound)
     except UnknownBarError:
         return None
     bound = np.where(np.isnan(values), np.nan, bound)
@@ -251,10 +266,10 @@ def _spans(plan: Plan, allocation: Allocation, errors: pa.Table) -> Spans | None
     if not errors.num_columns:
         return None
     figures: dict[str, Figure] = {}
-    for place, measure in enumerate(plan.measures):
+    for index, measure in enumerate(plan.measures):
 
-        def columns(*names: str, at: int = place) -> list[FloatArray]:
-            named = (beside(plan, name, at) for name in names)
+        def columns(*names: str, at: int = index) -> list[FloatArray]:
+            named = (error_column(plan, name, at) for name in names)
             return [
                 errors[name].to_numpy().astype(np.float64)
                 for name in named
@@ -263,16 +278,21 @@ def _spans(plan: Plan, allocation: Allocation, errors: pa.Table) -> Spans | None
 
         if not columns(_JOINT):
             continue
-        value, sd, margin, far = columns("value", "sd", _JOINT, _ALL)
+        value, sd, margin, rest_margin = columns("value", "sd", _JOINT, _UNION)
         figure = Figure(value, sd, margin, _range(measure))
         if totals := columns("sum", "variance", "margin"):
-            whole, variance, union = totals
+            total_, variance, total_margin = totals
             spread = np.sqrt(np.fmax(variance - sd**2, 0.0))
-            far = np.fmax(union - far, 0.0)
+            rest_margin = np.fmax(total_margin - rest_margin, 0.0)
             factor = _independent_factor(plan, allocation, measure)
             if factor is not None:
-                far = np.fmin(far, factor * spread)
-            figure = replace(figure, rest=whole - value, rest_stddev=spread, rest_margin=far)
+                rest_margin = np.fmin(rest_margin, factor * spread)
+            figure = replace(
+                figure,
+                remainder=total_ - value,
+                remainder_stddev=spread,
+                remainder_margin=rest_margin,
+            )
         figures[measure.name] = figure
     return Spans(figures, partial(_possible, plan), errors.num_rows)
 
@@ -285,7 +305,7 @@ def _independent_factor(plan: Plan, allocation: Allocation, measure: Measure) ->
     level = allocation.levels[0]
     if level.groups is None or plan.finish.args.get("where"):
         return None
-    mechanism = allocation.mechanisms[level.number, parts(measure, plan.unit)[0]]
+    mechanism = allocation.mechanisms[level.number, statistics_of(measure, plan.unit)[0]]
     betas = dict(joint_betas(plan, level.groups))
     return spread_factor(mechanism, betas[_JOINT])
 
@@ -321,14 +341,14 @@ def _declared(measure: Measure) -> tuple[float, float]:
     return float(argument.low * argument.step), float(argument.high * argument.step)
 
 
-def _useless(values: FloatArray, bars: tuple[FloatArray, FloatArray] | None) -> BoolArray:
+def _is_too_noisy(values: FloatArray, bars: tuple[FloatArray, FloatArray] | None) -> BoolArray:
     """Which figures are no larger than their bar."""
     if bars is None:
         return np.zeros(len(values), dtype=bool)
     return (bars[1] >= np.abs(values)) & (bars[1] > 0)
 
 
-def _at(values: FloatArray, low: float, high: float) -> BoolArray:
+def _is_at_end(values: FloatArray, low: float, high: float) -> BoolArray:
     """Which values are at an end of their range, to a float's precision."""
     near = 1e-9 * (high - low)
     return (low < high) & ((values <= low + near) | (values >= high - near))
@@ -337,9 +357,9 @@ def _at(values: FloatArray, low: float, high: float) -> BoolArray:
 def row_counts(plan: Plan) -> list[int]:
     """The places of measures that tell how many rows a group has."""
     return [
-        place
-        for place, one in enumerate(plan.measures)
-        if one.function is Function.COUNT and one.argument is None
+        index
+        for index, measure in enumerate(plan.measures)
+        if measure.function is Function.COUNT and measure.argument is None
     ]
 
 
@@ -353,22 +373,26 @@ def _ranked_by_noise(
     """
     assert measure.quantile is not None
     share = float(min(measure.quantile, 1 - measure.quantile))
-    counts = [beside(plan, "value", place) for place in row_counts(plan)]
+    counts = [error_column(plan, "value", index) for index in row_counts(plan)]
     if counts and counts[0] in errors.column_names:
         return np.asarray(ranks >= (share or 1.0) * errors[counts[0]].to_numpy())
     if not share:
         return np.zeros(len(values), dtype=bool)
     assert measure.argument is not None
-    several = measure.argument.high - measure.argument.low > 1  # else every value is at an end
-    return _at(values, *_range(measure)) & several
+    has_inner_values = (
+        measure.argument.high - measure.argument.low > 1
+    )  # else every value is at an end
+    return _is_at_end(values, *_range(measure)) & has_inner_values
 
 
-def _one_or_all(numbers: FloatArray) -> float | list[float | None] | None:
+def _number_or_list(numbers: FloatArray) -> float | list[float | None] | None:
     """One number where all rows have the same, else one for each; None for what is not finite."""
     finite = np.isfinite(numbers)
     if not finite.any():
         return None
     if finite.all():
-        same = bool((numbers == numbers[0]).all())
-        return float(numbers[0]) if same else numbers.tolist()
-    return [one if known else None for one, known in zip(numbers.tolist(), finite, strict=True)]
+        is_constant = bool((numbers == numbers[0]).all())
+        return float(numbers[0]) if is_constant else numbers.tolist()
+    return [
+        number if known else None for number, known in zip(numbers.tolist(), finite, strict=True)
+    ]

@@ -14,9 +14,9 @@ import pyarrow as pa
 from sfumato.data.counting.encoding import encode
 from sfumato.data.counting.grouping import group, keys
 from sfumato.data.counting.hashing import Keyed
-from sfumato.methods.query.answer.engine_queries import Aggregates, joined, limbs
+from sfumato.methods.query.answer.engine_queries import Aggregates, join_limbs, limb_count
 from sfumato.methods.query.plan.statistics import Count, DistinctCount, PeopleCount, Rank, Total
-from sfumato.methods.query.sql.work_limits import salted
+from sfumato.methods.query.sql.work_limits import insert_hash
 from sfumato.privacy.mechanisms.base import widened
 from sfumato.privacy.mechanisms.quantile import Counted
 
@@ -62,34 +62,34 @@ class LevelGroups:
     codes: tuple[Codes, ...]
     count: int
 
-    def places(self, tally: EngineAnswer) -> IntArray:
+    def group_numbers(self, tally: EngineAnswer) -> IntArray:
         """The group of each row of a tally; -1 for rows that belong to none."""
         of_rows = [tally.codes[position] for position in self.level.positions]
         inside = tally.inside()
-        places = np.full(tally.rows, -1, dtype=np.int64)
+        group_numbers = np.full(tally.rows, -1, dtype=np.int64)
         if not of_rows:
-            places[inside] = 0
+            group_numbers[inside] = 0
         elif inside.any() and self.count:
             within = [codes[inside] for codes in of_rows]
-            places[inside] = self._find(within)
-        return places
+            group_numbers[inside] = self._lookup(within)
+        return group_numbers
 
-    def _find(self, codes: Sequence[Codes]) -> IntArray:
+    def _lookup(self, codes: Sequence[Codes]) -> IntArray:
         if self.level.declared:
             return np.ravel_multi_index(tuple(codes), self.sizes).astype(np.int64)
-        both = [np.concatenate(pair) for pair in zip(self.codes, codes, strict=True)]
-        numbers, _ = keys(both, self.sizes)
-        own, others = numbers[: self.count], numbers[self.count :]
-        found = np.minimum(np.searchsorted(own, others), self.count - 1)
-        return np.where(own[found] == others, found, -1)
+        combined = [np.concatenate(pair) for pair in zip(self.codes, codes, strict=True)]
+        numbers, _ = keys(combined, self.sizes)
+        own_numbers, row_numbers = numbers[: self.count], numbers[self.count :]
+        positions = np.minimum(np.searchsorted(own_numbers, row_numbers), self.count - 1)
+        return np.where(own_numbers[positions] == row_numbers, positions, -1)
 
     def collect(self, tally: EngineAnswer, figure: str) -> NDArray[Any]:
         """Add up a figure of a tally in each group, in Python integers where 64 bits may not do."""
-        places = self.places(tally)
-        known = places >= 0
-        figures = widened(tally.figures[figure][known], 1)
+        group_numbers = self.group_numbers(tally)
+        is_grouped = group_numbers >= 0
+        figures = widened(tally.figures[figure][is_grouped], 1)
         totals = np.zeros(self.count, dtype=figures.dtype)
-        np.add.at(totals, places[known], figures)
+        np.add.at(totals, group_numbers[is_grouped], figures)
         return totals
 
 
@@ -101,7 +101,7 @@ def all_groups(level: Level) -> LevelGroups:
     return LevelGroups(level, level.sizes, tuple(codes), count)
 
 
-def found_groups(
+def occurring_groups(
     level: Level, axes: Mapping[int, Axis], tally: EngineAnswer, figure: str
 ) -> tuple[LevelGroups, IntArray]:
     """The groups of a level that occur, in the order of their keys, and a figure above 0 of each.
@@ -113,38 +113,38 @@ def found_groups(
     codes = [tally.codes[position][inside] for position in level.positions]
     if not inside.any():
         return LevelGroups(level, sizes, tuple(codes), 0), np.zeros(0, dtype=np.int64)
-    found = group(codes, sizes, tally.figures[figure][inside])
-    present = found.counts > 0
-    representatives = found.representatives[present]
+    groups = group(codes, sizes, tally.figures[figure][inside])
+    present = groups.counts > 0
+    representatives = groups.representatives[present]
     merged = tuple(column[representatives] for column in codes)
-    return LevelGroups(level, sizes, merged, len(representatives)), found.counts[present]
+    return LevelGroups(level, sizes, merged, len(representatives)), groups.counts[present]
 
 
-def read(
-    engine: Engine, questions: Sequence[EngineQuery], plan_keys: Sequence[Key]
+def read_aggregates(
+    engine: Engine, queries: Sequence[EngineQuery], plan_keys: Sequence[Key]
 ) -> tuple[dict[int, Axis], list[EngineAnswer]]:
     """Ask the engine and code what it says; axes go by the position of their key."""
-    tables = [engine.run(asked.query) for asked in questions]
-    codes: list[dict[int, Codes]] = [{} for _ in questions]
+    tables = [engine.run(query.query) for query in queries]
+    codes: list[dict[int, Codes]] = [{} for _ in queries]
     axes: dict[int, Axis] = {}
     for position, key in enumerate(plan_keys):
-        having = [place for place, asked in enumerate(questions) if position in asked.positions]
+        users = [index for index, query in enumerate(queries) if position in query.positions]
         columns = [
-            tables[place].column(questions[place].positions.index(position)) for place in having
+            tables[index].column(queries[index].positions.index(position)) for index in users
         ]
-        if not having:
+        if not users:
             continue
-        axes[position], coded = _code(columns, key)
-        for place, part in zip(having, coded, strict=True):
-            codes[place][position] = part
+        axes[position], coded = _encode_key(columns, key)
+        for index, key_codes in zip(users, coded, strict=True):
+            codes[index][position] = key_codes
     tallies = [
-        EngineAnswer(of_keys, _figures(table, asked), table.num_rows)
-        for of_keys, table, asked in zip(codes, tables, questions, strict=True)
+        EngineAnswer(of_keys, _figures(table, query), table.num_rows)
+        for of_keys, table, query in zip(codes, tables, queries, strict=True)
     ]
     return axes, tallies
 
 
-def _code(columns: Sequence[pa.ChunkedArray], key: Key) -> tuple[Axis, list[Codes]]:
+def _encode_key(columns: Sequence[pa.ChunkedArray], key: Key) -> tuple[Axis, list[Codes]]:
     """Code one key's values from all tables together, and take them apart again."""
     values = pa.chunked_array(
         [chunk for column in columns for chunk in column.chunks], columns[0].type
@@ -155,14 +155,14 @@ def _code(columns: Sequence[pa.ChunkedArray], key: Key) -> tuple[Axis, list[Code
     return axes[0], np.split(codes[0], ends[:-1])
 
 
-def _figures(table: pa.Table, asked: EngineQuery) -> dict[str, NDArray[Any]]:
-    first = len(asked.positions)
+def _figures(table: pa.Table, query: EngineQuery) -> dict[str, NDArray[Any]]:
+    first = len(query.positions)
     return {
-        name: table.column(first + place)
+        name: table.column(first + index)
         .combine_chunks()
         .cast(pa.int64())
         .to_numpy(zero_copy_only=False)
-        for place, name in enumerate(asked.figures)
+        for index, name in enumerate(query.figures)
     }
 
 
@@ -176,66 +176,69 @@ class EngineQueries:
         self,
         plan: Plan,
         levels: Sequence[Level],
-        wanted: Iterable[tuple[int, Statistic]],
+        slots: Iterable[tuple[int, Statistic]],
         source: exp.Query,
         salt: str,
         native: Native | None = None,
     ) -> None:
-        slots = list(wanted)
-        different = dict.fromkeys(one for _, one in slots)
+        slot_list = list(slots)
+        unique_statistics = dict.fromkeys(statistic for _, statistic in slot_list)
         self.keys, self.unit = plan.keys, plan.unit
-        self.additive = [one for one in different if isinstance(one, Count | Total)]
+        self.additive = [
+            statistic for statistic in unique_statistics if isinstance(statistic, Count | Total)
+        ]
         keyed = Keyed(salt, native)
-        aggregates = Aggregates(plan, salted(source, keyed), keyed)
+        aggregates = Aggregates(plan, insert_hash(source, keyed), keyed)
         # Counts, sums and ranks are read once for all levels, by every key.
-        self.asked: dict[object, EngineQuery] = {}
+        self.queries: dict[object, EngineQuery] = {}
         if self.additive:
-            self.asked[Count] = aggregates.additive(self.additive)
-        for number, one in slots:
-            if isinstance(one, Rank) and one.argument not in self.asked:
-                self.asked[one.argument] = aggregates.ranked(one)
-            elif isinstance(one, PeopleCount):
-                self.asked[number, one] = aggregates.people(levels[number])
-            elif isinstance(one, DistinctCount):
-                self.asked[number, one] = aggregates.distinct(one, levels[number])
+            self.queries[Count] = aggregates.additive(self.additive)
+        for number, statistic in slot_list:
+            if isinstance(statistic, Rank) and statistic.argument not in self.queries:
+                self.queries[statistic.argument] = aggregates.ranked(statistic)
+            elif isinstance(statistic, PeopleCount):
+                self.queries[number, statistic] = aggregates.people(levels[number])
+            elif isinstance(statistic, DistinctCount):
+                self.queries[number, statistic] = aggregates.distinct(statistic, levels[number])
 
 
 class ExactAggregates:
     """Every wanted statistic at its level, read from the engine, contributions bounded."""
 
     def __init__(self, questions: EngineQueries, engine: Engine) -> None:
-        asked = questions.asked
+        queries = questions.queries
         self._additive, self._unit = questions.additive, questions.unit
-        self.axes, tallies = read(engine, list(asked.values()), questions.keys)
-        self._tallies: dict[object, EngineAnswer] = dict(zip(asked, tallies, strict=True))
+        self.axes, tallies = read_aggregates(engine, list(queries.values()), questions.keys)
+        self._tallies: dict[object, EngineAnswer] = dict(zip(queries, tallies, strict=True))
 
-    def values(self, one: Statistic, groups: LevelGroups) -> NDArray[Any]:
+    def values(self, statistic: Statistic, groups: LevelGroups) -> NDArray[Any]:
         """A statistic of each group, in granules."""
-        tally, figures = self._place(one, groups.level)
-        return joined([groups.collect(tally, figure) for figure in figures], self._unit)
+        tally, figures = self._tally_of(statistic, groups.level)
+        return join_limbs([groups.collect(tally, figure) for figure in figures], self._unit)
 
-    def counted(self, one: Rank, groups: LevelGroups) -> Counted:
+    def value_counts(self, rank: Rank, groups: LevelGroups) -> Counted:
         """How often each point of an argument's grid occurs in each group."""
-        tally = self._tallies[one.argument]
+        tally = self._tallies[rank.argument]
         points, counts = tally.figures.values()
-        places = groups.places(tally)
-        known = places >= 0
-        steps = points[known] - one.argument.low
-        return Counted(steps, counts[known], places[known], groups.count)
+        group_numbers = groups.group_numbers(tally)
+        is_grouped = group_numbers >= 0
+        steps = points[is_grouped] - rank.argument.low
+        return Counted(steps, counts[is_grouped], group_numbers[is_grouped], groups.count)
 
-    def found(self, carrier: Statistic, level: Level) -> tuple[LevelGroups, IntArray]:
+    def occurring_groups(self, carrier: Statistic, level: Level) -> tuple[LevelGroups, IntArray]:
         """The groups of a level that occur, and how many they count of what decides about them."""
-        tally, figures = self._place(carrier, level)
-        return found_groups(level, self.axes, tally, figures[0])
+        tally, figures = self._tally_of(carrier, level)
+        return occurring_groups(level, self.axes, tally, figures[0])
 
-    def _place(self, one: Statistic, level: Level) -> tuple[EngineAnswer, Sequence[str]]:
+    def _tally_of(self, statistic: Statistic, level: Level) -> tuple[EngineAnswer, Sequence[str]]:
         """Where the figures of a statistic stand."""
-        if not isinstance(one, Count | Total):
-            tally = self._tallies[level.number, one]
+        if not isinstance(statistic, Count | Total):
+            tally = self._tallies[level.number, statistic]
             return tally, tuple(tally.figures)
         tally = self._tallies[Count]
         names = iter(tally.figures)
-        placed = {
-            each: [next(names) for _ in range(limbs(each, self._unit))] for each in self._additive
+        figure_names = {
+            summed: [next(names) for _ in range(limb_count(summed, self._unit))]
+            for summed in self._additive
         }
-        return tally, placed[one]
+        return tally, figure_names[statistic]

@@ -19,7 +19,7 @@ from sfumato.methods.query.answer.figures import NoisyStatistic, ratio, spread_f
 from sfumato.methods.query.answer.noisy_aggregates import adjusted_variances
 from sfumato.methods.query.plan import Function
 from sfumato.methods.query.plan.allocation import QueryPrice, allocate, relative_error
-from sfumato.methods.query.plan.statistics import Count, Total, parts
+from sfumato.methods.query.plan.statistics import Count, Total, statistics_of
 from sfumato.privacy.accounting.price import amounts_in_words
 from sfumato.privacy.mechanisms.gaussian import Gaussian
 from sfumato.privacy.mechanisms.quantile import Quantile
@@ -81,7 +81,7 @@ class Explanation(Shown):
         return {
             "cost": self.cost,
             "expected": [
-                {name: one for name, one in asdict(row).items() if one is not None}
+                {name: value for name, value in asdict(row).items() if value is not None}
                 for row in self.expected
             ],
             "notes": list(self.notes),
@@ -109,28 +109,28 @@ def explain(question: Question) -> Explanation:
 
 
 def _expected(question: Question, measure: Measure, level: Level) -> Expected:
-    made_of = parts(measure, question.plan.unit)
+    components = statistics_of(measure, question.plan.unit)
     mechanisms = question.allocation.at(level)
-    used = [mechanisms[part] for part in made_of]
+    used = [mechanisms[component] for component in components]
     grouped_by = tuple(key.name for key in level.keys)
     row = Expected(measure.name, grouped_by, " + ".join(dict.fromkeys(map(_describe, used))))
     first = used[0]
-    declared = sum(one.groups or 0 for one in question.allocation.levels)
+    declared = sum(level_.groups or 0 for level_ in question.allocation.levels)
     beta = beta_of_rows(question.plan, declared)
     if isinstance(first, Quantile):
-        ranks = question.allocation.bound(level, made_of[0], beta)
+        ranks = question.allocation.bound(level, components[0], beta)
         return replace(row, ranks95=ranks)
-    if len(made_of) > 1:
-        return replace(row, sizes=_by_size(question.allocation, level, measure, made_of, beta))
-    total = made_of[0]
+    if len(components) > 1:
+        return replace(row, sizes=_by_size(question.allocation, level, measure, components, beta))
+    total = components[0]
     step = float(total.argument.step) if isinstance(total, Total) else 1.0
     stddev = math.sqrt(question.allocation.variance(level, total))
     bound = question.allocation.bound(level, total, beta)
-    after = (
+    adjusted = (
         adjusted_variances(question.allocation, total) if isinstance(total, Count | Total) else {}
     )
-    if level.number in after:
-        stddev = math.sqrt(after[level.number])
+    if level.number in adjusted:
+        stddev = math.sqrt(adjusted[level.number])
         bound = spread_factor(first, beta) * stddev
     return replace(row, sd=stddev * step, bound95=bound * step)
 
@@ -139,7 +139,7 @@ def _by_size(
     chosen: Allocation,
     level: Level,
     measure: Measure,
-    made_of: Sequence[Statistic],
+    components: Sequence[Statistic],
     beta: float,
 ) -> dict[int, dict[str, float]]:
     """The largest error in groups of some sizes: all values at a bound, or half at either."""
@@ -147,18 +147,23 @@ def _by_size(
     errors = []
     for mixed in (False, True):
         noisy = []
-        for part in made_of:
-            low, high = part.ends if isinstance(part, Total) else (1, 1)
+        for component in components:
+            low, high = component.ends if isinstance(component, Total) else (1, 1)
             term = (
-                (low + high) / 2 if mixed and isinstance(part, Total) and part.power == 1 else high
+                (low + high) / 2
+                if mixed and isinstance(component, Total) and component.power == 1
+                else high
             )
-            variance, margin = chosen.variance(level, part), partial(chosen.bound, level, part)
+            variance, margin = (
+                chosen.variance(level, component),
+                partial(chosen.bound, level, component),
+            )
             noisy.append(NoisyStatistic(sizes * float(term), variance, margin))
-        errors.append(ratio(measure, made_of, noisy, beta)[1:])
+        errors.append(ratio(measure, components, noisy, beta)[1:])
     stddev, bound = np.max(errors, axis=0)
     return {
-        size: {"sd": float(sd), "bound95": float(far)}
-        for size, sd, far in zip(GROUP_SIZES, stddev, bound, strict=True)
+        size: {"sd": float(sd), "bound95": float(margin)}
+        for size, sd, margin in zip(GROUP_SIZES, stddev, bound, strict=True)
     }
 
 
@@ -178,7 +183,7 @@ def _sentence(row: Expected) -> str:
     if row.ranks95 is not None:
         return f"{start} its rank is within {row.ranks95:.4g} rows in 95 % of cases."
     if row.sizes is not None:
-        table = ", ".join(f"{size:,} rows {one['sd']:.4g}" for size, one in row.sizes.items())
+        table = ", ".join(f"{size:,} rows {error['sd']:.4g}" for size, error in row.sizes.items())
         return f"{start} sd at most, in groups of {table}."
     return f"{start} sd {row.sd:.4g}, within {row.bound95:.4g} in 95 % of cases."
 
@@ -193,10 +198,12 @@ def _advice(question: Question) -> Iterator[str]:
             "shown, and nothing is spent on finding out which exist."
         )
     if price.epsilon is not None and not price.delta:
-        other = allocate(
+        alternative = allocate(
             plan, QueryPrice(epsilon=price.epsilon, delta=_USUAL_DELTA, weights=price.weights)
         )
-        gain = math.sqrt(relative_error(plan, other) / relative_error(plan, question.allocation))
+        gain = math.sqrt(
+            relative_error(plan, alternative) / relative_error(plan, question.allocation)
+        )
         if gain < _WORTHWHILE:
             yield f"Allow a delta of 1e-6: Gaussian noise would lower the error to {gain:.0%}."
     if plan.unit.max_rows > 1:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sfumato.data.schema.column import Kind
 from sfumato.methods.query.plan import Function
-from sfumato.methods.query.plan.statistics import Total, parts
+from sfumato.methods.query.plan.statistics import Total, statistics_of
 from sfumato.privacy.mechanisms.base import to_floats
 from sfumato.privacy.mechanisms.gaussian import Gaussian
 
@@ -54,7 +54,7 @@ class NoisyStatistic:
 
 def ratio(
     measure: Measure,
-    made_of: Sequence[Statistic],
+    components: Sequence[Statistic],
     noisy: Sequence[NoisyStatistic],
     beta: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -63,26 +63,26 @@ def ratio(
     The sd follows from the noises by linear propagation where the group is surely large enough for
     it, and else is the bound itself, which no error passes there.
     """
-    total = made_of[1]
+    total = components[1]
     assert isinstance(total, Total)
     step = float(total.argument.step)
     if measure.function is Function.AVERAGE:
         mean, spread, ends = _average(noisy, total, beta)
-        stddev, bound = _within(mean, spread, ends)
+        stddev, bound = _error_of(mean, spread, ends)
         return (float(total.centre) + mean) * step, stddev * step, bound * step
-    squares = made_of[2]
+    squares = components[2]
     assert isinstance(squares, Total)
     variance, spread, ends = _variance(noisy, total, squares, beta)
     scale = step * 2.0**total.shift
     if measure.function is Function.VARIANCE:
-        stddev, bound = _within(variance, spread, ends)
+        stddev, bound = _error_of(variance, spread, ends)
         return variance * scale**2, stddev * scale**2, bound * scale**2
     root = np.sqrt(variance)
     # Near zero a root moves by the root of the error, further up by error / (2 root).
     nearest, known = np.maximum(2 * root, np.sqrt(spread)), np.isfinite(spread)
     unmoved = np.where(known, 0.0, np.inf)
     moved = np.divide(spread, nearest, out=unmoved, where=known & (nearest > 0))
-    stddev, bound = _within(root, moved, (np.sqrt(ends[0]), np.sqrt(ends[1])))
+    stddev, bound = _error_of(root, moved, (np.sqrt(ends[0]), np.sqrt(ends[1])))
     return root * scale, stddev * scale, bound * scale
 
 
@@ -92,10 +92,10 @@ def _average(
     """Means of terms, their linear sd (infinite in groups perhaps too small), and their ends."""
     rows, sums = _boxes(noisy, beta)
     count = np.maximum(noisy[0].values.astype(np.float64), 1.0)
-    mean = _inside(noisy[1].values.astype(np.float64) / count, total)
+    mean = _clip_means(noisy[1].values.astype(np.float64) / count, total)
     spread = np.sqrt(noisy[1].variance + mean**2 * noisy[0].variance) / count
-    few = rows[0] < 1
-    return mean, np.where(few, np.inf, spread), _means(sums, rows, total, few)
+    is_small = rows[0] < 1
+    return mean, np.where(is_small, np.inf, spread), _means(sums, rows, total, is_small)
 
 
 def _variance(
@@ -109,52 +109,59 @@ def _variance(
     rows, sums, of_squares = _boxes(noisy, beta)
     reach = float(max(abs(end) for end in total.ends))
     count = np.maximum(noisy[0].values.astype(np.float64), 1.0)
-    mean = _inside(noisy[1].values.astype(np.float64) / count, total)
-    second = _inside(noisy[2].values.astype(np.float64) / count, squares)
-    found = np.clip(second + squares.square_centre - mean**2, 0.0, reach**2)
-    found *= count / np.maximum(count - 1, 1.0)
-    by_count = (second - 2 * mean**2) ** 2 * noisy[0].variance
-    by_mean = 4 * mean**2 * noisy[1].variance
-    spread = np.sqrt(noisy[2].variance + by_mean + by_count) / count
-    few = rows[0] < 2
-    means, seconds = _means(sums, rows, total, few), _means(of_squares, rows, squares, few)
+    mean = _clip_means(noisy[1].values.astype(np.float64) / count, total)
+    second = _clip_means(noisy[2].values.astype(np.float64) / count, squares)
+    variance = np.clip(second + squares.square_centre - mean**2, 0.0, reach**2)
+    variance *= count / np.maximum(count - 1, 1.0)
+    from_count = (second - 2 * mean**2) ** 2 * noisy[0].variance
+    from_mean = 4 * mean**2 * noisy[1].variance
+    spread = np.sqrt(noisy[2].variance + from_mean + from_count) / count
+    is_small = rows[0] < 2
+    means, seconds = (
+        _means(sums, rows, total, is_small),
+        _means(of_squares, rows, squares, is_small),
+    )
     largest = np.maximum(means[0] ** 2, means[1] ** 2)
     smallest = np.where(means[0] * means[1] < 0, 0, np.minimum(means[0] ** 2, means[1] ** 2))
-    least = np.clip(seconds[0] + squares.square_centre - largest, 0.0, reach**2)
-    most = np.clip(seconds[1] + squares.square_centre - smallest, 0.0, reach**2)
+    lowest = np.clip(seconds[0] + squares.square_centre - largest, 0.0, reach**2)
+    highest = np.clip(seconds[1] + squares.square_centre - smallest, 0.0, reach**2)
     low, high = (np.maximum(end, 2.0) for end in rows)
-    ends = np.where(few, 0, least * (high / (high - 1))), most * (low / (low - 1))
-    return found, np.where(few, np.inf, spread), (ends[0], np.where(few, 2 * reach**2, ends[1]))
+    ends = np.where(is_small, 0, lowest * (high / (high - 1))), highest * (low / (low - 1))
+    return (
+        variance,
+        np.where(is_small, np.inf, spread),
+        (ends[0], np.where(is_small, 2 * reach**2, ends[1])),
+    )
 
 
 def _boxes(noisy: Sequence[NoisyStatistic], beta: float) -> list[Ends]:
     """The ends between which the statistics are, all of them together but for probability beta."""
     boxes = []
-    for one in noisy:
-        values, margin = one.values.astype(np.float64), one.margin(beta / len(noisy))
+    for statistic in noisy:
+        values, margin = statistic.values.astype(np.float64), statistic.margin(beta / len(noisy))
         boxes.append((values - margin, values + margin))
     return boxes
 
 
-def _means(sums: Ends, rows: Ends, total: Total, few: BoolArray) -> Ends:
+def _means(sums: Ends, rows: Ends, total: Total, is_small: BoolArray) -> Ends:
     """The ends of sum / rows anywhere in a box; any mean of terms where rows may be too few."""
     low, high = (np.maximum(end, 1.0) for end in rows)
-    least = np.where(sums[0] < 0, sums[0] / low, sums[0] / high)
-    most = np.where(sums[1] > 0, sums[1] / low, sums[1] / high)
+    lowest = np.where(sums[0] < 0, sums[0] / low, sums[0] / high)
+    highest = np.where(sums[1] > 0, sums[1] / low, sums[1] / high)
     first, last = map(float, total.ends)
     return (
-        np.where(few, first, _inside(least, total)),
-        np.where(few, last, _inside(most, total)),
+        np.where(is_small, first, _clip_means(lowest, total)),
+        np.where(is_small, last, _clip_means(highest, total)),
     )
 
 
-def _within(found: FloatArray, spread: FloatArray, ends: Ends) -> Ends:
+def _error_of(figures: FloatArray, spread: FloatArray, ends: Ends) -> Ends:
     """An sd and a bound: what reaches from a figure to the farther of two ends."""
-    bound = np.maximum(np.maximum(ends[1] - found, found - ends[0]), 0.0)
+    bound = np.maximum(np.maximum(ends[1] - figures, figures - ends[0]), 0.0)
     return np.minimum(spread, bound), bound
 
 
-def _inside(means: FloatArray, total: Total) -> FloatArray:
+def _clip_means(means: FloatArray, total: Total) -> FloatArray:
     """Means of terms, moved to where means of terms can be."""
     low, high = total.ends
     return np.clip(means, float(low), float(high))
@@ -181,23 +188,23 @@ def estimates(
     measure: Measure, unit: Unit, noisy: Mapping[Statistic, NoisyStatistic], beta: float
 ) -> Estimates:
     """Make a measure of its statistics; its bound is passed with probability at most beta."""
-    made_of = parts(measure, unit)
-    first = noisy[made_of[0]]
+    components = statistics_of(measure, unit)
+    first = noisy[components[0]]
     match measure.function:
         case Function.SUM:
             assert measure.argument is not None
-            return _scaled(first, measure.argument, beta, exact=_is_whole(made_of[0]))
+            return _scaled(first, measure.argument, beta, exact=_is_whole(components[0]))
         case Function.AVERAGE | Function.VARIANCE | Function.STDDEV:
-            used = [noisy[part] for part in made_of]
-            values, stddev, bound = ratio(measure, made_of, used, beta)
+            used = [noisy[component] for component in components]
+            values, stddev, bound = ratio(measure, components, used, beta)
             return Estimates(pa.array(values), stddev, bound)
         case Function.QUANTILE:
             assert measure.argument is not None
             return Estimates(
-                _points(first.values, measure.argument), None, None, first.margin(beta)
+                _grid_values(first.values, measure.argument), None, None, first.margin(beta)
             )
         case _:
-            return Estimates(pa.array(_whole(first.values)), *_even(first, 1.0, beta))
+            return Estimates(pa.array(_to_int64(first.values)), *_uniform_error(first, 1.0, beta))
 
 
 def spread_factor(mechanism: Mechanism, beta: float) -> float:
@@ -207,14 +214,16 @@ def spread_factor(mechanism: Mechanism, beta: float) -> float:
     return math.sqrt(4 / (9 * beta))
 
 
-def _is_whole(one: Statistic) -> bool:
+def _is_whole(statistic: Statistic) -> bool:
     """Whether sums of a statistic are integers that stay inside 64 bits, whatever the data."""
-    if not isinstance(one, Total) or one.argument.step.denominator != 1:
+    if not isinstance(statistic, Total) or statistic.argument.step.denominator != 1:
         return False
-    return one.largest.bit_length() <= _SUM_BITS
+    return statistic.largest.bit_length() <= _SUM_BITS
 
 
-def _even(noisy: NoisyStatistic, step: float, beta: float) -> tuple[FloatArray, FloatArray]:
+def _uniform_error(
+    noisy: NoisyStatistic, step: float, beta: float
+) -> tuple[FloatArray, FloatArray]:
     """The sd and the bound of a figure that is a statistic, in every group."""
     groups = len(noisy.values)
     bound = np.broadcast_to(noisy.margin(beta), groups) * step
@@ -223,21 +232,21 @@ def _even(noisy: NoisyStatistic, step: float, beta: float) -> tuple[FloatArray, 
 
 def _scaled(noisy: NoisyStatistic, argument: Argument, beta: float, *, exact: bool) -> Estimates:
     """A sum in steps, as a sum of values."""
-    errors = _even(noisy, float(argument.step), beta)
+    errors = _uniform_error(noisy, float(argument.step), beta)
     if exact and noisy.values.dtype.kind != "f":
-        whole = noisy.values.astype(object) * argument.step.numerator
-        return Estimates(pa.array(_whole(whole)), *errors)
+        total = noisy.values.astype(object) * argument.step.numerator
+        return Estimates(pa.array(_to_int64(total)), *errors)
     return Estimates(pa.array(to_floats(noisy.values, argument.step)), *errors)
 
 
-def _whole(values: NDArray[Any]) -> NDArray[Any]:
+def _to_int64(values: NDArray[Any]) -> NDArray[Any]:
     """Integers of 64 bits, the noise of absurdly small budgets cut off; or floats as they are."""
     if values.dtype.kind == "f":
         return values
     return np.asarray(np.clip(values, _INTEGERS.min, _INTEGERS.max), dtype=np.int64)
 
 
-def _points(points: IntArray, argument: Argument) -> pa.Array:
+def _grid_values(points: IntArray, argument: Argument) -> pa.Array:
     """Chosen points of a grid as values of its kind."""
     steps = points + argument.low
     match argument.kind:

@@ -38,41 +38,43 @@ class Span:
 class Figure:
     """A released figure, row by row: its sd and a margin, and the range of what it can be.
 
-    `rest_*` tell the same of the sum of the figure over all other rows, where that is asked for.
+    The `remainder` is the sum of the figure over all other rows, for outputs that use a total.
     """
 
     value: FloatArray
     stddev: FloatArray
     margin: FloatArray
     ends: tuple[float, float] = (-np.inf, np.inf)
-    rest: FloatArray | None = None
-    rest_stddev: FloatArray | None = None
-    rest_margin: FloatArray | None = None
+    remainder: FloatArray | None = None
+    remainder_stddev: FloatArray | None = None
+    remainder_margin: FloatArray | None = None
 
     def span(self, name: str) -> Span:
         """The figure itself."""
-        low, high = _around(self.value, self.margin, self.ends)
+        low, high = _interval(self.value, self.margin, self.ends)
         return Span(self.value, low, high, {name: np.ones_like(self.value)})
 
-    def others(self, name: str) -> Span:
+    def remainder_span(self, name: str) -> Span:
         """The sum over all other rows, as a figure of its own."""
-        assert self.rest is not None
-        assert self.rest_margin is not None
-        low, high = _around(self.rest, self.rest_margin, _cone(self.ends))
-        return Span(self.rest, low, high, {_elsewhere(name): np.ones_like(self.rest)})
+        assert self.remainder is not None
+        assert self.remainder_margin is not None
+        low, high = _interval(self.remainder, self.remainder_margin, _sum_range(self.ends))
+        return Span(
+            self.remainder, low, high, {_remainder_name(name): np.ones_like(self.remainder)}
+        )
 
 
-def _elsewhere(name: str) -> str:
+def _remainder_name(name: str) -> str:
     return f"{name} elsewhere"
 
 
-def _around(
+def _interval(
     value: FloatArray, margin: FloatArray, ends: tuple[float, float]
 ) -> tuple[FloatArray, FloatArray]:
     return np.clip(value - margin, *ends), np.clip(value + margin, *ends)
 
 
-def _cone(ends: tuple[float, float]) -> tuple[float, float]:
+def _sum_range(ends: tuple[float, float]) -> tuple[float, float]:
     """The range of a sum of any number of such figures."""
     return (0.0 if ends[0] >= 0 else -np.inf), (0.0 if ends[1] <= 0 else np.inf)
 
@@ -100,23 +102,23 @@ class Spans:
                 return self._total(node)
             case exp.Neg():
                 inner = self.of(node.this)
-                slopes = {name: -one for name, one in inner.slopes.items()}
+                slopes = {name: -slope for name, slope in inner.slopes.items()}
                 return Span(-inner.value, -inner.high, -inner.low, slopes)
             case exp.Add() | exp.Sub() | exp.Mul():
-                return _combined(type(node), self.of(node.this), self.of(node.expression))
+                return _combine(type(node), self.of(node.this), self.of(node.expression))
             case exp.Div():
                 return self._quotient(node)
             case exp.Floor() | exp.Ceil():
-                return _rounded(node, self.of(node.this))
+                return _round(node, self.of(node.this))
         raise UnknownBarError
 
     def stddev(self, span: Span) -> FloatArray:
         """The sd of an output by linear propagation."""
-        noises = {name: one.stddev for name, one in self.figures.items()}
+        noises = {name: figure.stddev for name, figure in self.figures.items()}
         noises |= {
-            _elsewhere(name): one.rest_stddev
-            for name, one in self.figures.items()
-            if one.rest_stddev is not None
+            _remainder_name(name): figure.remainder_stddev
+            for name, figure in self.figures.items()
+            if figure.remainder_stddev is not None
         }
         terms = [(slope * noises[name]) ** 2 for name, slope in span.slopes.items()]
         return np.sqrt(np.sum(terms, axis=0)) if terms else np.zeros(self.rows)
@@ -140,27 +142,27 @@ class Spans:
     def _total(self, node: exp.Window) -> Span:
         name = _total_of(node)
         figure = self.figures[name]
-        return _combined(exp.Add, figure.span(name), figure.others(name))
+        return _combine(exp.Add, figure.span(name), figure.remainder_span(name))
 
     def _quotient(self, node: exp.Div) -> Span:
         """A quotient; of a bare figure and another or a total, within what it can be."""
-        above, below = _factored(node.this), _factored(node.expression)
-        if above is None or below is None:
-            return _divided(self.of(node.this), self.of(node.expression))
-        (factor, upper), (divisor, lower) = above, below
+        numerator, denominator = _factor(node.this), _factor(node.expression)
+        if numerator is None or denominator is None:
+            return _divide(self.of(node.this), self.of(node.expression))
+        (factor, upper), (divisor, lower) = numerator, denominator
         if not isinstance(upper, exp.Column) or lower is None or not divisor:
-            return _divided(self.of(node.this), self.of(node.expression))
+            return _divide(self.of(node.this), self.of(node.expression))
         figure = self._figure(upper)
-        under = _total_of(lower) if isinstance(lower, exp.Window) else lower.name
-        if isinstance(lower, exp.Window) and under == upper.name and figure.ends[0] >= 0:
-            found = _part(figure.span(upper.name), figure.others(upper.name))
+        denominator_name = _total_of(lower) if isinstance(lower, exp.Window) else lower.name
+        if isinstance(lower, exp.Window) and denominator_name == upper.name and figure.ends[0] >= 0:
+            quotient = _share(figure.span(upper.name), figure.remainder_span(upper.name))
         else:
-            found = _divided(self.of(upper), self.of(lower))
-            ends = self.possible(upper.name, under)
+            quotient = _divide(self.of(upper), self.of(lower))
+            ends = self.possible(upper.name, denominator_name)
             if ends is not None:
-                low, high = np.clip(found.low, *ends), np.clip(found.high, *ends)
-                found = Span(found.value, low, high, found.slopes)
-        return _combined(exp.Mul, found, self._constant(factor / divisor))
+                low, high = np.clip(quotient.low, *ends), np.clip(quotient.high, *ends)
+                quotient = Span(quotient.value, low, high, quotient.slopes)
+        return _combine(exp.Mul, quotient, self._constant(factor / divisor))
 
 
 def _total_of(node: exp.Window) -> str:
@@ -169,26 +171,26 @@ def _total_of(node: exp.Window) -> str:
     return str(column.name)
 
 
-def _factored(node: exp.Expr) -> tuple[float, exp.Column | exp.Window | None] | None:
+def _factor(node: exp.Expr) -> tuple[float, exp.Column | exp.Window | None] | None:
     """A node as a constant times one bare figure or total; None where it is more than that."""
     match node:
         case exp.Paren() | exp.Nullif():
-            return _factored(node.this)
+            return _factor(node.this)
         case exp.Cast():
-            return _factored(node.this)
+            return _factor(node.this)
         case exp.Literal():
             return float(node.name), None
         case exp.Column() | exp.Window():
             return 1.0, node
         case exp.Mul():
-            parts = _factored(node.this), _factored(node.expression)
-            if parts[0] is None or parts[1] is None or (parts[0][1] and parts[1][1]):
+            factors = _factor(node.this), _factor(node.expression)
+            if factors[0] is None or factors[1] is None or (factors[0][1] and factors[1][1]):
                 return None
-            return parts[0][0] * parts[1][0], parts[0][1] or parts[1][1]
+            return factors[0][0] * factors[1][0], factors[0][1] or factors[1][1]
     return None
 
 
-def _combined(operation: type[exp.Expr], left: Span, right: Span) -> Span:
+def _combine(operation: type[exp.Expr], left: Span, right: Span) -> Span:
     """x + y, x - y or x * y."""
     if operation is exp.Mul:
         with np.errstate(invalid="ignore"):
@@ -196,21 +198,21 @@ def _combined(operation: type[exp.Expr], left: Span, right: Span) -> Span:
                 [a * b for a in (left.low, left.high) for b in (right.low, right.high)],
                 nan=0.0, posinf=np.inf, neginf=-np.inf,
             )  # fmt: skip
-        slopes = _weighted(left.slopes, right.value, right.slopes, left.value)
+        slopes = _combine_slopes(left.slopes, right.value, right.slopes, left.value)
         return Span(left.value * right.value, corners.min(axis=0), corners.max(axis=0), slopes)
     if operation is exp.Add:
-        slopes = _weighted(left.slopes, 1.0, right.slopes, 1.0)
+        slopes = _combine_slopes(left.slopes, 1.0, right.slopes, 1.0)
         low, high = left.low + right.low, left.high + right.high
         return Span(left.value + right.value, low, high, slopes)
-    slopes = _weighted(left.slopes, 1.0, right.slopes, -1.0)
+    slopes = _combine_slopes(left.slopes, 1.0, right.slopes, -1.0)
     return Span(left.value - right.value, left.low - right.high, left.high - right.low, slopes)
 
 
-def _divided(left: Span, right: Span) -> Span:
+def _divide(left: Span, right: Span) -> Span:
     """x / y: anything where y may be zero with either sign, or nothing is known of it."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         value = left.value / np.where(right.value == 0, np.nan, right.value)
-        slopes = _weighted(left.slopes, 1 / right.value, right.slopes, -value / right.value)
+        slopes = _combine_slopes(left.slopes, 1 / right.value, right.slopes, -value / right.value)
         corners = np.array([a / b for a in (left.low, left.high) for b in (right.low, right.high)])
     apart = (right.low > 0) | (right.high < 0)
     low = np.where(apart, corners.min(axis=0), -np.inf)
@@ -221,30 +223,32 @@ def _divided(left: Span, right: Span) -> Span:
     return Span(value, low, high, slopes)
 
 
-def _part(part: Span, rest: Span) -> Span:
+def _share(share: Span, remainder: Span) -> Span:
     """x / (x + y) where neither is negative: it grows with x and shrinks with y."""
-    whole = _combined(exp.Add, part, rest)
+    total = _combine(exp.Add, share, remainder)
     with np.errstate(divide="ignore", invalid="ignore"):
-        low = part.low / (part.low + rest.high)
-        high = part.high / (part.high + rest.low)
+        low = share.low / (share.low + remainder.high)
+        high = share.high / (share.high + remainder.low)
     low, high = np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
-    return Span((divided := _divided(part, whole)).value, low, high, divided.slopes)
+    return Span((divided := _divide(share, total)).value, low, high, divided.slopes)
 
 
-def _rounded(node: exp.Floor | exp.Ceil, inner: Span) -> Span:
+def _round(node: exp.Floor | exp.Ceil, inner: Span) -> Span:
     """FLOOR and CEIL keep the order of what they round."""
-    whole = np.floor if isinstance(node, exp.Floor) else np.ceil
-    return Span(whole(inner.value), whole(inner.low), whole(inner.high), inner.slopes)
+    round_values = np.floor if isinstance(node, exp.Floor) else np.ceil
+    return Span(
+        round_values(inner.value), round_values(inner.low), round_values(inner.high), inner.slopes
+    )
 
 
-def _weighted(
+def _combine_slopes(
     first: Mapping[str, FloatArray],
     by_first: FloatArray | float,
     second: Mapping[str, FloatArray],
     by_second: FloatArray | float,
 ) -> dict[str, FloatArray]:
     """The slopes of a combination."""
-    slopes = {name: one * by_first for name, one in first.items()}
-    for name, one in second.items():
-        slopes[name] = slopes.get(name, 0.0) + one * by_second
+    slopes = {name: slope * by_first for name, slope in first.items()}
+    for name, slope in second.items():
+        slopes[name] = slopes.get(name, 0.0) + slope * by_second
     return slopes

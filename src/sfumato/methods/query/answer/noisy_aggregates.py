@@ -77,7 +77,7 @@ def release(
         _release_level(allocation, exact, level, entropy, observed_cap)
         for level in allocation.levels
     ]
-    return exact.axes, _made_consistent(allocation, levels)
+    return exact.axes, _make_consistent(allocation, levels)
 
 
 def _release_level(
@@ -93,26 +93,28 @@ def _release_level(
         groups = all_groups(level)
         released = groups.count
     else:
-        found = _passing(allocation, exact, level, entropy, observed_cap)
-        groups, noisy[allocation.carrier], released = found
-    for one, mechanism in allocation.at(level).items():
-        if one in noisy:
+        passed = _passing_groups(allocation, exact, level, entropy, observed_cap)
+        groups, noisy[allocation.carrier], released = passed
+    for statistic, mechanism in allocation.at(level).items():
+        if statistic in noisy:
             continue
         if isinstance(mechanism, Quantile):
-            assert isinstance(one, Rank)
-            chosen = mechanism.sample(exact.counted(one, groups), entropy)
-            noisy[one] = NoisyStatistic(chosen, 0.0, partial(allocation.bound, level, one))
+            assert isinstance(statistic, Rank)
+            chosen = mechanism.sample(exact.value_counts(statistic, groups), entropy)
+            noisy[statistic] = NoisyStatistic(
+                chosen, 0.0, partial(allocation.bound, level, statistic)
+            )
         else:
             assert not isinstance(mechanism, ThresholdKeys)
-            fine = allocation.granules[one]
-            steps = mechanism.steps(exact.values(one, groups), entropy)
+            fine = allocation.granules[statistic]
+            steps = mechanism.steps(exact.values(statistic, groups), entropy)
             values = add(steps, np.full_like(steps, fine // 2)) // fine
-            margin = partial(allocation.bound, level, one)
-            noisy[one] = NoisyStatistic(values, allocation.variance(level, one), margin)
+            margin = partial(allocation.bound, level, statistic)
+            noisy[statistic] = NoisyStatistic(values, allocation.variance(level, statistic), margin)
     return NoisyLevel(groups, noisy, {}, released)
 
 
-def _passing(
+def _passing_groups(
     allocation: Allocation,
     exact: ExactAggregates,
     level: Level,
@@ -126,17 +128,17 @@ def _passing(
     """
     mechanism = allocation.mechanisms[level.number, allocation.carrier]
     assert isinstance(mechanism, ThresholdKeys)
-    found, counts = exact.found(allocation.carrier, level)
+    groups, counts = exact.occurring_groups(allocation.carrier, level)
     passed = mechanism.sample(counts, entropy)
-    places, noisy_counts = passed.places, passed.counts
-    if observed_cap is not None and len(places) > observed_cap:
+    positions, noisy_counts = passed.places, passed.counts
+    if observed_cap is not None and len(positions) > observed_cap:
         largest = np.sort(np.argsort(-noisy_counts, kind="stable")[:observed_cap])
-        places, noisy_counts = places[largest], noisy_counts[largest]
-    codes = tuple(column[places] for column in found.codes)
-    groups = LevelGroups(level, found.sizes, codes, len(places))
+        positions, noisy_counts = positions[largest], noisy_counts[largest]
+    codes = tuple(column[positions] for column in groups.codes)
+    shown = LevelGroups(level, groups.sizes, codes, len(positions))
     margin = partial(_passed_margin, allocation, level, noisy_counts)
     variance = allocation.variance(level, allocation.carrier)
-    return groups, NoisyStatistic(noisy_counts, variance, margin), len(passed.places)
+    return shown, NoisyStatistic(noisy_counts, variance, margin), len(passed.places)
 
 
 def _passed_margin(
@@ -151,36 +153,39 @@ def _passed_margin(
     """
     mechanism = allocation.mechanisms[level.number, allocation.carrier]
     assert isinstance(mechanism, ThresholdKeys)
-    noisy, far = (
+    noisy, margin = (
         counts.astype(np.float64),
         allocation.bound(level, allocation.carrier, beta / (1 + beta / 2)),
     )
-    return np.where(noisy <= mechanism.threshold + far, np.maximum(noisy - 1, far), far)
+    return np.where(noisy <= mechanism.threshold + margin, np.maximum(noisy - 1, margin), margin)
 
 
-def _made_consistent(allocation: Allocation, levels: list[NoisyLevel]) -> list[NoisyLevel]:
+def _make_consistent(allocation: Allocation, levels: list[NoisyLevel]) -> list[NoisyLevel]:
     """Adjust counts and sums of several declared levels to each other."""
-    dense = [one for one in levels if one.groups.level.declared]
+    dense = [level for level in levels if level.groups.level.declared]
     if len(dense) < 2:
         return levels
-    changed: dict[int, dict[Statistic, NoisyStatistic]] = {
-        one.groups.level.number: {} for one in dense
+    adjusted: dict[int, dict[Statistic, NoisyStatistic]] = {
+        level.groups.level.number: {} for level in dense
     }
     for statistic in allocation.statistics:
         if isinstance(statistic, Count | Total):
-            for number, noisy in _adjusted(statistic, dense, allocation).items():
-                changed[number][statistic] = noisy
-    return [replace(one, consistent=changed.get(one.groups.level.number, {})) for one in levels]
+            for number, noisy in _adjust(statistic, dense, allocation).items():
+                adjusted[number][statistic] = noisy
+    return [
+        replace(level, consistent=adjusted.get(level.groups.level.number, {})) for level in levels
+    ]
 
 
-def _adjusted(
+def _adjust(
     statistic: Additive, dense: Sequence[NoisyLevel], allocation: Allocation
 ) -> dict[int, NoisyStatistic]:
     """One statistic of the declared levels by weighted least squares, by the level's number."""
-    levels = [one.groups.level for one in dense]
+    levels = [level.groups.level for level in dense]
     estimate = _least_squares(statistic, levels, allocation)
     residuals = estimate.residuals(
-        one.noisy[statistic].values.astype(float).reshape(one.groups.level.sizes) for one in dense
+        level.noisy[statistic].values.astype(float).reshape(level.groups.level.sizes)
+        for level in dense
     )
     adjusted = {}
     for level in levels:

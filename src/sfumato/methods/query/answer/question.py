@@ -22,14 +22,14 @@ from sfumato.exact_numbers import EPSILON_MAXIMUM
 from sfumato.methods import method
 from sfumato.methods.query.answer.error_bars import (
     LEVEL,
-    beside,
     beta_of_rows,
     chosen_by_noise,
     error_bars,
+    error_column,
+    error_outputs,
     joint_betas,
     row_counts,
-    selected_beside,
-    whole_rows,
+    total_rows,
 )
 from sfumato.methods.query.answer.explain import Explanation, explain
 from sfumato.methods.query.answer.figures import Estimates, estimates
@@ -37,7 +37,7 @@ from sfumato.methods.query.answer.noisy_aggregates import NoisyLevel, release
 from sfumato.methods.query.answer.size import answer_size, observed_cap
 from sfumato.methods.query.plan import NOISY, Function
 from sfumato.methods.query.plan.allocation import Allocation, QueryPrice, allocate, query_price
-from sfumato.methods.query.sql.tables import placed
+from sfumato.methods.query.sql.tables import substitute_tables
 from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
 from sfumato.release.release import Provenance, Release
 
@@ -69,22 +69,22 @@ def noisy_table(
     """
     columns: dict[str, pa.Array] = {}
     for position, key in enumerate(plan.keys):
-        columns[key.name] = _stacked(
-            [_key(axes[position], position, groups) for groups, _ in levels]
+        columns[key.name] = _stack([_key(axes[position], position, groups) for groups, _ in levels])
+    estimates_by_level = [of_level for _, of_level in levels]
+    for index, measure in enumerate(plan.measures):
+        columns[measure.name] = _stack(
+            [level_estimates[index].values for level_estimates in estimates_by_level]
         )
-    made = [of_level for _, of_level in levels]
-    for place, measure in enumerate(plan.measures):
-        columns[measure.name] = _stacked([one[place].values for one in made])
-        errors = {"sd": [one[place].stddev for one in made]}
-        for name, wider in {"bound": made, **margins}.items():
-            errors[name] = [one[place].bound for one in wider]
+        errors = {"sd": [level_estimates[index].stddev for level_estimates in estimates_by_level]}
+        for name, margin_estimates in {"bound": estimates_by_level, **margins}.items():
+            errors[name] = [level_estimates[index].bound for level_estimates in margin_estimates]
         for name, of_levels in errors.items():
-            known = [one for one in of_levels if one is not None]
-            if known:
-                columns[beside(plan, name, place)] = pa.array(np.concatenate(known))
+            known_errors = [error for error in of_levels if error is not None]
+            if known_errors:
+                columns[error_column(plan, name, index)] = pa.array(np.concatenate(known_errors))
     if len(levels) > 1:
         numbers = np.repeat(np.arange(len(levels)), [groups.count for groups, _ in levels])
-        columns[beside(plan, LEVEL)] = pa.array(numbers)
+        columns[error_column(plan, LEVEL)] = pa.array(numbers)
     return pa.table(columns)
 
 
@@ -95,61 +95,67 @@ def _key(axis: Axis, position: int, groups: LevelGroups) -> pa.Array:
     return axis.decode(groups.codes[groups.level.positions.index(position)])
 
 
-def _stacked(parts: Sequence[pa.Array]) -> pa.ChunkedArray:
+def _stack(arrays: Sequence[pa.Array]) -> pa.ChunkedArray:
     """Arrays of several levels as one; integers become floats where one level has floats."""
-    types = {part.type for part in parts}
-    target = parts[0].type if len(types) == 1 else pa.float64()
-    return pa.chunked_array([part.cast(target) for part in parts], target)
+    types = {array.type for array in arrays}
+    target = arrays[0].type if len(types) == 1 else pa.float64()
+    return pa.chunked_array([array.cast(target) for array in arrays], target)
 
 
-def finished(plan: Plan, noisy: pa.Table, open_table: OpenTable) -> tuple[pa.Table, pa.Table]:
+def run_finish(plan: Plan, noisy: pa.Table, open_table: OpenTable) -> tuple[pa.Table, pa.Table]:
     """Run what stands above the aggregate; give the answer, and beside it the errors by row.
 
     Where rows are merged once more (DISTINCT) the errors of none of them are known.
     """
     query = plan.finish.copy()
     if not (query.args.get("distinct") or query.args.get("group")):
-        query = query.select(*selected_beside(plan, noisy.column_names), copy=False)
-    result = _chosen(query, noisy)
+        query = query.select(*error_outputs(plan, noisy.column_names), copy=False)
+    result = _select_columns(query, noisy)
     if result is None:
-        engine = _opened(open_table, os.getpid())
+        engine = _open_engine(open_table, os.getpid())
         with engine.lend(noisy) as table:
-            result = engine.run(placed(query, {NOISY: table}))
+            result = engine.run(substitute_tables(query, {NOISY: table}))
     shown = len(plan.columns)
     answer = result.select(list(range(shown))).rename_columns(list(plan.columns))
     return answer, result.select(list(range(shown, result.num_columns)))
 
 
-def _chosen(query: exp.Select, noisy: pa.Table) -> pa.Table | None:
+def _select_columns(query: exp.Select, noisy: pa.Table) -> pa.Table | None:
     """What a query gives that only names columns of the noisy table, sorted by keys or not at all.
 
     None where it does more: then an engine runs it, which takes longer than all the rest.
     """
-    asked = {clause for clause, part in query.args.items() if part}
-    order = query.args["order"].expressions if "order" in asked else []
-    keys = [one.this for one in order if one.args.get("nulls_first") and not one.args.get("desc")]
-    wanted = [one.unalias() for one in query.expressions]
-    if asked - {"expressions", "from_", "order"} or len(keys) < len(order):
+    clauses = {clause for clause, value in query.args.items() if value}
+    order = query.args["order"].expressions if "order" in clauses else []
+    keys = [
+        entry.this
+        for entry in order
+        if entry.args.get("nulls_first") and not entry.args.get("desc")
+    ]
+    outputs = [output.unalias() for output in query.expressions]
+    if clauses - {"expressions", "from_", "order"} or len(keys) < len(order):
         return None
-    if not all(isinstance(one, exp.Column) for one in (*wanted, *keys)):
+    if not all(isinstance(node, exp.Column) for node in (*outputs, *keys)):
         return None
-    if any(pa.types.is_floating(noisy.column(one.name).type) for one in keys):
+    if any(pa.types.is_floating(noisy.column(key.name).type) for key in keys):
         return None
     if keys:
-        noisy = noisy.take(_sorted([noisy.column(one.name) for one in keys]))
-    columns = [noisy.column(one.name) for one in wanted]
-    return pa.table(columns, names=[one.alias_or_name for one in query.expressions])
+        noisy = noisy.take(_sort_rows([noisy.column(key.name) for key in keys]))
+    columns = [noisy.column(output.name) for output in outputs]
+    return pa.table(columns, names=[output.alias_or_name for output in query.expressions])
 
 
-def _sorted(keys: Sequence[pa.ChunkedArray]) -> pa.Array:
+def _sort_rows(keys: Sequence[pa.ChunkedArray]) -> pa.Array:
     """The places of rows in the order of their keys, missing ones first."""
-    pairs = [one for key in keys for one in (key.is_valid(), key)]
-    names = [str(place) for place in range(len(pairs))]
-    return pc.sort_indices(pa.table(pairs, names), sort_keys=[(one, "ascending") for one in names])
+    pairs = [column for key in keys for column in (key.is_valid(), key)]
+    names = [str(index) for index in range(len(pairs))]
+    return pc.sort_indices(
+        pa.table(pairs, names), sort_keys=[(name, "ascending") for name in names]
+    )
 
 
 @cache
-def _opened(open_table: OpenTable, process: int) -> Engine:  # noqa: ARG001  # part of the key
+def _open_engine(open_table: OpenTable, process: int) -> Engine:  # noqa: ARG001  # part of the key
     """An engine that stays open: opening one takes longer than all that is asked of it here.
 
     Each process has its own, as a connection does not survive a fork.
@@ -224,31 +230,31 @@ class Question(method.Plan):
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """Read bounded aggregates, add noise, and give the answer with its error bars."""
-        engine, source = located(self.plan, datasets)
+        engine, source = locate_tables(self.plan, datasets)
         cap = observed_cap(self.plan, self.allocation.levels, self.limit)
         axes, levels = release(self.plan, self.allocation, engine, source, entropy, cap)
         # Bars hold for all groups that a limit chose among, and so for those that are shown.
-        rows = sum(one.released for one in levels)
-        is_cut = any(one.released > one.groups.count for one in levels)
+        rows = sum(level.released for level in levels)
+        is_cut = any(level.released > level.groups.count for level in levels)
         beta = beta_of_rows(self.plan, rows, is_cut=is_cut)
-        made = [(one.groups, self._estimates(one, beta)) for one in levels]
-        wider = {
-            name: [self._estimates(one, joint) for one in levels]
+        estimated = [(level.groups, self._estimates(level, beta)) for level in levels]
+        joint_estimates = {
+            name: [self._estimates(level, joint) for level in levels]
             for name, joint in joint_betas(self.plan, rows, is_cut=is_cut)
         }
-        noisy = noisy_table(self.plan, axes, made, wider)
-        table, errors = finished(self.plan, noisy, self.open_table)
+        noisy = noisy_table(self.plan, axes, estimated, joint_estimates)
+        table, errors = run_finish(self.plan, noisy, self.open_table)
         ranks = {
-            measure.name: max(level[place].ranks or 0.0 for _, level in made)
-            for place, measure in enumerate(self.plan.measures)
+            measure.name: max(level[index].ranks or 0.0 for _, level in estimated)
+            for index, measure in enumerate(self.plan.measures)
             if measure.function is Function.QUANTILE
         }
-        totals = whole_rows(self.plan, self.allocation, errors)
-        told = {**self.parameters, "all": totals} if totals else self.parameters
+        totals = total_rows(self.plan, self.allocation, errors)
+        parameters = {**self.parameters, "all": totals} if totals else self.parameters
         return Release(
             {"answer": table},
             self.guarantee,
-            Provenance(self.name, told, fingerprint=""),
+            Provenance(self.name, parameters, fingerprint=""),
             error_bars(self.plan, self.allocation, table, errors, ranks),
         )
 
@@ -266,38 +272,38 @@ class Question(method.Plan):
         """What the answer promises."""
         return self._promise(self.price, self.plan.unit, notes=list(self.notes))
 
-    def _estimates(self, one: NoisyLevel, beta: float) -> list[Estimates]:
+    def _estimates(self, level: NoisyLevel, beta: float) -> list[Estimates]:
         """The measures of one level, with bounds that are passed with probability beta."""
-        adjusted = {**one.noisy, **one.consistent}
+        adjusted = {**level.noisy, **level.consistent}
         return [
             estimates(
                 measure,
                 self.plan.unit,
-                adjusted if measure.function in _ADDITIVE else one.noisy,
+                adjusted if measure.function in _ADDITIVE else level.noisy,
                 beta,
             )
             for measure in self.plan.measures
         ]
 
 
-def located(plan: Plan, datasets: Mapping[str, Dataset]) -> tuple[Engine, exp.Query]:
+def locate_tables(plan: Plan, datasets: Mapping[str, Dataset]) -> tuple[Engine, exp.Query]:
     """The engine of a plan's data sets, and its source with their tables in place."""
-    engines = {id(one.engine): one.engine for one in datasets.values()}
+    engines = {id(dataset.engine): dataset.engine for dataset in datasets.values()}
     if len(engines) != 1:
         raise QueryError(
             "join_not_allowed",
             "The data sets of one question must lie in the same database, but "
             f"{', '.join(map(quoted, datasets))} lie in {len(engines)}. Ask about each apart.",
         )
-    tables = {name: one.table for name, one in datasets.items()}
-    return next(iter(engines.values())), placed(plan.source, tables)
+    tables = {name: dataset.table for name, dataset in datasets.items()}
+    return next(iter(engines.values())), substitute_tables(plan.source, tables)
 
 
 def _notes(plan: Plan, chosen: Allocation, limit: AnswerLimit | None) -> Iterator[str]:
-    if plan.kept is not None:
+    if plan.joined_row_cap is not None:
         yield (
-            f"Of people with more than {plan.kept:,} rows in a table that is joined only some rows "
-            "are joined, drawn by a secret hash."
+            f"Of people with more than {plan.joined_row_cap:,} rows in a table that is joined only "
+            "some rows are joined, drawn by a secret hash."
         )
     for level in chosen.levels:
         names = ", ".join(quoted(key.name) for key in level.keys)
@@ -314,16 +320,18 @@ def _notes(plan: Plan, chosen: Allocation, limit: AnswerLimit | None) -> Iterato
                     "counts. Where more pass, these tend to be too high; their bounds allow for it."
                 )
         elif level.grouped:
-            chosen_from = any(plan.finish.args.get(one) for one in _CHOOSING)
-            then = "; HAVING and LIMIT choose among them" if chosen_from else ""
+            chosen_from = any(plan.finish.args.get(clause) for clause in _CHOOSING)
+            choice_note = "; HAVING and LIMIT choose among them" if chosen_from else ""
             groups = f"All {level.groups:,} declared groups of {names}"
-            yield f"{groups} are answered, empty ones too{then}."
+            yield f"{groups} are answered, empty ones too{choice_note}."
     if chosen_by_noise(plan):
         yield (
             "Rows are chosen by their noisy figures, so rows with much noise are shown more often; "
             "bars are wider to allow for that."
         )
-    ranked = [quoted(one.name) for one in plan.measures if one.function is Function.QUANTILE]
+    ranked = [
+        quoted(measure.name) for measure in plan.measures if measure.function is Function.QUANTILE
+    ]
     if ranked and not row_counts(plan):
         yield (
             f"The answer does not tell how many rows {', '.join(ranked)} "

@@ -32,9 +32,9 @@ _CHARACTER = 4
 def answer_size(plan: Plan, levels: Sequence[Level], limit: AnswerLimit | None) -> AnswerSize:
     """At most how large an answer is; observed groups count with the cap that they have."""
     declared = sum(level.groups or 0 for level in levels)
-    each = _row_bytes(plan)
+    row_bytes = _row_bytes(plan)
     shown = (observed_cap(plan, levels, limit) or 0) * _observed(levels)
-    return AnswerSize(declared, (declared + shown) * each, work=declared * each)
+    return AnswerSize(declared, (declared + shown) * row_bytes, work=declared * row_bytes)
 
 
 def observed_cap(plan: Plan, levels: Sequence[Level], limit: AnswerLimit | None) -> int | None:
@@ -63,7 +63,7 @@ def _cell_bytes(node: exp.Expr, texts: dict[str, int]) -> int:
     """The bytes of a cell: a text is at most as long as all texts that it is joined of."""
     named = [column.name for column in node.find_all(exp.Column)]
     joined = sum(texts.get(name, 0) for name in named)
-    literals = [one for one in node.find_all(exp.Literal) if one.is_string]
+    literals = [literal_ for literal_ in node.find_all(exp.Literal) if literal_.is_string]
     return _NUMBER + _ERRORS + joined + (len(node.sql().encode()) if literals else 0)
 
 

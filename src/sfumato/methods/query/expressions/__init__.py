@@ -21,7 +21,7 @@ from sfumato.methods.query.expressions import (
     text_functions,
 )
 from sfumato.methods.query.expressions.typed_values import constant
-from sfumato.methods.query.sql.parse import check_modifiers, part
+from sfumato.methods.query.sql.parse import check_modifiers, quote_sql
 
 if TYPE_CHECKING:
     from sfumato.methods.query.expressions.typed_values import Rules, Typed, Value
@@ -30,45 +30,45 @@ if TYPE_CHECKING:
 class Scope(Protocol):
     """Where names get their meaning."""
 
-    def find(self, node: exp.Expr) -> Typed | None:
+    def resolve(self, node: exp.Expr) -> Typed | None:
         """What this scope itself knows about a node: its columns, for one."""
         ...
 
 
-def written(node: exp.Expr, _value: Value) -> Typed:
+def literal_value(node: exp.Expr, _value: Value) -> Typed:
     """A number or a text."""
     assert isinstance(node, exp.Literal)
     if node.is_string:
         return constant(node.name)
     try:
-        written: int | Decimal = (
+        parsed: int | Decimal = (
             int(node.name) if node.name.isascii() and node.name.isdigit() else Decimal(node.name)
         )
-        check_value(written, "Number")
+        check_value(parsed, "Number")
     except (InvalidOperation, ValueError, SchemaError):
         raise QueryError(
             "literal_invalid",
-            f"Cannot use the number {part(node)}: allowed are whole numbers of 64 bits and "
+            f"Cannot use the number {quote_sql(node)}: allowed are whole numbers of 64 bits and "
             "decimals with at most 15 digits before the point and 12 after it.",
         ) from None
-    return constant(written)
+    return constant(parsed)
 
 
-def truth(node: exp.Expr, _value: Value) -> Typed:
+def boolean_value(node: exp.Expr, _value: Value) -> Typed:
     """TRUE or FALSE."""
     assert isinstance(node, exp.Boolean)
     return constant(bool(node.this))
 
 
-def brackets(node: exp.Expr, value: Value) -> Typed:
+def bracketed_value(node: exp.Expr, value: Value) -> Typed:
     """What stands in brackets."""
     return value(node.this)
 
 
 RULES: Rules = {
-    exp.Literal: written,
-    exp.Boolean: truth,
-    exp.Paren: brackets,
+    exp.Literal: literal_value,
+    exp.Boolean: boolean_value,
+    exp.Paren: bracketed_value,
     **conditions.RULES,
     **arithmetic.RULES,
     **number_functions.RULES,
@@ -76,7 +76,7 @@ RULES: Rules = {
     **date_functions.RULES,
 }
 
-_INSTEAD: dict[type[exp.Expr], str] = {
+_ALTERNATIVES: dict[type[exp.Expr], str] = {
     exp.BitwiseXor: "Write POWER(x, n) for powers",
     exp.Concat: "Write a || b to join texts",
     exp.ILike: "Write LOWER(x) LIKE '...'",
@@ -114,9 +114,9 @@ def compile_value(node: exp.Expr | None, scope: Scope) -> Typed:
     """Give a node its meaning, or refuse it."""
     if node is None:
         raise QueryError("sql_syntax", "A function or operator lacks an argument. Add it.")
-    found = scope.find(node)
-    if found is not None:
-        return found
+    resolved = scope.resolve(node)
+    if resolved is not None:
+        return resolved
     rule = RULES.get(type(node))
     if rule is not None:
         check_modifiers(node, _ALLOWED | _MODIFIERS.get(type(node), set()))
@@ -124,12 +124,12 @@ def compile_value(node: exp.Expr | None, scope: Scope) -> Typed:
     if isinstance(node, exp.AggFunc):
         raise QueryError(
             "aggregate_not_allowed",
-            f"Cannot use the aggregate {part(node)} here. Aggregates stand in SELECT, HAVING or "
-            "ORDER BY, not inside WHERE, GROUP BY or other aggregates.",
+            f"Cannot use the aggregate {quote_sql(node)} here. Aggregates stand in SELECT, HAVING "
+            "or ORDER BY, not inside WHERE, GROUP BY or other aggregates.",
         )
-    instead = _INSTEAD.get(type(node), "The reference of SQL lists what is allowed")
+    alternative = _ALTERNATIVES.get(type(node), "The reference of SQL lists what is allowed")
     raise QueryError(
         "expression_not_allowed",
-        f"Cannot use {part(node)}: it is not on the list of expressions that are safe and mean "
-        f"the same on every engine. {instead}.",
+        f"Cannot use {quote_sql(node)}: it is not on the list of expressions that are safe and "
+        f"mean the same on every engine. {alternative}.",
     )

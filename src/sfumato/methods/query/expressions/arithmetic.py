@@ -14,21 +14,21 @@ from sqlglot import exp
 
 from sfumato.data.schema.column import Kind
 from sfumato.errors import QueryError
-from sfumato.methods.query.expressions.date_functions import date_sum, shifted
+from sfumato.methods.query.expressions.date_functions import date_sum, shift_date
 from sfumato.methods.query.expressions.typed_values import (
     Typed,
     as_real,
     bracket,
-    checked_number,
-    demand,
+    compile_number,
     fits_integer,
     integer,
     literal,
-    number,
     real,
-    released,
+    released_number,
+    require_kind,
+    require_number,
 )
-from sfumato.methods.query.sql.parse import part
+from sfumato.methods.query.sql.parse import quote_sql
 
 if TYPE_CHECKING:
     from sfumato.methods.query.expressions.typed_values import Rules, Value
@@ -40,20 +40,20 @@ def addition(node: exp.Expr, value: Value) -> Typed:
     """x + y and x - y, also of dates and days."""
     assert isinstance(node, exp.Add | exp.Sub)
     if isinstance(node.expression, exp.Interval):
-        return shifted(node, value(node.this))
+        return shift_date(node, value(node.this))
     left, right = value(node.this), value(node.expression)
     if Kind.DATE in (left.kind, right.kind):
         return date_sum(node, left, right)
-    left, right = checked_number(left, node.this), checked_number(right, node.expression)
+    left, right = require_number(left, node.this), require_number(right, node.expression)
     if left.noisy or right.noisy:
         return _released(type(node), left, right)
-    both = left.kind is right.kind is Kind.INTEGER
-    if not both:
+    whole_numbers = left.kind is right.kind is Kind.INTEGER
+    if not whole_numbers:
         left, right = as_real(left), as_real(right)
     (a, b), (c, d) = left.ends, right.ends
     ends = (a + c, b + d) if isinstance(node, exp.Add) else (a - d, b - c)
     tree, nullable = _tree(type(node), left, right), left.nullable or right.nullable
-    if both:
+    if whole_numbers:
         return _integer(node, tree, ends, nullable, gcd(left.step, right.step))
     least = min(left.least, right.least) * _ULP
     return real(tree, *ends, nullable=nullable, least=least)
@@ -61,42 +61,44 @@ def addition(node: exp.Expr, value: Value) -> Typed:
 
 def product(node: exp.Expr, value: Value) -> Typed:
     """x * y."""
-    left, right = number(node.this, value), number(node.expression, value)
+    left, right = compile_number(node.this, value), compile_number(node.expression, value)
     if left.noisy or right.noisy:
         return _released(exp.Mul, left, right)
-    both = left.kind is right.kind is Kind.INTEGER
-    if not both:
+    whole_numbers = left.kind is right.kind is Kind.INTEGER
+    if not whole_numbers:
         left, right = as_real(left), as_real(right)
     corners = [a * b for a in left.ends for b in right.ends]
     ends = min(corners), max(corners)
     tree, nullable = _tree(exp.Mul, left, right), left.nullable or right.nullable
-    if not both:
+    if not whole_numbers:
         return real(tree, *ends, nullable=nullable, least=left.least * right.least)
     step = 1
-    for factor, other in ((left, right), (right, left)):
+    for factor, cofactor in ((left, right), (right, left)):
         if factor.step == 0:
-            step = abs(int(factor.ends[0])) * other.step
+            step = abs(int(factor.ends[0])) * cofactor.step
     return _integer(node, tree, ends, nullable, step)
 
 
 def quotient(node: exp.Expr, value: Value) -> Typed:
     """x / y as reals; NULL where y is 0."""
-    left, right = as_real(number(node.this, value)), number(node.expression, value)
-    whole, right = right.kind is Kind.INTEGER, as_real(right)
+    left, right = as_real(compile_number(node.this, value)), compile_number(node.expression, value)
+    is_integer, right = right.kind is Kind.INTEGER, as_real(right)
     divisor = exp.Nullif(this=right.sql, expression=literal(Fraction(0)))
     if left.noisy or right.noisy:
-        return released(exp.Div(this=bracket(left.sql), expression=divisor), nullable=True)
+        return released_number(exp.Div(this=bracket(left.sql), expression=divisor), nullable=True)
     low, high = right.ends
     zero = low <= 0 <= high
     tree = exp.Div(this=bracket(left.sql), expression=divisor if zero else bracket(right.sql))
     nullable = left.nullable or right.nullable or zero
-    near = Fraction(1) if whole else right.least
+    nearest_to_zero = Fraction(1) if is_integer else right.least
     if low == high == 0:
         return real(tree, Fraction(0), Fraction(0), nullable=True, least=left.least)
     least = left.least / right.largest
-    if zero and not whole:
+    if zero and not is_integer:
         return real(tree, None, None, nullable=nullable, least=least)
-    divisors = [end for end in (low, high, -near, near) if end and low <= end <= high]
+    divisors = [
+        end for end in (low, high, -nearest_to_zero, nearest_to_zero) if end and low <= end <= high
+    ]
     corners = [a / b for a in left.ends for b in divisors]
     return real(tree, min(corners), max(corners), nullable=nullable, least=least)
 
@@ -124,10 +126,10 @@ def remainder(node: exp.Expr, value: Value) -> Typed:
 
 def opposite(node: exp.Expr, value: Value) -> Typed:
     """-x."""
-    operand = number(node.this, value)
+    operand = compile_number(node.this, value)
     tree = exp.Neg(this=bracket(operand.sql))
     if operand.noisy:
-        return released(tree, nullable=operand.nullable)
+        return released_number(tree, nullable=operand.nullable)
     low, high = operand.ends
     if operand.kind is Kind.REAL:
         return real(tree, -high, -low, nullable=operand.nullable, least=operand.least)
@@ -135,12 +137,12 @@ def opposite(node: exp.Expr, value: Value) -> Typed:
 
 
 def _integers(node: exp.Expr, value: Value) -> tuple[Typed, Typed]:
-    left = demand(number(node.this, value), (Kind.INTEGER,), node.this)
-    right = demand(number(node.expression, value), (Kind.INTEGER,), node.expression)
+    left = require_kind(compile_number(node.this, value), (Kind.INTEGER,), node.this)
+    right = require_kind(compile_number(node.expression, value), (Kind.INTEGER,), node.expression)
     if left.noisy or right.noisy:
         raise QueryError(
             "expression_not_allowed",
-            f"Cannot use {part(node)} on released figures. Write FLOOR(x / y) instead.",
+            f"Cannot use {quote_sql(node)} on released figures. Write FLOOR(x / y) instead.",
         )
     return left, right
 
@@ -148,8 +150,12 @@ def _integers(node: exp.Expr, value: Value) -> tuple[Typed, Typed]:
 def _whole_quotients(left: Typed, right: Typed) -> tuple[Fraction, Fraction]:
     """The least and the largest x DIV y: an end of x by an end of y, or by what is next to 0."""
     low, high = right.ends
-    divisors = [one for one in (low, high, Fraction(-1), Fraction(1)) if one and low <= one <= high]
-    corners = [Fraction(trunc(end / one)) for end in left.ends for one in divisors]
+    divisors = [
+        divisor
+        for divisor in (low, high, Fraction(-1), Fraction(1))
+        if divisor and low <= divisor <= high
+    ]
+    corners = [Fraction(trunc(end / divisor)) for end in left.ends for divisor in divisors]
     return min(corners, default=Fraction(0)), max(corners, default=Fraction(0))
 
 
@@ -163,7 +169,7 @@ def _tree(operation: type[exp.Binary], left: Typed, right: Typed) -> exp.Expr:
 
 def _released(operation: type[exp.Binary], left: Typed, right: Typed) -> Typed:
     tree = _tree(operation, as_real(left), as_real(right))
-    return released(tree, nullable=left.nullable or right.nullable)
+    return released_number(tree, nullable=left.nullable or right.nullable)
 
 
 def _integer(
@@ -178,7 +184,7 @@ def _integer(
 def _overflow(node: exp.Expr) -> QueryError:
     return QueryError(
         "overflow_possible",
-        f"Cannot compute {part(node)}: by the declared bounds it may leave the integers of 64 "
+        f"Cannot compute {quote_sql(node)}: by the declared bounds it may leave the integers of 64 "
         "bits. Declare narrower bounds, or write CAST(x AS DOUBLE).",
     )
 

@@ -14,15 +14,15 @@ from sfumato.methods.query.expressions.typed_values import (
     FIRST_DAY,
     LAST_DAY,
     Typed,
+    date_literal,
     date_of,
     day,
     days_of,
-    demand,
     integer,
-    whole_literal,
-    written_date,
+    integer_literal,
+    require_kind,
 )
-from sfumato.methods.query.sql.parse import part
+from sfumato.methods.query.sql.parse import quote_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _PERIODS = 10_000
 """So many beginnings of periods are listed as declared values."""
 
-_PARTS: dict[str, tuple[int, int]] = {
+_FIELDS: dict[str, tuple[int, int]] = {
     "YEAR": (1, 9999),
     "QUARTER": (1, 4),
     "MONTH": (1, 12),
@@ -43,31 +43,35 @@ _PARTS: dict[str, tuple[int, int]] = {
 _DAYS = {"DAY": 1, "WEEK": 7}
 
 _STARTS: dict[str, Callable[[date], date]] = {
-    "YEAR": lambda one: one.replace(month=1, day=1),
-    "QUARTER": lambda one: one.replace(month=one.month - (one.month - 1) % 3, day=1),
-    "MONTH": lambda one: one.replace(day=1),
-    "WEEK": lambda one: one - timedelta(days=one.weekday()),
+    "YEAR": lambda date_: date_.replace(month=1, day=1),
+    "QUARTER": lambda date_: date_.replace(month=date_.month - (date_.month - 1) % 3, day=1),
+    "MONTH": lambda date_: date_.replace(day=1),
+    "WEEK": lambda date_: date_ - timedelta(days=date_.weekday()),
 }
 _LENGTHS = {"YEAR": 366, "QUARTER": 92, "MONTH": 31, "WEEK": 7}
 
 
 def extraction(node: exp.Expr, value: Value) -> Typed:
     """EXTRACT(part FROM date)."""
-    return _part(node, node.name.upper(), demand(value(node.expression), (Kind.DATE,), node))
+    return _extract(
+        node, node.name.upper(), require_kind(value(node.expression), (Kind.DATE,), node)
+    )
 
 
-def named_part(node: exp.Expr, value: Value) -> Typed:
+def named_field(node: exp.Expr, value: Value) -> Typed:
     """YEAR(date) and its like."""
-    return _part(node, _NAMED[type(node)], demand(value(node.this), (Kind.DATE,), node.this))
+    return _extract(
+        node, _NAMED_FIELDS[type(node)], require_kind(value(node.this), (Kind.DATE,), node.this)
+    )
 
 
-def _part(node: exp.Expr, name: str, operand: Typed) -> Typed:
-    if name not in _PARTS:
+def _extract(node: exp.Expr, name: str, operand: Typed) -> Typed:
+    if name not in _FIELDS:
         raise QueryError(
             "expression_not_allowed",
-            f"Cannot take {part(node)}; allowed are {', '.join(_PARTS)}.",
+            f"Cannot take {quote_sql(node)}; allowed are {', '.join(_FIELDS)}.",
         )
-    low, high = _PARTS[name]
+    low, high = _FIELDS[name]
     if name == "YEAR" and operand.bounded:
         low, high = (date_of(end).year for end in operand.ends)
     tree: exp.Expr = exp.Extract(this=exp.var(name), expression=operand.sql)
@@ -81,7 +85,7 @@ def _part(node: exp.Expr, name: str, operand: Typed) -> Typed:
 
 def truncation(node: exp.Expr, value: Value) -> Typed:
     """DATE_TRUNC('month', date): the first day of the period."""
-    operand = demand(value(node.this), (Kind.DATE,), node.this)
+    operand = require_kind(value(node.this), (Kind.DATE,), node.this)
     unit = node.text("unit").upper()
     unit = unit.split("(")[0]
     if unit == "DAY":
@@ -89,7 +93,7 @@ def truncation(node: exp.Expr, value: Value) -> Typed:
     if unit not in _STARTS:
         raise QueryError(
             "expression_not_allowed",
-            f"Cannot use {part(node)}; allowed are 'day', {', '.join(map(repr, _names()))}.",
+            f"Cannot use {quote_sql(node)}; allowed are 'day', {', '.join(map(repr, _names()))}.",
         )
     tree = exp.cast(
         exp.TimestampTrunc(this=exp.cast(operand.sql, exp.DType.TIMESTAMP), unit=exp.var(unit)),
@@ -115,10 +119,10 @@ def _starts(unit: str, low: date, high: date) -> tuple[date, ...] | None:
     """Every beginning of a period between two, unless there are too many."""
     if (high - low).days // _LENGTHS[unit] > _PERIODS:
         return None
-    found = [low]
-    while found[-1] < high:
-        found.append(_STARTS[unit](found[-1] + timedelta(days=_LENGTHS[unit])))
-    return tuple(found)
+    starts = [low]
+    while starts[-1] < high:
+        starts.append(_STARTS[unit](starts[-1] + timedelta(days=_LENGTHS[unit])))
+    return tuple(starts)
 
 
 def difference(node: exp.Expr, value: Value) -> Typed:
@@ -126,43 +130,45 @@ def difference(node: exp.Expr, value: Value) -> Typed:
     if node.text("unit").upper() not in {"", "DAY"}:
         raise QueryError(
             "expression_not_allowed",
-            f"Cannot use {part(node)}; write DATEDIFF(later, earlier) or later - earlier for days.",
+            f"Cannot use {quote_sql(node)}; write DATEDIFF(later, earlier) or later - earlier for "
+            "days.",
         )
-    later = demand(value(node.this), (Kind.DATE,), node.this)
-    return _distance(later, demand(value(node.expression), (Kind.DATE,), node.expression))
+    later = require_kind(value(node.this), (Kind.DATE,), node.this)
+    return _distance(later, require_kind(value(node.expression), (Kind.DATE,), node.expression))
 
 
 def date_sum(node: exp.Expr, left: Typed, right: Typed) -> Typed:
     """Date - date in days; dates are shifted by intervals."""
     if isinstance(node, exp.Sub) and isinstance(node.expression, exp.Literal):
-        right = right if right.kind is not Kind.TEXT else written_date(node.expression)
+        right = right if right.kind is not Kind.TEXT else date_literal(node.expression)
     if isinstance(node, exp.Sub) and left.kind is right.kind is Kind.DATE:
         return _distance(left, right)
     raise QueryError(
         "kind_mismatch",
-        f"Cannot compute {part(node)}. Write date - date for days between, or "
+        f"Cannot compute {quote_sql(node)}. Write date - date for days between, or "
         "date + INTERVAL '7' DAY.",
     )
 
 
-def shifted(node: exp.Expr, operand: Typed) -> Typed:
+def shift_date(node: exp.Expr, operand: Typed) -> Typed:
     """Date + INTERVAL 'n' DAY."""
     assert isinstance(node, exp.Add | exp.Sub)
-    demand(operand, (Kind.DATE,), node.this)
+    require_kind(operand, (Kind.DATE,), node.this)
     interval = node.expression
     count = exp.Literal.number(interval.this.name if interval.this else "")
     unit = interval.text("unit").upper()
     if unit not in _DAYS:
         raise QueryError(
-            "expression_not_allowed", f"Cannot shift by {part(interval)}; allowed are DAY and WEEK."
+            "expression_not_allowed",
+            f"Cannot shift by {quote_sql(interval)}; allowed are DAY and WEEK.",
         )
-    days = _DAYS[unit] * whole_literal(count, range(100_000), "The length of an interval")
+    days = _DAYS[unit] * integer_literal(count, range(100_000), "The length of an interval")
     ends = [end + (days if isinstance(node, exp.Add) else -days) for end in operand.ends]
     if not FIRST_DAY <= ends[0] <= ends[1] <= LAST_DAY:
         raise QueryError(
             "overflow_possible",
-            f"Cannot compute {part(node)}: it may leave the years 1 to 9999. Declare bounds for "
-            "the date.",
+            f"Cannot compute {quote_sql(node)}: it may leave the years 1 to 9999. Declare bounds "
+            "for the date.",
         )
     span = exp.Interval(this=exp.Literal.string(str(days)), unit=exp.var("DAY"))
     tree = exp.cast(type(node)(this=operand.sql, expression=span), exp.DType.DATE)
@@ -188,7 +194,7 @@ def day_number(operand: Typed) -> exp.Expr:
     return _days_between(operand.sql, exp.convert("1970-01-01"))
 
 
-_NAMED: dict[type[exp.Expr], str] = {
+_NAMED_FIELDS: dict[type[exp.Expr], str] = {
     exp.Year: "YEAR",
     exp.Quarter: "QUARTER",
     exp.Month: "MONTH",
@@ -203,5 +209,5 @@ RULES: Rules = {
     exp.DateTrunc: truncation,
     exp.TimestampTrunc: truncation,
     exp.DateDiff: difference,
-    **dict.fromkeys(_NAMED, named_part),
+    **dict.fromkeys(_NAMED_FIELDS, named_field),
 }

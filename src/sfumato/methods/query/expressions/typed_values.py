@@ -19,7 +19,7 @@ from sqlglot import exp
 from sfumato.data.schema.advice import DOMAIN, add_line
 from sfumato.data.schema.column import USUAL_LENGTH, Kind
 from sfumato.errors import QueryError
-from sfumato.methods.query.sql.parse import part
+from sfumato.methods.query.sql.parse import quote_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,7 +124,7 @@ def real(
     if least < _UNDERFLOW or any(end is not None and abs(end) > _LARGEST for end in (low, high)):
         raise QueryError(
             "literal_invalid",
-            f"Cannot compute {part(tree)}: its numbers may leave the range that every engine "
+            f"Cannot compute {quote_sql(tree)}: its numbers may leave the range that every engine "
             "computes in. Multiply or divide fewer numbers.",
         )
     ends = [None if end is None else Fraction(float(end)) for end in (low, high)]
@@ -147,7 +147,7 @@ def text(tree: exp.Expr, *, nullable: bool, length: int) -> Typed:
     return Typed(tree, Kind.TEXT, nullable, length=length)
 
 
-def shortened(tree: exp.Expr, length: int) -> exp.Expr:
+def shorten_text(tree: exp.Expr, length: int) -> exp.Expr:
     """The first characters of a text. What has few bytes is not looked into, which is cheaper."""
     bits = exp.Anonymous(this="BIT_LENGTH", expressions=[tree.copy()])
     short = exp.LTE(this=bits, expression=exp.convert(8 * length))
@@ -163,7 +163,7 @@ def day(
     return Typed(tree, Kind.DATE, nullable, Fraction(low), Fraction(high), 0 if constant else step)
 
 
-def released(tree: exp.Expr, *, nullable: bool) -> Typed:
+def released_number(tree: exp.Expr, *, nullable: bool) -> Typed:
     """A number made of released figures."""
     return Typed(tree, Kind.REAL, nullable, noisy=True)
 
@@ -224,13 +224,13 @@ def common_step(values: Sequence[Typed]) -> int:
     return gcd(*steps, *(int((low or Fraction(0)) - first) for low in lows))
 
 
-def repeating(tree: exp.Expr, node: exp.Expr) -> exp.Expr:
+def check_tree_size(tree: exp.Expr, node: exp.Expr) -> exp.Expr:
     """Let a tree pass that names a part of itself twice, unless that has made it too long."""
     for count, _ in enumerate(tree.walk()):
         if count > _NODES:
             raise QueryError(
                 "sql_too_complex",
-                f"Cannot plan {part(node)}: written out it is too long. Nest fewer functions.",
+                f"Cannot plan {quote_sql(node)}: written out it is too long. Nest fewer functions.",
             )
     return tree
 
@@ -244,33 +244,33 @@ def bracket(tree: exp.Expr) -> exp.Expr:
     return exp.Paren(this=tree) if isinstance(tree, loose) else tree
 
 
-def demand(value: Typed, kinds: Sequence[Kind], node: exp.Expr) -> Typed:
+def require_kind(value: Typed, kinds: Sequence[Kind], node: exp.Expr) -> Typed:
     """Refuse a value of another kind."""
     if value.kind in kinds:
         return value
     raise QueryError(
         "kind_mismatch",
-        f"Cannot compute with {part(node)}, which is {value.kind}; "
+        f"Cannot compute with {quote_sql(node)}, which is {value.kind}; "
         f"allowed is {' or '.join(kinds)}.",
     )
 
 
-def demand_text(value: Typed, node: exp.Expr) -> Typed:
+def require_text(value: Typed, node: exp.Expr) -> Typed:
     """Refuse what is no text; of a person's name only so much is used as of any other text."""
-    demand(value, (Kind.TEXT,), node)
+    require_kind(value, (Kind.TEXT,), node)
     if value.length is not None or value.noisy:
         return value
-    return replace(value, tree=shortened(value.tree, LENGTH), length=LENGTH, unit=False)
+    return replace(value, tree=shorten_text(value.tree, LENGTH), length=LENGTH, unit=False)
 
 
-def demand_bounds(value: Typed, node: exp.Expr) -> Typed:
+def require_bounds(value: Typed, node: exp.Expr) -> Typed:
     """Refuse a number of which no bounds are known."""
     if value.bounded or value.noisy:
         return value
     raise QueryError(
         "bounds_missing",
-        f"Cannot compute with {part(node)}: no bounds of it are declared or follow from declared "
-        f"ones. {bounds_advice(value)}, or write LEAST(GREATEST(x, low), high).",
+        f"Cannot compute with {quote_sql(node)}: no bounds of it are declared or follow from "
+        f"declared ones. {bounds_advice(value)}, or write LEAST(GREATEST(x, low), high).",
     )
 
 
@@ -282,14 +282,14 @@ def bounds_advice(value: Typed) -> str:
     return add_line(column.name, DOMAIN[column.kind])
 
 
-def number(node: exp.Expr, value: Value) -> Typed:
+def compile_number(node: exp.Expr, value: Value) -> Typed:
     """A number with bounds."""
-    return checked_number(value(node), node)
+    return require_number(value(node), node)
 
 
-def checked_number(value: Typed, node: exp.Expr) -> Typed:
+def require_number(value: Typed, node: exp.Expr) -> Typed:
     """A value that is a number with bounds."""
-    return demand_bounds(demand(value, NUMBERS, node), node)
+    return require_bounds(require_kind(value, NUMBERS, node), node)
 
 
 def as_real(value: Typed) -> Typed:
@@ -300,7 +300,7 @@ def as_real(value: Typed) -> Typed:
     if value.step == 0 and value.values is not None:
         tree = literal(value.ends[0])
     if value.noisy:
-        return released(tree, nullable=value.nullable)
+        return released_number(tree, nullable=value.nullable)
     return replace(
         real(tree, value.low, value.high, nullable=value.nullable, least=Fraction(1)),
         step=value.step,
@@ -317,7 +317,7 @@ def as_integer(value: Typed) -> Typed:
     return Typed(case, Kind.INTEGER, value.nullable, Fraction(0), Fraction(1), noisy=value.noisy)
 
 
-def alike(values: Sequence[Typed], nodes: Sequence[exp.Expr]) -> list[Typed]:
+def unify_kinds(values: Sequence[Typed], nodes: Sequence[exp.Expr]) -> list[Typed]:
     """Values of one kind: integers beside reals become real, quoted dates beside dates dates."""
     kinds = {value.kind for value in values}
     if Kind.DATE in kinds and Kind.TEXT in kinds:
@@ -329,8 +329,8 @@ def alike(values: Sequence[Typed], nodes: Sequence[exp.Expr]) -> list[Typed]:
     if len(kinds) > 1:
         raise QueryError(
             "kind_mismatch",
-            f"Cannot put {part(nodes[0])}, which is {values[0].kind}, beside "
-            f"{part(nodes[-1])}, which is {values[-1].kind}. Cast one of them.",
+            f"Cannot put {quote_sql(nodes[0])}, which is {values[0].kind}, beside "
+            f"{quote_sql(nodes[-1])}, which is {values[-1].kind}. Cast one of them.",
         )
     return list(values)
 
@@ -339,10 +339,10 @@ def _as_date(value: Typed, node: exp.Expr) -> Typed:
     """A date written in quotes as a date."""
     if value.kind is Kind.DATE or not isinstance(node, exp.Literal):
         return value
-    return written_date(node)
+    return date_literal(node)
 
 
-def written_date(node: exp.Literal) -> Typed:
+def date_literal(node: exp.Literal) -> Typed:
     """The date that a literal spells."""
     try:
         if len(node.name) != 10:
@@ -350,23 +350,23 @@ def written_date(node: exp.Literal) -> Typed:
         return constant(date.fromisoformat(node.name))
     except ValueError:
         raise QueryError(
-            "time_malformed", f"{part(node)} is not a date. Write it as 'YYYY-MM-DD'."
+            "time_malformed", f"{quote_sql(node)} is not a date. Write it as 'YYYY-MM-DD'."
         ) from None
 
 
-def whole_literal(node: exp.Expr | None, allowed: range, what: str) -> int:
+def integer_literal(node: exp.Expr | None, allowed: range, description: str) -> int:
     """A whole number that is written out, within limits."""
     sign, inner = 1, node
     if isinstance(inner, exp.Neg):
         sign, inner = -1, inner.this
-    written = inner.name if isinstance(inner, exp.Literal) and not inner.is_string else ""
-    if written.isascii() and written.isdigit() and len(written) < 19:
-        found = sign * int(written)
-        if found in allowed:
-            return found
-    given = f", not {part(node)}" if node is not None else ""
+    digits = inner.name if isinstance(inner, exp.Literal) and not inner.is_string else ""
+    if digits.isascii() and digits.isdigit() and len(digits) < 19:
+        number_ = sign * int(digits)
+        if number_ in allowed:
+            return number_
+    actual = f", not {quote_sql(node)}" if node is not None else ""
     raise QueryError(
         "literal_invalid",
-        f"{what} must be a whole number written out, from {allowed.start} to "
-        f"{allowed.stop - 1}{given}.",
+        f"{description} must be a whole number written out, from {allowed.start} to "
+        f"{allowed.stop - 1}{actual}.",
     )

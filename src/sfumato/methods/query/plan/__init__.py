@@ -94,15 +94,28 @@ class Measure:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that answering needs.
+    """Everything that is needed to answer a question.
 
-    `source` has the columns of keys and arguments and, where the unit is an `Entity`, the person
-    under `contribution.PERSON`; no row of it depends on more than one person. One private row gives
-    at most `multiplicity` rows of `source`: what joins with public tables multiply; it is 1 where
-    the unit is an `Entity`, whose rows are bounded after the joins. `levels` lists the sets of keys
-    to group by, as positions in `keys`; more than one for ROLLUP and CUBE. Every table that
-    `source` names is one of `datasets`, which are private, or of `public`, by its name there. Of
-    people with more than `kept` rows in what is joined only some rows are; None: of nobody.
+    Attributes
+    ----------
+    datasets, public
+        The names of the private and of the public tables that `source` reads.
+    source
+        The query for the rows to aggregate. Its columns are the keys, the arguments and, if the
+        unit is an `Entity`, the person as `contribution.PERSON`. Each row depends on at most one
+        person.
+    multiplicity
+        The largest number of rows of `source` that one private row becomes by joins with public
+        tables. It is 1 if the unit is an `Entity`, because rows are then bounded after the joins.
+    levels
+        The sets of keys to group by, as positions in `keys`. ROLLUP and CUBE have several.
+    finish
+        The query over the noisy figures: HAVING, ORDER BY, LIMIT and arithmetic.
+    columns
+        The names of the columns of the answer.
+    joined_row_cap
+        If a person has more rows than this in a joined relation, only so many of them are joined.
+        None: joins use all rows.
     """
 
     datasets: tuple[str, ...]
@@ -115,7 +128,7 @@ class Plan:
     finish: exp.Select
     columns: tuple[str, ...]
     public: tuple[str, ...] = ()
-    kept: int | None = None
+    joined_row_cap: int | None = None
 
     @cached_property
     def canonical(self) -> Mapping[str, Any]:
@@ -159,18 +172,18 @@ class Level:
 def levels(plan: Plan) -> tuple[Level, ...]:
     """The levels of a plan, each once; too many declared groups are refused."""
     sets = dict.fromkeys(tuple(sorted(set(positions))) for positions in plan.levels)
-    found = tuple(
-        Level(number, positions, tuple(plan.keys[place] for place in positions))
+    plan_levels = tuple(
+        Level(number, positions, tuple(plan.keys[position] for position in positions))
         for number, positions in enumerate(sets)
     )
-    groups = sum(level.groups or 0 for level in found)
+    groups = sum(level.groups or 0 for level in plan_levels)
     if groups > MOST_GROUPS:
         raise QueryError(
             "problem_too_large",
             f"The declared keys make {groups:,} groups, all of which would be answered; at most "
             f"{MOST_GROUPS:,} are allowed. Group by fewer columns, or by coarser ones.",
         )
-    return found
+    return plan_levels
 
 
 def canonical(plan: Plan) -> dict[str, Any]:
@@ -181,34 +194,41 @@ def canonical(plan: Plan) -> dict[str, Any]:
         "source": plan.source.sql(comments=False),
         "unit": repr(plan.unit),
         "multiplicity": plan.multiplicity,
-        "keys": [[key.column, key.name, str(key.kind), _axis(key.axis)] for key in plan.keys],
+        "keys": [
+            [key.column, key.name, str(key.kind), _axis_record(key.axis)] for key in plan.keys
+        ],
         "levels": [list(level) for level in plan.levels],
         "measures": [
-            [one.name, str(one.function), _argument(one.argument), _text(one.quantile)]
-            for one in plan.measures
+            [
+                measure.name,
+                str(measure.function),
+                _argument_record(measure.argument),
+                _optional_text(measure.quantile),
+            ]
+            for measure in plan.measures
         ],
         "finish": plan.finish.sql(comments=False),
         "columns": list(plan.columns),
     }
 
 
-def _axis(axis: Axis | None) -> list[Any] | None:
+def _axis_record(axis: Axis | None) -> list[Any] | None:
     """An axis; long lists of values by their hash."""
     if axis is None:
         return None
     if isinstance(axis, Grid):
         bounds = axis.bounds
-        return [str(bounds.low), str(bounds.high), _text(bounds.step), axis.nullable]
+        return [str(bounds.low), str(bounds.high), _optional_text(bounds.step), axis.nullable]
     values = repr(axis.values.to_pylist())
     return [axis.size, sha256(values.encode()).hexdigest()]
 
 
-def _argument(argument: Argument | None) -> list[Any] | None:
+def _argument_record(argument: Argument | None) -> list[Any] | None:
     if argument is None:
         return None
     ends = [argument.low, argument.high, str(argument.step)]
     return [argument.column, *ends, str(argument.kind), argument.nullable]
 
 
-def _text(value: object | None) -> str | None:
+def _optional_text(value: object | None) -> str | None:
     return None if value is None else str(value)

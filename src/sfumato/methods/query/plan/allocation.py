@@ -24,11 +24,11 @@ from sfumato.methods.query.plan.statistics import (
     PeopleCount,
     Rank,
     Statistic,
-    bounded,
+    bounded_unit,
     effect,
     granule,
-    parts,
     statistics,
+    statistics_of,
 )
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.accounting.price import Price, price
@@ -78,7 +78,7 @@ def query_price(
         rho=offered.rho,
         delta=offered.delta,
         weights={
-            name: exact_numbers.weight(one, "weight") for name, one in (weights or {}).items()
+            name: exact_numbers.weight(value, "weight") for name, value in (weights or {}).items()
         },
     )
 
@@ -100,7 +100,7 @@ class Allocation:
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
         """Every statistic that gets noise at some level."""
-        return tuple(dict.fromkeys(one for _, one in self.mechanisms))
+        return tuple(dict.fromkeys(statistic for _, statistic in self.mechanisms))
 
     @property
     def sizes(self) -> dict[int, int]:
@@ -115,21 +115,23 @@ class Allocation:
     def at(self, level: Level) -> dict[Statistic, Mechanism]:
         """The mechanisms of one level."""
         return {
-            one: made for (number, one), made in self.mechanisms.items() if number == level.number
+            statistic: mechanism
+            for (number, statistic), mechanism in self.mechanisms.items()
+            if number == level.number
         }
 
-    def variance(self, level: Level, one: Statistic) -> float:
+    def variance(self, level: Level, statistic: Statistic) -> float:
         """The variance of a statistic, in rows or steps, rounding from granules included."""
-        mechanism = self.mechanisms[level.number, one]
+        mechanism = self.mechanisms[level.number, statistic]
         assert not isinstance(mechanism, Quantile)
-        fine = self.granules[one]
+        fine = self.granules[statistic]
         return mechanism.variance / fine**2 + (1 / 12 if fine > 1 else 0.0)
 
-    def bound(self, level: Level, one: Statistic, beta: float) -> float:
+    def bound(self, level: Level, statistic: Statistic, beta: float) -> float:
         """What the error of a statistic, in rows or steps, or that of its rank, rarely passes."""
-        mechanism = self.mechanisms[level.number, one]
+        mechanism = self.mechanisms[level.number, statistic]
         noise = mechanism.noise if isinstance(mechanism, ThresholdKeys) else mechanism
-        fine = self.granules[one]
+        fine = self.granules[statistic]
         return noise.bound(beta) / fine + (0.5 if fine > 1 else 0.0)
 
     @property
@@ -140,8 +142,8 @@ class Allocation:
 
 def allocate(plan: Plan, price: QueryPrice) -> Allocation:
     """Choose noise for every statistic within a cost: of the ways to spend it, the best one."""
-    found = levels(plan)
-    observed = [level for level in found if not level.declared]
+    plan_levels = levels(plan)
+    observed = [level for level in plan_levels if not level.declared]
     if observed and not price.delta:
         names = ", ".join(quoted(key.name) for key in plan.keys if key.axis is None)
         raise QueryError(
@@ -152,79 +154,88 @@ def allocate(plan: Plan, price: QueryPrice) -> Allocation:
         )
     _check_weights(plan, price.weights)
     carrier: Statistic = PeopleCount() if plan.unit.by_person else Count()
-    effects = _effects(plan, found, carrier)
+    effects = _effects(plan, plan_levels, carrier)
     if not effects:
         raise QueryError(
             "column_not_aggregated",
             "The question asks for no aggregate, and its keys are declared, so public. Ask for "
             "COUNT, SUM, AVG or another figure of each group.",
         )
-    ways = [_spend(plan, effects, price, way) for way in _ways(price, len(observed))]
-    best, made = min(ways, key=lambda one: _error(effects, one[1]))
+    candidates = [
+        _spend(plan, effects, price, strategy) for strategy in _strategies(price, len(observed))
+    ]
+    strategy, mechanisms = min(candidates, key=lambda candidate: _error(effects, candidate[1]))
     for level in observed:
         slot = (level.number, carrier)
-        made[slot] = _threshold(plan, made[slot], best.keys_delta)
-    granules = {one: granule(plan, one) for _, one in effects}
-    return Allocation(found, made, best.spending.epsilon, best.spending.rho, carrier, granules)
+        mechanisms[slot] = _threshold(plan, mechanisms[slot], strategy.keys_delta)
+    granules = {statistic: granule(plan, statistic) for _, statistic in effects}
+    return Allocation(
+        plan_levels, mechanisms, strategy.spending.epsilon, strategy.spending.rho, carrier, granules
+    )
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Strategy:
     """One way to spend a price, and a delta for the keys of each level."""
 
     spending: Spending
     keys_delta: Fraction
 
 
-def _ways(price: QueryPrice, observed: int) -> list[_Way]:
+def _strategies(price: QueryPrice, observed: int) -> list[_Strategy]:
     """Read (epsilon, delta) as a pure epsilon, or as the rho that implies it."""
-    each = price.delta / observed if observed else Fraction(0)
+    delta_per_level = price.delta / observed if observed else Fraction(0)
     # The conversion takes a delta of its own: half of it where keys need the other half.
     first, *converted = spendings(price, conversion=price.delta / (2 if observed else 1))
-    return [_Way(first, each), *(_Way(one, each / 2) for one in converted)]
+    return [
+        _Strategy(first, delta_per_level),
+        *(_Strategy(spending, delta_per_level / 2) for spending in converted),
+    ]
 
 
-def _effects(plan: Plan, found: tuple[Level, ...], carrier: Statistic) -> dict[Slot, Effect]:
+def _effects(plan: Plan, plan_levels: tuple[Level, ...], carrier: Statistic) -> dict[Slot, Effect]:
     """What one person can do to each statistic at each level."""
     effects: dict[Slot, Effect] = {}
-    for level in found:
-        wanted = dict.fromkeys(statistics(plan))
+    for level in plan_levels:
+        needed = dict.fromkeys(statistics(plan))
         if not level.declared:
-            wanted[carrier] = None
-        for one in wanted:
-            effects[level.number, one] = effect(plan, one, grouped=level.grouped)
+            needed[carrier] = None
+        for statistic in needed:
+            effects[level.number, statistic] = effect(plan, statistic, grouped=level.grouped)
     return effects
 
 
 def _spend(
-    plan: Plan, effects: Mapping[Slot, Effect], price: QueryPrice, way: _Way
-) -> tuple[_Way, dict[Slot, Mechanism]]:
+    plan: Plan, effects: Mapping[Slot, Effect], price: QueryPrice, strategy: _Strategy
+) -> tuple[_Strategy, dict[Slot, Mechanism]]:
     """Make the mechanism of every statistic for its share."""
     sizes = {
-        slot: one.relative if way.spending.rho is None else one.relative_squared
-        for slot, one in effects.items()
+        slot: effect_.relative if strategy.spending.rho is None else effect_.relative_squared
+        for slot, effect_ in effects.items()
     }
-    shares = _weighted(plan, sizes, price.weights) if price.weights else sizes
-    whole = sum(shares.values())
+    shares = _weighted_shares(plan, sizes, price.weights) if price.weights else sizes
+    total = sum(shares.values())
     if price.weights:
-        _check_shares(way.spending, min(shares.values()) / whole)
-    made: dict[Slot, Mechanism] = {
-        slot: _mechanism(slot[1], one, way, shares[slot] / whole) for slot, one in effects.items()
+        _check_shares(strategy.spending, min(shares.values()) / total)
+    mechanisms: dict[Slot, Mechanism] = {
+        slot: _mechanism(slot[1], effect_, strategy, shares[slot] / total)
+        for slot, effect_ in effects.items()
     }
-    return way, made
+    return strategy, mechanisms
 
 
-def _check_shares(spending: Spending, least: Fraction) -> None:
+def _check_shares(spending: Spending, smallest_share: Fraction) -> None:
     """Refuse weights that leave a figure less than a budget counts, so nothing but noise."""
     if spending.epsilon is not None:
-        left, unit = spending.epsilon * least, exact_numbers.EPSILON_UNIT
+        amount, unit = spending.epsilon * smallest_share, exact_numbers.EPSILON_UNIT
     else:
         assert spending.rho is not None
-        left, unit = spending.rho * least, exact_numbers.RHO_UNIT
-    if left < unit or least < _LEAST_SHARE:
+        amount, unit = spending.rho * smallest_share, exact_numbers.RHO_UNIT
+    if amount < unit or smallest_share < _LEAST_SHARE:
         raise ParameterError(
             "weights_invalid",
-            f"The weights leave one of the figures {exact_numbers.plain(least, digits=2)} of the "
+            f"The weights leave one of the figures {exact_numbers.plain(smallest_share, digits=2)} "
+            "of the "
             f"price, which is less than {exact_numbers.plain(_LEAST_SHARE)} of it or than a budget "
             "counts. Give weights that are closer together, or ask for more.",
         )
@@ -233,7 +244,7 @@ def _check_shares(spending: Spending, least: Fraction) -> None:
 _LEAST_SHARE = Fraction(1, 10**9)
 
 
-def _weighted(
+def _weighted_shares(
     plan: Plan, sizes: Mapping[Slot, Fraction], weights: Mapping[str, Fraction]
 ) -> dict[Slot, Fraction]:
     """Give each measure its weight, and within it each statistic what its size asks for.
@@ -241,39 +252,44 @@ def _weighted(
     Measures without a weight have weight 1, and so has a count that only decides about keys.
     """
     shares = dict.fromkeys(sizes, Fraction(0))
-    wanted = [(weights.get(one.name, Fraction(1)), parts(one, plan.unit)) for one in plan.measures]
-    used = {part for _, of_measure in wanted for part in of_measure}
-    hidden = tuple(dict.fromkeys(one for _, one in sizes if one not in used))
+    weighted = [
+        (weights.get(measure.name, Fraction(1)), statistics_of(measure, plan.unit))
+        for measure in plan.measures
+    ]
+    weighted_statistics = {statistic for _, of_measure in weighted for statistic in of_measure}
+    hidden = tuple(
+        dict.fromkeys(statistic for _, statistic in sizes if statistic not in weighted_statistics)
+    )
     if hidden:
-        wanted.append((Fraction(1), hidden))
-    for weight, of_measure in wanted:
+        weighted.append((Fraction(1), hidden))
+    for weight, of_measure in weighted:
         slots = [slot for slot in sizes if slot[1] in of_measure]
-        whole = sum(sizes[slot] for slot in slots)
+        total = sum(sizes[slot] for slot in slots)
         for slot in slots:
-            shares[slot] += weight * sizes[slot] / whole
+            shares[slot] += weight * sizes[slot] / total
     return shares
 
 
 def _mechanism(
-    statistic: Statistic, one: Effect, way: _Way, share: Fraction
+    statistic: Statistic, effect_: Effect, strategy: _Strategy, share: Fraction
 ) -> Geometric | Gaussian | Quantile:
     """The noise that a share of the cost pays for."""
     if isinstance(statistic, Rank):
         argument = statistic.argument
         return Quantile(
-            epsilon=way.spending.choice_epsilon(share),
+            epsilon=strategy.spending.choice_epsilon(share),
             rank=statistic.quantile,
             size=argument.high - argument.low + 1,
-            unit=one.unit,
-            granule=one.granule,
+            unit=effect_.unit,
+            granule=effect_.granule,
         )
-    return way.spending.noise(one.sensitivity, share)
+    return strategy.spending.noise(effect_.sensitivity, share)
 
 
 def _threshold(plan: Plan, noise: Mechanism, delta: Fraction) -> ThresholdKeys:
     """The noisy count that decides which observed keys are released."""
     assert isinstance(noise, Geometric | Gaussian)
-    unit = bounded(plan)
+    unit = bounded_unit(plan)
     return ThresholdKeys(
         noise=noise,
         delta=delta,
@@ -283,10 +299,10 @@ def _threshold(plan: Plan, noise: Mechanism, delta: Fraction) -> ThresholdKeys:
     )
 
 
-def _error(effects: Mapping[Slot, Effect], made: Mapping[Slot, Mechanism]) -> float:
+def _error(effects: Mapping[Slot, Effect], mechanisms: Mapping[Slot, Mechanism]) -> float:
     """The sum of the variances, each relative to its declared range."""
     total = 0.0
-    for slot, mechanism in made.items():
+    for slot, mechanism in mechanisms.items():
         if isinstance(mechanism, Quantile):
             # Ranks are off by about an exponential of this scale on either side.
             variance = 2 * float(2 * mechanism.sensitivity / mechanism.epsilon) ** 2

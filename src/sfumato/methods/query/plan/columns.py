@@ -28,12 +28,12 @@ from sfumato.methods.query.expressions.typed_values import (
     bracket,
     date_of,
     days_of,
-    demand,
-    demand_text,
     literal,
+    require_kind,
+    require_text,
 )
 from sfumato.methods.query.plan import Argument, Function, Key
-from sfumato.methods.query.sql.parse import part
+from sfumato.methods.query.sql.parse import quote_sql
 from sfumato.privacy.mechanisms.quantile import LARGEST_SIZE
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ _POINTS = {
 }
 """How fine a continuum is cut where no step is declared, so that sums of squares fit 64 bits."""
 
-_WHOLE = 2**52
+_EXACT_INTEGERS = 2**52
 _SUMMED = {Function.SUM, Function.AVERAGE}
 _LARGEST = 10**18
 _DATED = {Function.QUANTILE, Function.COUNT_DISTINCT}
 
 
-def argument(
+def plan_argument(
     function: Function, value: Typed, node: exp.Expr, column: str
 ) -> tuple[Argument, exp.Expr]:
     """The argument of an aggregate and the SQL that fills its column."""
@@ -67,13 +67,14 @@ def argument(
         kinds.append(Kind.DATE)
     if function is Function.COUNT_DISTINCT and value.kind is Kind.TEXT:
         return Argument(column, 0, 0, Fraction(1), Kind.TEXT, value.nullable), value.sql
-    demand(value, kinds, node)
+    require_kind(value, kinds, node)
     if function is Function.COUNT_DISTINCT and value.kind is Kind.INTEGER and not value.bounded:
         return Argument(column, 0, 0, Fraction(1), value.kind, value.nullable), value.sql
     if not value.bounded:
         raise QueryError(
             "bounds_missing",
-            f"Cannot aggregate {part(node)}: no bounds of it are declared or follow from declared "
+            f"Cannot aggregate {quote_sql(node)}: no bounds of it are declared or follow from "
+            "declared "
             f"ones, so what one person adds has no limit. {bounds_advice(value)}, or write "
             "LEAST(GREATEST(x, low), high).",
         )
@@ -81,14 +82,15 @@ def argument(
     if function is Function.QUANTILE and high - low >= LARGEST_SIZE:
         raise QueryError(
             "overflow_possible",
-            f"Cannot rank {part(node)}: by the declared bounds it has more than 2^63 - 1 values. "
+            f"Cannot rank {quote_sql(node)}: by the declared bounds it has more than 2^63 - 1 "
+            "values. "
             "Declare narrower bounds or a coarser step, or write LEAST(GREATEST(x, low), high).",
         )
     if function in _SUMMED and max(-low, high) > _LARGEST:
         raise QueryError(
             "overflow_possible",
-            f"Cannot sum {part(node)}: by the declared bounds it may reach beyond 1e18. Declare "
-            "narrower bounds, or write CAST(x AS DOUBLE).",
+            f"Cannot sum {quote_sql(node)}: by the declared bounds it may reach beyond 1e18. "
+            "Declare narrower bounds, or write CAST(x AS DOUBLE).",
         )
     return Argument(column, low, high, step, value.kind, value.nullable), tree
 
@@ -97,7 +99,7 @@ def _on_grid(function: Function, value: Typed) -> tuple[exp.Expr, int, int, Frac
     """A value in steps: those that are declared, or fine ones."""
     bounds = value.direct and value.direct.column.domain
     if isinstance(bounds, Bounds) and _is_grid(bounds):
-        return _declared(value, bounds)
+        return _on_declared_grid(value, bounds)
     if value.kind is not Kind.REAL:
         low, high = (int(end) for end in value.ends)
         tree = value.sql if value.kind is Kind.INTEGER else day_number(value)
@@ -107,16 +109,16 @@ def _on_grid(function: Function, value: Typed) -> tuple[exp.Expr, int, int, Frac
     step = fine_step(max(reach, Fraction(1, 10**12)), value.largest, _POINTS[function])
     low, high = (floor(end / step + Fraction(1, 2)) for end in (first, last))
     if value.direct is not None and step <= 1:
-        return _at_once(value.direct.raw, value, low, high, step), low, high, step
-    return _held(steps(value, step), value, low, high), low, high, step
+        return _clamp_and_count(value.direct.raw, value, low, high, step), low, high, step
+    return _clamp_steps(nearest_step(value, step), value, low, high), low, high, step
 
 
-def _at_once(raw: exp.Expr, value: Typed, low: int, high: int, step: Fraction) -> exp.Expr:
+def _clamp_and_count(raw: exp.Expr, value: Typed, low: int, high: int, step: Fraction) -> exp.Expr:
     """Clamp a column and count it in steps at once. NaN is above infinity, hence missing."""
     first, last = (literal(end) for end in value.ends)
     infinity = exp.cast(exp.Literal.string("Infinity"), exp.DType.DOUBLE)
     case = exp.case().when(exp.LTE(this=raw.copy(), expression=first), literal(low))
-    inside = steps(replace(value, tree=raw), step)
+    inside = nearest_step(replace(value, tree=raw), step)
     case = case.when(exp.LT(this=raw.copy(), expression=last), inside)
     case = case.when(exp.LTE(this=raw.copy(), expression=infinity), literal(high))
     return case if value.nullable else case.else_(literal(low))
@@ -125,14 +127,14 @@ def _at_once(raw: exp.Expr, value: Typed, low: int, high: int, step: Fraction) -
 def fine_step(reach: Fraction, largest: Fraction, points: int) -> Fraction:
     """A power of two that cuts a reach into so many points, and no number into more than 2^52."""
     step = Fraction(1)
-    while reach / step > points or largest / step > _WHOLE:
+    while reach / step > points or largest / step > _EXACT_INTEGERS:
         step *= 2
-    while reach / step <= Fraction(points, 2) and 2 * largest / step <= _WHOLE:
+    while reach / step <= Fraction(points, 2) and 2 * largest / step <= _EXACT_INTEGERS:
         step /= 2
     return step
 
 
-def _held(tree: exp.Expr, value: Typed, low: int, high: int) -> exp.Expr:
+def _clamp_steps(tree: exp.Expr, value: Typed, low: int, high: int) -> exp.Expr:
     """Steps held inside their bounds without trust in how doubles were rounded."""
     inside = exp.Least(
         this=exp.Greatest(this=tree, expressions=[literal(low)], ignore_nulls=True),
@@ -148,40 +150,40 @@ def _held(tree: exp.Expr, value: Typed, low: int, high: int) -> exp.Expr:
     )
 
 
-def steps(value: Typed, step: Fraction) -> exp.Expr:
+def nearest_step(value: Typed, step: Fraction) -> exp.Expr:
     """A real as the nearest whole number of steps."""
-    places: exp.Expr = exp.Div(this=bracket(value.sql), expression=literal(step))
-    return exp.cast(exp.Floor(this=places + literal(Fraction(1, 2))), exp.DType.BIGINT)
+    position: exp.Expr = exp.Div(this=bracket(value.sql), expression=literal(step))
+    return exp.cast(exp.Floor(this=position + literal(Fraction(1, 2))), exp.DType.BIGINT)
 
 
-def _declared(value: Typed, bounds: Bounds) -> tuple[exp.Expr, int, int, Fraction]:
+def _on_declared_grid(value: Typed, bounds: Bounds) -> tuple[exp.Expr, int, int, Fraction]:
     """A column on its declared grid, counted in steps that reach zero and the grid alike.
 
     *Range*: the places i are counted from the first point that is not negative, at r of so many
     steps, 0 <= r < factor. Then i factor is at least 0 or, but for the lowest point, at least low;
     the lowest is written out. So only the ends have to fit 64 bits, and not their distance.
     """
-    first, width = exact(bounds.low), exact(bounds.grid_step or 1)
-    step = _common(first, width)
+    first, width = exact_value(bounds.low), exact_value(bounds.grid_step or 1)
+    step = _common_step(first, width)
     offset, factor = int(first / step), int(width / step)
     points = bounds.size
     assert points is not None
     zero = min(max(-(offset // factor), 0), points - 1)
-    tree = lowest = place(value, bounds)
+    tree = lowest = grid_position(value, bounds)
     if zero:
         tree = exp.Paren(this=exp.Sub(this=bracket(tree), expression=literal(zero)))
     if factor != 1:
         tree = exp.Mul(this=bracket(tree), expression=literal(factor))
-    rest = offset + zero * factor
-    if rest:
-        tree = exp.Add(this=bracket(tree), expression=literal(rest))
-    if rest and zero:
+    remainder = offset + zero * factor
+    if remainder:
+        tree = exp.Add(this=bracket(tree), expression=literal(remainder))
+    if remainder and zero:
         is_lowest = exp.EQ(this=bracket(lowest.copy()), expression=literal(0))
         tree = exp.case().when(is_lowest, literal(offset)).else_(tree)
     return tree, offset, offset + factor * (points - 1), step
 
 
-def place(value: Typed, bounds: Bounds) -> exp.Expr:
+def grid_position(value: Typed, bounds: Bounds) -> exp.Expr:
     """The number of the grid point nearest to a clamped value, the upper one of two."""
     step = bounds.grid_step
     assert step is not None
@@ -189,14 +191,14 @@ def place(value: Typed, bounds: Bounds) -> exp.Expr:
         points = bounds.size
         assert points is not None
         distance = exp.Paren(this=exp.Sub(this=bracket(value.sql), expression=literal(bounds.low)))
-        places = exp.Div(this=distance, expression=literal(Fraction(step)))
-        nearest = exp.cast(exp.Floor(this=places + literal(Fraction(1, 2))), exp.DType.BIGINT)
-        return _held(nearest, value, 0, points - 1)
+        position = exp.Div(this=distance, expression=literal(Fraction(step)))
+        nearest = exp.cast(exp.Floor(this=position + literal(Fraction(1, 2))), exp.DType.BIGINT)
+        return _clamp_steps(nearest, value, 0, points - 1)
     tree = day_number(value) if value.kind is Kind.DATE else value.sql
-    return nearest_point(bracket(tree), int(exact(bounds.low)), int(step))
+    return nearest_point(bracket(tree), int(exact_value(bounds.low)), int(step))
 
 
-def exact(end: int | Decimal | date) -> Fraction:
+def exact_value(end: int | Decimal | date) -> Fraction:
     """A declared number, or a date as its day's number, exactly."""
     return Fraction(end) if isinstance(end, int | Decimal) else Fraction(days_of(end))
 
@@ -205,17 +207,19 @@ def _is_grid(bounds: Bounds) -> bool:
     """Whether a step is declared, other than 1; of reals, one that doubles can tell apart."""
     if bounds.step is None or bounds.step == 1 or not isinstance(bounds.low, Decimal):
         return bounds.step not in (None, 1)
-    finest = _common(exact(bounds.low), exact(bounds.step))
-    return max(abs(exact(end)) for end in (bounds.low, bounds.high)) <= _WHOLE * finest
+    finest = _common_step(exact_value(bounds.low), exact_value(bounds.step))
+    return (
+        max(abs(exact_value(end)) for end in (bounds.low, bounds.high)) <= _EXACT_INTEGERS * finest
+    )
 
 
-def _common(first: Fraction, width: Fraction) -> Fraction:
+def _common_step(first: Fraction, width: Fraction) -> Fraction:
     """The largest step of which both are multiples."""
     below = first.denominator * width.denominator // gcd(first.denominator, width.denominator)
     return Fraction(gcd(int(first * below), int(width * below)), below)
 
 
-LIMIT = 1_000_000
+DECLARED_VALUES_LIMIT = 1_000_000
 """A key with more declared values than this is observed instead."""
 
 
@@ -228,26 +232,28 @@ class PlannedKey:
     shown: exp.Expr
 
 
-def planned_key(value: Typed, node: exp.Expr, column: str, name: str) -> PlannedKey:
+def plan_key(value: Typed, node: exp.Expr, column: str, name: str) -> PlannedKey:
     """Plan one key of GROUP BY."""
     noisy: exp.Expr = exp.column(exp.to_identifier(name, quoted=True))
     if value.kind is Kind.TEXT:
-        value = demand_text(value, node)
+        value = require_text(value, node)
     if value.kind is Kind.REAL and not (value.values and value.direct):
         return _real_key(value, node, column, name, noisy)
     axis: Axis | None = None
     tree = value.sql
-    if value.values is not None and len(value.values) <= LIMIT:
-        axis = _listed(column, value)
+    if value.values is not None and len(value.values) <= DECLARED_VALUES_LIMIT:
+        axis = _listed_axis(column, value)
         if value.direct is not None and isinstance(value.direct.column.public_domain, Values):
-            tree = _unmoved(value.direct.raw, value.kind)
-    elif (bounds := _key_bounds(value)) is not None and (bounds.size or LIMIT + 1) <= LIMIT:
+            tree = _unclamped(value.direct.raw, value.kind)
+    elif (bounds := _key_bounds(value)) is not None and (
+        bounds.size or DECLARED_VALUES_LIMIT + 1
+    ) <= DECLARED_VALUES_LIMIT:
         axis = Grid(column, value.kind, bounds, value.nullable)
-        tree = _with_missing(place(value, bounds), axis)
+        tree = _with_missing(grid_position(value, bounds), axis)
     return PlannedKey(Key(column, name, value.kind, axis, value.length), tree, noisy)
 
 
-def _unmoved(raw: exp.Expr, kind: Kind) -> exp.Expr:
+def _unclamped(raw: exp.Expr, kind: Kind) -> exp.Expr:
     """What is looked for on a list: the value itself, as whatever is not listed is in no group.
 
     Texts are not cut either, as that would cost more in every row than a look at the groups.
@@ -271,14 +277,14 @@ def _key_bounds(value: Typed) -> Bounds | None:
     return Bounds(int(low), int(high), step)
 
 
-def _listed(column: str, value: Typed) -> Listed:
+def _listed_axis(column: str, value: Typed) -> Listed:
     """An axis of values that are written out."""
-    given: list[Scalar | float | None] = list(value.values or ())
+    entries: list[Scalar | float | None] = list(value.values or ())
     if value.kind is Kind.REAL:
-        given = [float(one) for one in given if isinstance(one, Decimal)]
+        entries = [float(entry) for entry in entries if isinstance(entry, Decimal)]
     if value.nullable:
-        given.append(None)
-    return Listed(column, pa.array(given, type=STORED[value.kind]), declared=True)
+        entries.append(None)
+    return Listed(column, pa.array(entries, type=STORED[value.kind]), declared=True)
 
 
 def _with_missing(code: exp.Expr, axis: Grid) -> exp.Expr:
@@ -302,16 +308,20 @@ def _step_advice(value: Typed) -> str:
 def _real_key(value: Typed, node: exp.Expr, column: str, name: str, noisy: exp.Expr) -> PlannedKey:
     """A real with a declared step: grouped by whole numbers, shown as reals."""
     bounds = value.direct and value.direct.column.domain
-    if not isinstance(bounds, Bounds) or bounds.step is None or (bounds.size or 0) > LIMIT:
+    if (
+        not isinstance(bounds, Bounds)
+        or bounds.step is None
+        or (bounds.size or 0) > DECLARED_VALUES_LIMIT
+    ):
         raise QueryError(
             "column_unsuitable",
-            f"Cannot group by {part(node)}: reals have too many values. Round it to whole numbers "
-            f"with FLOOR(x / width) * width. {_step_advice(value)}",
+            f"Cannot group by {quote_sql(node)}: reals have too many values. Round it to whole "
+            f"numbers with FLOOR(x / width) * width. {_step_advice(value)}",
         )
     points = bounds.size
     assert points is not None
     axis = Grid(column, Kind.INTEGER, Bounds(0, points - 1), value.nullable)
-    tree = _with_missing(place(value, bounds), axis)
+    tree = _with_missing(grid_position(value, bounds), axis)
     scaled = exp.Mul(
         this=exp.cast(noisy, exp.DType.DOUBLE), expression=literal(Fraction(Decimal(bounds.step)))
     )

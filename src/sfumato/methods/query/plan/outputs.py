@@ -17,15 +17,15 @@ from sfumato.methods.query.expressions.typed_values import (
     FIRST_DAY,
     LAST_DAY,
     Typed,
-    demand,
-    demand_text,
+    integer_literal,
     literal,
-    released,
-    whole_literal,
+    released_number,
+    require_kind,
+    require_text,
 )
 from sfumato.methods.query.plan import NOISY, Argument, Function, Measure
-from sfumato.methods.query.plan.columns import argument
-from sfumato.methods.query.sql.parse import check_modifiers, part
+from sfumato.methods.query.plan.columns import plan_argument
+from sfumato.methods.query.sql.parse import check_modifiers, quote_sql
 from sfumato.methods.query.sql.relation import AGGREGATES
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Max: Function.QUANTILE,
 }
 _EXTREMES: dict[type[exp.Expr], Fraction] = {exp.Min: Fraction(0), exp.Max: Fraction(1)}
-_LIMIT = 50
+_MEASURES_LIMIT = 50
 
 
 @dataclass
@@ -53,25 +53,27 @@ class QuestionMeasures:
 
     scope: RowScope
     levels: int = 1
-    found: list[Measure] = field(default_factory=list)
+    measures: list[Measure] = field(default_factory=list)
     arguments: dict[exp.Expr, Argument] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
 
-    def ask(self, node: exp.Expr, name: str | None = None) -> Typed:
+    def collect(self, node: exp.Expr, name: str | None = None) -> Typed:
         """The value, above the aggregate, of an aggregate of the question, or of its total."""
         if isinstance(node, exp.Window):
             return self._total(node)
-        function, given, quantile = self._read(node)
-        same = [
-            one
-            for one in self.found
-            if (one.function, one.argument, one.quantile) == (function, given, quantile)
+        function, planned_argument, quantile = self._read(node)
+        equal_measures = [
+            measure
+            for measure in self.measures
+            if (measure.function, measure.argument, measure.quantile)
+            == (function, planned_argument, quantile)
         ]
-        if same:
-            return _above(same[0])
-        if len(self.found) == _LIMIT:
+        if equal_measures:
+            return _figure_value(equal_measures[0])
+        if len(self.measures) == _MEASURES_LIMIT:
             raise QueryError(
-                "sql_too_complex", f"At most {_LIMIT} aggregates fit one question. Ask two."
+                "sql_too_complex",
+                f"At most {_MEASURES_LIMIT} aggregates fit one question. Ask two.",
             )
         note = None
         if type(node) in _EXTREMES:
@@ -79,36 +81,37 @@ class QuestionMeasures:
         measure = Measure(
             self.reserve(name or str(node.meta.get("name", node.key))),
             function,
-            given,
+            planned_argument,
             quantile,
             note,
         )
-        self.found.append(measure)
-        return _above(measure)
+        self.measures.append(measure)
+        return _figure_value(measure)
 
     def _total(self, node: exp.Window) -> Typed:
         """SUM(aggregate) OVER (): the sum of a released figure over all groups of the answer."""
-        given = {key for key, one in node.args.items() if one} - {"this", "over"}
+        modifiers = {key for key, value in node.args.items() if value} - {"this", "over"}
         inner = node.this.this if isinstance(node.this, exp.Sum) else None
-        if given or not isinstance(inner, exp.Count | exp.Sum):
+        if modifiers or not isinstance(inner, exp.Count | exp.Sum):
             raise QueryError(
                 "expression_not_allowed",
-                f"Cannot use {part(node)}: the one window allowed is the total of a released count "
+                f"Cannot use {quote_sql(node)}: the one window allowed is the total of a released "
+                "count "
                 "or sum over all groups. Write COUNT(*) / SUM(COUNT(*)) OVER () for shares of a "
                 "total.",
             )
         if self.levels > 1:
             raise QueryError(
                 "expression_not_allowed",
-                f"Cannot use {part(node)} with ROLLUP, CUBE or GROUPING SETS: it would count "
+                f"Cannot use {quote_sql(node)} with ROLLUP, CUBE or GROUPING SETS: it would count "
                 "every row once for each set of keys. Group by plain columns.",
             )
-        figure = self.ask(inner)
-        return released(total(figure.tree), nullable=False)
+        figure = self.collect(inner)
+        return released_number(total_of(figure.tree), nullable=False)
 
-    def reserve(self, wanted: str) -> str:
+    def reserve(self, requested: str) -> str:
         """A name that no other column of the noisy table has."""
-        name = untaken(wanted, self.names)
+        name = untaken(requested, self.names)
         self.names.add(name)
         return name
 
@@ -121,8 +124,8 @@ class QuestionMeasures:
         if function is None or isinstance(inner, exp.Distinct):
             raise QueryError(
                 "aggregate_not_allowed",
-                f"Cannot release {part(node)}. Allowed are COUNT, COUNT(DISTINCT x), SUM, AVG, "
-                "VARIANCE, STDDEV, MEDIAN, QUANTILE(x, q), MIN and MAX.",
+                f"Cannot release {quote_sql(node)}. Allowed are COUNT, COUNT(DISTINCT x), SUM, "
+                "AVG, VARIANCE, STDDEV, MEDIAN, QUANTILE(x, q), MIN and MAX.",
             )
         check_modifiers(node, {"this", "quantile"})
         quantile = _EXTREMES.get(type(node))
@@ -138,38 +141,38 @@ class QuestionMeasures:
         if isinstance(inner, exp.Distinct):
             if len(inner.expressions) != 1:
                 raise QueryError(
-                    "aggregate_not_allowed", f"Cannot count {part(node)}: name one column."
+                    "aggregate_not_allowed", f"Cannot count {quote_sql(node)}: name one column."
                 )
-            only = inner.expressions[0]
-            if compile_value(only, self.scope).unit:
+            counted = inner.expressions[0]
+            if compile_value(counted, self.scope).unit:
                 return Function.COUNT_PEOPLE, None
-            return Function.COUNT_DISTINCT, self._argument(Function.COUNT_DISTINCT, only)
+            return Function.COUNT_DISTINCT, self._argument(Function.COUNT_DISTINCT, counted)
         value = compile_value(inner, self.scope)
         if not value.nullable:
             return Function.COUNT, None
         missing = exp.Is(this=exp.Paren(this=value.sql), expression=exp.Null())
         tree = exp.case().when(missing, exp.Null()).else_(literal(1))
-        return Function.COUNT, self._shared(
+        return Function.COUNT, self._share_argument(
             tree, Argument("", 1, 1, Fraction(1), Kind.INTEGER, nullable=True)
         )
 
     def _argument(self, function: Function, node: exp.Expr) -> Argument:
         value = compile_value(node, self.scope)
         if value.kind is Kind.TEXT:
-            value = demand_text(value, node)
-        made, tree = argument(function, value, node, "")
-        return self._shared(tree, made)
+            value = require_text(value, node)
+        planned_argument, tree = plan_argument(function, value, node, "")
+        return self._share_argument(tree, planned_argument)
 
-    def _shared(self, tree: exp.Expr, made: Argument) -> Argument:
+    def _share_argument(self, tree: exp.Expr, planned_argument: Argument) -> Argument:
         """The argument under the name of its column, one column for equal ones."""
-        known = self.arguments.get(tree)
-        if known is None:
-            known = replace(made, column=f"sf_argument_{len(self.arguments)}")
-            self.arguments[tree] = known
-        return known
+        shared = self.arguments.get(tree)
+        if shared is None:
+            shared = replace(planned_argument, column=f"sf_argument_{len(self.arguments)}")
+            self.arguments[tree] = shared
+        return shared
 
 
-def total(figure: exp.Expr) -> exp.Window:
+def total_of(figure: exp.Expr) -> exp.Window:
     """The sum of a released figure over all rows of the answer."""
     summed = exp.Sum(this=exp.cast(figure.copy(), exp.DType.DOUBLE))
     return exp.Window(this=summed, over="OVER")
@@ -177,22 +180,23 @@ def total(figure: exp.Expr) -> exp.Window:
 
 def _fraction(node: exp.Quantile) -> Fraction:
     """The share of a quantile, from 0 to 1."""
-    given = node.args.get("quantile")
+    share_node = node.args.get("quantile")
     try:
-        if not isinstance(given, exp.Literal) or given.is_string:
+        if not isinstance(share_node, exp.Literal) or share_node.is_string:
             raise InvalidOperation
-        share = Fraction(Decimal(given.name))
+        share = Fraction(Decimal(share_node.name))
         if 0 <= share <= 1 and share.denominator <= 10**12:
             return share
     except (InvalidOperation, ValueError):
         pass
     raise QueryError(
         "parameter_out_of_range",
-        f"Cannot use {part(node)}: the share of a quantile is a number written out from 0 to 1.",
+        f"Cannot use {quote_sql(node)}: the share of a quantile is a number written out from 0 to "
+        "1.",
     )
 
 
-def _above(measure: Measure) -> Typed:
+def _figure_value(measure: Measure) -> Typed:
     """A noisy figure."""
     tree = exp.column(exp.to_identifier(measure.name, quoted=True))
     certain = measure.function in (
@@ -205,11 +209,11 @@ def _above(measure: Measure) -> Typed:
     if measure.function is Function.QUANTILE and kind is Kind.DATE:
         ends = Fraction(FIRST_DAY), Fraction(LAST_DAY)
         return Typed(tree, Kind.DATE, True, *ends, noisy=True)
-    whole = (certain and kind is Kind.INTEGER) or measure.function is Function.COUNT_DISTINCT
-    return Typed(tree, Kind.INTEGER if whole else Kind.REAL, not certain, noisy=True)
+    is_integer = (certain and kind is Kind.INTEGER) or measure.function is Function.COUNT_DISTINCT
+    return Typed(tree, Kind.INTEGER if is_integer else Kind.REAL, not certain, noisy=True)
 
 
-_ROWS = 10**12
+_ROWS_LIMIT = 10**12
 
 
 def output_names(select: exp.Select) -> dict[str, exp.Expr]:
@@ -221,15 +225,17 @@ def output_names(select: exp.Select) -> dict[str, exp.Expr]:
         if isinstance(star, exp.Star):
             raise QueryError(
                 "column_not_aggregated",
-                f"Cannot release {part(inner)}: rows never leave. Ask for aggregates: COUNT(*), "
-                "SUM, AVG, ...",
+                f"Cannot release {quote_sql(inner)}: rows never leave. Ask for aggregates: "
+                "COUNT(*), SUM, AVG, ...",
             )
-        wanted = node.alias or (inner.name if isinstance(inner, exp.Column) else _word(inner))
-        names[untaken(wanted, names)] = inner
+        requested = node.alias or (
+            inner.name if isinstance(inner, exp.Column) else _function_name(inner)
+        )
+        names[untaken(requested, names)] = inner
     return names
 
 
-def _word(node: exp.Expr) -> str:
+def _function_name(node: exp.Expr) -> str:
     """What an output without a name is called: by its function, as it was written."""
     return str(node.meta.get("name", node.key))
 
@@ -250,10 +256,12 @@ class Outputs:
         query = exp.select(
             *(exp.alias_(value.sql, name, quoted=True) for name, value in outputs.items())
         ).from_(exp.table_(NOISY))
-        above = _Named(self.scope, outputs)
+        above = _OutputScope(self.scope, outputs)
         having = self.select.args.get("having")
         if having is not None:
-            condition = demand(compile_value(having.this, above), (Kind.BOOLEAN,), having.this)
+            condition = require_kind(
+                compile_value(having.this, above), (Kind.BOOLEAN,), having.this
+            )
             # A total is known only once all groups are there; QUALIFY is asked after that.
             if condition.tree.find(exp.Window):
                 query.set("qualify", exp.Qualify(this=condition.sql))
@@ -262,65 +270,69 @@ class Outputs:
         order = self._order(above)
         query = query.order_by(*order) if order else query
         for clause in ("limit", "offset"):
-            given = self.select.args.get(clause)
-            if given is None:
+            clause_node = self.select.args.get(clause)
+            if clause_node is None:
                 continue
-            check_modifiers(given, {"expression"})
-            rows = whole_literal(given.expression, range(_ROWS), clause.upper())
+            check_modifiers(clause_node, {"expression"})
+            rows = integer_literal(clause_node.expression, range(_ROWS_LIMIT), clause.upper())
             query = query.limit(rows) if clause == "limit" else query.offset(rows)
         return query
 
     def _output(self, name: str, node: exp.Expr) -> Typed:
         """An output; an aggregate that stands alone is measured under the output's name."""
         if isinstance(node, AGGREGATES):
-            return self.measures.ask(node, name)
+            return self.measures.collect(node, name)
         return compile_value(node, self.scope)
 
-    def _order(self, above: _Named) -> list[exp.Expr]:
+    def _order(self, above: _OutputScope) -> list[exp.Expr]:
         """The wanted order, then the keys, so that ties are broken by what is released."""
         order: list[exp.Expr] = []
         clause = self.select.args.get("order")
         for entry in clause.expressions if clause is not None else ():
             if not isinstance(entry, exp.Ordered) or entry.args.get("with_fill"):
-                raise QueryError("clause_not_allowed", f"Cannot order by {part(entry)}.")
+                raise QueryError("clause_not_allowed", f"Cannot order by {quote_sql(entry)}.")
             flags = {name: entry.args.get(name) for name in ("desc", "nulls_first")}
-            order.append(exp.Ordered(this=_ordered(entry.this, above), **flags))
+            order.append(exp.Ordered(this=_order_value(entry.this, above), **flags))
         for key in self.keys:
             name = exp.column(exp.to_identifier(key.key.name, quoted=True))
             order.append(exp.Ordered(this=name, nulls_first=True))
-        for found in [one for entry in order for one in entry.find_all(exp.Column)]:
-            self._tell_apart(found, above.outputs)
+        for figure in [
+            column_node for entry in order for column_node in entry.find_all(exp.Column)
+        ]:
+            self._qualify_figure(figure, above.outputs)
         return order
 
-    def _tell_apart(self, figure: exp.Column, outputs: dict[str, Typed]) -> None:
+    def _qualify_figure(self, figure: exp.Column, outputs: dict[str, Typed]) -> None:
         """Name the table of a figure where another output has its name, which ORDER BY prefers."""
         folded = {name.casefold(): value.tree for name, value in outputs.items()}
         if folded.get(figure.name.casefold(), figure) != figure:
             figure.set("table", exp.to_identifier(NOISY))
 
 
-def _ordered(node: exp.Expr, above: _Named) -> exp.Expr:
+def _order_value(node: exp.Expr, above: _OutputScope) -> exp.Expr:
     """What an entry of ORDER BY means: the place of an output, or a value."""
     if isinstance(node, exp.Literal) and not node.is_string:
-        places = range(1, len(above.outputs) + 1)
-        place = whole_literal(node, places, "The place in ORDER BY")
-        return list(above.outputs.values())[place - 1].sql
+        positions = range(1, len(above.outputs) + 1)
+        position = integer_literal(node, positions, "The place in ORDER BY")
+        return list(above.outputs.values())[position - 1].sql
     return compile_value(node, above).sql
 
 
 @dataclass(frozen=True)
-class _Named:
+class _OutputScope:
     """The scope of HAVING and ORDER BY: outputs by name, then keys and aggregates."""
 
     scope: GroupedScope
     outputs: dict[str, Typed]
 
-    def find(self, node: exp.Expr) -> Typed | None:
+    def resolve(self, node: exp.Expr) -> Typed | None:
         named = {name.casefold(): value for name, value in self.outputs.items()}
         if isinstance(node, exp.Column):
-            found = None if node.table else named.get(node.name.casefold())
-            return self.scope.find(node) if found is None else found
-        made = any(one.name.casefold() in named for one in node.find_all(exp.Column))
-        if made and not isinstance(node, (*AGGREGATES, exp.Window)):
+            output = None if node.table else named.get(node.name.casefold())
+            return self.scope.resolve(node) if output is None else output
+        uses_outputs = any(
+            column_node.name.casefold() in named for column_node in node.find_all(exp.Column)
+        )
+        if uses_outputs and not isinstance(node, (*AGGREGATES, exp.Window)):
             return None  # it is not a key as a whole, but may be made of outputs
-        return self.scope.find(node)
+        return self.scope.resolve(node)

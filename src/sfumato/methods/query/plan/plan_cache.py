@@ -29,19 +29,22 @@ class RepeatedQuestions:
         # Declarations are told apart by identity, so each is kept as long as a plan of it is.
         self._plans: OrderedDict[Words, tuple[PlannedQuestion, tuple[object, ...]]] = OrderedDict()
 
-    def plan(self, asked: object, catalogue: Catalogue) -> PlannedQuestion:
+    def plan(self, question: object, catalogue: Catalogue) -> PlannedQuestion:
         """Plan a question, or find its plan."""
-        at_hand = isinstance(catalogue, dict)  # else each declaration would be fetched for its id
-        if not at_hand or not isinstance(asked, str) or len(asked) > _LONGEST:
-            return plan_question(asked, catalogue)
-        words = asked, tuple((name, id(one)) for name, one in catalogue.items())
+        is_stable = isinstance(catalogue, dict)  # else each declaration would be fetched for its id
+        if not is_stable or not isinstance(question, str) or len(question) > _LONGEST:
+            return plan_question(question, catalogue)
+        cache_key = (
+            question,
+            tuple((name, id(declaration)) for name, declaration in catalogue.items()),
+        )
         with self._lock:
-            if words in self._plans:
-                self._plans.move_to_end(words)
-                return self._plans[words][0]
-        planned = plan_question(asked, catalogue)
+            if cache_key in self._plans:
+                self._plans.move_to_end(cache_key)
+                return self._plans[cache_key][0]
+        planned = plan_question(question, catalogue)
         with self._lock:
-            self._plans[words] = planned, tuple(catalogue.values())
+            self._plans[cache_key] = planned, tuple(catalogue.values())
             if len(self._plans) > _MOST:
                 self._plans.popitem(last=False)
         return planned

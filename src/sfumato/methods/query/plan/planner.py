@@ -14,13 +14,13 @@ from sfumato.errors import QueryError
 from sfumato.methods.query.builder import built_tree
 from sfumato.methods.query.expressions import compile_value
 from sfumato.methods.query.plan import Plan
-from sfumato.methods.query.plan.columns import PlannedKey, planned_key
+from sfumato.methods.query.plan.columns import PlannedKey, plan_key
 from sfumato.methods.query.plan.outputs import Outputs, QuestionMeasures, output_names
-from sfumato.methods.query.sql.parse import PrivacyClause, check_depth, parse, part
+from sfumato.methods.query.sql.parse import PrivacyClause, check_depth, parse, quote_sql
 from sfumato.methods.query.sql.relation import GroupedScope, has_aggregate
 from sfumato.methods.query.sql.rewrite import rewrite
 from sfumato.methods.query.sql.select_blocks import SelectPlanner
-from sfumato.methods.query.sql.work_limits import check_texts, written_out
+from sfumato.methods.query.sql.work_limits import check_texts, write_caps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,13 +42,13 @@ class PlannedQuestion:
     delta: Fraction | None = None
 
 
-def plan_question(asked: object, catalogue: Catalogue) -> PlannedQuestion:
+def plan_question(question: object, catalogue: Catalogue) -> PlannedQuestion:
     """Plan a question, given as SQL or built, against declared tables; or refuse it."""
-    if isinstance(asked, str):
-        parsed = parse(asked)
+    if isinstance(question, str):
+        parsed = parse(question)
         tree, options = parsed.tree, parsed.options
     else:
-        tree, options = built_tree(asked), PrivacyClause()
+        tree, options = built_tree(question), PrivacyClause()
         check_depth(tree)
     try:
         plan = _plan(rewrite(tree), catalogue)
@@ -56,13 +56,13 @@ def plan_question(asked: object, catalogue: Catalogue) -> PlannedQuestion:
         raise QueryError(
             "sql_too_complex", "Cannot plan the question: it is nested too deeply. Make it flatter."
         ) from None
-    return PlannedQuestion(_narrowed(plan, options), options.epsilon, options.delta)
+    return PlannedQuestion(_narrow_unit(plan, options), options.epsilon, options.delta)
 
 
 def _plan(select: exp.Select, catalogue: Catalogue) -> Plan:
     planner = SelectPlanner(catalogue)
     block = planner.block(select)
-    owner = block.whole.owner
+    owner = block.relation.owner
     if owner is None:
         raise QueryError(
             "nothing_private",
@@ -74,29 +74,29 @@ def _plan(select: exp.Select, catalogue: Catalogue) -> Plan:
     measures = QuestionMeasures(block.scope, len(levels))
     keys = _keys(nodes, block, names, measures)
     optional = len(levels) > 1
-    pairs = [(inside, _shown(inside, key, optional=optional)) for inside, key in keys]
-    scope = GroupedScope(block.scope, pairs, measures.ask, totals=True)
+    pairs = [(inside, _key_above_aggregate(inside, key, optional=optional)) for inside, key in keys]
+    scope = GroupedScope(block.scope, pairs, measures.collect, totals=True)
     outputs = Outputs(select, names, scope, measures, [key for _, key in keys])
     finish = outputs.query()
-    if not measures.found:
+    if not measures.measures:
         raise QueryError(
             "column_not_aggregated",
-            f"Cannot release {part(select)}: it shows rows, not aggregates. Ask for COUNT(*), SUM, "
-            "AVG, MEDIAN, ...",
+            f"Cannot release {quote_sql(select)}: it shows rows, not aggregates. Ask for COUNT(*), "
+            "SUM, AVG, MEDIAN, ...",
         )
     unit = owner.unit
     return Plan(
-        datasets=tuple(sorted(block.whole.private)),
+        datasets=tuple(sorted(block.relation.private)),
         source=_source(planner, block, keys, measures),
         unit=unit,
-        multiplicity=1 if unit.by_person else block.whole.most or 1,
+        multiplicity=1 if unit.by_person else block.relation.rows_per_person or 1,
         keys=tuple(key.key for _, key in keys),
         levels=levels,
-        measures=tuple(measures.found),
+        measures=tuple(measures.measures),
         finish=finish,
         columns=tuple(names),
-        public=tuple(sorted(block.whole.public)),
-        kept=planner.kept,
+        public=tuple(sorted(block.relation.public)),
+        joined_row_cap=planner.smallest_cap,
     )
 
 
@@ -107,72 +107,73 @@ def _grouping(
     group = select.args.get("group")
     if group is None:
         return [], ((),)
-    if {key for key, given in group.args.items() if given} - {"expressions"}:
+    if {key for key, value in group.args.items() if value} - {"expressions"}:
         raise QueryError(
             "clause_not_allowed",
-            f"Cannot use {part(group)}. Write GROUP BY with columns, expressions, ROLLUP(...), "
-            "CUBE(...) or GROUPING SETS(...).",
+            f"Cannot use {quote_sql(group)}. Write GROUP BY with columns, expressions, "
+            "ROLLUP(...), CUBE(...) or GROUPING SETS(...).",
         )
     nodes: list[exp.Expr] = []
     trees: list[exp.Expr] = []
 
     def position(node: exp.Expr) -> int:
-        meant = _meant(node, block, names)
-        tree = compile_value(meant, block.scope).tree
+        expression = _resolve_key(node, block, names)
+        tree = compile_value(expression, block.scope).tree
         if tree not in trees:
             trees.append(tree)
-            nodes.append(meant)
+            nodes.append(expression)
         return trees.index(tree)
 
-    parts = [_sets(node, position) for node in group.expressions]
-    if len(nodes) > _KEYS or prod(map(len, parts)) > _LEVELS:
+    alternatives = [_key_sets(node, position) for node in group.expressions]
+    if len(nodes) > _KEYS or prod(map(len, alternatives)) > _LEVELS:
         raise QueryError(
             "sql_too_complex",
-            f"Cannot group by {part(group)}: at most {_KEYS} keys and {_LEVELS} sets of them.",
+            f"Cannot group by {quote_sql(group)}: at most {_KEYS} keys and {_LEVELS} sets of them.",
         )
-    levels = [tuple(sorted(set().union(*chosen))) for chosen in product(*parts)]
+    levels = [tuple(sorted(set().union(*chosen))) for chosen in product(*alternatives)]
     return nodes, tuple(dict.fromkeys(levels))
 
 
-def _sets(node: exp.Expr, position: Callable[[exp.Expr], int]) -> list[frozenset[int]]:
+def _key_sets(node: exp.Expr, position: Callable[[exp.Expr], int]) -> list[frozenset[int]]:
     """The sets of keys that one element of GROUP BY stands for."""
 
     def together(entry: exp.Expr) -> frozenset[int]:
-        parts = entry.expressions if isinstance(entry, exp.Tuple) else [entry]
-        return frozenset(position(one.unnest()) for one in parts)
+        members = entry.expressions if isinstance(entry, exp.Tuple) else [entry]
+        return frozenset(position(member.unnest()) for member in members)
 
     if isinstance(node, exp.GroupingSets):
-        return [one for entry in node.expressions for one in _sets(entry, position)]
+        return [key_set for entry in node.expressions for key_set in _key_sets(entry, position)]
     if isinstance(node, exp.Rollup):
         entries = [together(entry) for entry in node.expressions]
         return [frozenset().union(*entries[:end]) for end in range(len(entries), -1, -1)]
     if isinstance(node, exp.Cube):
         sets = [frozenset[int]()]
         for entry in node.expressions[:7]:  # seven give more sets than are allowed
-            sets += [one | together(entry) for one in sets]
+            sets += [key_set | together(entry) for key_set in sets]
         return sets[::-1]
     return [together(node)]
 
 
-def _meant(node: exp.Expr, block: Block, names: dict[str, exp.Expr]) -> exp.Expr:
+def _resolve_key(node: exp.Expr, block: Block, names: dict[str, exp.Expr]) -> exp.Expr:
     """What an element of GROUP BY means: an expression, the place or the name of an output."""
     outputs = list(names.values())
-    meant = node
+    expression = node
     if isinstance(node, exp.Literal) and not node.is_string:
-        place = int(node.name) if node.name.isdigit() and len(node.name) < 5 else 0
-        if not 1 <= place <= len(outputs):
+        position = int(node.name) if node.name.isdigit() and len(node.name) < 5 else 0
+        if not 1 <= position <= len(outputs):
             raise QueryError(
                 "literal_invalid",
-                f"GROUP BY {part(node)} names no output; there are {len(outputs)}.",
+                f"GROUP BY {quote_sql(node)} names no output; there are {len(outputs)}.",
             )
-        meant = outputs[place - 1]
-    elif isinstance(node, exp.Column) and not node.table and not block.scope.has(node):
-        meant = names.get(node.name, node)
-    if has_aggregate(meant):
+        expression = outputs[position - 1]
+    elif isinstance(node, exp.Column) and not node.table and not block.scope.has_column(node):
+        expression = names.get(node.name, node)
+    if has_aggregate(expression):
         raise QueryError(
-            "aggregate_not_allowed", f"Cannot group by {part(meant)}, which is an aggregate."
+            "aggregate_not_allowed",
+            f"Cannot group by {quote_sql(expression)}, which is an aggregate.",
         )
-    return meant
+    return expression
 
 
 def _keys(
@@ -180,16 +181,16 @@ def _keys(
 ) -> list[tuple[Typed, PlannedKey]]:
     """Plan the keys, each under the name of the output that shows it."""
     keys = []
-    for place, node in enumerate(nodes):
-        shown = [name for name, output in names.items() if output == node]
-        wanted = (shown or [node.name or f"key_{place + 1}"])[0]
+    for index, node in enumerate(nodes):
+        output_names_ = [name for name, output in names.items() if output == node]
+        requested = (output_names_ or [node.name or f"key_{index + 1}"])[0]
         value = compile_value(node, block.scope)
-        name = measures.reserve(wanted)
-        keys.append((value, planned_key(value, node, f"sf_key_{place}", name)))
+        name = measures.reserve(requested)
+        keys.append((value, plan_key(value, node, f"sf_key_{index}", name)))
     return keys
 
 
-def _shown(value: Typed, key: PlannedKey, *, optional: bool) -> Typed:
+def _key_above_aggregate(value: Typed, key: PlannedKey, *, optional: bool) -> Typed:
     """A key as it stands above the aggregate."""
     nullable = value.nullable or optional
     return replace(value, tree=key.shown, nullable=nullable, direct=None, unit=False)
@@ -203,8 +204,8 @@ def _source(
 ) -> exp.Select:
     """The query that yields the rows to aggregate."""
     query = block.query
-    if block.whole.person is not None:
-        query = query.select(exp.alias_(block.whole.person.copy(), PERSON), copy=False)
+    if block.relation.person is not None:
+        query = query.select(exp.alias_(block.relation.person.copy(), PERSON), copy=False)
     for _, key in keys:
         query = query.select(exp.alias_(key.tree.copy(), key.key.column), copy=False)
     for tree, argument in measures.arguments.items():
@@ -212,10 +213,10 @@ def _source(
     if not query.expressions:
         query = query.select(exp.alias_(exp.convert(1), "sf_one"))
     check_texts(value for value, _ in keys)
-    return written_out(planner, query)
+    return write_caps(planner, query)
 
 
-def _narrowed(plan: Plan, options: PrivacyClause) -> Plan:
+def _narrow_unit(plan: Plan, options: PrivacyClause) -> Plan:
     """A plan with the bounds that the question itself asks for; never wider than declared."""
     unit = plan.unit
     column = options.privacy_unit_column

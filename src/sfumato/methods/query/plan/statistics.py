@@ -121,7 +121,7 @@ Additive = Count | Total
 """Statistics of a union of groups that are the sum of theirs."""
 
 
-def parts(measure: Measure, unit: Unit) -> tuple[Statistic, ...]:
+def statistics_of(measure: Measure, unit: Unit) -> tuple[Statistic, ...]:
     """The statistics that a measure is made of."""
     argument = measure.argument
     if measure.function is Function.COUNT_PEOPLE:
@@ -151,8 +151,10 @@ def parts(measure: Measure, unit: Unit) -> tuple[Statistic, ...]:
 
 def statistics(plan: Plan) -> tuple[Statistic, ...]:
     """All statistics of a plan, each once."""
-    found = (part for measure in plan.measures for part in parts(measure, plan.unit))
-    return tuple(dict.fromkeys(found))
+    all_statistics = (
+        statistic for measure in plan.measures for statistic in statistics_of(measure, plan.unit)
+    )
+    return tuple(dict.fromkeys(all_statistics))
 
 
 def _towards_zero(value: int, shift: int) -> int:
@@ -183,7 +185,7 @@ class Effect:
         return self.sensitivity.l2_squared / self.spread**2
 
 
-def bounded(plan: Plan) -> Unit:
+def bounded_unit(plan: Plan) -> Unit:
     """The unit as it stands after bounding: at most so many rows, in at most so many groups."""
     return plan.unit if plan.unit.by_person else plan.unit.bounded(plan.multiplicity)
 
@@ -206,14 +208,14 @@ def granule(plan: Plan, statistic: Statistic) -> int:
 
 def effect(plan: Plan, statistic: Statistic, *, grouped: bool) -> Effect:
     """Bound what one person changes, in granules; `grouped` says that there are several groups."""
-    unit, fine = bounded(plan), granule(plan, statistic)
+    unit, fine = bounded_unit(plan), granule(plan, statistic)
     match statistic:
         case Total():
             low, high = statistic.ends
             if low == high == 0:
                 high = 1  # what is always zero gets noise like anything else
             moved = sum_sensitivity(unit, low, high, grouped=grouped)
-            return Effect(_scaled(moved, fine), Fraction(fine * max(1, high - low)), unit)
+            return Effect(_scale(moved, fine), Fraction(fine * max(1, high - low)), unit)
         case PeopleCount():
             return Effect(people_sensitivity(unit, grouped=grouped), Fraction(1), unit)
         case Rank():
@@ -225,9 +227,9 @@ def effect(plan: Plan, statistic: Statistic, *, grouped: bool) -> Effect:
             return Effect(moved, Fraction(fine), all_groups, weight)
         case _:
             return Effect(
-                _scaled(count_sensitivity(unit, grouped=grouped), fine), Fraction(fine), unit
+                _scale(count_sensitivity(unit, grouped=grouped), fine), Fraction(fine), unit
             )
 
 
-def _scaled(moved: Sensitivity, fine: int) -> Sensitivity:
+def _scale(moved: Sensitivity, fine: int) -> Sensitivity:
     return Sensitivity(l1=moved.l1 * fine, l2_squared=moved.l2_squared * fine**2)

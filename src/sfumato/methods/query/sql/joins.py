@@ -15,8 +15,8 @@ from sqlglot import exp
 from sfumato.data.schema.column import Kind
 from sfumato.errors import QueryError
 from sfumato.methods.query.expressions import compile_value
-from sfumato.methods.query.expressions.typed_values import demand
-from sfumato.methods.query.sql.parse import part
+from sfumato.methods.query.expressions.typed_values import require_kind
+from sfumato.methods.query.sql.parse import quote_sql
 from sfumato.methods.query.sql.relation import Block, Owner, Relation, RowScope, column, same_name
 
 if TYPE_CHECKING:
@@ -25,65 +25,70 @@ if TYPE_CHECKING:
     from sfumato.methods.query.sql.select_blocks import SelectPlanner
 
 
-def joined(
+def join_relation(
     planner: SelectPlanner, block: Block, join: exp.Join, name: str, right: Relation
 ) -> Block:
     """Join one more relation to a block."""
-    side = _side(join)
-    left = block.whole
+    side = _preserved_side(join)
+    left = block.relation
     _check_preserved(join, side, left.owner, right.owner)
     both = RowScope((*block.scope.relations, (name, right)), block.scope.merged)
-    nodes, merged = _conditions(join, block.scope, name, right, both)
-    pairs = [pair for node in nodes if (pair := _equality(node, both, name)) is not None]
-    factors, met, person, once = block.factors, right.most, left.person, False
+    nodes, merged = _join_conditions(join, block.scope, name, right, both)
+    pairs = [pair for node in nodes if (pair := _compared_columns(node, both, name)) is not None]
+    factors, met, person, once = block.factors, right.rows_per_person, left.person, False
     if left.owner is not None and right.owner is not None:
         _check_same_people(join, left.owner, right.owner, nodes, both)
         unique = right.keys_hold and any(key <= {own for _, own in pairs} for key in right.keys)
         once = unique and side != "RIGHT"
-        met = 1 if once else right.most
+        met = 1 if once else right.rows_per_person
         person = right.person if side == "RIGHT" else left.person
     elif right.owner is None and left.owner is not None:
-        right, met = _bounded(planner, join, right, {key for _, key in pairs})
+        right, met = _bound_fanout(planner, join, right, {key for _, key in pairs})
         both = RowScope((*block.scope.relations, (name, right)), block.scope.merged)
     elif right.owner is not None:
-        block, bound = _bounded_left(planner, join, block, [key for key, _ in pairs])
+        block, bound = _bound_left_fanout(planner, join, block, [key for key, _ in pairs])
         factors = (bound,)
         both = RowScope((*block.scope.relations, (name, right)), block.scope.merged)
         person = right.person
-    held = [demand(compile_value(node, both), (Kind.BOOLEAN,), node) for node in nodes]
+    conditions = [require_kind(compile_value(node, both), (Kind.BOOLEAN,), node) for node in nodes]
     query = block.query.join(
-        right.item.copy(), on=exp.and_(*(one.sql for one in held)), join_type=side, copy=False
+        right.item.copy(),
+        on=exp.and_(*(condition.sql for condition in conditions)),
+        join_type=side,
+        copy=False,
     )
     relations = list(block.scope.relations)
     if side == "RIGHT":
-        relations = [(alias, one.optional()) for alias, one in relations]
+        relations = [(alias, related.optional()) for alias, related in relations]
     relations.append((name, right.optional() if side == "LEFT" else right))
     factors += (met,)
-    whole = replace(
+    joined_relation = replace(
         left,
-        owner=left.owner if once else _owner(left.owner, right.owner),
+        owner=left.owner if once else _joined_owner(left.owner, right.owner),
         person=person,
         keys={},
-        most=None if None in factors else prod(one for one in factors if one is not None),
+        rows_per_person=None
+        if None in factors
+        else prod(factor for factor in factors if factor is not None),
         private=left.private | right.private,
         public=left.public | right.public,
     )
-    return Block(RowScope(tuple(relations), both.merged | merged), query, whole, factors)
+    return Block(RowScope(tuple(relations), both.merged | merged), query, joined_relation, factors)
 
 
-def _side(join: exp.Join) -> str:
+def _preserved_side(join: exp.Join) -> str:
     """The side that is preserved: none, LEFT or RIGHT."""
     kind, side = join.kind.upper(), join.side.upper()
     plain = kind in {"", "INNER", "OUTER"} and side in {"", "LEFT", "RIGHT", "FULL"}
     if not plain or join.method or join.args.get("match_condition"):
         raise QueryError(
             "join_not_allowed",
-            f"Cannot use {part(join)}. Allowed are JOIN and LEFT JOIN with ON or USING.",
+            f"Cannot use {quote_sql(join)}. Allowed are JOIN and LEFT JOIN with ON or USING.",
         )
     if not join.args.get("on") and not join.args.get("using"):
         raise QueryError(
             "join_not_allowed",
-            f"Cannot use {part(join)}: a join without a condition pairs every row with every "
+            f"Cannot use {quote_sql(join)}: a join without a condition pairs every row with every "
             "other. Write JOIN ... ON with an equality.",
         )
     return side
@@ -95,46 +100,46 @@ def _check_preserved(join: exp.Join, side: str, left: Owner | None, right: Owner
     if bare or (side == "RIGHT" and right is None):
         raise QueryError(
             "join_not_allowed",
-            f"Cannot use {part(join)}: it keeps rows that belong to no person. Preserve only the "
-            "private side: private LEFT JOIN public.",
+            f"Cannot use {quote_sql(join)}: it keeps rows that belong to no person. Preserve only "
+            "the private side: private LEFT JOIN public.",
         )
 
 
-def _conditions(
+def _join_conditions(
     join: exp.Join, before: RowScope, name: str, right: Relation, both: RowScope
 ) -> tuple[list[exp.Expr], frozenset[tuple[str, str]]]:
     """The conditions of ON or USING, and the columns that USING has merged."""
     condition = join.args.get("on")
     if condition is not None:
-        whole = condition.unnest()
-        return list(whole.flatten()) if isinstance(whole, exp.And) else [whole], frozenset()
+        root = condition.unnest()
+        return list(root.flatten()) if isinstance(root, exp.And) else [root], frozenset()
     nodes: list[exp.Expr] = []
     merged: set[tuple[str, str]] = set()
     for identifier in join.args["using"]:
         alias, own = before.locate(exp.Column(this=identifier.copy()))
-        other = same_name(identifier, right.columns)
-        if other is None:
+        right_name = same_name(identifier, right.columns)
+        if right_name is None:
             both.locate(column(name, identifier.name))
             continue
-        nodes.append(exp.EQ(this=column(alias, own), expression=column(name, other)))
-        merged.add((name, other))
+        nodes.append(exp.EQ(this=column(alias, own), expression=column(name, right_name)))
+        merged.add((name, right_name))
     return nodes, frozenset(merged)
 
 
-def _equality(node: exp.Expr, scope: RowScope, name: str) -> tuple[str | None, str] | None:
+def _compared_columns(node: exp.Expr, scope: RowScope, name: str) -> tuple[str | None, str] | None:
     """The columns that an equality of the two sides compares: (one on the left, on the right)."""
     node = node.unnest()
     if not isinstance(node, exp.EQ):
         return None
-    for here, there in ((node.this, node.expression), (node.expression, node.this)):
-        here, there = here.unnest(), there.unnest()
-        if not isinstance(there, exp.Column):
+    for this_side, that_side in ((node.this, node.expression), (node.expression, node.this)):
+        this_side, that_side = this_side.unnest(), that_side.unnest()
+        if not isinstance(that_side, exp.Column):
             continue
-        alias, key = scope.locate(there)
-        others = {scope.locate(one)[0] for one in here.find_all(exp.Column)}
-        alike = compile_value(here, scope).kind is compile_value(there, scope).kind
-        if alias == name and alike and others and name not in others:
-            own = scope.locate(here)[1] if isinstance(here, exp.Column) else None
+        alias, key = scope.locate(that_side)
+        aliases = {scope.locate(node_column)[0] for node_column in this_side.find_all(exp.Column)}
+        same_kind = compile_value(this_side, scope).kind is compile_value(that_side, scope).kind
+        if alias == name and same_kind and aliases and name not in aliases:
+            own = scope.locate(this_side)[1] if isinstance(this_side, exp.Column) else None
             return own, key
     return None
 
@@ -146,25 +151,25 @@ def _check_same_people(
     if not (left.unit.by_person and right.unit.by_person):
         raise QueryError(
             "join_not_allowed",
-            f"Cannot use {part(join)}: where each row is a person of its own, two private tables "
-            "share nobody. Declare an entity column as the privacy unit of both.",
+            f"Cannot use {quote_sql(join)}: where each row is a person of its own, two private "
+            "tables share nobody. Declare an entity column as the privacy unit of both.",
         )
     if left.population != right.population or left.unit.relation != right.unit.relation:
         raise QueryError(
             "join_not_allowed",
-            f"Cannot use {part(join)}: the two tables are about different people. Only tables "
+            f"Cannot use {quote_sql(join)}: the two tables are about different people. Only tables "
             "declared to name the same people alike can be joined.",
         )
-    if any(_ties(node.unnest(), scope) for node in nodes):
+    if any(_equates_people(node.unnest(), scope) for node in nodes):
         return
     raise QueryError(
         "join_not_allowed",
-        f"Cannot use {part(join)}: it may pair rows of different people. Add the equality "
+        f"Cannot use {quote_sql(join)}: it may pair rows of different people. Add the equality "
         f"of the privacy units to ON: a.{left.unit.column} = b.{right.unit.column}.",
     )
 
 
-def _ties(node: exp.Expr, scope: RowScope) -> bool:
+def _equates_people(node: exp.Expr, scope: RowScope) -> bool:
     """Whether a condition equates the person of the last relation with one of an earlier relation.
 
     The earlier ones are tied to one another, so the person of any of them is that of the block. A
@@ -173,27 +178,27 @@ def _ties(node: exp.Expr, scope: RowScope) -> bool:
     if not isinstance(node, exp.EQ):
         return False
     last = scope.relations[-1][0]
-    sides = [one.unnest() for one in (node.this, node.expression)]
-    columns = [one for one in sides if isinstance(one, exp.Column)]
-    people = [one for one in columns if compile_value(one, scope).unit]
-    return sorted(scope.locate(one)[0] == last for one in people) == [False, True]
+    sides = [side.unnest() for side in (node.this, node.expression)]
+    columns = [side for side in sides if isinstance(side, exp.Column)]
+    people = [side for side in columns if compile_value(side, scope).unit]
+    return sorted(scope.locate(side)[0] == last for side in people) == [False, True]
 
 
-def _bounded(
+def _bound_fanout(
     planner: SelectPlanner, join: exp.Join, public: Relation, names: set[str]
 ) -> tuple[Relation, int]:
     """A public relation of which no private row matches more rows than is said."""
     if not names and frozenset() not in public.keys:
         raise QueryError(
             "join_not_allowed",
-            f"Cannot use {part(join)}: ON must compare a column of the public table with the "
+            f"Cannot use {quote_sql(join)}: ON must compare a column of the public table with the "
             "private one by =.",
         )
     known = [(bound, sorted(key)) for key, bound in public.keys.items() if key <= names]
     if not known:
         raise QueryError(
             "join_not_allowed",
-            f"Cannot use {part(join)}: nobody said how many public rows share a value of "
+            f"Cannot use {quote_sql(join)}: nobody said how many public rows share a value of "
             f"{', '.join(sorted(names))}. Join with SELECT DISTINCT or GROUP BY on these columns, "
             "or let the owner declare them a key of the public table, or add the table anew, "
             "which counts.",
@@ -201,55 +206,60 @@ def _bounded(
     bound, key = min(known)
     if public.keys_hold:
         return public, bound
-    return _limited(planner, public, key, bound), bound
+    return _limit_rows_by_key(planner, public, key, bound), bound
 
 
-def _bounded_left(
+def _bound_left_fanout(
     planner: SelectPlanner, join: exp.Join, block: Block, names: list[str | None]
 ) -> tuple[Block, int]:
     """The same for a block that is public so far."""
     if len(block.scope.relations) > 1:
         raise QueryError(
             "join_not_allowed",
-            f"Cannot use {part(join)}: write the private table first, then join the public ones.",
+            f"Cannot use {quote_sql(join)}: write the private table first, then join the public "
+            "ones.",
         )
     alias, public = block.scope.relations[0]
     known = {name for name in names if name is not None}
-    public, bound = _bounded(planner, join, public, known)
+    public, bound = _bound_fanout(planner, join, public, known)
     if public is block.scope.relations[0][1]:
         return block, bound
     return Block(RowScope(((alias, public),)), exp.select().from_(public.item), public), bound
 
 
-def _limited(planner: SelectPlanner, public: Relation, key: list[str], bound: int) -> Relation:
+def _limit_rows_by_key(
+    planner: SelectPlanner, public: Relation, key: list[str], bound: int
+) -> Relation:
     """Keep no more rows of a key than are declared: the declaration holds by construction."""
     block = Block(RowScope((("t", public),)), exp.select().from_(public.item), public)
-    inner = planner.beneath(block, public.columns)
-    order = [exp.Ordered(this=one.sql, nulls_first=True) for one in inner.columns.values()]
-    place = exp.Window(
+    inner = planner.as_subquery(block, public.columns)
+    order = [exp.Ordered(this=value.sql, nulls_first=True) for value in inner.columns.values()]
+    row_number = exp.Window(
         this=exp.RowNumber(),
         partition_by=[inner.columns[name].sql for name in key],
         order=exp.Order(expressions=order),
     )
     alias = inner.item.alias
     counted = exp.select(exp.column(exp.Star(), table=exp.to_identifier(alias, quoted=True)))
-    counted = counted.select(exp.alias_(place, "place", quoted=True)).from_(inner.item)
+    counted = counted.select(exp.alias_(row_number, "place", quoted=True)).from_(inner.item)
     outer = planner.alias()
     moved = {
-        name: replace(one, tree=column(outer, one.tree.name), direct=None)
-        for name, one in inner.columns.items()
+        name: replace(value, tree=column(outer, value.tree.name), direct=None)
+        for name, value in inner.columns.items()
     }
     item = counted.subquery(exp.to_identifier(outer, quoted=True))
     relation = replace(inner, item=item, columns=moved)
-    kept = Block(RowScope((("t", relation),)), exp.select().from_(item), relation)
-    kept.query = kept.query.where(column(outer, "place") <= exp.convert(bound))
-    return planner.beneath(kept, moved)
+    limited = Block(RowScope((("t", relation),)), exp.select().from_(item), relation)
+    limited.query = limited.query.where(column(outer, "place") <= exp.convert(bound))
+    return planner.as_subquery(limited, moved)
 
 
-def _owner(left: Owner | None, right: Owner | None) -> Owner | None:
+def _joined_owner(left: Owner | None, right: Owner | None) -> Owner | None:
     """Whose rows a join yields. Of two bounds on what a person adds the wider one is kept."""
     if left is None or right is None:
         return left or right
-    one, other = left.unit, right.unit
-    unit = one.bounded(max(one.max_rows, other.max_rows), max(one.groups, other.groups))
+    left_unit, right_unit = left.unit, right.unit
+    unit = left_unit.bounded(
+        max(left_unit.max_rows, right_unit.max_rows), max(left_unit.groups, right_unit.groups)
+    )
     return replace(left, unit=unit)

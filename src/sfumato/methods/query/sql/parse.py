@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 
-class _Words(Generator):
+class _SqlWriter(Generator):
     """Writes what the parser accepts: DIV, which else becomes a cast of a quotient."""
 
     def intdiv_sql(self, expression: exp.IntDiv) -> str:
@@ -34,21 +34,21 @@ class _Words(Generator):
         return self.binary(expression, "DIV")
 
 
-def part(node: exp.Expr) -> str:
+def quote_sql(node: exp.Expr) -> str:
     """Name a part of a question: its words and, where known, its place."""
     try:
-        words = _Words(comments=False).generate(node)
+        text = _SqlWriter(comments=False).generate(node)
     except (SqlglotError, ValueError, RecursionError):
-        words = type(node).__name__
-    return f"{quoted(words)}{place(node)}"
+        text = type(node).__name__
+    return f"{quoted(text)}{position_text(node)}"
 
 
-def place(node: exp.Expr) -> str:
+def position_text(node: exp.Expr) -> str:
     """Say at which line and column a part begins; nothing where the parser did not note it."""
     starts = [
-        (found.meta["line"], found.meta["col"] - (found.meta["end"] - found.meta["start"]))
-        for found in node.walk()
-        if "line" in found.meta
+        (child.meta["line"], child.meta["col"] - (child.meta["end"] - child.meta["start"]))
+        for child in node.walk()
+        if "line" in child.meta
     ]
     if not starts:
         return ""
@@ -58,11 +58,12 @@ def place(node: exp.Expr) -> str:
 
 def check_modifiers(node: exp.Expr, allowed: set[str]) -> None:
     """Refuse a node with parts that its rule would overlook, so that none is silently dropped."""
-    strange = {name for name, given in node.args.items() if given} - allowed
-    if strange:
+    extra = {name for name, value in node.args.items() if value} - allowed
+    if extra:
         raise QueryError(
             "clause_not_allowed",
-            f"Cannot use {part(node)} with {', '.join(sorted(strange)).upper()}. Leave that out.",
+            f"Cannot use {quote_sql(node)} with {', '.join(sorted(extra)).upper()}. Leave that "
+            "out.",
         )
 
 
@@ -81,43 +82,47 @@ class PrivacyClause:
     privacy_unit_column: str | None = None
 
 
-def take_options(tokens: list[Token]) -> tuple[list[Token], PrivacyClause]:
+def split_privacy_clause(tokens: list[Token]) -> tuple[list[Token], PrivacyClause]:
     """Split the clause off the first SELECT."""
-    words = [token.text.upper() for token in tokens[:3]]
-    if len(words) < 3 or words[:2] != ["SELECT", "WITH"] or words[2] not in _CLAUSE_WORDS:
+    first_words = [token.text.upper() for token in tokens[:3]]
+    if (
+        len(first_words) < 3
+        or first_words[:2] != ["SELECT", "WITH"]
+        or first_words[2] not in _CLAUSE_WORDS
+    ):
         return tokens, PrivacyClause()
-    rest = iter(tokens[3:])
-    given: dict[str, Fraction | int | str] = {}
-    token = next(rest, None)
+    remaining = iter(tokens[3:])
+    options: dict[str, Fraction | int | str] = {}
+    token = next(remaining, None)
     if token is not None and token.text.upper() == "OPTIONS":
-        _expect(next(rest, None), "(")
-        given = _given(rest)
-        token = next(rest, None)
-    kept = [tokens[0], *([token] if token else []), *rest]
-    return kept, PrivacyClause(**given)  # type: ignore[arg-type]  # _option made them fit
+        _expect(next(remaining, None), "(")
+        options = _read_options(remaining)
+        token = next(remaining, None)
+    statement = [tokens[0], *([token] if token else []), *remaining]
+    return statement, PrivacyClause(**options)  # type: ignore[arg-type]  # _option made them fit
 
 
-def _given(rest: Iterator[Token]) -> dict[str, Fraction | int | str]:
+def _read_options(remaining: Iterator[Token]) -> dict[str, Fraction | int | str]:
     """Read name = value, ... up to the closing bracket."""
-    given: dict[str, Fraction | int | str] = {}
-    for token in rest:
+    options: dict[str, Fraction | int | str] = {}
+    for token in remaining:
         if token.text == ")":
-            return given
+            return options
         if token.text == ",":
             continue
         name = token.text.lower()
-        _expect(next(rest, None), "=")
-        value = next(rest, None)
-        if value is None or name in given:
+        _expect(next(remaining, None), "=")
+        value = next(remaining, None)
+        if value is None or name in options:
             break
-        given[name] = _option(name, value)
+        options[name] = _read_option(name, value)
     raise QueryError(
         "sql_syntax",
         "Cannot read OPTIONS(...): write each option once, as name = value, and close the bracket.",
     )
 
 
-def _option(name: str, token: Token) -> Fraction | int | str:
+def _read_option(name: str, token: Token) -> Fraction | int | str:
     if name == "privacy_unit_column":
         return token.text
     if name not in _NUMBERS:
@@ -144,9 +149,9 @@ def _option(name: str, token: Token) -> Fraction | int | str:
 
 def _expect(token: Token | None, sign: str) -> None:
     if token is None or token.text != sign:
-        found = quoted(token.text) if token else "the end"
+        actual = quoted(token.text) if token else "the end"
         raise QueryError(
-            "sql_syntax", f"Cannot read OPTIONS(...): expected {sign!r}, found {found}."
+            "sql_syntax", f"Cannot read OPTIONS(...): expected {sign!r}, found {actual}."
         )
 
 
@@ -179,23 +184,24 @@ def parse(sql: str) -> Parsed:
     _check_characters(sql)
     dialect = Dialect.get_or_raise(None)
     try:
-        tokens, options = take_options(dialect.tokenize(sql))
+        tokens, options = split_privacy_clause(dialect.tokenize(sql))
         _check_tokens(tokens)
         trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
     except SqlglotError as error:
-        if word := _taken_word(sql, dialect, error):
+        if token := _find_reserved_word(sql, dialect, error):
             raise QueryError(
                 "sql_syntax",
-                f"Cannot read the SQL: {quoted(word.text)} (line {word.line}, column "
-                f"{word.col - len(word.text) + 1}) is a word of SQL. As the name of a column write "
-                f'it in double quotes: "{word.text}".',
+                f"Cannot read the SQL: {quoted(token.text)} (line {token.line}, column "
+                f"{token.col - len(token.text) + 1}) is a word of SQL. As the name of a column "
+                "write "
+                f'it in double quotes: "{token.text}".',
             ) from None
-        raise QueryError("sql_syntax", f"Cannot read the SQL: {_reason(error)}.") from None
+        raise QueryError("sql_syntax", f"Cannot read the SQL: {_error_text(error)}.") from None
     except RecursionError:
         raise _too_deep() from None
     tree = trees[0]
     if not isinstance(tree, exp.Select):
-        raise _not_select(part(tree))
+        raise _not_select(quote_sql(tree))
     check_depth(tree)
     return Parsed(tree, options)
 
@@ -210,9 +216,9 @@ def check_depth(tree: exp.Expr) -> None:
         level = [child for node in level for child in node.iter_expressions()]
 
 
-def _not_select(what: str) -> QueryError:
+def _not_select(statement: str) -> QueryError:
     return QueryError(
-        "sql_not_one_select", f"Cannot run {what}. Only one SELECT ... FROM ... is answered."
+        "sql_not_one_select", f"Cannot run {statement}. Only one SELECT ... FROM ... is answered."
     )
 
 
@@ -224,10 +230,10 @@ def _too_deep() -> QueryError:
     )
 
 
-def _too_many_words(found: int) -> QueryError:
+def _too_many_tokens(token_count: int) -> QueryError:
     return QueryError(
         "sql_too_complex",
-        f"Cannot read SQL of {found:,} words and signs; at most {TOKENS:,} are allowed.",
+        f"Cannot read SQL of {token_count:,} words and signs; at most {TOKENS:,} are allowed.",
     )
 
 
@@ -239,7 +245,7 @@ def _check_characters(sql: str) -> None:
         )
     scanned = sum(1 for _ in _SCAN.finditer(sql))
     if scanned > _SCANNED:
-        raise _too_many_words(scanned)
+        raise _too_many_tokens(scanned)
     for number, sign in enumerate(sql, 1):
         if sign in _QUOTES:
             raise QueryError(
@@ -257,9 +263,11 @@ def _check_characters(sql: str) -> None:
 
 def _check_tokens(tokens: Sequence[Token]) -> None:
     if len(tokens) > TOKENS:
-        raise _too_many_words(len(tokens))
-    ends = [place for place, token in enumerate(tokens) if token.token_type is TokenType.SEMICOLON]
-    if not tokens or (ends and ends[0] + len(ends) < len(tokens)):
+        raise _too_many_tokens(len(tokens))
+    semicolons = [
+        index for index, token in enumerate(tokens) if token.token_type is TokenType.SEMICOLON
+    ]
+    if not tokens or (semicolons and semicolons[0] + len(semicolons) < len(tokens)):
         raise QueryError(
             "sql_not_one_select",
             "Cannot run no or several statements. Ask exactly one SELECT at a time.",
@@ -279,13 +287,13 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
             raise _too_deep()
 
 
-def _taken_word(sql: str, dialect: Dialect, error: SqlglotError) -> Token | None:
+def _find_reserved_word(sql: str, dialect: Dialect, error: SqlglotError) -> Token | None:
     """The word of SQL near a fault that stands where a name would, if as a name it is none."""
     if not getattr(error, "errors", None):
         return None
     tokens = dialect.tokenize(sql)
-    fault = _fault(error)
-    words = [
+    fault = _error_position(error)
+    candidates = [
         token
         for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False)
         if (token.line, token.col) <= fault
@@ -294,29 +302,36 @@ def _taken_word(sql: str, dialect: Dialect, error: SqlglotError) -> Token | None
         and (before and before.token_type not in _OPERANDS | {TokenType.R_PAREN})
         and (after is None or after.token_type not in _OPERANDS | {TokenType.L_PAREN})
     ]
-    for word in reversed(words[-2:]):
-        mended = f'{sql[: word.start]}"{word.text}"{sql[word.end + 1 :]}'
+    for candidate in reversed(candidates[-2:]):
+        quoted_sql = f'{sql[: candidate.start]}"{candidate.text}"{sql[candidate.end + 1 :]}'
         try:
-            dialect.parser().parse(take_options(dialect.tokenize(mended))[0], mended)
-        except SqlglotError as other:
-            if not getattr(other, "errors", None) or _fault(other) <= (fault[0], fault[1] + 2):
+            dialect.parser().parse(
+                split_privacy_clause(dialect.tokenize(quoted_sql))[0], quoted_sql
+            )
+        except SqlglotError as second_error:
+            if not getattr(second_error, "errors", None) or _error_position(second_error) <= (
+                fault[0],
+                fault[1] + 2,
+            ):
                 continue
-        return word
+        return candidate
     return None
 
 
-def _fault(error: SqlglotError) -> tuple[int, int]:
+def _error_position(error: SqlglotError) -> tuple[int, int]:
     """The line and the column of the parser's first complaint."""
     first = error.errors[0]  # type: ignore[attr-defined]
     return first["line"], first["col"]
 
 
-def _reason(error: SqlglotError) -> str:
+def _error_text(error: SqlglotError) -> str:
     """The parser's first complaint without its colours, in one line, with its place."""
     errors = getattr(error, "errors", None)
     if not errors:
         return "it has an unfinished text or comment"
-    first = errors[0]
-    complaint = str(first["description"]).split("<class")[0].split(" but got <")[0].strip(" .:")
-    near = " ".join(str(first["highlight"] or "the end").split())[:40]
-    return f"{complaint}, near {near!r} (line {first['line']}, column {first['col']})"
+    first_error = errors[0]
+    complaint = (
+        str(first_error["description"]).split("<class")[0].split(" but got <")[0].strip(" .:")
+    )
+    near = " ".join(str(first_error["highlight"] or "the end").split())[:40]
+    return f"{complaint}, near {near!r} (line {first_error['line']}, column {first_error['col']})"

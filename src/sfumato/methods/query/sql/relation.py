@@ -15,7 +15,7 @@ from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import QueryError
 from sfumato.methods.query.expressions import compile_value
 from sfumato.methods.query.expressions.typed_values import Direct, Typed
-from sfumato.methods.query.sql.parse import check_modifiers, part
+from sfumato.methods.query.sql.parse import check_modifiers, quote_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -51,7 +51,7 @@ class Relation:
     person: exp.Expr | None = None
     keys: Mapping[frozenset[str], int] = field(default_factory=dict)
     keys_hold: bool = False
-    most: int | None = 1
+    rows_per_person: int | None = 1
     private: frozenset[str] = frozenset()
     public: frozenset[str] = frozenset()
 
@@ -65,12 +65,12 @@ class Relation:
 
 def same_name(identifier: exp.Expr, names: Collection[str]) -> str | None:
     """Find an identifier among names: exactly if quoted, else without regard to case."""
-    written = identifier.name
-    if written in names:
-        return written
+    spelling = identifier.name
+    if spelling in names:
+        return spelling
     if isinstance(identifier, exp.Identifier) and identifier.quoted:
         return None
-    folded = written.casefold()
+    folded = spelling.casefold()
     return next((name for name in names if name.casefold() == folded), None)
 
 
@@ -81,18 +81,18 @@ class RowScope:
     relations: tuple[tuple[str, Relation], ...]
     merged: frozenset[tuple[str, str]] = frozenset()
 
-    def find(self, node: exp.Expr) -> Typed | None:
+    def resolve(self, node: exp.Expr) -> Typed | None:
         """The value of a column."""
         if not isinstance(node, exp.Column):
             return None
         if isinstance(node.this, exp.Star):
             raise QueryError(
-                "column_not_aggregated", f"Cannot use {part(node)} here. Name the columns."
+                "column_not_aggregated", f"Cannot use {quote_sql(node)} here. Name the columns."
             )
-        found = self.locate(node)
-        return dict(self.relations)[found[0]].columns[found[1]]
+        location = self.locate(node)
+        return dict(self.relations)[location[0]].columns[location[1]]
 
-    def has(self, node: exp.Column) -> bool:
+    def has_column(self, node: exp.Column) -> bool:
         """Whether a bare name is a column here, and not only the name of an output."""
         return any(same_name(node.this, relation.columns) for _, relation in self.relations)
 
@@ -106,27 +106,29 @@ class RowScope:
             if alias is None:
                 raise QueryError(
                     "table_unknown",
-                    f"Unknown table {part(qualifier)}; {suggestion(qualifier.name, relations)}",
+                    f"Unknown table {quote_sql(qualifier)}; "
+                    f"{suggestion(qualifier.name, relations)}",
                 )
             relations = {alias: relations[alias]}
-        found = [
+        matches = [
             (alias, name)
             for alias, relation in relations.items()
             if (name := same_name(node.this, relation.columns)) is not None
             and (qualifier is not None or (alias, name) not in self.merged)
         ]
-        if not found:
+        if not matches:
             names = [name for relation in relations.values() for name in relation.columns]
             raise QueryError(
-                "column_unknown", f"Unknown column {part(node)}; {suggestion(node.name, names)}"
+                "column_unknown",
+                f"Unknown column {quote_sql(node)}; {suggestion(node.name, names)}",
             )
-        if len(found) > 1:
-            tables = " and ".join(quoted(alias) for alias, _ in found)
+        if len(matches) > 1:
+            tables = " and ".join(quoted(alias) for alias, _ in matches)
             raise QueryError(
                 "column_ambiguous",
-                f"Column {part(node)} is in {tables}. Write table.column.",
+                f"Column {quote_sql(node)} is in {tables}. Write table.column.",
             )
-        return found[0]
+        return matches[0]
 
 
 AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
@@ -134,8 +136,8 @@ AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
 
 def has_aggregate(node: exp.Expr) -> bool:
     """Whether an aggregate stands anywhere in a node, subqueries apart."""
-    found = node.find_all(*AGGREGATES)
-    return any(one.parent_select is node.parent_select for one in found)
+    aggregates = node.find_all(*AGGREGATES)
+    return any(aggregate.parent_select is node.parent_select for aggregate in aggregates)
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ class GroupedScope:
     aggregate: Callable[[exp.Expr], Typed]
     totals: bool = False
 
-    def find(self, node: exp.Expr) -> Typed | None:
+    def resolve(self, node: exp.Expr) -> Typed | None:
         """The value of an aggregate, or of an expression that is a key."""
         if isinstance(node, AGGREGATES) or (self.totals and isinstance(node, exp.Window)):
             return self.aggregate(node)
@@ -165,7 +167,7 @@ class GroupedScope:
         if isinstance(node, exp.Column):
             raise QueryError(
                 "column_not_aggregated",
-                f"Cannot show {part(node)}: only aggregates leave. Put it into GROUP BY, or "
+                f"Cannot show {quote_sql(node)}: only aggregates leave. Put it into GROUP BY, or "
                 "aggregate it: COUNT, SUM, AVG, MEDIAN.",
             )
         return None
@@ -180,11 +182,11 @@ class Block:
 
     scope: RowScope
     query: exp.Select
-    whole: Relation
+    relation: Relation
     factors: tuple[int | None, ...] = ()
 
 
-def beneath(value: Typed, alias: str, name: str) -> Typed:
+def as_subquery_column(value: Typed, alias: str, name: str) -> Typed:
     """A value as the column of a subquery."""
     tree = column(alias, name)
     direct = value.direct and Direct(value.direct.column, tree)
@@ -198,9 +200,9 @@ def column(alias: str, name: str) -> exp.Column:
     )
 
 
-def output_name(node: exp.Expr, place: int) -> str:
+def output_name(node: exp.Expr, index: int) -> str:
     """The name of an output of a subquery; a computed one without alias cannot be referred to."""
-    return node.alias or (node.name if isinstance(node, exp.Column) else f"column {place + 1}")
+    return node.alias or (node.name if isinstance(node, exp.Column) else f"column {index + 1}")
 
 
 def add_output(outputs: dict[str, Typed], name: str, value: Typed, node: exp.Expr) -> None:
@@ -208,6 +210,6 @@ def add_output(outputs: dict[str, Typed], name: str, value: Typed, node: exp.Exp
     if same_name(exp.to_identifier(name), outputs) is not None:
         raise QueryError(
             "subquery_not_allowed",
-            f"Two columns of a subquery have the name of {part(node)}. Give one an alias.",
+            f"Two columns of a subquery have the name of {quote_sql(node)}. Give one an alias.",
         )
     outputs[name] = value

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.methods.query.sql.parse import part
+from sfumato.methods.query.sql.parse import quote_sql
 from sfumato.methods.query.sql.relation import has_aggregate
 
 if TYPE_CHECKING:
@@ -23,74 +23,75 @@ if TYPE_CHECKING:
 
 EXPANSIONS = 64
 
-Named = tuple[exp.Select, int]
+Expansion = tuple[exp.Select, int]
 """What a name stands for, and how many uses of names it is made of."""
 
 
 def inline_ctes(select: exp.Select) -> exp.Select:
     """Put the meaning of every name of WITH where it is used."""
-    whole = select.copy()
-    _inline(whole, {})
-    return whole
+    expanded = select.copy()
+    _inline(expanded, {})
+    return expanded
 
 
-def _inline(select: exp.Select, outer: Mapping[str, Named]) -> int:
+def _inline(select: exp.Select, outer: Mapping[str, Expansion]) -> int:
     """Expand names inside a SELECT in place; give the number of expansions."""
-    names, spent = dict(outer), 0
+    names, expansions = dict(outer), 0
     clause = select.args.get("with_")
     if clause is not None:
         if clause.args.get("recursive"):
             raise QueryError(
-                "clause_not_allowed", f"Cannot use WITH RECURSIVE in {part(select)}. Write it out."
+                "clause_not_allowed",
+                f"Cannot use WITH RECURSIVE in {quote_sql(select)}. Write it out.",
             )
         for entry in clause.expressions:
-            names[entry.alias.casefold()] = _named(entry, names)
+            names[entry.alias.casefold()] = _expand_entry(entry, names)
         select.set("with_", None)
-    for node in _own(select):
+    for node in _tables_and_selects(select):
         if isinstance(node, exp.Select):
-            spent += _inline(node, names)
+            expansions += _inline(node, names)
         elif isinstance(node, exp.Table) and not node.args.get("db"):
             meaning = names.get(node.name.casefold())
             if meaning is not None:
-                spent += 1 + meaning[1]
-                _check(spent)
+                expansions += 1 + meaning[1]
+                _check_expansions(expansions)
                 alias = exp.to_identifier(node.alias_or_name, quoted=True)
                 joins = node.args.get("joins")
                 subquery = meaning[0].copy().subquery(alias, copy=False)
                 subquery.set("joins", joins)
                 node.replace(subquery)
-    _check(spent)
-    return spent
+    _check_expansions(expansions)
+    return expansions
 
 
-def _named(entry: exp.Expr, names: Mapping[str, Named]) -> Named:
+def _expand_entry(entry: exp.Expr, names: Mapping[str, Expansion]) -> Expansion:
     """One entry of WITH, with the names before it expanded."""
     body = entry.this
     alias = entry.args["alias"]
     if not isinstance(body, exp.Select) or alias.args.get("columns"):
         raise QueryError(
             "clause_not_allowed",
-            f"Cannot use {part(entry)}: an entry of WITH is name AS (SELECT ...).",
+            f"Cannot use {quote_sql(entry)}: an entry of WITH is name AS (SELECT ...).",
         )
     body = body.copy()
     return body, _inline(body, names)
 
 
-def _own(select: exp.Select) -> list[exp.Expr]:
+def _tables_and_selects(select: exp.Select) -> list[exp.Expr]:
     """The tables of a SELECT and the SELECTs directly inside it, but not what is inside those."""
-    found: list[exp.Expr] = []
-    waiting: list[exp.Expr] = list(select.iter_expressions())
-    while waiting:
-        node = waiting.pop()
+    sources: list[exp.Expr] = []
+    pending: list[exp.Expr] = list(select.iter_expressions())
+    while pending:
+        node = pending.pop()
         if isinstance(node, exp.Select | exp.Table):
-            found.append(node)
+            sources.append(node)
         else:
-            waiting.extend(node.iter_expressions())
-    return found
+            pending.extend(node.iter_expressions())
+    return sources
 
 
-def _check(spent: int) -> None:
-    if spent > EXPANSIONS:
+def _check_expansions(expansions: int) -> None:
+    if expansions > EXPANSIONS:
         raise QueryError(
             "sql_too_complex",
             f"Cannot plan the question: its WITH names are used more than {EXPANSIONS} times when "
@@ -106,17 +107,17 @@ def conditional_aggregates(select: exp.Select) -> None:
     for node in list(select.find_all(exp.CountIf)):
         _replace(node, exp.Count(this=_case(node.this, exp.convert(1))))
     for filtered in list(select.find_all(exp.Filter)):
-        _replace(filtered, _filtered(filtered))
+        _replace(filtered, _move_filter_inside(filtered))
 
 
-def _filtered(node: exp.Filter) -> exp.Expr:
+def _move_filter_inside(node: exp.Filter) -> exp.Expr:
     aggregate, condition = node.this.copy(), node.expression.this
     inner = aggregate.this
     if not isinstance(aggregate, exp.AggFunc) or inner is None:
-        raise QueryError("aggregate_not_allowed", f"Cannot use {part(node)}.")
+        raise QueryError("aggregate_not_allowed", f"Cannot use {quote_sql(node)}.")
     if isinstance(inner, exp.Distinct):
-        given = [_case(condition, one) for one in inner.expressions]
-        aggregate.set("this", exp.Distinct(expressions=given))
+        values = [_case(condition, value) for value in inner.expressions]
+        aggregate.set("this", exp.Distinct(expressions=values))
     else:
         value = exp.convert(1) if isinstance(inner, exp.Star) else inner
         aggregate.set("this", _case(condition, value))
@@ -134,7 +135,7 @@ def quantiles(select: exp.Select) -> None:
         shaped = isinstance(within.this, exp.PercentileCont | exp.PercentileDisc)
         if not shaped or len(entries) != 1 or entries[0].args.get("desc"):
             raise QueryError(
-                "aggregate_not_allowed", f"Cannot use {part(within)}. Write QUANTILE(x, q)."
+                "aggregate_not_allowed", f"Cannot use {quote_sql(within)}. Write QUANTILE(x, q)."
             )
         share = within.this.this
         _replace(within, exp.Quantile(this=entries[0].this.copy(), quantile=share.copy()))
@@ -159,10 +160,10 @@ def quantiles(select: exp.Select) -> None:
             _replace(node, exp.Quantile(this=value.copy(), quantile=share.copy()))
 
 
-def _replace(node: exp.Expr, made: exp.Expr) -> None:
+def _replace(node: exp.Expr, replacement: exp.Expr) -> None:
     """Put a node in place of another, which keeps its place in the text."""
-    made.meta.update(node.meta, name=node.key)
-    node.replace(made)
+    replacement.meta.update(node.meta, name=node.key)
+    node.replace(replacement)
 
 
 def distinct_to_groups(select: exp.Select) -> None:
@@ -176,7 +177,7 @@ def distinct_to_groups(select: exp.Select) -> None:
     if distinct.args.get("on") or stars or grouped:
         raise QueryError(
             "clause_not_allowed",
-            f"Cannot use DISTINCT in {part(select)}. Name its columns, without aggregates, "
+            f"Cannot use DISTINCT in {quote_sql(select)}. Name its columns, without aggregates, "
             "without GROUP BY and without ON.",
         )
     select.set("distinct", None)
@@ -188,21 +189,22 @@ _PREFIX = "sf_sub_"
 
 def membership_to_join(select: exp.Select) -> None:
     """WHERE x IN (SELECT y ...) becomes a join with the distinct y."""
-    for condition in _conditions(select):
-        if isinstance(condition, exp.Not) and _asks_membership(condition.this.unnest()):
+    for condition in _conjuncts(select):
+        if isinstance(condition, exp.Not) and _is_subquery_membership(condition.this.unnest()):
             raise QueryError(
                 "subquery_not_allowed",
-                f"Cannot use {part(condition)}: NOT IN is unknown where a value is missing. Write "
-                "NOT EXISTS (SELECT ... WHERE inner.key = outer.key).",
+                f"Cannot use {quote_sql(condition)}: NOT IN is unknown where a value is missing. "
+                "Write NOT EXISTS (SELECT ... WHERE inner.key = outer.key).",
             )
-        if not _asks_membership(condition):
+        if not _is_subquery_membership(condition):
             continue
         inner = condition.args["query"].this
         if not isinstance(inner, exp.Select) or len(inner.expressions) != 1:
             raise QueryError(
-                "subquery_not_allowed", f"Cannot use {part(condition)}: select one column in it."
+                "subquery_not_allowed",
+                f"Cannot use {quote_sql(condition)}: select one column in it.",
             )
-        alias = _alias(select)
+        alias = _next_alias(select)
         inner.set("expressions", [exp.alias_(inner.expressions[0].unalias(), "member")])
         members = exp.select("member").from_(inner.subquery("members")).group_by("member")
         match = exp.EQ(this=condition.this.copy(), expression=_column(alias, "member"))
@@ -210,53 +212,59 @@ def membership_to_join(select: exp.Select) -> None:
         condition.replace(exp.true())
 
 
-def _asks_membership(node: exp.Expr) -> bool:
+def _is_subquery_membership(node: exp.Expr) -> bool:
     return isinstance(node, exp.In) and node.args.get("query") is not None
 
 
 def exists_to_join(select: exp.Select) -> None:
     """WHERE [NOT] EXISTS (SELECT ... WHERE inner.key = outer.key) becomes a join on the key."""
-    for condition in _conditions(select):
+    for condition in _conjuncts(select):
         negated = isinstance(condition, exp.Not)
         exists = condition.this.unnest() if negated else condition
         if not isinstance(exists, exp.Exists):
             continue
-        inner = _correlated(exists, exists.this)
+        inner = _decorrelate(exists, exists.this)
         if not inner.keys or inner.select.args.get("group"):
             raise QueryError(
                 "subquery_not_allowed",
-                f"Cannot use {part(exists)}: compare a column inside with one outside, "
+                f"Cannot use {quote_sql(exists)}: compare a column inside with one outside, "
                 "inner.key = outer.key, and do not group.",
             )
-        alias = _alias(select)
-        inner.hand_up([])
-        _join(select, inner.select, alias, inner.matches(alias), side="LEFT" if negated else None)
-        made: exp.Expr = exp.true()
+        alias = _next_alias(select)
+        inner.select_keys([])
+        _join(
+            select,
+            inner.select,
+            alias,
+            inner.join_conditions(alias),
+            side="LEFT" if negated else None,
+        )
+        replacement: exp.Expr = exp.true()
         if negated:
-            made = exp.Is(this=_column(alias, "key_0"), expression=exp.Null())
-        condition.replace(made)
+            replacement = exp.Is(this=_column(alias, "key_0"), expression=exp.Null())
+        condition.replace(replacement)
 
 
 def scalars_to_join(select: exp.Select) -> None:
     """A subquery that gives one aggregate becomes a column of a left join."""
-    places = [*select.expressions, *filter(None, [select.args.get("where")])]
-    for node in [found for place in places for found in place.find_all(exp.Subquery)]:
+    clauses = [*select.expressions, *filter(None, [select.args.get("where")])]
+    for node in [subquery for clause in clauses for subquery in clause.find_all(exp.Subquery)]:
         inner_select = node.this
         if node.find_ancestor(exp.Select) is not select or not isinstance(inner_select, exp.Select):
             continue
-        inner = _correlated(node, inner_select)
+        inner = _decorrelate(node, inner_select)
         outputs = inner.select.expressions
         aggregate = outputs[0].unalias() if len(outputs) == 1 else None
         plain = not inner.select.args.get("group") and not inner.select.args.get("having")
         if not isinstance(aggregate, exp.AggFunc) or not plain:
             raise QueryError(
                 "subquery_not_allowed",
-                f"Cannot use {part(node)} as a value: it must give exactly one aggregate, without "
-                "GROUP BY.",
+                f"Cannot use {quote_sql(node)} as a value: it must give exactly one aggregate, "
+                "without GROUP BY.",
             )
-        alias = _alias(select)
-        inner.hand_up([exp.alias_(aggregate.copy(), "value")])
-        matches = inner.matches(alias) or [exp.true()]
+        alias = _next_alias(select)
+        inner.select_keys([exp.alias_(aggregate.copy(), "value")])
+        matches = inner.join_conditions(alias) or [exp.true()]
         _join(select, inner.select, alias, matches, side="LEFT")
         value: exp.Expr = _column(alias, "value")
         if isinstance(aggregate, exp.Count):
@@ -271,27 +279,29 @@ class _Correlated:
     select: exp.Select
     keys: list[tuple[exp.Expr, exp.Expr]]
 
-    def hand_up(self, values: list[exp.Expr]) -> None:
+    def select_keys(self, values: list[exp.Expr]) -> None:
         """Select the keys, grouped by them, and some values."""
         inside = [key for key, _ in self.keys]
-        named = [exp.alias_(key.copy(), f"key_{place}") for place, key in enumerate(inside)]
+        named = [exp.alias_(key.copy(), f"key_{index}") for index, key in enumerate(inside)]
         self.select.set("expressions", [*named, *values])
         self.select.set("distinct", None)
         if inside:
             self.select.set("group", exp.Group(expressions=[key.copy() for key in inside]))
 
-    def matches(self, alias: str) -> list[exp.Expr]:
+    def join_conditions(self, alias: str) -> list[exp.Expr]:
         """What the join compares."""
         return [
-            exp.EQ(this=outside.copy(), expression=_column(alias, f"key_{place}"))
-            for place, (_, outside) in enumerate(self.keys)
+            exp.EQ(this=outside.copy(), expression=_column(alias, f"key_{index}"))
+            for index, (_, outside) in enumerate(self.keys)
         ]
 
 
-def _correlated(node: exp.Expr, inner: exp.Expr) -> _Correlated:
+def _decorrelate(node: exp.Expr, inner: exp.Expr) -> _Correlated:
     """Split the conditions of a subquery into its own and those that compare with outside."""
     if not isinstance(inner, exp.Select):
-        raise QueryError("subquery_not_allowed", f"Cannot use {part(node)}: it must be a SELECT.")
+        raise QueryError(
+            "subquery_not_allowed", f"Cannot use {quote_sql(node)}: it must be a SELECT."
+        )
     select = inner.copy()
     own = {
         item.alias_or_name.casefold()
@@ -299,25 +309,25 @@ def _correlated(node: exp.Expr, inner: exp.Expr) -> _Correlated:
         if item is not None
         for item in [item.this]
     }
-    keys, kept = [], []
-    for condition in _conditions(select):
-        outer = _outer(condition, own)
+    keys, own_conditions = [], []
+    for condition in _conjuncts(select):
+        outer = _outer_columns(condition, own)
         if not outer:
-            kept.append(condition.copy())
+            own_conditions.append(condition.copy())
             continue
-        pair = _pair(condition, own)
+        pair = _split_equality(condition, own)
         if pair is None:
             raise QueryError(
                 "subquery_not_allowed",
-                f"Cannot use {part(condition)}: inside a subquery an outer column may only be "
+                f"Cannot use {quote_sql(condition)}: inside a subquery an outer column may only be "
                 "compared by = with an expression of inner columns.",
             )
         keys.append(pair)
-    select.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
+    select.set("where", exp.Where(this=exp.and_(*own_conditions)) if own_conditions else None)
     return _Correlated(select, keys)
 
 
-def _pair(condition: exp.Expr, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
+def _split_equality(condition: exp.Expr, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
     """The inner and the outer side of an equality."""
     if not isinstance(condition, exp.EQ):
         return None
@@ -326,12 +336,16 @@ def _pair(condition: exp.Expr, own: set[str]) -> tuple[exp.Expr, exp.Expr] | Non
         (condition.expression, condition.this),
     ):
         columns = list(outside.find_all(exp.Column))
-        if columns and len(_outer(outside, own)) == len(columns) and not _outer(inside, own):
+        if (
+            columns
+            and len(_outer_columns(outside, own)) == len(columns)
+            and not _outer_columns(inside, own)
+        ):
             return inside, outside
     return None
 
 
-def _outer(node: exp.Expr, own: set[str]) -> list[exp.Column]:
+def _outer_columns(node: exp.Expr, own: set[str]) -> list[exp.Column]:
     return [
         column
         for column in node.find_all(exp.Column)
@@ -339,17 +353,17 @@ def _outer(node: exp.Expr, own: set[str]) -> list[exp.Column]:
     ]
 
 
-def _conditions(select: exp.Select) -> list[exp.Expr]:
+def _conjuncts(select: exp.Select) -> list[exp.Expr]:
     """The conditions of WHERE that are joined by AND."""
     where = select.args.get("where")
     if where is None:
         return []
-    whole = where.this.unnest()
-    parts = whole.flatten() if isinstance(whole, exp.And) else [whole]
-    return [one.unnest() for one in parts]
+    root = where.this.unnest()
+    conjuncts = root.flatten() if isinstance(root, exp.And) else [root]
+    return [conjunct.unnest() for conjunct in conjuncts]
 
 
-def _alias(select: exp.Select) -> str:
+def _next_alias(select: exp.Select) -> str:
     """A name for one more joined subquery."""
     return f"{_PREFIX}{len(select.args.get('joins') or [])}"
 
@@ -379,8 +393,8 @@ RULES: tuple[Callable[[exp.Select], None], ...] = (
 
 def rewrite(select: exp.Select) -> exp.Select:
     """Apply every rule to every SELECT, the innermost first."""
-    whole = inline_ctes(select)
-    for one in reversed(list(whole.find_all(exp.Select, bfs=True))):
+    rewritten = inline_ctes(select)
+    for inner in reversed(list(rewritten.find_all(exp.Select, bfs=True))):
         for rule in RULES:
-            rule(one)
-    return whole
+            rule(inner)
+    return rewritten

@@ -12,23 +12,23 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.names import suggestion
 from sfumato.errors import QueryError
 from sfumato.methods.query.expressions import compile_value
-from sfumato.methods.query.expressions.typed_values import demand
-from sfumato.methods.query.sql.joins import joined
-from sfumato.methods.query.sql.parse import part
+from sfumato.methods.query.expressions.typed_values import require_kind
+from sfumato.methods.query.sql.joins import join_relation
+from sfumato.methods.query.sql.parse import quote_sql
 from sfumato.methods.query.sql.relation import (
     PERSON,
     Block,
     Relation,
     RowScope,
     add_output,
-    beneath,
+    as_subquery_column,
     column,
     output_name,
     same_name,
 )
-from sfumato.methods.query.sql.subqueries import aggregated, is_aggregated
+from sfumato.methods.query.sql.subqueries import is_aggregated, plan_aggregated
 from sfumato.methods.query.sql.tables import declared_table
-from sfumato.methods.query.sql.work_limits import capped, caps, check_texts
+from sfumato.methods.query.sql.work_limits import cap_rows, check_texts, row_caps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -54,7 +54,7 @@ class SelectPlanner:
 
     catalogue: Catalogue
     caps: dict[str, Cap] = field(default_factory=dict)
-    kept: int | None = None
+    smallest_cap: int | None = None
     aliases: Iterator[int] = field(default_factory=count)
 
     def alias(self) -> str:
@@ -66,45 +66,47 @@ class SelectPlanner:
         check_clauses(select)
         origin = select.args.get("from_")
         if origin is None:
-            raise QueryError("clause_not_allowed", f"{part(select)} has no FROM. Name a table.")
+            raise QueryError(
+                "clause_not_allowed", f"{quote_sql(select)} has no FROM. Name a table."
+            )
         joins = select.args.get("joins") or []
         if len(joins) > JOINS:
             raise QueryError(
                 "sql_too_complex", f"Cannot join {len(joins)} tables; at most {JOINS} are allowed."
             )
-        items = [self._item(node) for node in (origin.this, *(join.this for join in joins))]
-        block = self._joined(items, joins)
-        most = caps([relation for _, relation in block.scope.relations], block.factors)
+        items = [self._from_item(node) for node in (origin.this, *(join.this for join in joins))]
+        block = self._join_all(items, joins)
+        most = row_caps([relation for _, relation in block.scope.relations], block.factors)
         if any(most):
-            kept = [
-                (name, relation if cap is None else capped(self, relation, cap))
+            capped_items = [
+                (name, relation if cap is None else cap_rows(self, relation, cap))
                 for (name, relation), cap in zip(items, most, strict=True)
             ]
-            block = self._joined(kept, joins)
+            block = self._join_all(capped_items, joins)
         condition = select.args.get("where")
         if condition is not None:
-            held = compile_value(condition.this, block.scope)
-            demand(held, (Kind.BOOLEAN,), condition.this)
-            block.query = block.query.where(held.sql, copy=False)
+            condition_value = compile_value(condition.this, block.scope)
+            require_kind(condition_value, (Kind.BOOLEAN,), condition.this)
+            block.query = block.query.where(condition_value.sql, copy=False)
         return block
 
-    def _joined(self, items: list[tuple[str, Relation]], joins: list[exp.Join]) -> Block:
+    def _join_all(self, items: list[tuple[str, Relation]], joins: list[exp.Join]) -> Block:
         """Join relations, one after the other."""
         name, relation = items[0]
         start = exp.select().from_(relation.item)
-        block = Block(RowScope(((name, relation),)), start, relation, (relation.most,))
+        block = Block(RowScope(((name, relation),)), start, relation, (relation.rows_per_person,))
         for join, (name, relation) in zip(joins, items[1:], strict=True):
             if same_name(exp.to_identifier(name), dict(block.scope.relations)):
                 raise QueryError(
                     "subquery_not_allowed",
-                    f"Two tables are called {part(join.this)}. Give one an alias.",
+                    f"Two tables are called {quote_sql(join.this)}. Give one an alias.",
                 )
-            block = joined(self, block, join, name, relation)
+            block = join_relation(self, block, join, name, relation)
         return block
 
-    def _item(self, node: exp.Expr) -> tuple[str, Relation]:
+    def _from_item(self, node: exp.Expr) -> tuple[str, Relation]:
         """A table or a subquery of FROM, and the name it goes under."""
-        extras = {key for key, given in node.args.items() if given} - {"this", "alias"}
+        extras = {key for key, value in node.args.items() if value} - {"this", "alias"}
         alias = node.args.get("alias")
         renamed = alias is not None and alias.args.get("columns")
         if (
@@ -114,21 +116,21 @@ class SelectPlanner:
         ):
             if not node.alias:
                 raise QueryError(
-                    "subquery_not_allowed", f"Give the subquery {part(node)} an alias."
+                    "subquery_not_allowed", f"Give the subquery {quote_sql(node)} an alias."
                 )
             return node.alias, self.relation(node.this)
         plain = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
         if not plain or extras or renamed:
             raise QueryError(
                 "clause_not_allowed",
-                f"Cannot read from {part(node)}. Allowed are declared tables by their plain name "
-                "and subqueries that are a SELECT.",
+                f"Cannot read from {quote_sql(node)}. Allowed are declared tables by their plain "
+                "name and subqueries that are a SELECT.",
             )
         name = same_name(node.this, self.catalogue)
         if name is None:
             raise QueryError(
                 "table_unknown",
-                f"Unknown table {part(node)}; {suggestion(node.name, self.catalogue)}",
+                f"Unknown table {quote_sql(node)}; {suggestion(node.name, self.catalogue)}",
             )
         return node.alias_or_name, declared_table(name, self.catalogue[name], self.alias())
 
@@ -138,70 +140,72 @@ class SelectPlanner:
             if select.args.get(clause):
                 raise QueryError(
                     "aggregate_not_allowed",
-                    f"Cannot use {name} in the subquery {part(select)}: which rows it keeps "
+                    f"Cannot use {name} in the subquery {quote_sql(select)}: which rows it keeps "
                     "depends on other people. Use it only at the end of the whole question.",
                 )
         if select.args.get("distinct"):
-            raise QueryError("clause_not_allowed", f"Cannot use DISTINCT in {part(select)}.")
+            raise QueryError("clause_not_allowed", f"Cannot use DISTINCT in {quote_sql(select)}.")
         block = self.block(select)
         if is_aggregated(select):
-            return aggregated(self, select, block)
-        values = outputs(select, block.scope)
+            return plan_aggregated(self, select, block)
+        values = select_outputs(select, block.scope)
         check_texts(values.values())
-        return self.beneath(block, values)
+        return self.as_subquery(block, values)
 
-    def beneath(self, block: Block, values: Mapping[str, Typed]) -> Relation:
+    def as_subquery(self, block: Block, values: Mapping[str, Typed]) -> Relation:
         """A block as a subquery that hands up some values."""
-        alias, whole = self.alias(), block.whole
+        alias, rows = self.alias(), block.relation
         query = block.query
-        names = {name: f"c{place}" for place, name in enumerate(values)}
+        names = {name: f"c{index}" for index, name in enumerate(values)}
         for name, value in values.items():
             query = query.select(exp.alias_(value.sql, names[name], quoted=True), copy=False)
         person = None
-        if whole.person is not None:
+        if rows.person is not None:
             person = column(alias, PERSON)
-            query = query.select(exp.alias_(whole.person.copy(), PERSON, quoted=True), copy=False)
+            query = query.select(exp.alias_(rows.person.copy(), PERSON, quoted=True), copy=False)
         if not query.expressions:
             query = query.select(exp.convert(1), copy=False)
         item = query.subquery(exp.to_identifier(alias, quoted=True), copy=False)
-        columns = {name: beneath(value, alias, names[name]) for name, value in values.items()}
-        return replace(whole, item=item, columns=columns, person=person, keys={}, keys_hold=False)
+        columns = {
+            name: as_subquery_column(value, alias, names[name]) for name, value in values.items()
+        }
+        return replace(rows, item=item, columns=columns, person=person, keys={}, keys_hold=False)
 
 
-def outputs(select: exp.Select, scope: RowScope) -> dict[str, Typed]:
+def select_outputs(select: exp.Select, scope: RowScope) -> dict[str, Typed]:
     """What a subquery without aggregates hands up, by name."""
-    found: dict[str, Typed] = {}
-    for place, node in enumerate(select.expressions):
+    values: dict[str, Typed] = {}
+    for index, node in enumerate(select.expressions):
         star = node.this if isinstance(node, exp.Column) else node
         if isinstance(star, exp.Star):
             if any(star.args.values()):
                 raise QueryError(
-                    "column_not_aggregated", f"Cannot use {part(node)}. Name the columns."
+                    "column_not_aggregated", f"Cannot use {quote_sql(node)}. Name the columns."
                 )
-            _add_all(found, node, scope)
+            _add_star(values, node, scope)
             continue
-        add_output(found, output_name(node, place), compile_value(node.unalias(), scope), node)
-    return found
+        add_output(values, output_name(node, index), compile_value(node.unalias(), scope), node)
+    return values
 
 
-def _add_all(found: dict[str, Typed], star: exp.Expr, scope: RowScope) -> None:
+def _add_star(values: dict[str, Typed], star: exp.Expr, scope: RowScope) -> None:
     """Every column of every table, or of the one that is named."""
-    wanted = star.args.get("table")
+    qualifier = star.args.get("table")
     for alias, relation in scope.relations:
-        if wanted is not None and same_name(wanted, [alias]) is None:
+        if qualifier is not None and same_name(qualifier, [alias]) is None:
             continue
         for name, value in relation.columns.items():
             if (alias, name) not in scope.merged:
-                add_output(found, name, value, star)
+                add_output(values, name, value, star)
 
 
 def check_clauses(select: exp.Select) -> None:
     """Refuse clauses of SELECT that have no private meaning."""
-    strange = {key for key, given in select.args.items() if given} - _CLAUSES
-    if strange:
-        names = ", ".join(sorted(name.strip("_").upper() for name in strange))
+    extra = {key for key, value in select.args.items() if value} - _CLAUSES
+    if extra:
+        names = ", ".join(sorted(name.strip("_").upper() for name in extra))
         raise QueryError(
             "clause_not_allowed",
-            f"Cannot use {names} in {part(select)}. Allowed are SELECT, FROM, JOIN, WHERE, "
+            f"Cannot use {names} in {quote_sql(select)}. Allowed are SELECT, FROM, JOIN, WHERE, "
             "GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET.",
         )

@@ -17,20 +17,20 @@ from sfumato.methods.query.expressions.typed_values import (
     TYPES,
     Typed,
     as_integer,
-    demand,
-    demand_bounds,
     literal,
     real,
+    require_bounds,
+    require_kind,
 )
-from sfumato.methods.query.plan.columns import fine_step, steps
-from sfumato.methods.query.sql.parse import check_modifiers, part
+from sfumato.methods.query.plan.columns import fine_step, nearest_step
+from sfumato.methods.query.sql.parse import check_modifiers, quote_sql
 from sfumato.methods.query.sql.relation import (
     Block,
     GroupedScope,
     Relation,
     RowScope,
     add_output,
-    beneath,
+    as_subquery_column,
     column,
     has_aggregate,
     output_name,
@@ -51,40 +51,42 @@ def is_aggregated(select: exp.Select) -> bool:
     return bool(select.args.get("group")) or any(has_aggregate(node) for node in nodes)
 
 
-def aggregated(planner: SelectPlanner, select: exp.Select, block: Block) -> Relation:
+def plan_aggregated(planner: SelectPlanner, select: exp.Select, block: Block) -> Relation:
     """Plan a subquery with GROUP BY; of private rows the person must be among its keys."""
     keys = [compile_value(node, block.scope) for node in _plain_keys(select)]
     person = _check_person(select, block, keys)
     alias = planner.alias()
-    found: list[exp.Expr] = []
+    aggregates: list[exp.Expr] = []
 
     def aggregate(node: exp.Expr) -> Typed:
         value = _aggregate(node, block.scope, grouped=bool(keys))
-        if value.tree not in found:
-            found.append(value.tree)
-        return replace(value, tree=column(alias, f"a{found.index(value.tree)}"))
+        if value.tree not in aggregates:
+            aggregates.append(value.tree)
+        return replace(value, tree=column(alias, f"a{aggregates.index(value.tree)}"))
 
-    pairs = [(key, beneath(key, alias, f"k{place}")) for place, key in enumerate(keys)]
+    pairs = [(key, as_subquery_column(key, alias, f"k{index}")) for index, key in enumerate(keys)]
     scope = GroupedScope(block.scope, pairs, aggregate)
     values: dict[str, Typed] = {}
-    for place, node in enumerate(select.expressions):
+    for index, node in enumerate(select.expressions):
         value = compile_value(node.unalias(), scope)
-        add_output(values, output_name(node, place), value, node)
+        add_output(values, output_name(node, index), value, node)
     having = select.args.get("having")
-    condition = having and demand(compile_value(having.this, scope), (Kind.BOOLEAN,), having.this)
-    whole = replace(
-        block.whole,
-        item=_grouped(block.query, keys, found).subquery(
+    condition = having and require_kind(
+        compile_value(having.this, scope), (Kind.BOOLEAN,), having.this
+    )
+    grouped = replace(
+        block.relation,
+        item=_group_rows(block.query, keys, aggregates).subquery(
             exp.to_identifier(alias, quoted=True), copy=False
         ),
         person=None if person is None else column(alias, f"k{person}"),
-        most=1 if all(key.unit for key in keys) else block.whole.most,
+        rows_per_person=1 if all(key.unit for key in keys) else block.relation.rows_per_person,
     )
-    outer = exp.select().from_(whole.item)
+    outer = exp.select().from_(grouped.item)
     if condition:
         outer = outer.where(condition.sql)
     check_texts(values.values())
-    relation = planner.beneath(Block(RowScope(()), outer, whole), values)
+    relation = planner.as_subquery(Block(RowScope(()), outer, grouped), values)
     shown = {value.tree: name for name, value in values.items()}
     if not all(outside.tree in shown for _, outside in pairs):
         return relation
@@ -94,30 +96,30 @@ def aggregated(planner: SelectPlanner, select: exp.Select, block: Block) -> Rela
 
 def _check_person(select: exp.Select, block: Block, keys: list[Typed]) -> int | None:
     """The place of the person among the keys; None for public rows."""
-    owner = block.whole.owner
+    owner = block.relation.owner
     if owner is None:
         return None
-    person = next((place for place, key in enumerate(keys) if key.unit), None)
+    person = next((index for index, key in enumerate(keys) if key.unit), None)
     if person is None:
         name = f"{owner.unit.column!r}" if owner.unit.by_person else "an entity column"
         raise QueryError(
             "aggregate_not_allowed",
-            f"Cannot aggregate in {part(select)}: its rows would mix people. Put the privacy unit, "
-            f"{name}, into its GROUP BY, or aggregate only at the outermost level.",
+            f"Cannot aggregate in {quote_sql(select)}: its rows would mix people. Put the privacy "
+            f"unit, {name}, into its GROUP BY, or aggregate only at the outermost level.",
         )
     return person
 
 
-def _grouped(query: exp.Select, keys: list[Typed], aggregates: list[exp.Expr]) -> exp.Select:
+def _group_rows(query: exp.Select, keys: list[Typed], aggregates: list[exp.Expr]) -> exp.Select:
     """Rows grouped by keys, under names of our own."""
-    for place, key in enumerate(keys):
+    for index, key in enumerate(keys):
         tree = key.sql
         if isinstance(tree, exp.Literal | exp.Boolean):
             tree = exp.cast(tree, TYPES[key.kind])  # bare constants are no keys to some engines
-        query = query.select(exp.alias_(tree, f"k{place}", quoted=True), copy=False)
+        query = query.select(exp.alias_(tree, f"k{index}", quoted=True), copy=False)
         query = query.group_by(tree.copy(), copy=False)
-    for place, tree in enumerate(aggregates):
-        query = query.select(exp.alias_(tree.copy(), f"a{place}", quoted=True), copy=False)
+    for index, tree in enumerate(aggregates):
+        query = query.select(exp.alias_(tree.copy(), f"a{index}", quoted=True), copy=False)
     return query if query.expressions else query.select(exp.convert(1))
 
 
@@ -126,12 +128,12 @@ def _plain_keys(select: exp.Select) -> list[exp.Expr]:
     group = select.args.get("group")
     if group is None:
         return []
-    strange = {key for key, given in group.args.items() if given} - {"expressions"}
+    extra = {key for key, value in group.args.items() if value} - {"expressions"}
     levels = (exp.Rollup, exp.Cube, exp.GroupingSets)
-    if strange or any(isinstance(node, levels) for node in group.expressions):
+    if extra or any(isinstance(node, levels) for node in group.expressions):
         raise QueryError(
             "aggregate_not_allowed",
-            f"Cannot use {part(group)} in a subquery; ROLLUP and its like stand outermost.",
+            f"Cannot use {quote_sql(group)} in a subquery; ROLLUP and its like stand outermost.",
         )
     return list(group.expressions)
 
@@ -145,25 +147,26 @@ def _aggregate(node: exp.Expr, scope: RowScope, *, grouped: bool) -> Typed:
     if not isinstance(node, exp.Sum | exp.Avg | exp.Min | exp.Max):
         raise QueryError(
             "aggregate_not_allowed",
-            f"Cannot use {part(node)} in a subquery. Allowed are COUNT, SUM, AVG, MIN and MAX.",
+            f"Cannot use {quote_sql(node)} in a subquery. Allowed are COUNT, SUM, AVG, MIN and "
+            "MAX.",
         )
     value = as_integer(compile_value(inner, scope))
     empty = value.nullable or not grouped
     if isinstance(node, exp.Min | exp.Max):
-        demand(value, ORDERED, inner)
+        require_kind(value, ORDERED, inner)
         extreme = type(node)(this=value.sql)
         return replace(value, tree=extreme, nullable=empty, direct=None, unit=False)
-    demand_bounds(demand(value, NUMBERS, inner), inner)
-    total, step = _total(value)
+    require_bounds(require_kind(value, NUMBERS, inner), inner)
+    total, step = _exact_sum(value)
     if isinstance(node, exp.Avg):
-        how_many = exp.Nullif(this=exp.Count(this=value.sql), expression=exp.convert(0))
+        row_count = exp.Nullif(this=exp.Count(this=value.sql), expression=exp.convert(0))
         mean = exp.Div(
             this=exp.Paren(this=_scaled(exp.cast(total, exp.DType.DOUBLE), step)),
-            expression=exp.cast(how_many, exp.DType.DOUBLE),
+            expression=exp.cast(row_count, exp.DType.DOUBLE),
         )
         low, high = value.ends
-        spare = (abs(low) + abs(high)) * _SLACK + step
-        return real(mean, low - spare, high + spare, nullable=empty, least=step / 2**63)
+        margin = (abs(low) + abs(high)) * _SLACK + step
+        return real(mean, low - margin, high + margin, nullable=empty, least=step / 2**63)
     low_end = Fraction(0) if value.ends[0] >= 0 else None
     high_end = Fraction(0) if value.ends[1] <= 0 else None
     if value.kind is Kind.INTEGER:
@@ -176,7 +179,9 @@ def _count(node: exp.Count, scope: RowScope) -> Typed:
     inner: exp.Expr = node.this
     if isinstance(inner, exp.Distinct):
         if len(inner.expressions) != 1:
-            raise QueryError("aggregate_not_allowed", f"Cannot use {part(node)}: one column only.")
+            raise QueryError(
+                "aggregate_not_allowed", f"Cannot use {quote_sql(node)}: one column only."
+            )
         counted: exp.Expr = exp.Distinct(
             expressions=[compile_value(inner.expressions[0], scope).sql]
         )
@@ -186,13 +191,13 @@ def _count(node: exp.Count, scope: RowScope) -> Typed:
     return Typed(tree, Kind.INTEGER, False, Fraction(0), None)
 
 
-def _total(value: Typed) -> tuple[exp.Expr, Fraction]:
+def _exact_sum(value: Typed) -> tuple[exp.Expr, Fraction]:
     """An exact sum, in whole steps: a sum of doubles would depend on the order of the rows."""
     tree, step = value.sql, Fraction(1)
     if value.kind is Kind.REAL:
         reach = max(value.largest, Fraction(1, 10**12))
         step = fine_step(reach, value.largest, _SUM_POINTS)
-        tree = steps(value, step)
+        tree = nearest_step(value, step)
     total = exp.Sum(this=exp.cast(tree, "DECIMAL(19, 0)"))
     case = exp.case()
     for compare, end in ((exp.LT, -_SUM_LIMIT), (exp.GT, _SUM_LIMIT)):

@@ -22,7 +22,7 @@ from sfumato.methods.query.expressions.typed_values import (
     Typed,
     days_of,
     literal,
-    shortened,
+    shorten_text,
 )
 from sfumato.methods.query.sql.relation import Owner, Relation, column
 
@@ -76,7 +76,7 @@ def declared_table(name: str, declared: PrivateRows | PublicRows, alias: str) ->
             columns,
             Owner(declared.unit, declared.population),
             columns[person].tree if person is not None else None,
-            most=None if person is not None else 1,
+            rows_per_person=None if person is not None else 1,
             private=frozenset({name}),
         )
     keys = {frozenset(key): bound for key, bound in declared.keys.items()}
@@ -87,13 +87,15 @@ class _Columns(Mapping[str, Typed]):
     """The columns of a table, each planned when it is first asked for."""
 
     def __init__(self, schema: Schema, alias: str, person: str | None) -> None:
-        self._declared = {one.name: one for one in schema.columns}
+        self._declared = {
+            declared_column.name: declared_column for declared_column in schema.columns
+        }
         self._alias, self._person = alias, person
         self._planned: dict[str, Typed] = {}
 
     def __getitem__(self, name: str) -> Typed:
         if name not in self._planned:
-            planned = _person if name == self._person else _value
+            planned = _person_value if name == self._person else _column_value
             self._planned[name] = planned(self._declared[name], self._alias)
         return self._planned[name]
 
@@ -108,30 +110,30 @@ def _raw(declared: Column, alias: str) -> exp.Expr:
     return exp.cast(column(alias, declared.name), TYPES[declared.kind])
 
 
-def _person(declared: Column, alias: str) -> Typed:
+def _person_value(declared: Column, alias: str) -> Typed:
     """The person, as it is: clamping would make one person of two."""
     dated = declared.kind is Kind.DATE
     low, high = (Fraction(FIRST_DAY), Fraction(LAST_DAY)) if dated else (None, None)
     return Typed(_raw(declared, alias), declared.kind, False, low, high, unit=True)
 
 
-def _value(declared: Column, alias: str) -> Typed:
+def _column_value(declared: Column, alias: str) -> Typed:
     """A column, clamped into its declared bounds.
 
     Rows may break what is declared: where no NULL is, the lowest value, an empty text or FALSE
     stands for it, so that what is planned holds whatever is read.
     """
     raw = _raw(declared, alias)
-    ends = _ends(declared)
-    low, high = (None, None) if ends is None else (_exact(end) for end in ends)
+    ends = _declared_ends(declared)
+    low, high = (None, None) if ends is None else (_to_fraction(end) for end in ends)
     tree, nullable = raw, declared.nullable
     if declared.kind is Kind.REAL:
         lowest = literal(Fraction(0) if ends is None else ends[0])
-        tree = _or_else(_finite(raw, ends), lowest, nullable=nullable)
+        tree = _or_else(_make_finite(raw, ends), lowest, nullable=nullable)
     elif ends is not None:
-        tree = clamped(raw, literal(ends[0]), literal(ends[1]), nullable=nullable)
+        tree = clamp(raw, literal(ends[0]), literal(ends[1]), nullable=nullable)
     elif declared.kind is Kind.INTEGER:
-        tree = _present(raw, 0, nullable=nullable)
+        tree = _replace_null(raw, 0, nullable=nullable)
     elif declared.kind is Kind.DATE:
         low, high = Fraction(FIRST_DAY), Fraction(LAST_DAY)
         span = {"low": literal(date.min), "high": literal(date.max)}
@@ -142,17 +144,17 @@ def _value(declared: Column, alias: str) -> Typed:
     length = None
     if declared.kind is Kind.TEXT:
         length = declared.characters
-        tree = _present(shortened(raw, length), "", nullable=nullable)
+        tree = _replace_null(shorten_text(raw, length), "", nullable=nullable)
     if declared.kind is Kind.BOOLEAN:
         values = values or (False, True)
-        tree = _present(raw, False, nullable=nullable)
+        tree = _replace_null(raw, False, nullable=nullable)
     direct = Direct(declared, raw)
     return Typed(
         tree, declared.kind, nullable, low, high, values=values, length=length, direct=direct
     )
 
 
-def _ends(declared: Column) -> tuple[Scalar, Scalar] | None:
+def _declared_ends(declared: Column) -> tuple[Scalar, Scalar] | None:
     """The lowest and highest value that is declared."""
     match declared.public_domain:
         case Bounds(low=low, high=high):
@@ -162,7 +164,7 @@ def _ends(declared: Column) -> tuple[Scalar, Scalar] | None:
     return None
 
 
-def _exact(end: Scalar) -> Fraction:
+def _to_fraction(end: Scalar) -> Fraction:
     """An end as the engine holds it."""
     if isinstance(end, date):
         return Fraction(days_of(end))
@@ -172,19 +174,19 @@ def _exact(end: Scalar) -> Fraction:
     return Fraction(end)
 
 
-def _present(tree: exp.Expr, otherwise: Scalar, *, nullable: bool) -> exp.Expr:
+def _replace_null(tree: exp.Expr, default: Scalar, *, nullable: bool) -> exp.Expr:
     """A value as it is or, where none may be NULL, another one for NULL."""
     if nullable:
         return tree
-    return exp.Coalesce(this=tree, expressions=[literal(otherwise)])
+    return exp.Coalesce(this=tree, expressions=[literal(default)])
 
 
-def _or_else(case: exp.Case, otherwise: exp.Expr, *, nullable: bool) -> exp.Case:
+def _or_else(case: exp.Case, default: exp.Expr, *, nullable: bool) -> exp.Case:
     """A case that is NULL where nothing fits or, where none may be NULL, another value."""
-    return case if nullable else case.else_(otherwise)
+    return case if nullable else case.else_(default)
 
 
-def clamped(value: exp.Expr, low: exp.Expr, high: exp.Expr, *, nullable: bool = True) -> exp.Case:
+def clamp(value: exp.Expr, low: exp.Expr, high: exp.Expr, *, nullable: bool = True) -> exp.Case:
     """A value moved to the nearer end where it is outside; NULL stays NULL, or is the low end."""
     if not nullable:
         reached = exp.GTE(this=value.copy(), expression=low)
@@ -196,7 +198,7 @@ def clamped(value: exp.Expr, low: exp.Expr, high: exp.Expr, *, nullable: bool = 
     return case.else_(value.copy())
 
 
-def _finite(raw: exp.Expr, ends: tuple[Scalar, Scalar] | None) -> exp.Case:
+def _make_finite(raw: exp.Expr, ends: tuple[Scalar, Scalar] | None) -> exp.Case:
     """A real that is NULL for NaN and zero when tiny. NaN is above everything on every engine."""
     tiny = exp.Between(this=raw.copy(), low=literal(-SMALLEST), high=literal(SMALLEST))
     zero = literal(Fraction(0))
@@ -207,33 +209,33 @@ def _finite(raw: exp.Expr, ends: tuple[Scalar, Scalar] | None) -> exp.Case:
     first, last = literal(ends[0]), literal(ends[1])
     infinity = exp.cast(exp.Literal.string("Infinity"), exp.DType.DOUBLE)
     case = case.when(exp.LT(this=raw.copy(), expression=first), first.copy())
-    if _exact(ends[0]) <= SMALLEST and _exact(ends[1]) >= -SMALLEST:
+    if _to_fraction(ends[0]) <= SMALLEST and _to_fraction(ends[1]) >= -SMALLEST:
         case = case.when(tiny, zero)
     case = case.when(exp.LTE(this=raw.copy(), expression=last), raw.copy())
     return case.when(exp.LTE(this=raw.copy(), expression=infinity), last.copy())
 
 
-def placed(query: exp.Query, tables: Mapping[str, exp.Table]) -> exp.Query:
+def substitute_tables(query: exp.Query, tables: Mapping[str, exp.Table]) -> exp.Query:
     """A query with the tables of these names put in place, under the aliases they had."""
-    changed = query.copy()
-    for table in list(changed.find_all(exp.Table)):
+    substituted = query.copy()
+    for table in list(substituted.find_all(exp.Table)):
         if table.name in tables:
-            put = tables[table.name].copy()
+            replacement = tables[table.name].copy()
             alias = exp.to_identifier(table.alias_or_name, quoted=True)
-            put.set("alias", exp.TableAlias(this=alias))
-            table.replace(put)
-    return changed
+            replacement.set("alias", exp.TableAlias(this=alias))
+            table.replace(replacement)
+    return substituted
 
 
-def fanouts(engine: Engine, schema: Schema) -> dict[str, int]:
+def measure_fanouts(engine: Engine, schema: Schema) -> dict[str, int]:
     """The largest number of rows that share a value of each column, as joins compare values."""
     relation = declared_table(schema.table, PublicRows(schema), "r")
-    found: dict[str, int] = {}
+    fanout_by_column: dict[str, int] = {}
     for name, value in relation.columns.items():
         shared = exp.select(exp.alias_(exp.Count(this=exp.Star()), "shared"))
         shared = shared.from_(relation.item).where(value.sql.is_(exp.Null()).not_())
         groups = shared.group_by(value.sql).subquery("sf_groups")
-        most = exp.select(exp.alias_(exp.Max(this=exp.column("shared")), "most")).from_(groups)
-        answer = engine.run(placed(most, {schema.table: engine.table}))
-        found[name] = max(1, answer.column(0)[0].as_py() or 0)
-    return found
+        largest = exp.select(exp.alias_(exp.Max(this=exp.column("shared")), "most")).from_(groups)
+        answer = engine.run(substitute_tables(largest, {schema.table: engine.table}))
+        fanout_by_column[name] = max(1, answer.column(0)[0].as_py() or 0)
+    return fanout_by_column

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 WORK = 2**16
 """Rows of one person after the joins of a SELECT, at which caps aim."""
 
-MOST = 2**20
+REFUSED = 2**20
 """Rows of one person after the joins of a SELECT, above which a question is refused."""
 
 SCANS = 100
@@ -49,7 +49,7 @@ CHARACTERS = 2**20
 """Characters of text in one row that a SELECT makes."""
 
 
-def caps(relations: Sequence[Relation], factors: Sequence[int | None]) -> list[int | None]:
+def row_caps(relations: Sequence[Relation], factors: Sequence[int | None]) -> list[int | None]:
     """How many rows of a person to keep of each relation before they are joined; None: all.
 
     A factor says how many rows of a relation meet one of the others at most, None where a person
@@ -62,26 +62,27 @@ def caps(relations: Sequence[Relation], factors: Sequence[int | None]) -> list[i
     pairs = list(zip(relations, factors, strict=True))
 
     def reached(common: int) -> int:
-        return prod(_met(relation, factor, common) for relation, factor in pairs)
+        return prod(_matching_rows(relation, factor, common) for relation, factor in pairs)
 
     low, high = 1, WORK
     while low < high:  # the largest cap that stays within the work, or 1
         middle = (low + high + 1) // 2
         low, high = (middle, high) if reached(middle) <= WORK else (low, middle - 1)
-    if reached(low) > MOST:
+    if reached(low) > REFUSED:
         raise QueryError(
             "problem_too_large",
             f"Cannot join these tables: by what is declared one person may have {reached(low):,} "
-            f"rows after it; at most {MOST:,} are computed. Join fewer tables at once, aggregate "
+            f"rows after it; at most {REFUSED:,} are computed. Join fewer tables at once, "
+            "aggregate "
             "one by person first (SELECT person, ... GROUP BY person), or join public tables on "
             "columns of which fewer rows share a value.",
         )
-    return [_cap(relation, low) for relation in relations]
+    return [_row_cap(relation, low) for relation in relations]
 
 
-def _met(relation: Relation, factor: int | None, common: int) -> int:
+def _matching_rows(relation: Relation, factor: int | None, common: int) -> int:
     """The rows of a relation that meet one of the others, after capping."""
-    least = least_rows(relation)
+    least = declared_rows(relation)
     if least is None or factor == 1:
         assert factor is not None
         return factor
@@ -89,20 +90,20 @@ def _met(relation: Relation, factor: int | None, common: int) -> int:
     return cap if factor is None else min(factor, cap)
 
 
-def _cap(relation: Relation, common: int) -> int | None:
-    least = least_rows(relation)
+def _row_cap(relation: Relation, common: int) -> int | None:
+    least = declared_rows(relation)
     if least is None:
         return None
     cap = max(common, least)
-    return cap if relation.most is None or relation.most > cap else None
+    return cap if relation.rows_per_person is None or relation.rows_per_person > cap else None
 
 
-def beside_text(most: int, characters: int) -> int:
+def cap_beside_text(most: int, characters: int) -> int:
     """A cap for rows that hold texts: of two joined relations each gives up its square root."""
     return max(1, most // isqrt(1 + characters // CHARACTERS_OF_A_ROW))
 
 
-def least_rows(relation: Relation) -> int | None:
+def declared_rows(relation: Relation) -> int | None:
     """The declared number of rows of one person; None for relations that are never capped."""
     unit = relation.owner and relation.owner.unit
     return unit.max_rows if unit and unit.by_person else None
@@ -131,7 +132,7 @@ def check_scans(scans: int) -> None:
         )
 
 
-_MARK, _PLACE = "SF_KEYED", "place"
+_MARK, _RANK = "SF_KEYED", "place"
 _READ = 4
 """How often a relation is read where it is capped."""
 
@@ -140,34 +141,34 @@ _READ = 4
 class Cap:
     """At most so many rows of a person, never fewer than `least`; beside long texts fewer."""
 
-    most: int
-    least: int
+    rows: int
+    declared: int
     lengths: Mapping[str, int]
 
 
-def capped(planner: SelectPlanner, relation: Relation, most: int) -> Relation:
+def cap_rows(planner: SelectPlanner, relation: Relation, cap: int) -> Relation:
     """A relation of which everybody keeps at most so many rows, once the plan is written out.
 
     Which of its columns are used is known only then; rows that are equal in these are the same.
     """
     block = Block(RowScope(()), exp.select().from_(relation.item), relation)
-    inner = planner.beneath(block, relation.columns)
+    inner = planner.as_subquery(block, relation.columns)
     lengths = {value.tree.name: value.length or 0 for value in inner.columns.values()}
-    planner.caps[inner.item.alias] = Cap(most, least_rows(relation) or 1, lengths)
-    return replace(inner, keys=relation.keys, keys_hold=relation.keys_hold, most=most)
+    planner.caps[inner.item.alias] = Cap(cap, declared_rows(relation) or 1, lengths)
+    return replace(inner, keys=relation.keys, keys_hold=relation.keys_hold, rows_per_person=cap)
 
 
-def written_out(planner: SelectPlanner, query: exp.Select) -> exp.Select:
+def write_caps(planner: SelectPlanner, query: exp.Select) -> exp.Select:
     """A query in which the caps of its relations stand as SQL."""
     for alias, cap in reversed(planner.caps.items()):  # what encloses others was planned later
-        used = {one.name for one in query.find_all(exp.Column) if one.table == alias}
+        used = {node.name for node in query.find_all(exp.Column) if node.table == alias}
         characters = sum(cap.lengths.get(name, 0) for name in used)
-        most = max(cap.least, beside_text(cap.most, characters))
-        planner.kept = min(most, planner.kept or most)
+        most = max(cap.declared, cap_beside_text(cap.rows, characters))
+        planner.smallest_cap = min(most, planner.smallest_cap or most)
         items = [item for item in query.find_all(exp.Subquery) if item.alias == alias]
         check_scans(_scans(query) + (_READ - 1) * sum(map(_scans, items)))
         for item in items:
-            item.set("this", _kept(planner, item.this, used, most))
+            item.set("this", _capped_rows(planner, item.this, used, most))
     return query
 
 
@@ -175,66 +176,68 @@ def _scans(query: exp.Expr) -> int:
     return sum(1 for _ in query.find_all(exp.Table))
 
 
-def _kept(planner: SelectPlanner, rows: exp.Select, used: set[str], most: int) -> exp.Query:
+def _capped_rows(planner: SelectPlanner, rows: exp.Select, used: set[str], most: int) -> exp.Query:
     """The rows of those who have few, and the first ones of everybody else."""
-    names = [one.alias for one in rows.expressions if one.alias in {*used, PERSON}]
-    shown = [one for one in rows.expressions if one.alias in names]
+    names = [output.alias for output in rows.expressions if output.alias in {*used, PERSON}]
+    shown = [output for output in rows.expressions if output.alias in names]
     rows.set("expressions", shown)
-    alone = planner.alias()
-    heavy = _heavy(planner, rows, most)
-    light = _selected(alone, names).from_(_under(rows, alone), copy=False)
-    light = light.join(heavy, on=_same(alone, heavy), join_type="left", copy=False)
-    known = column(alone, PERSON).is_(exp.Null()).not_()
+    light_alias = planner.alias()
+    heavy = _people_above_cap(planner, rows, most)
+    light = _select_columns(light_alias, names).from_(_as_subquery(rows, light_alias), copy=False)
+    light = light.join(heavy, on=_same_person(light_alias, heavy), join_type="left", copy=False)
+    known = column(light_alias, PERSON).is_(exp.Null()).not_()
     light = light.where(known, column(heavy.alias, PERSON).is_(exp.Null()), copy=False)
-    return exp.union(light, _first(planner, rows, names, most), distinct=False, copy=False)
+    return exp.union(light, _first_rows(planner, rows, names, most), distinct=False, copy=False)
 
 
-def salted(source: exp.Query, keyed: Keyed) -> exp.Query:
+def insert_hash(source: exp.Query, keyed: Keyed) -> exp.Query:
     """A source in which the hash stands where its plan marked it."""
-    changed = source.copy()
-    for mark in list(changed.find_all(exp.Anonymous)):
+    hashed = source.copy()
+    for mark in list(hashed.find_all(exp.Anonymous)):
         if mark.this == _MARK:
             mark.replace(keyed.of(mark.expressions))
-    return changed
+    return hashed
 
 
-def _heavy(planner: SelectPlanner, rows: exp.Query, most: int) -> exp.Subquery:
+def _people_above_cap(planner: SelectPlanner, rows: exp.Query, most: int) -> exp.Subquery:
     """The people who have more rows than are kept."""
     inner = planner.alias()
-    found = exp.select(column(inner, PERSON)).from_(_under(rows, inner), copy=False)
-    found = found.group_by(column(inner, PERSON), copy=False)
-    found = found.having(exp.Count(this=exp.Star()) > exp.convert(most), copy=False)
-    return found.subquery(exp.to_identifier(planner.alias(), quoted=True), copy=False)
+    people = exp.select(column(inner, PERSON)).from_(_as_subquery(rows, inner), copy=False)
+    people = people.group_by(column(inner, PERSON), copy=False)
+    people = people.having(exp.Count(this=exp.Star()) > exp.convert(most), copy=False)
+    return people.subquery(exp.to_identifier(planner.alias(), quoted=True), copy=False)
 
 
-def _first(planner: SelectPlanner, rows: exp.Query, names: list[str], most: int) -> exp.Select:
+def _first_rows(planner: SelectPlanner, rows: exp.Query, names: list[str], most: int) -> exp.Select:
     """The rows of these people that come first; equal rows may stand in for each other."""
-    crowded, placed = planner.alias(), planner.alias()
-    heavy = _heavy(planner, rows, most)
-    own = [column(crowded, name) for name in names]
-    mark = exp.Anonymous(this=_MARK, expressions=[one.copy() for one in own])
-    order = [exp.Ordered(this=one, nulls_first=True) for one in (mark, *own)]
-    place = exp.Window(
+    heavy_alias, ranked_alias = planner.alias(), planner.alias()
+    heavy = _people_above_cap(planner, rows, most)
+    columns = [column(heavy_alias, name) for name in names]
+    mark = exp.Anonymous(this=_MARK, expressions=[value.copy() for value in columns])
+    order = [exp.Ordered(this=value, nulls_first=True) for value in (mark, *columns)]
+    row_number = exp.Window(
         this=exp.RowNumber(),
-        partition_by=[column(crowded, PERSON)],
+        partition_by=[column(heavy_alias, PERSON)],
         order=exp.Order(expressions=order),
     )
-    ranked = _selected(crowded, names).select(exp.alias_(place, _PLACE, quoted=True), copy=False)
-    ranked = ranked.from_(_under(rows, crowded), copy=False)
-    ranked = ranked.join(heavy, on=_same(crowded, heavy), copy=False)
-    item = ranked.subquery(exp.to_identifier(placed, quoted=True), copy=False)
-    kept = _selected(placed, names).from_(item, copy=False)
-    return kept.where(column(placed, _PLACE) <= exp.convert(most), copy=False)
+    ranked = _select_columns(heavy_alias, names).select(
+        exp.alias_(row_number, _RANK, quoted=True), copy=False
+    )
+    ranked = ranked.from_(_as_subquery(rows, heavy_alias), copy=False)
+    ranked = ranked.join(heavy, on=_same_person(heavy_alias, heavy), copy=False)
+    item = ranked.subquery(exp.to_identifier(ranked_alias, quoted=True), copy=False)
+    first_rows = _select_columns(ranked_alias, names).from_(item, copy=False)
+    return first_rows.where(column(ranked_alias, _RANK) <= exp.convert(most), copy=False)
 
 
-def _selected(alias: str, names: list[str]) -> exp.Select:
+def _select_columns(alias: str, names: list[str]) -> exp.Select:
     return exp.select(*(column(alias, name) for name in names))
 
 
-def _under(query: exp.Query, alias: str) -> exp.Subquery:
+def _as_subquery(query: exp.Query, alias: str) -> exp.Subquery:
     """A copy of a query as a subquery."""
     return query.subquery(exp.to_identifier(alias, quoted=True))
 
 
-def _same(alias: str, heavy: exp.Subquery) -> exp.Expr:
+def _same_person(alias: str, heavy: exp.Subquery) -> exp.Expr:
     return column(alias, PERSON).eq(column(heavy.alias, PERSON))

@@ -19,7 +19,7 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import ParameterError, QueryError
 from sfumato.methods.query.answer import question
-from sfumato.methods.query.answer.question import Question, finished, prepare
+from sfumato.methods.query.answer.question import Question, prepare, run_finish
 from sfumato.methods.query.plan import Function, Measure
 from sfumato.privacy.accounting import zcdp
 from sfumato.privacy.accounting.composition import basic_guarantee
@@ -342,9 +342,9 @@ def test_what_only_names_columns_is_finished_as_an_engine_would(
             "sf_sd_0": [0.5, 1.5, None, 2.0, 3.0, 4.0],
         }
     )
-    plain = finished(asked, noisy, _never)
-    monkeypatch.setattr(question, "_chosen", lambda *_: None)
-    by_engine = finished(asked, noisy, open_duckdb)
+    plain = run_finish(asked, noisy, _never)
+    monkeypatch.setattr(question, "_select_columns", lambda *_: None)
+    by_engine = run_finish(asked, noisy, open_duckdb)
     assert [one.to_pydict() for one in plain] == [one.to_pydict() for one in by_engine]
     assert [one.schema for one in plain] == [one.schema for one in by_engine]
 
@@ -365,7 +365,7 @@ def test_many_answers_are_finished_in_one_engine() -> None:
 
     def answer(number: int) -> list[int]:
         noisy = pa.table({"city": ["B", "A"], "n": [number, number + 1], "sf_sd_0": [0.5, 1.5]})
-        shown, errors = finished(asked, noisy, open_table)
+        shown, errors = run_finish(asked, noisy, open_table)
         return [*shown["n"].to_pylist(), *errors["sf_sd_0"].to_pylist()]
 
     try:
