@@ -113,7 +113,7 @@ def loss(made: Any, pair: tuple[Any, Any]) -> float:
 @pytest.fixture
 def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer places to try in every point; the law of the quantiles is the same kind."""
-    monkeypatch.setattr(quantiles, "TIES", 1)
+    monkeypatch.setattr(quantiles, "SLOTS_PER_POINT", 1)
 
 
 @pytest.mark.usefixtures("_few_places")

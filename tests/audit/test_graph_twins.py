@@ -81,7 +81,7 @@ def _twin(nodes: int, relation: Neighbours = Neighbours.ADD_REMOVE) -> GraphTwin
     members = Schema("members", columns, Entity("id", 1, relation=relation))
     request = FormRequest(
         dataset="friends", schema=friends, form=Edges("from", "to"), unit=friends.unit,
-        price=price(epsilon=1), others={"members": members},
+        price=price(epsilon=1), linked={"members": members},
     )  # fmt: skip
     return synthesize.prepare(request, nodes=nodes, people="members")
 

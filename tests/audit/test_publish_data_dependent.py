@@ -94,11 +94,11 @@ def test_sketch_keeps_its_claim() -> None:
         summary = made.hashing.summary(np.array(cells), np.ones(len(cells), dtype=np.int64))
         return made.noise.steps(many(summary.ravel(), runs), entropy)
 
-    signs = made.hashing.places(np.array([7]))[1][:, 0]
+    signs = made.hashing.hash_cells(np.array([7]))[1][:, 0]
 
     def towards(cells: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
         """The buckets that the row moves, each seen on its own side of 0."""
-        buckets = made.hashing.places(np.array([7]))[0][:, 0] + 2 * np.arange(3)
+        buckets = made.hashing.hash_cells(np.array([7]))[0][:, 0] + 2 * np.arange(3)
         return np.asarray(signs * run(cells, runs, entropy)[:, buckets] > 0, dtype=np.int64)
 
     for shown in (run, towards):

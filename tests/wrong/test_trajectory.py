@@ -84,7 +84,7 @@ def test_a_selection_by_exact_speeds_is_found(monkeypatch: pytest.MonkeyPatch) -
         bench: Any, systems: Any, start: Any, end: Any, _owners: Any, share: Any, _cap: int
     ) -> Any:
         bench.spent += share
-        told, _ = systems.told(start, end, tuple(range(len(systems.systems))))
+        told, _ = systems.assign(start, end, tuple(range(len(systems.systems))))
         return np.bincount(told, minlength=len(systems.systems)).astype(np.float64)
 
     monkeypatch.setattr(dpt, "measured_speeds", exact)

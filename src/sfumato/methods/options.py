@@ -29,19 +29,19 @@ def whole(value: object, name: str, *, least: int, most: int) -> int:
 def choice(value: object, name: str, allowed: Sequence[str]) -> str:
     """Read one of some words."""
     if value not in allowed:
-        word = value if isinstance(value, str) else arguments.shown(value)
+        text = value if isinstance(value, str) else arguments.shown(value)
         raise ParameterError(
             "option_not_applicable",
-            f"{name} cannot be {quoted(word)}; {suggestion(word, list(allowed))}",
+            f"{name} cannot be {quoted(text)}; {suggestion(text, list(allowed))}",
         )
     return str(value)
 
 
 def several(value: object, name: str) -> tuple[str, ...]:
     """Read a list of words; a text has commas between them."""
-    parts = value.split(",") if isinstance(value, str) else value
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(entry, str) for entry in names):
         raise ParameterError(
             "parameter_type_wrong", f"{name} must be a list of names, not {arguments.shown(value)}."
         )
-    return tuple(part.strip() for part in parts)
+    return tuple(entry.strip() for entry in names)

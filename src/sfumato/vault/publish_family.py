@@ -148,7 +148,7 @@ def form_request(facts: Facts, offer: Offer, form: str, what: str) -> FormReques
         form=form_of(declared.schema, form, what),
         unit=declared.unit,
         price=facts.price(offer),
-        others=others,
+        linked=others,
     )
 
 

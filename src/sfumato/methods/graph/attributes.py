@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from sfumato.methods.publish.form_kinds import FormRequest, FormRows
 
 
-MOST_KINDS = 256
-"""So many combinations of values nodes may have: pairs of them are what is counted."""
+# So many combinations of values nodes may have: pairs of them are what is counted.
+MAX_KINDS = 256
 
 
 @dataclass(frozen=True)
@@ -47,37 +47,37 @@ class NodeTable:
     @property
     def values(self) -> list[pa.Array]:
         """The public values of each column."""
-        return [pa.array(_values(one)) for one in self.columns]
+        return [pa.array(_values(column)) for column in self.columns]
 
     @property
     def kinds(self) -> int:
         """How many combinations of values there are."""
-        return prod(len(one) for one in self.values)
+        return prod(len(values) for values in self.values)
 
     def read(self, rows: FormRows, names: Sequence[str]) -> tuple[IntArray, IntArray]:
         """How many rows have each combination; and that of each named node, -1 where unknown."""
-        found = rows.of(self.dataset, [self.key, *(one.name for one in self.columns)])
-        code = np.zeros(found.num_rows, dtype=np.int64)
-        known = np.ones(found.num_rows, dtype=bool)
+        rows_of_nodes = rows.of(self.dataset, [self.key, *(item.name for item in self.columns)])
+        code = np.zeros(rows_of_nodes.num_rows, dtype=np.int64)
+        known = np.ones(rows_of_nodes.num_rows, dtype=bool)
         for column, values in zip(self.columns, self.values, strict=True):
-            cells = found.column(column.name).combine_chunks()
+            cells = rows_of_nodes.column(column.name).combine_chunks()
             stored = STORED[column.kind]
             among = pc.index_in(cells.cast(stored, safe=False), values.cast(stored))
-            place = pc.fill_null(among, -1).to_numpy()
-            known &= place >= 0
-            code = code * len(values) + place
-        held = found.column(self.key).combine_chunks().cast(pa.string()).to_pylist()
-        by_name = dict(zip(held, np.where(known, code, -1).tolist(), strict=True))
-        of_nodes = np.array([by_name.get(one, -1) for one in names], dtype=np.int64)
+            position = pc.fill_null(among, -1).to_numpy()
+            known &= position >= 0
+            code = code * len(values) + position
+        node_names = rows_of_nodes.column(self.key).combine_chunks().cast(pa.string()).to_pylist()
+        by_name = dict(zip(node_names, np.where(known, code, -1).tolist(), strict=True))
+        of_nodes = np.array([by_name.get(item, -1) for item in names], dtype=np.int64)
         return np.bincount(code[known], minlength=self.kinds), of_nodes
 
     def table(self, codes: IntArray) -> pa.Table:
         """Made-up nodes, numbered from 1, with the values of their combinations."""
         columns = {self.key: pa.array(np.arange(1, len(codes) + 1))}
-        rest, decoded = codes, []
+        quotients, decoded = codes, []
         for column, values in zip(reversed(self.columns), reversed(self.values), strict=True):
-            decoded.append((column.name, values.take(pa.array(rest % len(values)))))
-            rest = rest // len(values)
+            decoded.append((column.name, values.take(pa.array(quotients % len(values)))))
+            quotients = quotients // len(values)
         return pa.table({**columns, **dict(reversed(decoded))})
 
 
@@ -98,12 +98,12 @@ def correlations(graph: Graph, codes: IntArray, kinds: int) -> IntArray:
 def node_table(request: FormRequest, people: object, columns: object) -> NodeTable:
     """The table of nodes that is named; refused where its nodes or their values are not known."""
     name = str(people)
-    schema = request.others.get(name)
+    schema = request.linked.get(name)
     if schema is None:
         raise ParameterError(
             "linked_table_invalid",
             f"No data set {quoted(name)} of the people of {quoted(request.dataset)}; "
-            f"{suggestion(name, request.others)} Add it with {option('population')} of this one.",
+            f"{suggestion(name, request.linked)} Add it with {option('population')} of this one.",
         )
     unit = schema.unit
     if len(unit.columns) != 1 or unit.max_rows != 1:
@@ -120,20 +120,24 @@ def node_table(request: FormRequest, people: object, columns: object) -> NodeTab
             f"Column {quoted(key)} of {quoted(name)} names nodes otherwise than "
             f"{quoted(end)} of {quoted(request.dataset)}. Declare one kind.",
         )
-    wanted = None if columns is None else several(columns, "columns")
+    column_names = None if columns is None else several(columns, "columns")
     chosen = [
-        one
-        for one in (schema.columns if wanted is None else map(schema.column, wanted))
-        if one.name != key and (wanted is not None or _values(one))
+        column
+        for column in (schema.columns if column_names is None else map(schema.column, column_names))
+        if column.name != key and (column_names is not None or _values(column))
     ]
-    missing = [one.name for one in chosen if not _values(one)]
-    many = prod(len(_values(one)) for one in chosen)
-    if missing or not chosen or many > MOST_KINDS:
-        told = f"{quoted(missing[0])} has none" if missing else f"there are {many:,} of all columns"
+    missing = [column.name for column in chosen if not _values(column)]
+    kind_count = prod(len(_values(column)) for column in chosen)
+    if missing or not chosen or kind_count > MAX_KINDS:
+        problem = (
+            f"{quoted(missing[0])} has none"
+            if missing
+            else f"there are {kind_count:,} of all columns"
+        )
         raise ParameterError(
             "linked_table_invalid",
             f"Columns of {quoted(name)} go with a graph by their declared values, 1 to "
-            f"{MOST_KINDS} combinations in all, but {told}. Name others with "
+            f"{MAX_KINDS} combinations in all, but {problem}. Name others with "
             f"{option('columns', ['A', 'B'])}.",
         )
     weight = 1 if unit.relation is Neighbours.ADD_REMOVE else 2

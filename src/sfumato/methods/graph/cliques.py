@@ -28,18 +28,21 @@ def cliques(graph: Graph, k: int) -> int:
     """How many sets of k nodes are all tied: each found from its node of the lowest degree on."""
     rank = np.empty(graph.nodes, dtype=np.int64)
     rank[np.argsort(graph.degrees, kind="stable")] = np.arange(graph.nodes)
-    after: dict[int, set[int]] = {}
-    for one, other in graph.edges.tolist():
-        low, high = (one, other) if rank[one] < rank[other] else (other, one)
-        after.setdefault(low, set()).add(high)
-    nobody: set[int] = set()
+    later_neighbours: dict[int, set[int]] = {}
+    for first, second in graph.edges.tolist():
+        low, high = (first, second) if rank[first] < rank[second] else (second, first)
+        later_neighbours.setdefault(low, set()).add(high)
+    no_nodes: set[int] = set()
 
-    def grown(open_: set[int], missing: int) -> int:
+    def grown(candidates: set[int], missing: int) -> int:
         if missing == 1:
-            return len(open_)
-        return sum(grown(open_ & after.get(node, nobody), missing - 1) for node in open_)
+            return len(candidates)
+        return sum(
+            grown(candidates & later_neighbours.get(node, no_nodes), missing - 1)
+            for node in candidates
+        )
 
-    return sum(grown(there, k - 1) for there in after.values())
+    return sum(grown(neighbours, k - 1) for neighbours in later_neighbours.values())
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,9 @@ class CliqueCount(SubgraphCount):
 
 def prepare(request: FormRequest, *, k: object = 4) -> CliqueCount:
     """Release the number for a pure epsilon: triangles by the ladder, others by a smooth bound."""
-    many = options.whole(k, "k", least=3, most=MOST_NODES_OF_A_CLIQUE)
+    size = options.whole(k, "k", least=3, most=MOST_NODES_OF_A_CLIQUE)
     epsilon = edge_privacy(request, "cliques")
     ladder = LadderCount(epsilon=epsilon)
     return CliqueCount(
-        request, many, ladder if many == 3 else SmoothCount(epsilon=epsilon, power=many - 2)
+        request, size, ladder if size == 3 else SmoothCount(epsilon=epsilon, power=size - 2)
     )

@@ -24,17 +24,17 @@ def from_networkx(graph: Any, *, ends: tuple[str, str] = ("from", "to")) -> dict
             "A graph of networkx is needed, such as networkx.Graph(). Give one.",
         )
     names = list(graph.nodes)
-    if len({type(one) for one in names}) > 1:
+    if len({type(first) for first in names}) > 1:
         raise ParameterError(
             "linked_table_invalid",
             "The nodes of the graph are named by values of several kinds. Name them alike, for "
             "example by networkx.convert_node_labels_to_integers.",
         )
-    pairs = [(one, other) for one, other in graph.edges()]
-    said = list(dict.fromkeys(name for _, data in graph.nodes(data=True) for name in data))
-    columns = {name: [data.get(name) for _, data in graph.nodes(data=True)] for name in said}
+    pairs = [(first, second) for first, second in graph.edges()]
+    attributes = list(dict.fromkeys(name for _, data in graph.nodes(data=True) for name in data))
+    columns = {name: [data.get(name) for _, data in graph.nodes(data=True)] for name in attributes}
     kind = pa.array(names).type if names else pa.int64()
-    edges = {name: pa.array([one[at] for one in pairs], kind) for at, name in enumerate(ends)}
+    edges = {name: pa.array([first[at] for first in pairs], kind) for at, name in enumerate(ends)}
     return {"edges": pa.table(edges), "nodes": pa.table({"node": pa.array(names, kind), **columns})}
 
 
@@ -54,9 +54,9 @@ def to_networkx(tables: Mapping[str, pa.Table] | pa.Table) -> Any:
     edges, *nodes = [tables] if isinstance(tables, pa.Table) else list(tables.values())
     graph = nx.Graph()
     for table in nodes:
-        key, *said = table.column_names
+        key, *attributes = table.column_names
         graph.add_nodes_from(
-            (row[key], {one: row[one] for one in said}) for row in table.to_pylist()
+            (row[key], {name: row[name] for name in attributes}) for row in table.to_pylist()
         )
     graph.add_edges_from(zip(*(edges.column(at).to_pylist() for at in (0, 1)), strict=True))
     return graph

@@ -45,8 +45,8 @@ def sorted_degrees(graph: Graph, nodes: int) -> IntArray:
     One edge more raises two entries of the sorted list by 1 each, and leaving the smallest out
     moves it no further: L1 sensitivity 2.
     """
-    found = np.sort(graph.degrees)[-nodes:]
-    return np.concatenate([np.zeros(nodes - len(found), dtype=np.int64), found])
+    largest = np.sort(graph.degrees)[-nodes:]
+    return np.concatenate([np.zeros(nodes - len(largest), dtype=np.int64), largest])
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,11 @@ class DegreeSequence:
     @property
     def error(self) -> Mapping[str, Any]:
         """Of one degree before the fit, which only comes nearer to the truth."""
-        told = {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)}
-        return {"degree": told, "note": "bounds: fitting a sorted list takes most of the noise out"}
+        noise_error = {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)}
+        return {
+            "degree": noise_error,
+            "note": "bounds: fitting a sorted list takes most of the noise out",
+        }
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:

@@ -25,17 +25,17 @@ def shares(noisy: IntArray) -> FloatArray:
     """Shares nearest to noisy counts: one amount less of each, none below 0 (least squares)."""
     total = max(float(noisy.sum()), 1.0)
     falling = np.sort(noisy.astype(np.float64))[::-1]
-    less = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
-    amount = less[np.flatnonzero(falling > less)[-1]]
+    amounts = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
+    amount = amounts[np.flatnonzero(falling > amounts)[-1]]
     return np.asarray(np.maximum(noisy - amount, 0) / total)
 
 
-def whole(parts: FloatArray, total: int) -> IntArray:
+def apportion(shares: FloatArray, total: int) -> IntArray:
     """Whole numbers of such shares that sum to a total: the largest remainders are rounded up."""
-    exact = parts / parts.sum() * total
-    found: IntArray = np.floor(exact).astype(np.int64)
-    found[np.argsort(found - exact, kind="stable")[: total - int(found.sum())]] += 1
-    return found
+    exact = shares / shares.sum() * total
+    counts: IntArray = np.floor(exact).astype(np.int64)
+    counts[np.argsort(counts - exact, kind="stable")[: total - int(counts.sum())]] += 1
+    return counts
 
 
 def triangle(cells: int) -> tuple[IntArray, IntArray]:
@@ -44,10 +44,10 @@ def triangle(cells: int) -> tuple[IntArray, IntArray]:
     return low, high
 
 
-def ends_of(wanted: IntArray) -> IntArray:
+def ends_of(edge_counts: IntArray) -> IntArray:
     """How many ends of edges each kind has, where so many edges tie each two kinds."""
-    every = np.concatenate(triangle(len(wanted)))
-    return np.bincount(every, np.tile(wanted, 2)).astype(np.int64)
+    every = np.concatenate(triangle(len(edge_counts)))
+    return np.bincount(every, np.tile(edge_counts, 2)).astype(np.int64)
 
 
 def assigned(degrees: IntArray, kinds: IntArray, ends: IntArray, entropy: Entropy) -> IntArray:
@@ -56,52 +56,61 @@ def assigned(degrees: IntArray, kinds: IntArray, ends: IntArray, entropy: Entrop
     At random first; then nodes exchange kinds where that brings both kinds nearer.
     """
     codes = np.repeat(np.arange(len(kinds)), kinds)[permutation(len(degrees), entropy)]
-    over = (np.bincount(codes, degrees, minlength=len(kinds)).astype(np.int64) - ends).tolist()
+    excess = (np.bincount(codes, degrees, minlength=len(kinds)).astype(np.int64) - ends).tolist()
     tries = min(4 * len(degrees), _MOST_SWAPS) if len(kinds) > 1 else 0
     drawn = uniform_integers(max(len(degrees), 1), 2 * tries, entropy).reshape(-1, 2).tolist()
-    held, ties = codes.tolist(), degrees.tolist()
-    for one, other in drawn:
-        here, there, moved = held[one], held[other], ties[one] - ties[other]
-        after = abs(over[here] - moved) + abs(over[there] + moved)
-        if here != there and after < abs(over[here]) + abs(over[there]):
-            over[here], over[there] = over[here] - moved, over[there] + moved
-            held[one], held[other] = there, here
-    return np.array(held, dtype=np.int64)
+    kind_of_node, degree_of_node = codes.tolist(), degrees.tolist()
+    for first, second in drawn:
+        first_kind, second_kind, difference = (
+            kind_of_node[first],
+            kind_of_node[second],
+            degree_of_node[first] - degree_of_node[second],
+        )
+        after = abs(excess[first_kind] - difference) + abs(excess[second_kind] + difference)
+        if first_kind != second_kind and after < abs(excess[first_kind]) + abs(excess[second_kind]):
+            excess[first_kind], excess[second_kind] = (
+                excess[first_kind] - difference,
+                excess[second_kind] + difference,
+            )
+            kind_of_node[first], kind_of_node[second] = second_kind, first_kind
+    return np.array(kind_of_node, dtype=np.int64)
 
 
-def drawn_edges(degrees: IntArray, codes: IntArray, wanted: IntArray, entropy: Entropy) -> IntArray:
+def drawn_edges(
+    degrees: IntArray, codes: IntArray, edge_counts: IntArray, entropy: Entropy
+) -> IntArray:
     """Edges between kinds, so many of each pair of them; nodes have their degrees where they can.
 
     Ends are dealt to edges at random within kinds. A kind that has too few gets more, by degree.
     """
-    every = triangle(len(wanted))
-    need = ends_of(wanted)
-    dealt = [_dealt(np.flatnonzero(codes == one), degrees, many, entropy)
-             for one, many in enumerate(need.tolist())]  # fmt: skip
+    kind_pairs = triangle(len(edge_counts))
+    need = ends_of(edge_counts)
+    dealt = [_dealt(np.flatnonzero(codes == low), degrees, count, entropy)
+             for low, count in enumerate(need.tolist())]  # fmt: skip
     first: list[IntArray] = []
     second: list[IntArray] = []
     cells, used = [], [0] * len(dealt)
-    for cell, (one, other, many) in enumerate(zip(*every, wanted.tolist(), strict=True)):
-        if len(dealt[one]) and len(dealt[other]):
-            for side, kind in ((first, one), (second, other)):
-                side.append(dealt[kind][used[kind] : used[kind] + many])
-                used[kind] += many
-            cells.append(np.full(many, cell))
+    for cell, (low, high, count) in enumerate(zip(*kind_pairs, edge_counts.tolist(), strict=True)):
+        if len(dealt[low]) and len(dealt[high]):
+            for side, kind in ((first, low), (second, high)):
+                side.append(dealt[kind][used[kind] : used[kind] + count])
+                used[kind] += count
+            cells.append(np.full(count, cell))
     if not cells:
         return np.zeros((0, 2), dtype=np.int64)
     pairs = np.stack([np.concatenate(first), np.concatenate(second)], axis=1)
     return _simple(pairs, np.concatenate(cells), entropy)
 
 
-def _dealt(nodes: IntArray, degrees: IntArray, many: int, entropy: Entropy) -> IntArray:
+def _dealt(nodes: IntArray, degrees: IntArray, count: int, entropy: Entropy) -> IntArray:
     """So many ends of edges at these nodes, by their degrees, in a random order."""
     stubs = np.repeat(nodes, degrees[nodes])
     stubs = stubs if len(stubs) else nodes
     if not len(stubs):
         return stubs
     stubs = stubs[permutation(len(stubs), entropy)]
-    more = stubs[uniform_integers(len(stubs), max(many - len(stubs), 0), entropy)]
-    return np.concatenate([stubs, more])[:many]
+    extra = stubs[uniform_integers(len(stubs), max(count - len(stubs), 0), entropy)]
+    return np.concatenate([stubs, extra])[:count]
 
 
 def _simple(pairs: IntArray, cells: IntArray, entropy: Entropy) -> IntArray:
@@ -112,13 +121,13 @@ def _simple(pairs: IntArray, cells: IntArray, entropy: Entropy) -> IntArray:
         if not len(bad):
             break
         sizes = (starts[1:] - starts[:-1])[cells[bad]]
-        other = starts[cells[bad]] + uniform_integers(1 << 40, len(bad), entropy) % sizes
-        other, once = np.unique(other, return_index=True)
-        fresh = ~np.isin(other, bad)
-        here, there = bad[once][fresh], other[fresh]
-        pairs[here, 1], pairs[there, 1] = pairs[there, 1], pairs[here, 1]
-    kept = np.sort(np.delete(pairs, _bad(pairs), axis=0), axis=1)
-    return kept[np.lexsort((kept[:, 1], kept[:, 0]))]
+        partners = starts[cells[bad]] + uniform_integers(1 << 40, len(bad), entropy) % sizes
+        partners, once = np.unique(partners, return_index=True)
+        fresh = ~np.isin(partners, bad)
+        swapped, swapped_with = bad[once][fresh], partners[fresh]
+        pairs[swapped, 1], pairs[swapped_with, 1] = pairs[swapped_with, 1], pairs[swapped, 1]
+    edges = np.sort(np.delete(pairs, _bad(pairs), axis=0), axis=1)
+    return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
 
 
 def _bad(pairs: IntArray) -> IntArray:

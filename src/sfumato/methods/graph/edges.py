@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
 
 
+# So many pairs of ends of paths of two edges are looked at together, of some 50 bytes each.
 _BLOCK = 1 << 21
-"""So many pairs of ends of paths of two edges are looked at together, of some 50 bytes each."""
 
 
 class Shared(NamedTuple):
@@ -49,8 +49,8 @@ class Graph:
         """The symmetric matrix of its edges."""
         first, second = self.edges.T
         ends = np.concatenate([first, second]), np.concatenate([second, first])
-        ones = np.ones(2 * len(self.edges), dtype=np.int32)
-        return sparse.csr_array((ones, ends), shape=(self.nodes, self.nodes))
+        entries = np.ones(2 * len(self.edges), dtype=np.int32)
+        return sparse.csr_array((entries, ends), shape=(self.nodes, self.nodes))
 
     @cached_property
     def shared(self) -> Shared:
@@ -59,23 +59,27 @@ class Graph:
         work = np.cumsum(adjacency @ degrees)
         total = int(work.max(initial=0))
         ends = np.searchsorted(work, np.arange(_BLOCK, total + _BLOCK, _BLOCK)) + 1
-        most, largest = np.zeros(self.nodes + 1, dtype=np.int64), 0
+        largest_single, largest = np.zeros(self.nodes + 1, dtype=np.int64), 0
         closed, start = 0, 0
         for end in np.unique(np.minimum(ends, self.nodes)).tolist():
             rows = adjacency[start:end]
-            found = (rows @ adjacency).tocoo()
-            later = found.col > found.row + start
-            one, other, both = found.row[later], found.col[later], found.data[later]
-            if not len(one):  # of no places scipy gives a matrix
+            products = (rows @ adjacency).tocoo()
+            later = products.col > products.row + start
+            first, second, shared_count = (
+                products.row[later],
+                products.col[later],
+                products.data[later],
+            )
+            if not len(first):  # of no places scipy gives a matrix
                 start = end
                 continue
-            tied = np.asarray(rows[one, other]).ravel().astype(np.int64)
-            closed += int((both * tied).sum())
-            single = degrees[one + start] + degrees[other] - 2 * both - 2 * tied
-            np.maximum.at(most, both, single)
-            largest = max(largest, int(both.max(initial=0)))
+            tied = np.asarray(rows[first, second]).ravel().astype(np.int64)
+            closed += int((shared_count * tied).sum())
+            single = degrees[first + start] + degrees[second] - 2 * shared_count - 2 * tied
+            np.maximum.at(largest_single, shared_count, single)
+            largest = max(largest, int(shared_count.max(initial=0)))
             start = end
-        return Shared(closed // 3, most[: largest + 1])
+        return Shared(closed // 3, largest_single[: largest + 1])
 
 
 def graph_of(pairs: IntArray, nodes: int) -> Graph:

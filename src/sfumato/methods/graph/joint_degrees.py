@@ -79,8 +79,8 @@ class JointDegrees:
     @property
     def error(self) -> Mapping[str, Any]:
         """Of one cell, in the truncated graph."""
-        told = {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)}
-        return {"count": told, "note": "what the truncation leaves out is not counted in"}
+        noise_error = {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)}
+        return {"count": noise_error, "note": "what the truncation leaves out is not counted in"}
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -89,14 +89,14 @@ class JointDegrees:
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The noisy counts."""
-        parts = self.request.form.parts.values()
-        names, graph = read_named(rows.read([name for name, _ in parts]))
+        form_parts = self.request.form.parts.values()
+        names, graph = read_named(rows.read([name for name, _ in form_parts]))
         cut = truncated(graph, order_of(graph, names, rows.salt), self.most)
         noisy = self.noise.steps(joint_degrees(cut, self.most), entropy)
         return {"joint-degrees": self._table(noisy)}
 
     def _table(self, counts: IntArray) -> pa.Table:
-        low, high = (one[: len(counts)] + 1 for one in np.triu_indices(self.most))
+        low, high = (indices[: len(counts)] + 1 for indices in np.triu_indices(self.most))
         return pa.table(
             {"degree": low, "other_degree": high, "count": pa.array(counts, pa.int64())}
         )

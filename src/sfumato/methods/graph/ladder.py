@@ -56,14 +56,14 @@ class LadderCount:
         while True:
             rung = self._proposed(base, entropy)
             width = 2 * sensitivity(rung - 1) if rung else 1
-            place = int(uniform_integers(2 * (base + rung), 1, entropy)[0])
-            if place < width:
+            position = int(uniform_integers(2 * (base + rung), 1, entropy)[0])
+            if position < width:
                 break
         if not rung:
             return value
         inside = sum(sensitivity(t) for t in range(rung - 1))
-        step = inside + place // 2 + 1
-        return value + step if place % 2 else value - step
+        step = inside + position // 2 + 1
+        return value + step if position % 2 else value - step
 
     def _proposed(self, base: int, entropy: Entropy) -> int:
         """A rung t with chance proportional to (base + t) exp(-epsilon t / 2).
@@ -78,6 +78,6 @@ class LadderCount:
             decided = (draws == 0) | lucky
             if decided.any():
                 first = int(decided.argmax())
-                more = geometric(scale, BLOCK, entropy)[:2]
-                one, other = int(more[0]), int(more[1])
-                return one if draws[first] == 0 else one + other + 1
+                draws_of_rung = geometric(scale, BLOCK, entropy)[:2]
+                first_draw, second_draw = int(draws_of_rung[0]), int(draws_of_rung[1])
+                return first_draw if draws[first] == 0 else first_draw + second_draw + 1

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 def projected(graph: Graph, order: Sequence[int], most: int) -> Graph:
     """Visit edges in an order, and keep each whose ends have kept fewer than `most` so far."""
     degrees = [0] * graph.nodes
-    kept, ends = [], graph.edges.tolist()
-    for at in order:
-        one, other = ends[at]
-        if degrees[one] < most and degrees[other] < most:
-            degrees[one] += 1
-            degrees[other] += 1
-            kept.append(at)
-    return Graph(graph.nodes, graph.edges[np.array(sorted(kept), dtype=np.int64)])
+    projected_edges, ends = [], graph.edges.tolist()
+    for edge in order:
+        first, second = ends[edge]
+        if degrees[first] < most and degrees[second] < most:
+            degrees[first] += 1
+            degrees[second] += 1
+            projected_edges.append(edge)
+    return Graph(graph.nodes, graph.edges[np.array(sorted(projected_edges), dtype=np.int64)])
 
 
 def cumulative(graph: Graph, most: int) -> list[int]:
@@ -82,8 +82,8 @@ class NodeDegrees:
     @property
     def error(self) -> Mapping[str, Any]:
         """Of one figure before the fit, in the projected graph."""
-        told = {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)}
-        return {"count": told, "note": "what the projection leaves out is not counted in"}
+        noise_error = {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)}
+        return {"count": noise_error, "note": "what the projection leaves out is not counted in"}
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _INFLATION = 1 + 2.0**-40
 _BETA = 1 - 2.0**-30
 LEAST_EPSILON = Fraction(1, 10_000)
+# Where LS(t) grows by a power of t, so does noise: that of the 4th power is then 6 10^15.
 LEAST_OF_POWERS = Fraction(1, 1000)
-"""Where LS(t) grows by a power of t, so does noise: that of the 4th power is then 6 10^15."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ def stars(graph: Graph, k: int) -> int:
     """How many sets of k ties meet in one node."""
     degrees, nodes = np.unique(graph.degrees, return_counts=True)
     pairs = zip(degrees.tolist(), nodes.tolist(), strict=True)
-    return sum(comb(degree, k) * many for degree, many in pairs)
+    return sum(comb(degree, k) * node_count for degree, node_count in pairs)
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,15 @@ class StarSensitivity:
         top = int(degrees.max(initial=0))
         best = {top: 0}  # with a node that has no edge
         floor = 0
-        for place, node in enumerate(order[:-1].tolist()):
+        for position, node in enumerate(order[:-1].tolist()):
             # Both degrees of all pairs from here on are at most that.
             if degrees[node] <= floor:
                 break
-            rest = order[place + 1 :]
+            later_nodes = order[position + 1 :]
             aside = np.zeros(graph.nodes, dtype=np.int64)
             aside[tied.indices[tied.indptr[node] : tied.indptr[node + 1]]] = 1
             for loss in (0, 1):
-                among = rest[aside[rest] == loss]
+                among = later_nodes[aside[later_nodes] == loss]
                 if len(among):
                     pair = int(degrees[node]) - loss, int(degrees[among[0]]) - loss
                     best[pair[0]] = max(best.get(pair[0], 0), pair[1])
@@ -69,7 +69,9 @@ class StarSensitivity:
     def __call__(self, distance: int) -> int:
         """LS at a distance."""
         reach = self.k - 1
-        return max(comb(one + distance, reach) + comb(other, reach) for one, other in self.pairs)
+        return max(
+            comb(larger + distance, reach) + comb(smaller, reach) for larger, smaller in self.pairs
+        )
 
 
 class StarCount(SubgraphCount):

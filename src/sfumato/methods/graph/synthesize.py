@@ -15,7 +15,7 @@ import pyarrow as pa
 from sfumato.errors import ParameterError, option
 from sfumato.methods.graph.attributes import correlations, node_table
 from sfumato.methods.graph.degrees import DegreeSequence, public_nodes
-from sfumato.methods.graph.drawing import assigned, drawn_edges, ends_of, shares, whole
+from sfumato.methods.graph.drawing import apportion, assigned, drawn_edges, ends_of, shares
 from sfumato.methods.graph.edges import read_named
 from sfumato.methods.graph.ladder import LadderCount
 from sfumato.methods.graph.triangles import TriangleSensitivity, triangles
@@ -88,35 +88,35 @@ class GraphTwin:
     @property
     def event(self) -> Event:
         """What it costs."""
-        more = () if self.nodes is None else (self.nodes.kinds.event, self.nodes.ties.event)
+        node_events = () if self.nodes is None else (self.nodes.kinds.event, self.nodes.ties.event)
         if self.ladder is None:
             return self.degrees.event
-        return Composed((self.degrees.event, self.ladder.event, *more))
+        return Composed((self.degrees.event, self.ladder.event, *node_events))
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The method, the number of nodes, and which of their columns go with them."""
-        told = {"method": METHODS[self.ladder is None], "nodes": self.degrees.nodes}
+        choices = {"method": METHODS[self.ladder is None], "nodes": self.degrees.nodes}
         if self.nodes is None:
-            return told
-        columns = [one.name for one in self.nodes.table.columns]
-        return {**told, "people": self.nodes.table.dataset, "columns": columns,
+            return choices
+        columns = [column.name for column in self.nodes.table.columns]
+        return {**choices, "people": self.nodes.table.dataset, "columns": columns,
                 "most": self.nodes.most}  # fmt: skip
 
     @property
     def error(self) -> Mapping[str, Any]:
         """Of the figures that it is drawn by."""
-        told: dict[str, Any] = {"degree": self.degrees.error["degree"]}
+        errors: dict[str, Any] = {"degree": self.degrees.error["degree"]}
         if self.nodes is not None:
-            told["nodes"] = {"sd": self.nodes.kinds.stddev}
-            told["ties"] = {"sd": self.nodes.ties.stddev}
-        return told
+            errors["nodes"] = {"sd": self.nodes.kinds.stddev}
+            errors["ties"] = {"sd": self.nodes.ties.stddev}
+        return errors
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The edges, and the nodes if they are more than numbers."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return self._tables(nothing.reshape(-1, 2), nothing)
+        no_codes = np.zeros(0, dtype=np.int64)
+        return self._tables(no_codes.reshape(-1, 2), no_codes)
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The edges of a graph drawn from noisy figures, and its nodes."""
@@ -126,14 +126,14 @@ class GraphTwin:
             return self._tables(chung_lu(degrees, entropy), None)
         count = triangles(graph)
         noisy = self.ladder.sample(count, TriangleSensitivity.of(graph), entropy)
-        many = int(degrees.sum()) // 2
-        codes, wanted = np.zeros(len(degrees), dtype=np.int64), np.array([many])
+        edge_count = int(degrees.sum()) // 2
+        codes, edge_counts = np.zeros(len(degrees), dtype=np.int64), np.array([edge_count])
         if self.nodes is not None:
             kinds, ties = self._measured(self.nodes, rows, graph, names, entropy)
-            wanted = whole(shares(ties), many)
-            held = whole(shares(kinds), len(degrees))
-            codes = assigned(degrees, held, ends_of(wanted), entropy)
-        drawn = drawn_edges(degrees, codes, wanted, entropy)
+            edge_counts = apportion(shares(ties), edge_count)
+            node_counts = apportion(shares(kinds), len(degrees))
+            codes = assigned(degrees, node_counts, ends_of(edge_counts), entropy)
+        drawn = drawn_edges(degrees, codes, edge_counts, entropy)
         drawn = with_triangles(drawn, max(noisy, 0), entropy, codes)
         return self._tables(drawn, codes)
 
@@ -178,23 +178,26 @@ def prepare(
             "Columns of a graph are those of a table of nodes. Name it with "
             f"{option('people', metavar='NAME')}.",
         )
-    epsilon, many = edge_privacy(request, "graph"), public_nodes(nodes, "A synthesis as graph")
-    parts = _SHARES if people is None else _WITH_NODES
-    share = Fraction(1) if plain else parts["degrees"]
+    epsilon, node_count = (
+        edge_privacy(request, "graph"),
+        public_nodes(nodes, "A synthesis as graph"),
+    )
+    shares = _SHARES if people is None else _WITH_NODES
+    share = Fraction(1) if plain else shares["degrees"]
     noise = Geometric(epsilon=epsilon * share, l1_sensitivity=Fraction(2))
-    degrees = DegreeSequence(request, many, noise)
+    degrees = DegreeSequence(request, node_count, noise)
     if plain:
         return GraphTwin(request, degrees, None)
-    ladder = LadderCount(epsilon=epsilon * parts["triangles"])
+    ladder = LadderCount(epsilon=epsilon * shares["triangles"])
     if people is None:
         return GraphTwin(request, degrees, ladder)
     table = node_table(request, people, columns)
-    most = max(round(many ** (1 / 3)), 2)
+    most = max(round(node_count ** (1 / 3)), 2)
     worst = max(3, most) * table.weight
     figures = NodeFigures(
         table,
         most,
-        Geometric(epsilon=epsilon * parts["nodes"], l1_sensitivity=Fraction(table.weight)),
-        Geometric(epsilon=epsilon * parts["ties"], l1_sensitivity=Fraction(worst)),
+        Geometric(epsilon=epsilon * shares["nodes"], l1_sensitivity=Fraction(table.weight)),
+        Geometric(epsilon=epsilon * shares["ties"], l1_sensitivity=Fraction(worst)),
     )
     return GraphTwin(request, degrees, ladder, figures)

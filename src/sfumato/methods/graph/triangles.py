@@ -53,7 +53,7 @@ class TriangleSensitivity:
     def of(cls, graph: Graph) -> TriangleSensitivity:
         """The pairs of a graph that can be the largest at some distance."""
         most = graph.shared.single.copy()
-        most[0] = _strangers(graph)
+        most[0] = _largest_without_shared(graph)
         return cls(np.arange(len(most)), most)
 
     def __call__(self, distance: int) -> int:
@@ -62,22 +62,22 @@ class TriangleSensitivity:
         return int((self.shared + grown).max())
 
 
-def _strangers(graph: Graph) -> int:
+def _largest_without_shared(graph: Graph) -> int:
     """The most nodes joined to exactly one of two that share none; one of them may be new."""
     order = np.argsort(-graph.degrees, kind="stable")
     degrees, best = graph.degrees[order], int(graph.degrees.max(initial=0))
-    for place, node in enumerate(order[:-1].tolist()):
-        if degrees[place] + degrees[place + 1] <= best:
+    for position, node in enumerate(order[:-1].tolist()):
+        if degrees[position] + degrees[position + 1] <= best:
             break
         free = np.ones(graph.nodes, dtype=bool)
         free[(graph.adjacency[[node]] @ graph.adjacency).indices] = False
         tied = graph.adjacency.indices[
             graph.adjacency.indptr[node] : graph.adjacency.indptr[node + 1]
         ]
-        found = degrees[place] + graph.degrees
-        found[tied] -= 2
-        rest = order[place + 1 :]
-        best = max(best, int(found[rest][free[rest]].max(initial=0)))
+        degree_sums = degrees[position] + graph.degrees
+        degree_sums[tied] -= 2
+        later_nodes = order[position + 1 :]
+        best = max(best, int(degree_sums[later_nodes][free[later_nodes]].max(initial=0)))
     return best
 
 
@@ -114,19 +114,21 @@ class TriangleCount:
         """The noisy number."""
         form = self.request.form
         graph = read_graph(rows.read([name for name, _ in form.parts.values()]))
-        found = self.mechanism.sample(triangles(graph), TriangleSensitivity.of(graph), entropy)
-        return {"triangles": one_count([found])}
+        noisy = self.mechanism.sample(triangles(graph), TriangleSensitivity.of(graph), entropy)
+        return {"triangles": one_count([noisy])}
 
 
 def one_count(counts: list[int]) -> pa.Table:
     """A table of one figure; what lies beyond 64 bits ends there."""
     low, high = -(2**63), 2**63 - 1
-    return pa.table({"count": pa.array([min(max(one, low), high) for one in counts], pa.int64())})
+    return pa.table(
+        {"count": pa.array([min(max(count, low), high) for count in counts], pa.int64())}
+    )
 
 
 def prepare(request: FormRequest, *, mechanism: object = "ladder") -> TriangleCount:
     """Release the number by the ladder, or by smooth sensitivity, for a pure epsilon."""
     chosen = options.choice(mechanism, "mechanism", MECHANISMS)
     epsilon = edge_privacy(request, "triangles")
-    made = LadderCount if chosen == MECHANISMS[0] else SmoothCount
-    return TriangleCount(request, made(epsilon=epsilon))
+    mechanism_class = LadderCount if chosen == MECHANISMS[0] else SmoothCount
+    return TriangleCount(request, mechanism_class(epsilon=epsilon))

@@ -26,17 +26,17 @@ def keyed_order(edges: Sequence[tuple[str, str]], salt: str) -> list[int]:
     """The places of edges in an order that neighbours share: by keyed hash of the pair of names."""
     key = salt.encode()[:64]
 
-    def place(at: int) -> tuple[bytes, tuple[str, ...]]:
-        pair = tuple(sorted(edges[at]))
-        text = "\0".join(f"{len(one)}:{one}" for one in pair).encode()
+    def sort_key(edge: int) -> tuple[bytes, tuple[str, ...]]:
+        pair = tuple(sorted(edges[edge]))
+        text = "\0".join(f"{len(name)}:{name}" for name in pair).encode()
         return hashlib.blake2b(text, key=key, digest_size=16).digest(), pair
 
-    return sorted(range(len(edges)), key=place)
+    return sorted(range(len(edges)), key=sort_key)
 
 
 def order_of(graph: Graph, names: Sequence[str], salt: str) -> IntArray:
     """The places of a graph's edges in that order."""
-    named = [(names[one], names[other]) for one, other in graph.edges.tolist()]
+    named = [(names[first], names[second]) for first, second in graph.edges.tolist()]
     return np.array(keyed_order(named, salt), dtype=np.int64)
 
 
@@ -47,7 +47,7 @@ def truncated(graph: Graph, order: IntArray, most: int) -> Graph:
     ends = graph.edges.T.ravel()
     sorted_ = np.lexsort((np.tile(turn, 2), ends))
     starts = np.concatenate([[0], np.cumsum(graph.degrees)])
-    place = np.empty(len(ends), dtype=np.int64)
-    place[sorted_] = np.arange(len(ends)) - starts[ends[sorted_]]
-    kept = (place.reshape(2, -1) < most).all(axis=0)
-    return Graph(graph.nodes, graph.edges[kept])
+    rank = np.empty(len(ends), dtype=np.int64)
+    rank[sorted_] = np.arange(len(ends)) - starts[ends[sorted_]]
+    is_kept = (rank.reshape(2, -1) < most).all(axis=0)
+    return Graph(graph.nodes, graph.edges[is_kept])

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
     from sfumato.methods.publish.request import Request
 
-_DIRECT = "noise on the queries"
-_WORTH = 0.9
-"""Single values are given up for blocks only where that takes a tenth off the error."""
+_DIRECT_NAME = "noise on the queries"
+# Single values are given up for blocks only where that takes a tenth off the error.
+_BLOCKS_GAIN = 0.9
 
 
 def prepare(request: Request, *, total: object = None) -> StrategyMethod | WorkloadAnswers:
@@ -61,30 +61,32 @@ def prepare(request: Request, *, total: object = None) -> StrategyMethod | Workl
     public = public_total(request, total)
     shape = checked(request)
     search = TreeSearch(request.boxes, spendings(request.price), request.sensitivity)
-    found = {"tree": StrategyMethod(request, blocks_of(search.of_cells(shape)), {})}
+    plans_by_name = {"tree": StrategyMethod(request, blocks_of(search.of_cells(shape)), {})}
     nestings = tuple(halves(points) for points in shape)
-    for way in ("uniform", "optimised"):
-        plans = planned(request, nestings, way, None)
-        found[f"wavelet, {way}"] = min(plans, key=lambda one: one.workload_mse)
+    for budget in ("uniform", "optimised"):
+        plans = planned(request, nestings, budget, None)
+        plans_by_name[f"wavelet, {budget}"] = min(
+            plans, key=lambda candidate: candidate.workload_mse
+        )
     cuts = _cuts(request, shape)
-    found |= _for_workload(request, search, cuts)
-    name = min(found, key=lambda name: _handicapped(found[name]))
-    errors = {name: plan.workload_mse for name, plan in found.items()}
+    plans_by_name |= _for_workload(request, search, cuts)
+    name = min(plans_by_name, key=lambda name: _handicapped(plans_by_name[name]))
+    errors = {name: plan.workload_mse for name, plan in plans_by_name.items()}
     # Answers alone cannot be brought to anything, and tell of no other range: they must be better.
     direct = noise_on_queries(request, cuts) if cuts and not request.postprocess else None
     if direct is not None:
-        errors[_DIRECT] = direct.workload_mse
-        name = _DIRECT if direct.workload_mse < errors[name] else name
+        errors[_DIRECT_NAME] = direct.workload_mse
+        name = _DIRECT_NAME if direct.workload_mse < errors[name] else name
     # To six digits: the last ones may depend on the machine, and these are a release's parameters.
-    considered = {one: float(f"{error:.6g}") for one, error in errors.items()}
+    considered = {candidate: float(f"{error:.6g}") for candidate, error in errors.items()}
     chosen = {"chosen": name, "considered": considered}
-    if direct is not None and name == _DIRECT:
+    if direct is not None and name == _DIRECT_NAME:
         return replace(direct, chosen=chosen)
-    return StrategyMethod(request, found[name].strategy, chosen, public)
+    return StrategyMethod(request, plans_by_name[name].strategy, chosen, public)
 
 
 def _handicapped(plan: StrategyMethod) -> float:
-    return plan.workload_mse / (_WORTH if plan.strategy.coarse else 1)
+    return plan.workload_mse / (_BLOCKS_GAIN if plan.strategy.coarse else 1)
 
 
 def _for_workload(
@@ -93,39 +95,39 @@ def _for_workload(
     """Trees of the blocks that no query divides, and the regions of few queries."""
     if request.boxes is None:
         return {}
-    shape = [int(one[-1]) for one in cuts]
-    merged = [None if len(one) > size else one for one, size in zip(cuts, shape, strict=True)]
-    found = {}
-    if any(one is not None for one in merged):
-        blocks = blocks_of(search.of_cells(shape, merged))
-        found["tree of blocks"] = StrategyMethod(request, blocks, {})
-    held = request.boxes[(request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)]
-    plans = [StrategyMethod(request, one, {}) for one in regions(request, cuts, held)]
+    shape = [int(cut[-1]) for cut in cuts]
+    merged_cuts = [None if len(cut) > size else cut for cut, size in zip(cuts, shape, strict=True)]
+    plans_by_name = {}
+    if any(cut is not None for cut in merged_cuts):
+        blocks = blocks_of(search.of_cells(shape, merged_cuts))
+        plans_by_name["tree of blocks"] = StrategyMethod(request, blocks, {})
+    nonempty = request.boxes[(request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)]
+    plans = [StrategyMethod(request, cut, {}) for cut in regions(request, cuts, nonempty)]
     if plans:
-        found["regions"] = min(plans, key=lambda one: one.workload_mse)
-    return found
+        plans_by_name["regions"] = min(plans, key=lambda cut: cut.workload_mse)
+    return plans_by_name
 
 
 def _cuts(request: Request, shape: Sequence[int]) -> list[IntArray]:
     """Where in each column some range begins or ends: what lies between is never divided."""
     if request.boxes is None:
         return []
-    held = request.boxes[(request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)]
+    nonempty = request.boxes[(request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)]
     return [
-        np.unique(np.concatenate([[0, points], held[:, axis, 0], held[:, axis, 1] + 1]))
+        np.unique(np.concatenate([[0, points], nonempty[:, axis, 0], nonempty[:, axis, 1] + 1]))
         for axis, points in enumerate(shape)
     ]
 
 
-_MOST_BLOCKS = 1 << 22
-"""Blocks between the ends of queries in which it is counted how many queries meet, at most."""
+# Blocks between the ends of queries in which it is counted how many queries meet, at most.
+_MAX_BLOCKS = 1 << 22
 
 
 def noise_on_queries(request: Request, cuts: Sequence[IntArray]) -> WorkloadAnswers:
     """Choose the noise of least variance that the price pays for."""
     assert request.boxes is not None
-    held = (request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)
-    queries = np.unique(request.boxes[held], axis=0)
+    is_nonempty = (request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)
+    queries = np.unique(request.boxes[is_nonempty], axis=0)
     most = _most_together(queries, cuts)
     columns = ColumnNorms(l1=most, l2_squared=most, signed=False)
     return WorkloadAnswers(request, queries, columns, least_noise(request, columns))
@@ -133,20 +135,20 @@ def noise_on_queries(request: Request, cuts: Sequence[IntArray]) -> WorkloadAnsw
 
 def _most_together(queries: IntArray, cuts: Sequence[IntArray]) -> int:
     """The most queries that hold one cell; where that takes too long, how many there are."""
-    if math.prod(map(len, cuts)) > _MOST_BLOCKS:
+    if math.prod(map(len, cuts)) > _MAX_BLOCKS:
         return len(queries)
     # Each query adds 1 at its corners with a sign, so that running sums count it within.
-    found = np.zeros([len(one) for one in cuts], dtype=np.int64)
+    query_counts = np.zeros([len(axis_cuts) for axis_cuts in cuts], dtype=np.int64)
     ends = [
         (np.searchsorted(cut, queries[:, axis, 0]), np.searchsorted(cut, queries[:, axis, 1] + 1))
         for axis, cut in enumerate(cuts)
     ]
     for corner in np.ndindex(*(2,) * len(cuts)):
-        places = tuple(end[side] for end, side in zip(ends, corner, strict=True))
-        np.add.at(found, places, (-1) ** sum(corner))
+        corner_index = tuple(end[side] for end, side in zip(ends, corner, strict=True))
+        np.add.at(query_counts, corner_index, (-1) ** sum(corner))
     for axis in range(len(cuts)):
-        np.cumsum(found, axis=axis, out=found)
-    return int(found.max())
+        np.cumsum(query_counts, axis=axis, out=query_counts)
+    return int(query_counts.max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +191,8 @@ class WorkloadAnswers(SingleNoise):
     def workload_mse(self) -> float:
         """The mean squared error of the workload."""
         assert self.request.boxes is not None
-        held = (self.request.boxes[:, :, 0] <= self.request.boxes[:, :, 1]).all(axis=1)
-        return float(held.mean() * self.noise.variance)
+        is_nonempty = (self.request.boxes[:, :, 0] <= self.request.boxes[:, :, 1]).all(axis=1)
+        return float(is_nonempty.mean() * self.noise.variance)
 
     @property
     def error(self) -> Mapping[str, Any]:
@@ -244,7 +246,7 @@ class WorkloadAnswers(SingleNoise):
     def ranges(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
         """The answers to ranges of the workload."""
         answers = np.append(np.asarray(tables["answers"].column("count"), dtype=np.float64), 0.0)
-        return np.asarray(answers[self._places(boxes)])
+        return np.asarray(answers[self._answer_indices(boxes)])
 
     def ranges_unevenness(self, _tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
         """Nothing: ranges are answered as they were asked."""
@@ -252,20 +254,22 @@ class WorkloadAnswers(SingleNoise):
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
         """The variance of the answers to ranges of the workload."""
-        return np.where(self._places(boxes) < len(self.queries), self.noise.variance, 0.0)
+        return np.where(self._answer_indices(boxes) < len(self.queries), self.noise.variance, 0.0)
 
-    def _places(self, boxes: IntArray) -> IntArray:
+    def _answer_indices(self, boxes: IntArray) -> IntArray:
         """Which answer is that to each range; one behind the last for ranges without a value."""
-        known = {box.tobytes(): place for place, box in enumerate(self.queries)}
-        found = [
-            len(known) if (box[:, 0] > box[:, 1]).any() else known.get(box.tobytes(), -1)
+        index_of_query = {box.tobytes(): index for index, box in enumerate(self.queries)}
+        indices = [
+            len(index_of_query)
+            if (box[:, 0] > box[:, 1]).any()
+            else index_of_query.get(box.tobytes(), -1)
             for box in np.ascontiguousarray(boxes)
         ]
-        if -1 in found:
+        if -1 in indices:
             raise ParameterError(
                 "ranges_not_answerable",
                 "This release answers the ranges of its workload only, and one that is asked for "
                 "is not among them. Ask for those, or publish with this range in the workload, or "
                 "as 'tree'.",
             )
-        return np.array(found, dtype=np.int64)
+        return np.array(indices, dtype=np.int64)

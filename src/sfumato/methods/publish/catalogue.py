@@ -269,6 +269,7 @@ class LengthsOptions:
     trips: int = option_field("Paths of a person that count at most.", 1)
 
 
+# In the order in which help lists them.
 KINDS: dict[str, Kind] = {
     "auto": Kind(
         "the best of histogram, tree, quadtree, wavelet for your ranges",
@@ -389,7 +390,6 @@ KINDS: dict[str, Kind] = {
         "points",
     ),
 }
-"""In the order in which help lists them."""
 
+# The kinds for tables whose rows are about people: they publish columns.
 KINDS_OF_ROWS = tuple(name for name, kind in KINDS.items() if kind.form == "rows")
-"""The kinds for tables whose rows are about people: they publish columns."""

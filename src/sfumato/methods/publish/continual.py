@@ -59,19 +59,19 @@ def prepare(request: Request, *, method: object = None) -> Continual:
             f"The square root takes at most {LONGEST_ROOT:,} points, but column "
             f"{request.columns[0]!r} has {points:,}. Take method 'tree' or a coarser step.",
         )
-    ways = [
+    candidates = [
         Continual(domain, factor, spending.noise(column_norms(factor).sensitivity(request)))
         for factor in factors
         for spending in spendings(request.price)
     ]
     boxes = request.boxes
 
-    def mean_variance(way: Continual) -> float:
+    def mean_variance(candidate: Continual) -> float:
         if boxes is None or not len(boxes):
-            return float(way.running_variance.mean())
-        return float(way.ranges_variance(boxes).mean())
+            return float(candidate.running_variance.mean())
+        return float(candidate.ranges_variance(boxes).mean())
 
-    return min(ways, key=mean_variance)
+    return min(candidates, key=mean_variance)
 
 
 @dataclass(frozen=True)

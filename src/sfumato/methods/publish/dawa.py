@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy
 
+# The part of the price that finds the buckets.
 PARTITION_SHARE = Fraction(1, 4)
-"""The part of the price that finds the buckets."""
 
 
 def prepare(request: Request) -> Dawa:
     """Share the price between the partition and the counts; choose the better noise."""
     domain = Domain((one_axis(request, "dawa"),))
     check(request.postprocess)
-    made = [
+    candidates = [
         Dawa(
             domain,
             Geometric(
@@ -56,7 +56,9 @@ def prepare(request: Request) -> Dawa:
         )
         for spending in spendings(request.price)
     ]
-    return min(made, key=lambda one: one.noise.variance + one.cost_noise.variance)
+    return min(
+        candidates, key=lambda candidate: candidate.noise.variance + candidate.cost_noise.variance
+    )
 
 
 @dataclass(frozen=True)
@@ -140,38 +142,38 @@ class Dawa(CellsMethod):
             edges = np.minimum(np.arange(chosen.shape[-1] + 1) << level, size)
             # Noise on blocks that were not chosen is drawn and never used.
             noisy = self.noise.steps(np.diff(sums[..., edges]), entropy).astype(np.float64)
-            each = np.where(chosen, noisy / np.diff(edges), 0.0)
-            cells += np.repeat(each, np.diff(edges), axis=-1)
+            cell_values = np.where(chosen, noisy / np.diff(edges), 0.0)
+            cells += np.repeat(cell_values, np.diff(edges), axis=-1)
         return cells
 
     def partition(self, counts: IntArray, entropy: Entropy) -> list[BoolArray]:
         """Which blocks of each level, of 1, 2, 4, ... cells, are buckets."""
         levels = (counts.shape[-1] - 1).bit_length() + 1
         best: NDArray[Any] = self._costs(counts, 0, entropy)
-        kept: list[BoolArray] = [np.ones(best.shape, dtype=bool)]
+        is_kept: list[BoolArray] = [np.ones(best.shape, dtype=bool)]
         for level in range(1, levels):
             cost = self._costs(counts, level, entropy)
             odd = best.shape[-1] % 2
             pairs = np.pad(best, [(0, 0)] * (best.ndim - 1) + [(0, odd)])
             halves = pairs[..., ::2] + pairs[..., 1::2]
-            kept.append(cost <= halves)
+            is_kept.append(cost <= halves)
             best = np.minimum(cost, halves)
-        chosen = [kept[-1]]
-        opened: BoolArray = ~kept[-1]
-        for keeps in reversed(kept[:-1]):
-            opened = np.repeat(opened, 2, axis=-1)[..., : keeps.shape[-1]]
-            chosen.append(opened & keeps)
-            opened = opened & ~keeps
+        chosen = [is_kept[-1]]
+        opened: BoolArray = ~is_kept[-1]
+        for level_is_kept in reversed(is_kept[:-1]):
+            opened = np.repeat(opened, 2, axis=-1)[..., : level_is_kept.shape[-1]]
+            chosen.append(opened & level_is_kept)
+            opened = opened & ~level_is_kept
         return chosen[::-1]
 
     def _costs(self, counts: IntArray, level: int, entropy: Entropy) -> NDArray[Any]:
         """The noisy cost of each block of a level; the last block may be short."""
-        width, whole = 1 << level, counts.shape[-1] >> level
-        blocks = counts[..., : whole * width].reshape(*counts.shape[:-1], whole, width)
+        width, full_blocks = 1 << level, counts.shape[-1] >> level
+        blocks = counts[..., : full_blocks * width].reshape(*counts.shape[:-1], full_blocks, width)
         uneven = _unevenness(blocks)
-        rest = counts[..., None, whole * width :]
-        if rest.shape[-1]:
-            uneven = np.append(uneven, _unevenness(rest), axis=-1)
+        short_block = counts[..., None, full_blocks * width :]
+        if short_block.shape[-1]:
+            uneven = np.append(uneven, _unevenness(short_block), axis=-1)
         # Noise of a tiny epsilon, and so the penalty, may pass 64 bits.
         costs = add(uneven, np.full_like(uneven, self.penalty, dtype=object))
         return widened(self.cost_noise.steps(costs, entropy), 1)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from sfumato.data.counting.axes import Axis
     from sfumato.data.counting.frequencies import Counter
 
-LARGEST = 1 << 26
-"""The most cells of a dense release."""
+# The most cells of a dense release.
+MAX_CELLS = 1 << 26
 
 
 def figure_name(axes: Sequence[Axis], name: str) -> str:
@@ -53,11 +53,11 @@ class Domain:
 
     def __post_init__(self) -> None:
         cells = prod(axis.size for axis in self.axes)
-        if cells > LARGEST:
+        if cells > MAX_CELLS:
             raise ParameterError(
                 "problem_too_large",
                 f"{' x '.join(axis.column for axis in self.axes)} has {cells:,} cells; at most "
-                f"{LARGEST:,} can be released one by one. Take fewer columns or a coarser "
+                f"{MAX_CELLS:,} can be released one by one. Take fewer columns or a coarser "
                 "step, or publish as 'sparse'.",
             )
 
@@ -103,11 +103,11 @@ def range_columns(axes: Sequence[Axis], boxes: IntArray) -> dict[str, pa.Array]:
     """The first and the last value of each column of some ranges; none where one is empty."""
     empty = (boxes[:, :, 0] > boxes[:, :, 1]).any(axis=1)
     columns: dict[str, pa.Array] = {}
-    for place, axis in enumerate(axes):
-        for end, word in enumerate(("from", "to")):
-            codes = np.clip(boxes[:, place, end], 0, max(points(axis) - 1, 0)).astype(np.int64)
+    for column, axis in enumerate(axes):
+        for end, suffix in enumerate(("from", "to")):
+            codes = np.clip(boxes[:, column, end], 0, max(points(axis) - 1, 0)).astype(np.int64)
             values = axis.decode(codes)
-            columns[f"{axis.column}_{word}"] = pc.if_else(pa.array(empty), None, values)
+            columns[f"{axis.column}_{suffix}"] = pc.if_else(pa.array(empty), None, values)
     return columns
 
 
@@ -135,23 +135,25 @@ class CellsMethod:
 
 def blank_cells(axes: Sequence[Axis], figure: str = "count") -> pa.Table:
     """A table of cells: the values of the columns, and a figure."""
-    return pa.table({**{axis.column: _none(axis) for axis in axes}, figure: _numbers()})
+    return pa.table(
+        {**{axis.column: _empty_column(axis) for axis in axes}, figure: _empty_floats()}
+    )
 
 
 def blank_boxes(axes: Sequence[Axis]) -> pa.Table:
     """A table of boxes: the first and the last value of each column, and a count."""
-    ends = {f"{axis.column}_{end}": _none(axis) for axis in axes for end in ("low", "high")}
-    return pa.table({**ends, "count": _numbers()})
+    ends = {f"{axis.column}_{end}": _empty_column(axis) for axis in axes for end in ("low", "high")}
+    return pa.table({**ends, "count": _empty_floats()})
 
 
 def blank_figures(*names: str) -> pa.Table:
     """A table of numbers alone."""
-    return pa.table({name: _numbers() for name in names})
+    return pa.table({name: _empty_floats() for name in names})
 
 
-def _none(axis: Axis) -> pa.Array:
+def _empty_column(axis: Axis) -> pa.Array:
     return axis.decode(np.zeros(0, dtype=np.int64))
 
 
-def _numbers() -> pa.Array:
+def _empty_floats() -> pa.Array:
     return pa.array([], pa.float64())

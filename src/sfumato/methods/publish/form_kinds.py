@@ -40,7 +40,7 @@ class FormRequest(KindRequest):
     form: Form
     unit: Unit
     price: Price
-    others: Mapping[str, Schema] = field(default_factory=dict)
+    linked: Mapping[str, Schema] = field(default_factory=dict)
     """The other private data sets of the same people, with their units, which an option may name.
 
     Their budget is that of these people too, so one charge pays for all.
@@ -63,8 +63,8 @@ class FormRequest(KindRequest):
 
     def open(self, datasets: Mapping[str, Dataset], salt: str) -> FormRows:
         """The rows of the form, and of the other data sets that the method reads."""
-        others = {name: data for name, data in datasets.items() if name != self.dataset}
-        return FormRows(datasets[self.dataset], salt, others)
+        linked = {name: data for name, data in datasets.items() if name != self.dataset}
+        return FormRows(datasets[self.dataset], salt, linked)
 
     def reads(self, method: FormMethod) -> tuple[str, ...]:
         """The data set of the form, and those that the method reads beside it."""
@@ -90,7 +90,7 @@ class FormMethod(Method["FormRows"], Protocol):
 class FormRows(SaltedData):
     """The rows of a data set of a form, as a method reads them once its cost was charged."""
 
-    others: Mapping[str, Dataset] = field(default_factory=dict)
+    linked: Mapping[str, Dataset] = field(default_factory=dict)
 
     def read(
         self, columns: Sequence[str], *, groups: Sequence[str] = (), grids: Sequence[Grid] = ()
@@ -106,7 +106,7 @@ class FormRows(SaltedData):
 
     def of(self, name: str, columns: Sequence[str]) -> pa.Table:
         """The same of another data set that the method reads."""
-        return _read(self.others[name], columns, (), self.salt)
+        return _read(self.linked[name], columns, (), self.salt)
 
 
 def _read(
@@ -116,30 +116,30 @@ def _read(
     salt: str,
     grids: Sequence[Grid] = (),
 ) -> pa.Table:
-    named = list(dict.fromkeys(columns))
-    complete = [exp.column(name, quoted=True).is_(exp.Null()).not_() for name in named]
+    names = list(dict.fromkeys(columns))
+    complete = [exp.column(name, quoted=True).is_(exp.Null()).not_() for name in names]
     codes = {grid.column: exp.alias_(grid.code(), grid.column, quoted=True) for grid in grids}
-    selected = [codes.get(name) or exp.column(name, quoted=True) for name in named]
+    selected = [codes.get(name) or exp.column(name, quoted=True) for name in names]
     query = exp.select(*selected).from_(data.table.copy()).where(*complete)
     if len(data.unit.columns) != 1:  # each row is by itself, or is bounded by projection
         return data.engine.run(query)
     [owner] = data.unit.columns
     person = exp.alias_(exp.column(owner, quoted=True), PERSON)
-    rest = [name for name in named if name not in groups]
-    bounded = bound(query.select(person), data.unit, list(groups), salt, rest)
+    other_columns = [name for name in names if name not in groups]
+    bounded = bound(query.select(person), data.unit, list(groups), salt, other_columns)
     rows = data.engine.run(bounded)
     times = rows.column(COUNT).to_numpy()
-    return rows.select(named).take(times.nonzero()[0].repeat(times[times > 0]))
+    return rows.select(names).take(times.nonzero()[0].repeat(times[times > 0]))
 
 
-def form_of(schema: Schema, wanted: str, what: str) -> Form:
+def form_of(schema: Schema, form_name: str, subject: str) -> Form:
     """The form of a table; refused where it is not the one wanted."""
-    if schema.form is None or schema.form.name != wanted:
+    if schema.form is None or schema.form.name != form_name:
         has = "no form" if schema.form is None else f"the form {schema.form.name!r}"
         raise ParameterError(
             "form_invalid",
-            f"{what} is made of a table of {wanted}, but {quoted(schema.table)} has {has}. Add to "
-            f"its schema {_EXAMPLES[wanted]}.",
+            f"{subject} needs a table of {form_name}, but {quoted(schema.table)} has {has}. Add to "
+            f"its schema {_EXAMPLES[form_name]}.",
         )
     return schema.form
 

@@ -39,8 +39,8 @@ def prepare(
 
     With the `noise` "truncated-geometric" every count lies from 0 to `most`, a public number.
     """
-    way = options.choice(noise or "least", "noise", ("least", TRUNCATED))
-    if way == TRUNCATED:
+    noise_kind = options.choice(noise or "least", "noise", ("least", TRUNCATED))
+    if noise_kind == TRUNCATED:
         return _truncated(request, total, most)
     if most is not None:
         raise ParameterError(
@@ -150,10 +150,10 @@ class Histogram(SingleNoise, CellsMethod):
     def error(self) -> Mapping[str, Any]:
         """Of one cell, and the largest of all cells with 95 %."""
         # Cells are independent, so each may pass the bound with this chance.
-        each = -math.expm1(math.log(0.95) / self.cells)
+        tail_probability = -math.expm1(math.log(0.95) / self.cells)
         stated: dict[str, Any] = {
             "cell": noise_error(self.noise),
-            "largest95": self.noise.bound(each),
+            "largest95": self.noise.bound(tail_probability),
         }
         return {**stated, "note": caveat(self.steps)} if self.steps else stated
 
@@ -162,18 +162,20 @@ class Histogram(SingleNoise, CellsMethod):
         interior, nulls = self.domain.split(counter)
         noisy = self.noise.steps(np.concatenate([interior.ravel(), nulls]), entropy)
         if not self.steps:
-            kept = np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)
-            return {"histogram": self.domain.table(kept[: interior.size], kept[interior.size :])}
+            clipped = np.asarray(np.clip(noisy, -(2**63), 2**63 - 1), dtype=np.int64)
+            return {
+                "histogram": self.domain.table(clipped[: interior.size], clipped[interior.size :])
+            }
         inner, outer = np.split(noisy.astype(np.float64), [interior.size])
-        each = self.noise.variance
-        done = with_missing(
+        cell_variance = self.noise.variance
+        processed = with_missing(
             inner.reshape(interior.shape),
             outer,
             self.steps,
-            variances=(inner.size * each, each),
+            variances=(inner.size * cell_variance, cell_variance),
             total=self.total,
         )
-        return {"histogram": self.domain.table(*done)}
+        return {"histogram": self.domain.table(*processed)}
 
     def ranges_unevenness(self, _tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
         """Nothing: no range ends within a cell."""

@@ -112,15 +112,15 @@ def _value_bytes(axis: Axis) -> int:
 
 def prepare(kind: str, request: Request, options: Mapping[str, object]) -> Publication:
     """Plan a publication of columns; every choice is made from public facts."""
-    return Publication(kind, request, _made(kind, request, options))
+    return Publication(kind, request, _make_method(kind, request, options))
 
 
 def prepare_form(kind: str, request: FormRequest, options: Mapping[str, object]) -> KindPlan:
     """Plan a publication of a table whose rows are edges, points or items."""
-    return KindPlan(kind, request, _made(kind, request, options), "publish")
+    return KindPlan(kind, request, _make_method(kind, request, options), "publish")
 
 
-def _made(kind: str, request: Request | FormRequest, options: Mapping[str, object]) -> Any:
+def _make_method(kind: str, request: Request | FormRequest, options: Mapping[str, object]) -> Any:
     """The method that a kind makes of a request, with options that it has."""
     title = f"A publication of kind {quoted(kind)}"
     return kind_named(KINDS, kind, "publication").make(request, options, title)

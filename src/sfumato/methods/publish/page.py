@@ -41,25 +41,24 @@ if TYPE_CHECKING:
     from sfumato.report.picture import Picture
 
 _MOST_VERDICTS = 40
+# Fewer numbers need no histogram, and a curve of fewer points no logarithmic axis.
 _FEW_POINTS = 40
-"""Fewer numbers need no histogram, and a curve of fewer points no logarithmic axis."""
+# The first tables of a release are shown; each further one is folded under its name.
 _UNFOLDED = 6
-"""The first tables of a release are shown; each further one is folded under its name."""
+# Further tables have no picture, or the page would be too large.
 _MOST_PICTURES = 60
-"""Further tables have no picture, or the page would be too large."""
 _NUMBER_COLUMNS = {"count": COUNT, "running": RUNNING, "rank": RANK}
+# The endings of column names for the ends of boxes, and for those of answered ranges.
 _RANGE_ENDS = (("low", "high"), ("from", "to"))
-"""The endings of column names for the ends of boxes, and for those of answered ranges."""
+# Tables of graphs drawn as a curve of the second column over the first: title and axes.
 _CURVES = {
     ("rank_of_node", "degree"): ("Degrees of the nodes, largest first", "Node", "Degree"),
     ("ties_at_least", "count"): ("People with at least this many ties", "Ties", "People"),
 }
-"""Tables of graphs drawn as a curve of the second column over the first: title and axes."""
+# This many standard deviations contain 95 % of Laplace noise: ln(20) / sqrt(2) = 2.118.
+#
+# Gaussian noise needs fewer (1.96), so the bound holds for both.
 STDDEVS_FOR_95_PERCENT = 2.12
-"""This many standard deviations contain 95 % of Laplace noise: ln(20) / sqrt(2) = 2.118.
-
-Gaussian noise needs fewer (1.96), so the bound holds for both.
-"""
 _UNKNOWN_ERROR = "The error of single numbers depends on the data and is not known."
 
 
@@ -120,7 +119,7 @@ def _draw_table(
         if name in table.column_names
     ]
     # A column of the data may itself be called "count"; then the number has another name.
-    number_columns = {untaken(name, present): words for name, words in _NUMBER_COLUMNS.items()}
+    number_columns = {untaken(name, present): label for name, label in _NUMBER_COLUMNS.items()}
     number = next((name for name in number_columns if name in table.column_names), None)
     if number is None:
         return None

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.estimation.trees import Line
 
 
+# The names of the steps, in the order in which they are applied.
 STEPS = ("nonnegative", "total", "integer")
-"""The names of the steps, in the order in which they are applied."""
 
 
 def check(names: Sequence[str], *, total: int | None = None) -> None:
@@ -70,18 +70,18 @@ def public_total(request: Request, total: object) -> int | None:
 
 def caveat(names: Sequence[str]) -> str:
     """Say what the steps do to the errors that are stated: an entry for a release's error."""
-    done = ", ".join(step for step in STEPS if step in names)
-    return f"stated for counts before post-processing ({done}), which makes them biased"
+    steps = ", ".join(step for step in STEPS if step in names)
+    return f"stated for counts before post-processing ({steps}), which makes them biased"
 
 
 def unstated(error: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
     """What is known of errors after the steps: nothing, each figure being that of before."""
     if not names:
         return error
-    figures = {name: None for name, one in error.items() if not isinstance(one, str)}
-    done = ", ".join(step for step in STEPS if step in names)
+    figures = {name: None for name, value in error.items() if not isinstance(value, str)}
+    steps = ", ".join(step for step in STEPS if step in names)
     note = (
-        f"How far counts are off after post-processing ({done}) depends on the data and is not "
+        f"How far counts are off after post-processing ({steps}) depends on the data and is not "
         "known. `before_postprocess` is of the noise alone, before these steps."
     )
     return {**figures, "note": note, "before_postprocess": dict(error)}
@@ -104,15 +104,15 @@ def postprocess(
     array = np.asarray(values, dtype=np.float64)
     if not names or not array.size:
         return array
-    whole, nonnegative = "integer" in names, "nonnegative" in names
+    integer, nonnegative = "integer" in names, "nonnegative" in names
     goal = float(array.sum()) if total is None else float(total)
     goals = np.array([max(goal, 0.0) if nonnegative else goal])
-    goals = np.rint(goals) if whole else goals
+    goals = np.rint(goals) if integer else goals
     spread = np.broadcast_to(1.0 if variances is None else variances, array.shape)
-    blocks = [flat_line(one) for one in array.shape] if lines is None else lines
-    below = generations(array, spread, blocks)
-    done = descended(below, goals, nonnegative=nonnegative, whole=whole)
-    return done.reshape(array.shape)
+    blocks = [flat_line(size) for size in array.shape] if lines is None else lines
+    generation_list = generations(array, spread, blocks)
+    processed = descended(generation_list, goals, nonnegative=nonnegative, whole=integer)
+    return processed.reshape(array.shape)
 
 
 def with_missing(
@@ -133,15 +133,15 @@ def with_missing(
     if total is not None:
         sums = np.array([inner.sum(), missing.sum()])
         weights = np.array([variances[0], len(missing) * variances[1]])
-        at = slice(2) if len(missing) else slice(1)
-        goals[at] = _shared(sums[at], weights[at], float(total), names)
-    done = [
+        present = slice(2) if len(missing) else slice(1)
+        goals[present] = _shared(sums[present], weights[present], float(total), names)
+    processed = [
         postprocess(inner, names, lines=lines, total=goals[0]),
         postprocess(missing, names, total=goals[1]),
     ]
     if "integer" in names:
-        return done[0].astype(np.int64), done[1].astype(np.int64)
-    return done[0], done[1]
+        return processed[0].astype(np.int64), processed[1].astype(np.int64)
+    return processed[0], processed[1]
 
 
 def _shared(
@@ -151,8 +151,8 @@ def _shared(
     below = np.zeros(len(sums), dtype=np.int64)
     goal = np.array([total])
     if "nonnegative" in names:
-        found = nearest(sums, weights, below, goal)
+        projected = nearest(sums, weights, below, goal)
     else:
-        found = sums + weights * ((total - sums.sum()) / weights.sum())
-    first = float(np.rint(found[0])) if "integer" in names else float(found[0])
+        projected = sums + weights * ((total - sums.sum()) / weights.sum())
+    first = float(np.rint(projected[0])) if "integer" in names else float(projected[0])
     return [first, total - first][: len(sums)]

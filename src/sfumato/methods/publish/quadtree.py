@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.methods import options
-from sfumato.methods.publish.domain import LARGEST
+from sfumato.methods.publish.domain import MAX_CELLS
 from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.spatial import kdtree
 from sfumato.methods.publish.tree import blocks_of, checked, deepened, in_step
@@ -39,7 +39,7 @@ def prepare(
             f"A quadtree divides the plane of two columns, not {len(request.axes)}. Name two "
             "columns, or publish as 'tree'.",
         )
-    if prod(axis.size for axis in request.axes) > LARGEST:
+    if prod(axis.size for axis in request.axes) > MAX_CELLS:
         return _of_boxes(request, height, budget, total)
     return of_cells(request, height=height, budget=budget, total=total)
 
@@ -62,20 +62,25 @@ def of_cells(
     public = public_total(request, total)
     shape = checked(request)
     default = "geometric" if request.boxes is None else "optimised"
-    way = options.choice(budget or default, "budget", ["geometric", "uniform", "optimised"])
+    budget_name = options.choice(budget or default, "budget", ["geometric", "uniform", "optimised"])
     full = max(*((points - 1).bit_length() for points in shape), 1)
-    most = full if height is None else options.whole(height, "height", least=1, most=full)
-    nestings = tuple(_halved(points, most) for points in shape)
-    if way != "optimised":
-        plans = in_step(request, nestings, geometric=way == "geometric", root=True, total=public)
+    depth = full if height is None else options.whole(height, "height", least=1, most=full)
+    nestings = tuple(_halved(points, depth) for points in shape)
+    if budget_name != "optimised":
+        plans = in_step(
+            request, nestings, geometric=budget_name == "geometric", root=True, total=public
+        )
     else:
         plans = [
             StrategyMethod(
-                request, blocks_of(_optimised(request, nestings, spending)), {"budget": way}, public
+                request,
+                blocks_of(_optimised(request, nestings, spending)),
+                {"budget": budget_name},
+                public,
             )
             for spending in spendings(request.price)
         ]
-    return min(plans, key=lambda one: one.workload_mse)
+    return min(plans, key=lambda plan: plan.workload_mse)
 
 
 def _of_boxes(request: Request, height: object, budget: object, total: object) -> KdTree:
@@ -102,11 +107,11 @@ def _halved(points: int, height: int) -> Nesting:
 def _optimised(request: Request, nestings: tuple[Nesting, ...], spending: Spending) -> SharedTree:
     """The best shares of levels in step."""
     in_step_only = np.eye(nestings[0].depth + 1, dtype=bool)
-    tried = starting_shares(nestings)
-    tried = tried[~tried[:, ~in_step_only].any(axis=1)]
+    starts = starting_shares(nestings)
+    starts = starts[~starts[:, ~in_step_only].any(axis=1)]
     energies = spectrum(nestings, request.boxes)
-    budget = ShareProblem(
+    problem = ShareProblem(
         energies, block_sizes(nestings), spending, request.sensitivity, in_step_only
     )
-    found = budget.improved(tried)
-    return SharedTree(nestings, budget, found[np.argmin(budget.error(found))]).settled()
+    improved = problem.improved(starts)
+    return SharedTree(nestings, problem, improved[np.argmin(problem.error(improved))]).settled()

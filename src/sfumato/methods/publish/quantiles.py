@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Spending
     from sfumato.privacy.noise.entropy import Entropy
 
-TIES = 256
-"""Into how many places each point is divided, so that a point with many rows can be split."""
+# Into how many places each point is divided, so that a point with many rows can be split.
+SLOTS_PER_POINT = 256
 
-MOST = 1000
-_FINEST = 10**6
-_DEFAULT = ("0.25", "0.5", "0.75")
+MAX_RANKS = 1000
+_RANK_UNITS = 10**6
+_DEFAULT_RANKS = ("0.25", "0.5", "0.75")
 _MECHANISMS = ("exponential", "smooth")
-_MOST_ROWS = 1 << 20
+_MAX_ROWS = 1 << 20
 
 
 def prepare(
@@ -73,9 +73,11 @@ def prepare(
 
 def by_choices(request: Request, *, ranks: object = None) -> Quantiles:
     """All ranks by exponential choices; the price is shared among the depths of the recursion."""
-    wanted = _ranks(_DEFAULT if ranks is None else ranks)
-    made = [Quantiles(request, wanted, spending) for spending in spendings(request.price)]
-    return max(made, key=lambda one: one.epsilon)
+    exact_ranks = _ranks(_DEFAULT_RANKS if ranks is None else ranks)
+    candidates = [
+        Quantiles(request, exact_ranks, spending) for spending in spendings(request.price)
+    ]
+    return max(candidates, key=lambda candidate: candidate.epsilon)
 
 
 def _smooth(request: Request, ranks: object, rows: object) -> SmoothQuantile:
@@ -108,7 +110,7 @@ def _smooth(request: Request, ranks: object, rows: object) -> SmoothQuantile:
     price = request.price
     epsilon = spendings(price)[0].pure_epsilon()
     delta = price.delta if price.rho is None else Fraction(0)
-    number = options.whole(rows, "rows", least=1, most=_MOST_ROWS)
+    number = options.whole(rows, "rows", least=1, most=_MAX_ROWS)
     return SmoothQuantile(
         request, SmoothMedian(epsilon=epsilon, delta=delta, rows=number, size=size)
     )
@@ -154,8 +156,8 @@ class SmoothQuantile(SingleNoise):
         """One row: the rank and the value."""
         counts = counter.of(self.request.columns)
         table = self.table(counts.codes[0], counts.counts)
-        found = self.noise.sample(table[None], entropy)
-        return {"quantiles": quantile_table(self.request.axes[0], [Fraction(1, 2)], found)}
+        code = self.noise.sample(table[None], entropy)
+        return {"quantiles": quantile_table(self.request.axes[0], [Fraction(1, 2)], code)}
 
     def table(self, codes: NDArray[np.integer], counts: IntArray) -> IntArray:
         """As many points, in order, as there are rows in public, whatever the table holds."""
@@ -163,13 +165,13 @@ class SmoothQuantile(SingleNoise):
         order = present[np.argsort(codes[present], kind="stable")]
         rows = self.noise.rows
         ends = np.cumsum(counts[order])
-        held = int(ends[-1]) if len(ends) else 0
+        row_count = int(ends[-1]) if len(ends) else 0
         # The places kept of all rows in order; those before the first row stand at the low end.
-        first = (held - rows) // 2 if held > rows else -((rows - held) // 2)
-        places = np.arange(first, first + rows)
-        at = np.searchsorted(ends, places, side="right")
-        values = np.append(codes[order].astype(np.int64), self.noise.size - 1)[at]
-        return np.where(places < 0, 0, values)
+        first = (row_count - rows) // 2 if row_count > rows else -((rows - row_count) // 2)
+        positions = np.arange(first, first + rows)
+        groups = np.searchsorted(ends, positions, side="right")
+        values = np.append(codes[order].astype(np.int64), self.noise.size - 1)[groups]
+        return np.where(positions < 0, 0, values)
 
 
 def quantile_table(axis: Axis, ranks: Sequence[Fraction], codes: IntArray) -> pa.Table:
@@ -180,26 +182,26 @@ def quantile_table(axis: Axis, ranks: Sequence[Fraction], codes: IntArray) -> pa
 
 
 def _ranks(value: object) -> tuple[Fraction, ...]:
-    parts = value.split(",") if isinstance(value, str) else value
-    if not isinstance(parts, list | tuple) or not 1 <= len(parts) <= MOST:
+    values = value.split(",") if isinstance(value, str) else value
+    if not isinstance(values, list | tuple) or not 1 <= len(values) <= MAX_RANKS:
         raise ParameterError(
             "parameter_type_wrong",
-            f"ranks must be a list of 1 to {MOST:,} numbers such as 0.25,0.5,0.75, not "
+            f"ranks must be a list of 1 to {MAX_RANKS:,} numbers such as 0.25,0.5,0.75, not "
             f"{arguments.shown(value)}.",
         )
-    found = sorted({exact(part, "rank") for part in parts})
-    for rank in found:
-        if not 0 <= rank <= 1 or (rank * _FINEST).denominator != 1:
+    ranks = sorted({exact(number, "rank") for number in values})
+    for rank in ranks:
+        if not 0 <= rank <= 1 or (rank * _RANK_UNITS).denominator != 1:
             raise ParameterError(
                 "parameter_out_of_range",
                 f"Each rank must lie between 0 and 1 with at most six decimals, not "
                 f"{plain(rank, digits=7)}.",
             )
-    return tuple(found)
+    return tuple(ranks)
 
 
 @dataclass(frozen=True)
-class _Part:
+class _RankRange:
     """The ranks between two that were found before, the middle one first; its depth is from 0."""
 
     first: int
@@ -210,12 +212,12 @@ class _Part:
     def middle(self) -> int:
         return (self.first + self.stop) // 2
 
-    def walk(self) -> Iterator[_Part]:
+    def walk(self) -> Iterator[_RankRange]:
         """This part and all below it, parents before children."""
         if self.first < self.stop:
             yield self
-            yield from _Part(self.first, self.middle, self.depth + 1).walk()
-            yield from _Part(self.middle + 1, self.stop, self.depth + 1).walk()
+            yield from _RankRange(self.first, self.middle, self.depth + 1).walk()
+            yield from _RankRange(self.middle + 1, self.stop, self.depth + 1).walk()
 
 
 @dataclass(frozen=True)
@@ -253,7 +255,7 @@ class Quantiles:
     def ties(self) -> int:
         """Into how many places each point is divided; a single quantile splits none."""
         room = 1 << max(62 - points(self._axis).bit_length(), 0)
-        return 1 if len(self.ranks) == 1 else min(TIES, room)
+        return 1 if len(self.ranks) == 1 else min(SLOTS_PER_POINT, room)
 
     @cached_property
     def epsilon(self) -> Fraction:
@@ -270,15 +272,19 @@ class Quantiles:
         """The ranks, exactly."""
         return {"ranks": [str(rank) for rank in self.ranks]}
 
-    def _mechanism(self, part: _Part, size: int) -> Quantile:
+    def _mechanism(self, rank_range: _RankRange, size: int) -> Quantile:
         """The choice of a part's middle rank, relative to the ranks at its ends."""
-        low = self.ranks[part.first - 1] if part.first else Fraction(0)
-        high = self.ranks[part.stop] if part.stop < len(self.ranks) else Fraction(1)
+        low = self.ranks[rank_range.first - 1] if rank_range.first else Fraction(0)
+        high = self.ranks[rank_range.stop] if rank_range.stop < len(self.ranks) else Fraction(1)
         unit, epsilon = self.request.unit, self.epsilon
-        if part.depth and unit.relation is Neighbours.REPLACE_ONE and not isinstance(unit, Ties):
+        if (
+            rank_range.depth
+            and unit.relation is Neighbours.REPLACE_ONE
+            and not isinstance(unit, Ties)
+        ):
             # A row that leaves and one that enters are two changes, in two parts or in one.
             unit, epsilon = replace(unit, relation=Neighbours.ADD_REMOVE), epsilon / 2
-        rank = (self.ranks[part.middle] - low) / (high - low)
+        rank = (self.ranks[rank_range.middle] - low) / (high - low)
         return Quantile(epsilon=epsilon, rank=rank, size=size, unit=unit)
 
     @property
@@ -287,12 +293,14 @@ class Quantiles:
         size = points(self._axis) * self.ties
         path: list[Quantile] = []
         bounds = {}
-        for part in _Part(0, len(self.ranks), 0).walk():
-            path[part.depth :] = [self._mechanism(part, size)]
+        for rank_range in _RankRange(0, len(self.ranks), 0).walk():
+            path[rank_range.depth :] = [self._mechanism(rank_range, size)]
             # Each boundary above may cut one row more or less than the places tell.
-            bounds[part.middle] = sum(one.bound(0.05 / len(path)) for one in path) + part.depth
+            bounds[rank_range.middle] = (
+                sum(mechanism.bound(0.05 / len(path)) for mechanism in path) + rank_range.depth
+            )
         stated = {
-            str(rank): {"rank_bound95": bounds[place]} for place, rank in enumerate(self.ranks)
+            str(rank): {"rank_bound95": bounds[index]} for index, rank in enumerate(self.ranks)
         }
         share = math.ceil(1000 * (self.depths - 1) / self.ties) / 10
         ties = f", and by {share} % of the rows of any one value"
@@ -306,30 +314,30 @@ class Quantiles:
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One row for every rank, in order: the rank and the value."""
         counts = counter.of(self.request.columns)
-        found = self.choose(counts.codes[0], counts.counts, entropy)
-        return {"quantiles": quantile_table(self._axis, self.ranks, found)}
+        codes = self.choose(counts.codes[0], counts.counts, entropy)
+        return {"quantiles": quantile_table(self._axis, self.ranks, codes)}
 
     def choose(self, codes: NDArray[np.integer], counts: IntArray, entropy: Entropy) -> IntArray:
         """The code of each quantile."""
         present = codes < points(self._axis)
-        places, rows = _spread(codes[present].astype(np.int64), counts[present], self.ties)
-        found = np.empty(len(self.ranks), dtype=np.int64)
-        for part in _Part(0, len(self.ranks), 0).walk():
+        slots, rows = _spread(codes[present].astype(np.int64), counts[present], self.ties)
+        chosen = np.empty(len(self.ranks), dtype=np.int64)
+        for rank_range in _RankRange(0, len(self.ranks), 0).walk():
             # The first part has rows from place 0 on; another one those above its lower end.
-            low = int(found[part.first - 1]) if part.first else -1
+            low = int(chosen[rank_range.first - 1]) if rank_range.first else -1
             high = (
-                int(found[part.stop])
-                if part.stop < len(found)
+                int(chosen[rank_range.stop])
+                if rank_range.stop < len(chosen)
                 else points(self._axis) * self.ties - 1
             )
-            begin, end = np.searchsorted(places, [low, high], side="right")
+            begin, end = np.searchsorted(slots, [low, high], side="right")
             start = max(low, 0)
-            own = Counted(
-                places[begin:end] - start, rows[begin:end], np.zeros(end - begin, np.int64), 1
+            counted = Counted(
+                slots[begin:end] - start, rows[begin:end], np.zeros(end - begin, np.int64), 1
             )
-            mechanism = self._mechanism(part, high - start + 1)
-            found[part.middle] = start + mechanism.sample(own, entropy)[0]
-        return found // self.ties
+            mechanism = self._mechanism(rank_range, high - start + 1)
+            chosen[rank_range.middle] = start + mechanism.sample(counted, entropy)[0]
+        return chosen // self.ties
 
 
 def _spread(codes: IntArray, counts: IntArray, ties: int) -> tuple[IntArray, IntArray]:
@@ -343,11 +351,11 @@ def _spread(codes: IntArray, counts: IntArray, ties: int) -> tuple[IntArray, Int
     reversed_turns = np.zeros_like(turns)
     for bit in range(bits):
         reversed_turns |= ((turns >> bit) & 1) << (bits - 1 - bit)
-    taken = np.minimum(counts, ties)
-    firsts = np.repeat(np.cumsum(taken) - taken, taken)
+    slot_counts = np.minimum(counts, ties)
+    firsts = np.repeat(np.cumsum(slot_counts) - slot_counts, slot_counts)
     turn = np.arange(len(firsts)) - firsts
-    places = np.repeat(codes, taken) * ties + reversed_turns[turn]
+    slots = np.repeat(codes, slot_counts) * ties + reversed_turns[turn]
     # Every round of as many rows as there are places puts one row into each.
-    rows = (np.repeat(counts, taken) - turn - 1) // ties + 1
-    order = np.argsort(places)
-    return places[order], rows[order]
+    rows = (np.repeat(counts, slot_counts) - turn - 1) // ties + 1
+    order = np.argsort(slots)
+    return slots[order], rows[order]

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray
 
+# All figures of a table together are moved by less than half of the noise divided by this.
 _FINER = 100
-"""All figures of a table together are moved by less than half of the noise divided by this."""
+# The significant digits that a float surely has.
 _DIGITS = 15
-"""The significant digits that a float surely has."""
 _SD_DIGITS = 6
 _FIGURES = ("count", "running")
 
@@ -33,7 +33,7 @@ def readable(
 
 
 def _readable(table: pa.Table, sd: float, columns: tuple[str, ...]) -> pa.Table:
-    for place, name in enumerate(table.column_names):
+    for position, name in enumerate(table.column_names):
         if name in columns or not pa.types.is_float64(table[name].type):
             continue
         exact = table[name].to_numpy()
@@ -44,8 +44,8 @@ def _readable(table: pa.Table, sd: float, columns: tuple[str, ...]) -> pa.Table:
         else:
             continue
         figures = rounded + 0.0  # no negative zero
-        told = pa.array(figures, mask=np.isnan(figures))
-        table = table.set_column(place, table.schema.field(place), told)
+        column = pa.array(figures, mask=np.isnan(figures))
+        table = table.set_column(position, table.schema.field(position), column)
     return table
 
 
@@ -55,8 +55,8 @@ def _decimals(figures: FloatArray, sd: float) -> int:
     most = _DIGITS - math.ceil(math.log10(largest))
     if sd <= 0:
         return most
-    wanted = math.ceil(math.log10(_FINER * max(len(figures), 1) / sd))
-    return max(0, min(wanted, most))
+    needed = math.ceil(math.log10(_FINER * max(len(figures), 1) / sd))
+    return max(0, min(needed, most))
 
 
 def _significant(values: FloatArray) -> FloatArray:
@@ -70,8 +70,8 @@ def _stddevs(error: object) -> Iterator[float]:
         sd = error.get("sd")
         if isinstance(sd, int | float) and sd > 0:
             yield float(sd)
-        for one in error.values():
-            yield from _stddevs(one)
+        for value in error.values():
+            yield from _stddevs(value)
     elif isinstance(error, list | tuple):
-        for one in error:
-            yield from _stddevs(one)
+        for value in error:
+            yield from _stddevs(value)

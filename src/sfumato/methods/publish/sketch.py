@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy
 
+# So many points for a standard deviation are as good as all of them.
 _FINE = 400
-"""So many points for a standard deviation are as good as all of them."""
+# Standard deviations beyond which there is nothing left to add up.
 _FAR, _FAR_BY_LAPLACE = 12, 40
-"""Standard deviations beyond which there is nothing left to add up."""
 
 
 def median_stddev(noise: Noise, size: int) -> float:
@@ -81,22 +81,22 @@ def _law(noise: Noise) -> tuple[FloatArray, FloatArray]:
     return points, np.minimum(np.cumsum(weights) / weights.sum(), 1.0)
 
 
-def _square(points: FloatArray, below: FloatArray, place: int, size: int) -> float:
+def _square(points: FloatArray, below: FloatArray, order: int, size: int) -> float:
     """The mean square of the place-th smallest of so many."""
     # It is at most a point where at least so many are.
     above = 1 - below
     reached = sum(
-        math.comb(size, many) * below**many * above ** (size - many)
-        for many in range(place, size + 1)
+        math.comb(size, count) * below**count * above ** (size - count)
+        for count in range(order, size + 1)
     )
     chances = np.diff(reached, prepend=0.0)
     return float((chances * points**2).sum())
 
 
 DEPTH, WIDTH = 3, 4096
-MOST_DEPTH, MOST_WIDTH = 99, 1 << 24
-MOST_CELLS = 1 << 62
-MOST_ASKED = 1 << 22
+MAX_DEPTH, MAX_WIDTH = 99, 1 << 24
+MAX_CELLS = 1 << 62
+MAX_RANGE_CELLS = 1 << 22
 
 
 def prepare(
@@ -105,14 +105,14 @@ def prepare(
     """Read the size of the sketch and the public seed of its hash; choose the better noise."""
     without_postprocess(request, "sketch")
     cells = math.prod(axis.size for axis in request.axes)
-    if cells > MOST_CELLS:
+    if cells > MAX_CELLS:
         raise ParameterError(
             "problem_too_large",
-            f"{' x '.join(request.columns)} has {cells:.1e} cells; at most {MOST_CELLS:.1e} can "
+            f"{' x '.join(request.columns)} has {cells:.1e} cells; at most {MAX_CELLS:.1e} can "
             "be told apart. Take fewer columns or a coarser step.",
         )
-    lines = DEPTH if depth is None else options.whole(depth, "depth", least=1, most=MOST_DEPTH)
-    buckets = WIDTH if width is None else options.whole(width, "width", least=2, most=MOST_WIDTH)
+    lines = DEPTH if depth is None else options.whole(depth, "depth", least=1, most=MAX_DEPTH)
+    buckets = WIDTH if width is None else options.whole(width, "width", least=2, most=MAX_WIDTH)
     start = 0 if seed is None else options.whole(seed, "seed", least=0, most=(1 << 63) - 1)
     hashing = Hashing(lines, buckets, start)
     return Sketch(request.axes, hashing, least_noise(request, hashing.columns))
@@ -131,7 +131,7 @@ class Hashing:
         """Each cell has one entry, 1 or -1, in every line."""
         return ColumnNorms(l1=self.depth, l2_squared=self.depth, signed=True)
 
-    def places(self, cells: IntArray) -> tuple[IntArray, IntArray]:
+    def hash_cells(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """The bucket and the sign of each cell in each line: two arrays (depth, cells)."""
         lines = _mixed(np.arange(1, self.depth + 1, dtype=np.uint64) ^ _mixed(np.uint64(self.seed)))
         hashed = _mixed(cells.astype(np.uint64)[None, :] ^ lines[:, None])
@@ -141,16 +141,16 @@ class Hashing:
 
     def summary(self, cells: IntArray, counts: IntArray) -> IntArray:
         """The exact sketch of the cells that have rows."""
-        buckets, signs = self.places(cells)
+        buckets, signs = self.hash_cells(cells)
         lines = np.zeros((self.depth, self.width), dtype=np.int64)
-        for line, (places, turned) in enumerate(zip(buckets, signs, strict=True)):
-            np.add.at(lines[line], places, turned * counts)
+        for line, (line_buckets, line_signs) in enumerate(zip(buckets, signs, strict=True)):
+            np.add.at(lines[line], line_buckets, line_signs * counts)
         return lines
 
 
-def _mixed(words: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
+def _mixed(keys: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
     """The finalizer of SplitMix64: a fixed permutation of 64-bit words that mixes all bits."""
-    mixed = np.atleast_1d(words) + np.uint64(0x9E3779B97F4A7C15)
+    mixed = np.atleast_1d(keys) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(mixed ^ (mixed >> np.uint64(31)))
@@ -236,17 +236,17 @@ class Sketch(SingleNoise):
         """Estimate the rows in each box, by the median of what the lines say of all its cells."""
         sizes = np.maximum(boxes[:, :, 1] - boxes[:, :, 0] + 1, 0)
         asked = int(sizes.astype(object).prod(axis=1).sum())
-        if asked > MOST_ASKED:
+        if asked > MAX_RANGE_CELLS:
             raise ParameterError(
                 "problem_too_large",
-                f"The ranges hold {asked:,} cells; a sketch is asked for at most {MOST_ASKED:,} at "
-                "a time. Ask for fewer or smaller ones.",
+                f"The ranges have {asked:,} cells; a sketch estimates at most {MAX_RANGE_CELLS:,} "
+                "at a time. Ask for fewer or smaller ranges.",
             )
-        found = np.zeros(len(boxes))
-        for place, (box, size) in enumerate(zip(boxes, sizes, strict=True)):
+        estimates = np.zeros(len(boxes))
+        for index, (box, size) in enumerate(zip(boxes, sizes, strict=True)):
             codes = np.indices(size).reshape(len(size), -1) + box[:, :1]
-            found[place] = np.median(self._lines(tables, list(codes)).sum(axis=1))
-        return found
+            estimates[index] = np.median(self._lines(tables, list(codes)).sum(axis=1))
+        return estimates
 
     def _lines(
         self, tables: Mapping[str, pa.Table], codes: Sequence[NDArray[np.integer]]
@@ -254,5 +254,5 @@ class Sketch(SingleNoise):
         """What each line says of each combination of codes: (depth, cells)."""
         shape = (self.hashing.depth, self.hashing.width)
         lines = np.asarray(tables["sketch"].column("count")).reshape(shape)
-        buckets, signs = self.hashing.places(self.cells(codes))
+        buckets, signs = self.hashing.hash_cells(self.cells(codes))
         return np.asarray(signs * lines[np.arange(len(lines))[:, None], buckets])

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from sfumato.methods.publish.request import Request
     from sfumato.privacy.noise.entropy import Entropy
 
-MOST_RANGES = 1 << 16
-"""The most ranges, which are judged one after the other."""
+# The most ranges, which are judged one after the other.
+MAX_RANGES = 1 << 16
 
 
 def prepare(request: Request, *, threshold: object = None, at_most: object = None) -> Above:
     """Read the threshold and how many hits, ranges above it, are paid for (1 if nobody says)."""
     without_postprocess(request, "above")
     boxes = request.boxes
-    if boxes is None or not 1 <= len(boxes) <= MOST_RANGES:
+    if boxes is None or not 1 <= len(boxes) <= MAX_RANGES:
         raise ParameterError(
             "workload_invalid",
-            f"Name the ranges to watch as a workload of 1 to {MOST_RANGES:,} of them, in the order "
+            f"Name the ranges to watch as a workload of 1 to {MAX_RANGES:,} of them, in the order "
             "in which they are judged.",
         )
     if threshold is None:

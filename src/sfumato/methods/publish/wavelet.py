@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Spending
     from sfumato.privacy.noise.entropy import Entropy
 
+# No scale gets less than this part of what the best one gets: all are needed for cells.
 _LEAST = 1e-3
-"""No scale gets less than this part of what the best one gets: all are needed for cells."""
 
 
 def prepare(
@@ -53,15 +53,15 @@ def prepare(
     default it is what the schema says.
     """
     public = public_total(request, total)
-    way = options.choice(budget or "uniform", "budget", ["uniform", "optimised"])
+    budget_name = options.choice(budget or "uniform", "budget", ["uniform", "optimised"])
     shape = checked(request)
     nominal = nominal_nestings(request.axes, hierarchy or request.groups or None)
     nestings = tuple(
         nominal.get(column) or halves(points)
         for column, points in zip(request.columns, shape, strict=True)
     )
-    plans = planned(request, nestings, way, public)
-    return min(plans, key=lambda one: one.workload_mse)
+    plans = planned(request, nestings, budget_name, public)
+    return min(plans, key=lambda plan: plan.workload_mse)
 
 
 def halves(points: int) -> Nesting:
@@ -70,19 +70,19 @@ def halves(points: int) -> Nesting:
 
 
 def planned(
-    request: Request, nestings: tuple[Nesting, ...], way: str, total: int | None
+    request: Request, nestings: tuple[Nesting, ...], budget_name: str, total: int | None
 ) -> list[StrategyMethod]:
     """One plan for each way to pay."""
-    found = []
+    plans = []
     for spending in spendings(request.price):
         shares = (
             uniform(nestings)
-            if way == "uniform"
+            if budget_name == "uniform"
             else optimised(nestings, spectrum(nestings, request.boxes), spending)
         )
         strategy = contrasts(request, nestings, shares, spending)
-        found.append(StrategyMethod(request, strategy, {"budget": way}, total))
-    return found
+        plans.append(StrategyMethod(request, strategy, {"budget": budget_name}, total))
+    return plans
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ class Contrasts(DiagonalStrategy):
         """What is spent on each scale."""
         return {
             "fanouts": [list(nesting.fanouts) for nesting in self.nestings],
-            "scales": [[list(one.level), str(one.share)] for one in self.measured],
+            "scales": [[list(scale.level), str(scale.share)] for scale in self.measured],
             "noise": noise_name(self.measured[0].noise),
         }
 
@@ -113,18 +113,20 @@ class Contrasts(DiagonalStrategy):
     def precisions(self) -> FloatArray:
         """1 / variance of the estimate in each projection."""
         # Projections in which nothing can differ, within blocks of one child, are never asked for.
-        found = np.ones([nesting.depth + 1 for nesting in self.nestings])
+        values = np.ones([nesting.depth + 1 for nesting in self.nestings])
         for level, _, noise in self.measured:
-            found[level] = _weight(self.nestings, level) / noise.variance
-        return found
+            values[level] = _weight(self.nestings, level) / noise.variance
+        return values
 
     @cached_property
     def missing_precision(self) -> float:
         """1 / variance of the estimate of a cell of missing values."""
-        return sum(self._missing_weight(one) ** 2 / one.noise.variance for one in self.measured)
+        return sum(
+            self._missing_weight(scale) ** 2 / scale.noise.variance for scale in self.measured
+        )
 
-    def _missing_weight(self, one: MeasuredLevel) -> int:
-        return _columns(self.nestings, one.level).missing_weight(one.noise)
+    def _missing_weight(self, scale: MeasuredLevel) -> int:
+        return _columns(self.nestings, scale.level).missing_weight(scale.noise)
 
     def estimate(
         self, cells: IntArray, nulls: IntArray, entropy: Entropy
@@ -133,16 +135,20 @@ class Contrasts(DiagonalStrategy):
         # Along each axis a contrast weighs blocks by no more than their number under one parent.
         widest = prod(max(2, *nesting.fanouts) for nesting in self.nestings)
         coefficients = dict(_coefficients(widened(cells, widest), self.nestings, 0))
-        found: dict[Level, FloatArray] = {}
-        around = np.zeros(len(nulls))
-        for one in self.measured:
-            exact_ones, weight = coefficients[one.level], self._missing_weight(one)
-            around_ones = weight * widened(nulls, weight)
-            noisy = one.noise.steps(np.concatenate([exact_ones.ravel(), around_ones]), entropy)
-            inside, outside = np.split(noisy.astype(np.float64), [exact_ones.size])
-            found[one.level] = self._projection(inside.reshape(exact_ones.shape), one.level)
-            around += outside * (weight / one.noise.variance)
-        return assembled(found, self.nestings), around / self.missing_precision
+        projections: dict[Level, FloatArray] = {}
+        missing_sums = np.zeros(len(nulls))
+        for scale in self.measured:
+            exact_values, weight = coefficients[scale.level], self._missing_weight(scale)
+            missing_values = weight * widened(nulls, weight)
+            noisy = scale.noise.steps(
+                np.concatenate([exact_values.ravel(), missing_values]), entropy
+            )
+            inside, outside = np.split(noisy.astype(np.float64), [exact_values.size])
+            projections[scale.level] = self._projection(
+                inside.reshape(exact_values.shape), scale.level
+            )
+            missing_sums += outside * (weight / scale.noise.variance)
+        return assembled(projections, self.nestings), missing_sums / self.missing_precision
 
     def _projection(self, array: FloatArray, level: Level) -> FloatArray:
         """What noisy coefficients say of each block: its mean beyond its parent's."""
@@ -186,12 +192,12 @@ def optimised(
 
     The variance of a scale falls with the square of its share of epsilon, or with its share of rho.
     """
-    wanted = np.zeros(energies.shape)
+    energy_costs = np.zeros(energies.shape)
     for level in _scales(nestings):
         columns = _columns(nestings, level)
         size = columns.l1**2 if spending.rho is None else columns.l2_squared
-        wanted[level] = energies[level] * size / _weight(nestings, level)
-    shares = wanted ** (1 / 3 if spending.rho is None else 1 / 2)
+        energy_costs[level] = energies[level] * size / _weight(nestings, level)
+    shares = energy_costs ** (1 / 3 if spending.rho is None else 1 / 2)
     for level in _scales(nestings):
         shares[level] = max(shares[level], _LEAST * shares.max())
     return exact(shares / shares.sum())
@@ -218,9 +224,9 @@ def _coefficients(
         fanout = nesting.fanouts[at - 1] if at else 0
         if fanout == 1:
             continue
-        found = _contrasts(blocks, fanout, axis) if fanout else blocks
-        for others, array in _coefficients(found, nestings, axis + 1):
-            yield (at, *others), array
+        contrasts = _contrasts(blocks, fanout, axis) if fanout else blocks
+        for later_levels, array in _coefficients(contrasts, nestings, axis + 1):
+            yield (at, *later_levels), array
         blocks = gathered(blocks, fanout, axis) if fanout else blocks
 
 
@@ -247,8 +253,8 @@ def _columns(nestings: Sequence[Nesting], level: Level) -> ColumnNorms:
 
 def _weight(nestings: Sequence[Nesting], level: Level) -> float:
     """The precision in a projection of coefficients of variance 1."""
-    found = 1.0
+    weight = 1.0
     for nesting, at in zip(nestings, level, strict=True):
         fanout = nesting.fanouts[at - 1] if at else 1
-        found *= nesting.widths[max(at - 1, 0)] * (fanout if fanout > 2 else 1)
-    return found
+        weight *= nesting.widths[max(at - 1, 0)] * (fanout if fanout > 2 else 1)
+    return weight

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from sfumato.methods.stream.request import StreamRequest
 
 AUTO = "auto"
+# Other methods: the module of each, whose `prepare` makes one of a request.
 KINDS: dict[str, str] = {
     "w-event": "sfumato.methods.stream.w_event",
     "histogram": "sfumato.methods.stream.histograms",
     "top": "sfumato.methods.stream.top_cells",
 }
-"""Other methods: the module of each, whose `prepare` makes one of a request."""
 
 METHODS = (AUTO, *FACTORS, *(f"{SEGMENTS}{factor}" for factor in FACTORS), *KINDS)
 
+# So many steps of a stream without end are looked at when its method is chosen.
 _LOOK_AHEAD = 1024
-"""So many steps of a stream without end are looked at when its method is chosen."""
 
 
 def prepare(request: StreamRequest, method: str = AUTO) -> StreamMethod:

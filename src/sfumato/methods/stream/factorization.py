@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy
 
+# The square root's entries, and estimates, are rounded to whole multiples of 1 / SCALE.
 SCALE = 1 << 20
-"""The square root's entries, and estimates, are rounded to whole multiples of 1 / SCALE."""
 
+# The most points of a square root, whose work grows with their square.
 LONGEST_ROOT = 1 << 13
-"""The most points of a square root, whose work grows with their square."""
 
 
 class Factor(Protocol):

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
+# What a stream remembers between steps: whole numbers, lists of them, and texts, as JSON has them.
+#
+# As secret as the data, unless the method says that it `may_be_seized`.
 State = Mapping[str, Any]
-"""What a stream remembers between steps: whole numbers, lists of them, and texts, as JSON has them.
-
-As secret as the data, unless the method says that it `may_be_seized`.
-"""
 
 
 @dataclass(frozen=True)

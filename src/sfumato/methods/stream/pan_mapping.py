@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FORMAT, _OLD_FORMAT = "sfumato-pan-2", "sfumato-pan-1"
+# The most people of a sample: every update passes every place, about a second for a million.
 MOST_PLACES = 5_000_000
-"""The most people of a sample: every update passes every place, about a second for a million."""
+# The most answers of a file, which has room for all of them from its beginning.
 MOST_READS = 100_000
-"""The most answers of a file, which has room for all of them from its beginning."""
 _PAGE = 4096
 _NUMBER = 8
 _LONGEST_FACTS = 1 << 20

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Noise, Spending
 
 MOST_PERIODS = 1 << 20
+# Of a stream: what each step told stands in one entry of a ledger.
 MOST_CELLS = 1000
-"""Of a stream: what each step told stands in one entry of a ledger."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,11 +33,11 @@ AnyFactor = DyadicTree | HonakerTree | SquareRoot
 FACTORS: dict[str, type[AnyFactor]] = {
     factor.name: factor for factor in (DyadicTree, HonakerTree, SquareRoot)
 }
+# How the names begin of factors that are begun anew at powers of two.
 SEGMENTS = "segments-"
-"""How the names begin of factors that are begun anew at powers of two."""
 
+# The most figures that a square root may remember: its periods times its cells.
 LARGEST_STATE = 1 << 16
-"""The most figures that a square root may remember: its periods times its cells."""
 
 
 def step_figures(estimates: NDArray[Any], variance: float, *, is_whole: bool) -> StepFigures:

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 USUAL_TOP = 10
 _BETA = 0.05
+# Over so many periods without change the list is told anew in vain with a chance of 5 %.
 _QUESTIONS = 1000
-"""Over so many periods without change the list is told anew in vain with a chance of 5 %."""
 
 
 def prepare(request: StreamRequest) -> TopCounts | TopChanges:

@@ -19,8 +19,8 @@ from sfumato.privacy.mechanisms.base import whole
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# The most periods of a window: so many whole numbers are remembered, twice.
 LONGEST_WINDOW = 100_000
-"""The most periods of a window: so many whole numbers are remembered, twice."""
 
 _FINEST = 1 << 30
 
@@ -108,8 +108,8 @@ class BudgetAbsorption(_OfWindow):
 
 Plan = BudgetDistribution | BudgetAbsorption
 
+# Plans by name.
 PLANS: dict[str, type[Plan]] = {plan.name: plan for plan in (BudgetDistribution, BudgetAbsorption)}
-"""Plans by name."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
+# Of the paper; they add up to 1.
 SHARES = {
     "grid": Fraction(5, 100),
     "moves": Fraction(35, 100),
     "trips": Fraction(50, 100),
     "lengths": Fraction(10, 100),
 }
-"""Of the paper; they add up to 1."""
 _FIRST = 6
 _MOST_PARTS = 3
 _LEAST = 1e-12
 _AT_ONCE = 1 << 13
+# Beyond so many steps left, where a path must end says no more of the next step.
 _FARTHEST = 24
-"""Beyond so many steps left, where a path must end says no more of the next step."""
 
 
 @dataclass(frozen=True)
@@ -46,35 +46,43 @@ class DensityGrid:
     """Cells of a coarse grid, each cut into equal parts, more where more is; from noise alone."""
 
     coarse: Squares
-    parts: IntArray
+    divisions: IntArray
 
     @property
     def first(self) -> IntArray:
         """The number of the first part of each coarse cell."""
-        return np.cumsum(self.parts**2) - self.parts**2
+        return np.cumsum(self.divisions**2) - self.divisions**2
 
     @property
     def size(self) -> int:
         """How many cells there are."""
-        return int((self.parts**2).sum())
+        return int((self.divisions**2).sum())
 
     def locate(self, x: FloatArray, y: FloatArray) -> IntArray:
         """The cell of each point."""
         cell = self.coarse.locate(x, y)
         x, y = self.coarse.box.inside(x, y)
         corner = self.coarse.centres[cell] - np.array([self.coarse.width, self.coarse.height]) / 2
-        many = self.parts[cell]
-        east = ((x - corner[:, 0]) / self.coarse.width * many).astype(np.int64).clip(0, many - 1)
-        north = ((y - corner[:, 1]) / self.coarse.height * many).astype(np.int64).clip(0, many - 1)
-        return np.asarray(self.first[cell] + north * many + east)
+        divisions = self.divisions[cell]
+        east = (
+            ((x - corner[:, 0]) / self.coarse.width * divisions)
+            .astype(np.int64)
+            .clip(0, divisions - 1)
+        )
+        north = (
+            ((y - corner[:, 1]) / self.coarse.height * divisions)
+            .astype(np.int64)
+            .clip(0, divisions - 1)
+        )
+        return np.asarray(self.first[cell] + north * divisions + east)
 
     def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:
         """Points of cells, by uniform numbers."""
         coarse = np.searchsorted(self.first, cells, side="right") - 1
-        many = self.parts[coarse]
-        north, east = np.divmod(cells - self.first[coarse], many)
+        divisions = self.divisions[coarse]
+        north, east = np.divmod(cells - self.first[coarse], divisions)
         shape = np.array([self.coarse.width, self.coarse.height])
-        inner = (np.stack([east, north], axis=1) + drawn) / many[:, None]
+        inner = (np.stack([east, north], axis=1) + drawn) / divisions[:, None]
         return np.asarray(self.coarse.centres[coarse] - shape / 2 + inner * shape)
 
     @property
@@ -106,18 +114,18 @@ class AdaTrace:
 
     def learn(self, paths: Paths, entropy: Entropy) -> AdaTraceModel:
         """Measure: the only step that sees paths."""
-        bench, of_points = Measuring(self.cost, entropy), paths.owners[paths.path_of]
-        grid = self._grid(bench, paths, of_points)
+        measuring, of_points = Measuring(self.cost, entropy), paths.owners[paths.path_of]
+        grid = self._grid(measuring, paths, of_points)
         cells, steps, size = grid.locate(paths.x, paths.y), paths.steps, grid.size
-        moves = bench.table(
+        moves = measuring.table(
             cells[steps] * size + cells[steps + 1], size**2, of_points[steps], SHARES["moves"]
         )
         start, end = cells[paths.first], cells[paths.first + paths.lengths - 1]
-        trips = bench.table(
+        trips = measuring.table(
             start * size + end, size**2, paths.owners, SHARES["trips"], cap=self.trips
         )
         lengths = measured_lengths(
-            bench, paths.lengths, distance_classes(grid.centres, start, end), paths.owners,
+            measuring, paths.lengths, distance_classes(grid.centres, start, end), paths.owners,
             SHARES["lengths"], most=self.most, cap=self.trips,
         )  # fmt: skip
         chain = np.maximum(settled(moves), 0).reshape(size, size) + _LEAST
@@ -125,14 +133,14 @@ class AdaTrace:
             self, grid, chain / chain.sum(axis=1, keepdims=True), settled(trips), lengths
         )
 
-    def _grid(self, bench: Measuring, paths: Paths, owners: IntArray) -> DensityGrid:
+    def _grid(self, measuring: Measuring, paths: Paths, owners: IntArray) -> DensityGrid:
         """Cut cells by what noise left of their density; a part should outweigh later noise."""
         coarse = Squares.of(self.box, _FIRST, _FIRST)
         cells = coarse.locate(paths.x, paths.y)
-        density = bench.table(cells, coarse.size, owners, SHARES["grid"])
+        density = measuring.table(cells, coarse.size, owners, SHARES["grid"])
         worth = 30 * self.cost.stddev(SHARES["moves"])
-        parts = np.sqrt(np.maximum(density, 0) / worth).astype(np.int64)
-        return DensityGrid(coarse, np.clip(parts, 1, _MOST_PARTS))
+        divisions = np.sqrt(np.maximum(density, 0) / worth).astype(np.int64)
+        return DensityGrid(coarse, np.clip(divisions, 1, _MOST_PARTS))
 
 
 @dataclass(frozen=True)
@@ -164,13 +172,13 @@ class AdaTraceModel:
         cells = np.zeros((count, int(lengths.max())), dtype=np.int64)
         cells[:, 0] = start
         for step in range(1, cells.shape[1]):
-            left = np.minimum(lengths - 1 - step, _FARTHEST)
-            for some in range(_FARTHEST + 1):
-                alive = np.flatnonzero((left == some) & (lengths > step))
+            steps_left = np.minimum(lengths - 1 - step, _FARTHEST)
+            for remaining in range(_FARTHEST + 1):
+                alive = np.flatnonzero((steps_left == remaining) & (lengths > step))
                 for low in range(0, len(alive), _AT_ONCE):
                     own = alive[low : low + _AT_ONCE]
-                    now = self.chain[cells[own, step - 1]]
-                    weights = now * reaching[some][:, end[own]].T + _LEAST * now
+                    moves = self.chain[cells[own, step - 1]]
+                    weights = moves * reaching[remaining][:, end[own]].T + _LEAST * moves
                     cells[own, step] = picked(weights, uniform(len(own), entropy))[0]
         path = np.repeat(np.arange(count), lengths)
         number = np.arange(len(path)) - (np.cumsum(lengths) - lengths)[path]

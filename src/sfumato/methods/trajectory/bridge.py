@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     Halves = NDArray[np.float32]
 
 _LEAST = 1e-30
+# The weight of a walk that no chain leads to its end, next to where it must be.
 _LOST = 1e-6
-"""The weight of a walk that no chain leads to its end, next to where it must be."""
 _MOST_CELLS = 1 << 10
 _FARTHEST = 200
 
@@ -46,7 +46,7 @@ class Grounds:
 
     def __init__(self, chain: Chain) -> None:
         systems = chain.systems
-        number = next(n for n, one in enumerate(systems.systems) if one.size <= _MOST_CELLS)
+        number = next(n for n, system in enumerate(systems.systems) if system.size <= _MOST_CELLS)
         self.base = systems.above[number]
         """For each of the finest cells, the cell that chances are told by."""
         self.size = systems.systems[number].size
@@ -57,12 +57,12 @@ class Grounds:
         self.onward: list[tuple[Averaged, ...]] = []
         """For each pace, what leads from the chances after it to those before, first part first."""
         self.near = np.zeros((2 * len(chain.chosen), self.size))
-        for place, one in enumerate(chain.chosen):
-            above, cells = systems.above[one], systems.systems[one].size
+        for index, system in enumerate(chain.chosen):
+            above, cells = systems.above[system], systems.systems[system].size
             lift = Averaged.of(above, self.base, visits, (cells, self.size))
             fall = Averaged.of(self.base, above, visits, (self.size, cells))
-            known = chain.moves[place]
-            for pace, factor in ((2 * place, known.stay), (2 * place + 1, known.leave)):
+            known = chain.moves[index]
+            for pace, factor in ((2 * index, known.stay), (2 * index + 1, known.leave)):
                 self.near[pace] = fall.applied((known.near * factor)[:, None])[:, 0]
             self.lifts.append(lift)
             around, chances = known.around, _moved(known.around, known.chances)
@@ -79,14 +79,14 @@ class Grounds:
         """Chances of base cells as those of the cells of a pace's system."""
         return np.asarray(self.lifts[pace // 2].applied(chances))
 
-    def back(self, now: Halves, used: IntArray, follow: Halves) -> Halves:
+    def back(self, chances_after: Halves, used: IntArray, follow: Halves) -> Halves:
         """One step earlier, (used paces, base cells, goals): what each leads to, if taken."""
-        onward = np.zeros_like(now)
-        for place, pace in enumerate(used):
-            chances = now[place]
-            for part in self.onward[pace]:
-                chances = part.applied(chances)
-            onward[place] = chances
+        onward = np.zeros_like(chances_after)
+        for index, pace in enumerate(used):
+            chances = chances_after[index]
+            for average in self.onward[pace]:
+                chances = average.applied(chances)
+            onward[index] = chances
         # For each base cell, (paces, paces) by (paces, goals).
         earlier: Halves = np.matmul(follow, onward.transpose(1, 0, 2)).transpose(1, 0, 2)
         return earlier
@@ -105,8 +105,8 @@ class Averaged:
         cls, rows: IntArray, columns: IntArray, weights: FloatArray, shape: tuple[int, int]
     ) -> Averaged:
         """Weights of pairs of lines, which are added up and brought to sums of 1."""
-        pairs, place = np.unique(rows * shape[1] + columns, return_inverse=True)
-        summed = np.bincount(place, weights)
+        pairs, pair_index = np.unique(rows * shape[1] + columns, return_inverse=True)
+        summed = np.bincount(pair_index, weights)
         into, out_of = np.divmod(pairs, shape[1])
         total = np.bincount(into, summed, minlength=shape[0])
         share = summed / np.maximum(total[into], _LEAST)
@@ -125,7 +125,7 @@ class Averaged:
 class Bridge:
     """Chances to end in each goal, by number of steps left: stored for some of these only."""
 
-    left: IntArray
+    steps_left: IntArray
     reached: list[list[Halves]]
     """[place in left][pace]: (cells of its system, goals), averaged over visits."""
     ending: list[list[Halves]]
@@ -138,54 +138,62 @@ class Bridge:
         follow: FloatArray,
         ends: FloatArray,
         goals: IntArray,
-        many: int,
+        goal_count: int,
         most: int,
     ) -> Bridge:
         """From the last step back, for one class of paces; cells of no goal have -1."""
         used = np.flatnonzero(follow.sum(axis=0) > 0)
-        taken = follow[used][:, used, None] * grounds.near[used] + _LEAST
-        taken = (taken / taken.sum(axis=1, keepdims=True)).transpose(2, 0, 1).astype(np.float32)
-        last = _ends(grounds, ends, goals, many)
-        far = _apart(grounds, goals, many)
-        now = np.repeat((last / last.max(axis=0) + far)[None], len(used), axis=0)
+        transitions = follow[used][:, used, None] * grounds.near[used] + _LEAST
+        transitions = (
+            (transitions / transitions.sum(axis=1, keepdims=True))
+            .transpose(2, 0, 1)
+            .astype(np.float32)
+        )
+        last = _ends(grounds, ends, goals, goal_count)
+        far = _apart(grounds, goals, goal_count)
+        current = np.repeat((last / last.max(axis=0) + far)[None], len(used), axis=0)
         stored = np.concatenate([[0], length_edges(max(min(most, _FARTHEST), 1))])
         reached, ending = [], []
-        for left in range(int(stored[-1]) + 1):
-            if left in stored:
-                kept = {int(pace): now[place] for place, pace in enumerate(used)}
-                nobody = [kept.get(pace, now[0]) for pace in range(follow.shape[1])]
-                ending.append(nobody)
-                reached.append([grounds.up(pace, one) for pace, one in enumerate(nobody)])
-            now = grounds.back(now, used, taken)
-            now = now / np.maximum(now.max(axis=(0, 1)), _LEAST) + far
+        for steps_left in range(int(stored[-1]) + 1):
+            if steps_left in stored:
+                chances_of_pace = {int(pace): current[index] for index, pace in enumerate(used)}
+                by_pace = [chances_of_pace.get(pace, current[0]) for pace in range(follow.shape[1])]
+                ending.append(by_pace)
+                reached.append([grounds.up(pace, chances) for pace, chances in enumerate(by_pace)])
+            current = grounds.back(current, used, transitions)
+            current = current / np.maximum(current.max(axis=(0, 1)), _LEAST) + far
         return cls(stored, reached, ending)
 
-    def place(self, left: IntArray) -> IntArray:
+    def stored_index(self, steps_left: IntArray) -> IntArray:
         """Where chances for so many steps left are stored, or for the most below that."""
-        return np.searchsorted(self.left, left, side="right") - 1
+        return np.searchsorted(self.steps_left, steps_left, side="right") - 1
 
 
-def _ends(grounds: Grounds, ends: FloatArray, goals: IntArray, many: int) -> Halves:
+def _ends(grounds: Grounds, ends: FloatArray, goals: IntArray, goal_count: int) -> Halves:
     """How much likelier a path ends in a base cell, of each goal, than it is there."""
     held = goals >= 0
     weight = np.bincount(
-        grounds.base[held] * many + goals[held], ends[held] + _LEAST, minlength=grounds.size * many
+        grounds.base[held] * goal_count + goals[held],
+        ends[held] + _LEAST,
+        minlength=grounds.size * goal_count,
     )
-    each = weight.reshape(grounds.size, many) / np.maximum(grounds.crowd, _LEAST)[:, None]
-    return np.asarray(each.astype(np.float32))
+    relative_weight = (
+        weight.reshape(grounds.size, goal_count) / np.maximum(grounds.crowd, _LEAST)[:, None]
+    )
+    return np.asarray(relative_weight.astype(np.float32))
 
 
-def _apart(grounds: Grounds, goals: IntArray, many: int) -> Halves:
+def _apart(grounds: Grounds, goals: IntArray, goal_count: int) -> Halves:
     """A small chance that falls with the distance to goals, so that nothing is impossible."""
     held = goals >= 0
-    counts = np.bincount(goals[held], minlength=many)
+    counts = np.bincount(goals[held], minlength=goal_count)
     middles = [
-        np.bincount(goals[held], one[grounds.base[held]], minlength=many) / counts
-        for one in grounds.centres.T
+        np.bincount(goals[held], coordinates[grounds.base[held]], minlength=goal_count) / counts
+        for coordinates in grounds.centres.T
     ]
-    gone = np.hypot(*(grounds.centres[:, None] - np.stack(middles, axis=1)).transpose(2, 0, 1))
-    wide = max(float(gone.max()), _LEAST) / 16
-    return np.asarray((_LOST * np.exp(-gone / wide)).astype(np.float32))
+    distances = np.hypot(*(grounds.centres[:, None] - np.stack(middles, axis=1)).transpose(2, 0, 1))
+    wide = max(float(distances.max()), _LEAST) / 16
+    return np.asarray((_LOST * np.exp(-distances / wide)).astype(np.float32))
 
 
 def _moved(around: IntArray, moves: FloatArray) -> FloatArray:

@@ -88,10 +88,10 @@ class Squares:
         x, y = self.box.inside(x, y)
         east = np.floor((x - self.box.west) / self.width).astype(np.int64)
         north = np.floor((y - self.box.south) / self.height).astype(np.int64)
-        found: IntArray = np.minimum(north, self.up - 1) * self.across + np.minimum(
+        cells: IntArray = np.minimum(north, self.up - 1) * self.across + np.minimum(
             east, self.across - 1
         )
-        return found
+        return cells
 
     @cached_property
     def centres(self) -> FloatArray:
@@ -109,12 +109,12 @@ class Squares:
     def neighbours(self) -> IntArray:
         """The cell itself and the eight around it."""
         north, east = np.divmod(np.arange(self.size), self.across)
-        found = np.full((self.size, len(_AROUND)), -1, dtype=np.int64)
-        for place, (right, above) in enumerate(_AROUND):
+        neighbours_of_cell = np.full((self.size, len(_AROUND)), -1, dtype=np.int64)
+        for move, (right, above) in enumerate(_AROUND):
             x, y = east + right, north + above
             held = (x >= 0) & (x < self.across) & (y >= 0) & (y < self.up)
-            found[held, place] = y[held] * self.across + x[held]
-        return found
+            neighbours_of_cell[held, move] = y[held] * self.across + x[held]
+        return neighbours_of_cell
 
     def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:
         """Points of cells, by uniform numbers."""
@@ -147,8 +147,8 @@ class Hexagons:
             (box.north, box.west),
         ]
         shape = h3.LatLngPoly(corners)
-        found = h3.polygon_to_cells_experimental(shape, resolution, contain="overlap")
-        return cls(tuple(sorted(int(one) for one in found)))
+        cells = h3.polygon_to_cells_experimental(shape, resolution, contain="overlap")
+        return cls(tuple(sorted(int(cell) for cell in cells)))
 
     @property
     def size(self) -> int:
@@ -164,42 +164,44 @@ class Hexagons:
             h3.latlng_to_cell(north, east, resolution) for north, east in zip(y, x, strict=True)
         ]
         names = np.array(self.names, dtype=np.uint64)
-        found = np.searchsorted(names, np.array(cells, dtype=np.uint64)).clip(max=self.size - 1)
-        return found.astype(np.int64)
+        positions = np.searchsorted(names, np.array(cells, dtype=np.uint64)).clip(max=self.size - 1)
+        return positions.astype(np.int64)
 
     @cached_property
     def centres(self) -> FloatArray:
         """The middle of each cell, as longitude and latitude."""
         h3 = _h3()
-        return np.array([h3.cell_to_latlng(one)[::-1] for one in self.names])
+        return np.array([h3.cell_to_latlng(name)[::-1] for name in self.names])
 
     @cached_property
     def neighbours(self) -> IntArray:
         """The cell itself and the six around it, each in its direction."""
         h3 = _h3()
-        place = {name: number for number, name in enumerate(self.names)}
-        found = np.full((self.size, 7), -1, dtype=np.int64)
-        found[:, 0] = np.arange(self.size)
+        number_of_name = {name: number for number, name in enumerate(self.names)}
+        neighbours_of_cell = np.full((self.size, 7), -1, dtype=np.int64)
+        neighbours_of_cell[:, 0] = np.arange(self.size)
         for number, name in enumerate(self.names):
-            for other in h3.grid_disk(name, 1):
-                near = place.get(int(other))
+            for neighbour in h3.grid_disk(name, 1):
+                near = number_of_name.get(int(neighbour))
                 if near is not None and near != number:
                     east, north = self.centres[near] - self.centres[number]
                     turn = np.arctan2(north, east * np.cos(np.radians(self.centres[number, 1])))
                     sixth = int(np.floor(turn / (np.pi / 3))) % 6
                     free = [
-                        one % 6 for one in range(sixth, sixth + 6) if found[number, 1 + one % 6] < 0
+                        direction % 6
+                        for direction in range(sixth, sixth + 6)
+                        if neighbours_of_cell[number, 1 + direction % 6] < 0
                     ]
-                    found[number, 1 + free[0]] = near
-        return found
+                    neighbours_of_cell[number, 1 + free[0]] = near
+        return neighbours_of_cell
 
     def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:
         """Points of cells: of the triangles between the middle and a side, all as likely."""
         h3 = _h3()
         corners = np.full((self.size, 6, 2), np.nan)
         for number, name in enumerate(self.names):
-            found = np.array(h3.cell_to_boundary(name))[:, ::-1]
-            corners[number] = found[np.arange(6) % len(found)]
+            boundary = np.array(h3.cell_to_boundary(name))[:, ::-1]
+            corners[number] = boundary[np.arange(6) % len(boundary)]
         side = (drawn[:, 0] * 6).astype(np.int64).clip(0, 5)
         along = drawn[:, 0] * 6 - side
         middle = self.centres[cells]
@@ -211,13 +213,15 @@ class Hexagons:
         """The cells one resolution up, and which of them each cell of this one belongs to."""
         h3 = _h3()
         up = h3.get_resolution(self.names[0]) - 1
-        found = np.array([h3.cell_to_parent(one, up) for one in self.names], dtype=np.uint64)
-        names, belongs = np.unique(found, return_inverse=True)
+        parent_names = np.array(
+            [h3.cell_to_parent(name, up) for name in self.names], dtype=np.uint64
+        )
+        names, belongs = np.unique(parent_names, return_inverse=True)
         return Hexagons(tuple(names.tolist())), belongs.astype(np.int64)
 
 
 @dataclass(frozen=True)
-class Whole:
+class SingleCell:
     """One cell that is everything: the last resort of a step that no other cells can tell."""
 
     below: CellSystem
@@ -237,8 +241,8 @@ class Whole:
     def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:  # noqa: ARG002  there is but one
         """Points of the cells below, each cell as likely."""
         chosen = (drawn[:, 0] * self.below.size).astype(np.int64)
-        rest = np.stack([drawn[:, 0] * self.below.size - chosen, drawn[:, 1]], axis=1)
-        return self.below.within(chosen, rest)
+        within_cell = np.stack([drawn[:, 0] * self.below.size - chosen, drawn[:, 1]], axis=1)
+        return self.below.within(chosen, within_cell)
 
 
 def _h3() -> Any:

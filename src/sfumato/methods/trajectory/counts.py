@@ -81,10 +81,12 @@ class PathCounts:
         unit = self.request.unit.bounded(self.cap)
         # A cell counts once a person; trips and lengths may all be in one group.
         bounds = people_sensitivity if self.kind == "visits" else count_sensitivity
-        one = bounds(unit, grouped=True)
-        parts = Sensitivity(l1=one.l1 * WHOLE, l2_squared=one.l2_squared * WHOLE**2)
-        ways = [way.noise(parts) for way in spendings(self.request.price)]
-        return min(ways, key=lambda way: way.stddev)
+        sensitivity = bounds(unit, grouped=True)
+        scaled = Sensitivity(
+            l1=sensitivity.l1 * WHOLE, l2_squared=sensitivity.l2_squared * WHOLE**2
+        )
+        noises = [spending.noise(scaled) for spending in spendings(self.request.price)]
+        return min(noises, key=lambda spending: spending.stddev)
 
     @property
     def event(self) -> Event:
@@ -94,10 +96,10 @@ class PathCounts:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The cap, and the grid where there is one."""
-        told: dict[str, Any] = {"cap": self.cap}
+        choices: dict[str, Any] = {"cap": self.cap}
         if self.kind == "lengths":
-            return {**told, "edges": self.edges.tolist()}
-        return {**told, "cells": self.cells, "box": list(self.grid.box)}
+            return {**choices, "edges": self.edges.tolist()}
+        return {**choices, "cells": self.cells, "box": list(self.grid.box)}
 
     @property
     def error(self) -> Mapping[str, Any]:
@@ -146,13 +148,13 @@ class PathCounts:
             return pa.table({"points_from": self.edges, "points_to": ends, "count": counts})
         grid, names = self.grid, (self.form.x, self.form.y)
         number, wide = np.arange(self._groups), (grid.width, grid.height)
-        places = {"": number}
+        cells_by_prefix = {"": number}
         if self.kind == "trips":
             start, end = np.divmod(number, grid.size)
-            places = {"from_": start, "to_": end}
+            cells_by_prefix = {"from_": start, "to_": end}
         columns = {
-            f"{way}{name}_{side}": grid.centres[cells, axis] + shift * wide[axis]
-            for way, cells in places.items()
+            f"{prefix}{name}_{side}": grid.centres[cells, axis] + shift * wide[axis]
+            for prefix, cells in cells_by_prefix.items()
             for axis, name in enumerate(names)
             for side, shift in (("low", -0.5), ("high", 0.5))
         }
@@ -178,11 +180,11 @@ def _prepared(request: FormRequest, kind: str, cap: object, cells: object) -> Pa
     points_of(request)
     most = request.unit.max_rows
     name = "visits" if kind == "visits" else "trips"
-    made = PathCounts(
+    counts = PathCounts(
         request=request,
         kind=kind,
         cap=whole(cap, name, least=1, most=most),
         cells=whole(cells, "cells", least=1, most=_MOST_ACROSS.get(kind, 1)),
     )
-    _ = made.tables  # what is not declared is refused before anything is charged
-    return made
+    _ = counts.tables  # what is not declared is refused before anything is charged
+    return counts

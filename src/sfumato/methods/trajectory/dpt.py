@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
+# What each table takes of the price; they add up to 1.
 SHARES = {
     "selection": Fraction(4, 100),
     "trees": Fraction(36, 100),
@@ -35,7 +36,6 @@ SHARES = {
     "lengths": Fraction(7, 100),
     "hours": Fraction(3, 100),
 }
-"""What each table takes of the price; they add up to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,37 +66,46 @@ class DPT:
 
     def learn(self, paths: Paths, entropy: Entropy) -> PathModel:
         """Choose and measure: the only step that sees paths."""
-        bench = Measuring(self.cost, entropy)
+        measuring = Measuring(self.cost, entropy)
         systems, cap = self.systems, self.steps
         finest = systems.locate(paths.x, paths.y)
         of_points, steps = paths.owners[paths.path_of], paths.steps
         share = SHARES["trees"] / 3
         speeds = measured_speeds(
-            bench, systems, finest[steps], finest[steps + 1], of_points[steps],
+            measuring, systems, finest[steps], finest[steps + 1], of_points[steps],
             SHARES["selection"], cap,
         )  # fmt: skip
         chosen = best_systems(systems, speeds, self.cost.stddev(share, cap))
-        told = steps_of(systems, chosen, finest, steps, of_points)
-        trees, deviations = measured_trees(bench, systems, chosen, told, SHARES["trees"], cap)
-        moves = [systems.systems[one].neighbours.shape[1] for one in chosen]
-        widths = np.array([systems.headings * one for one in moves])
+        tree_steps = steps_of(systems, chosen, finest, steps, of_points)
+        trees, deviations = measured_trees(
+            measuring, systems, chosen, tree_steps, SHARES["trees"], cap
+        )
+        moves = [systems.systems[system].neighbours.shape[1] for system in chosen]
+        widths = np.array([systems.headings * system for system in moves])
         begin = np.cumsum(widths) - widths
-        wide = np.array(moves)[told.system]
-        turn = bench.table(
-            begin[told.system] + told.heading * wide + told.move, int(widths.sum()), told.owners,
+        wide = np.array(moves)[tree_steps.system]
+        turn = measuring.table(
+            begin[tree_steps.system] + tree_steps.heading * wide + tree_steps.move,
+            int(widths.sum()), tree_steps.owners,
             SHARES["turns"], cap=cap,
         )  # fmt: skip
         pairs = self._pair_system(float(speeds.sum()) / cap)
-        paces = self._paces(bench, paths, finest, told, len(chosen), pairs)
-        visits = density(bench, systems, chosen, finest, of_points, SHARES["visits"], cap=cap)
+        paces = self._paces(measuring, paths, finest, tree_steps, len(chosen), pairs)
+        visits = density(measuring, systems, chosen, finest, of_points, SHARES["visits"], cap=cap)
         return self._with_ends(
-            bench, paths, finest,
-            PartModel(chosen, trees, deviations, _parts(turn, begin, moves, systems.headings),
+            measuring, paths, finest,
+            StepModel(chosen, trees, deviations, _turn_tables(turn, begin, moves, systems.headings),
                       paces, visits, pairs),
         )  # fmt: skip
 
     def _paces(
-        self, bench: Measuring, paths: Paths, finest: IntArray, told: Steps, many: int, pairs: int
+        self,
+        measuring: Measuring,
+        paths: Paths,
+        finest: IntArray,
+        tree_steps: Steps,
+        system_count: int,
+        pairs: int,
     ) -> FloatArray:
         """Which pace follows which, by how fast a path must be."""
         belongs = self.systems.above[pairs][finest]
@@ -105,38 +114,44 @@ class DPT:
             self.systems.systems[pairs], belongs[paths.first], belongs[last],
             np.minimum(paths.lengths, self.most), self.systems.side,
         )  # fmt: skip
-        classes, pace = fast[paths.path_of[paths.steps]], paced(told.system, told.move)
-        before = np.full(len(pace), 2 * many)
-        follows = told.previous < many
+        classes, pace = fast[paths.path_of[paths.steps]], paced(tree_steps.system, tree_steps.move)
+        before = np.full(len(pace), 2 * system_count)
+        follows = tree_steps.previous < system_count
         before[follows] = pace[np.flatnonzero(follows) - 1]
-        counts = bench.table(
-            (classes * (2 * many + 1) + before) * 2 * many + pace,
-            CLASSES * (2 * many + 1) * 2 * many, told.owners, SHARES["paces"], cap=self.steps,
+        counts = measuring.table(
+            (classes * (2 * system_count + 1) + before) * 2 * system_count + pace,
+            CLASSES * (2 * system_count + 1) * 2 * system_count, tree_steps.owners,
+            SHARES["paces"], cap=self.steps,
         )  # fmt: skip
         stddev = self.cost.stddev(SHARES["paces"], self.steps)
-        return following(counts.reshape(CLASSES, 2 * many + 1, 2 * many), stddev)
+        return following(counts.reshape(CLASSES, 2 * system_count + 1, 2 * system_count), stddev)
 
     def _with_ends(
-        self, bench: Measuring, paths: Paths, finest: IntArray, known: PartModel
+        self, measuring: Measuring, paths: Paths, finest: IntArray, known: StepModel
     ) -> PathModel:
         systems = self.systems
         origins, ends = finest[paths.first], finest[paths.first + paths.lengths - 1]
-        each = SHARES["ends"] / 2
+        half_share = SHARES["ends"] / 2
         starts, finish = (
-            density(bench, systems, known.chosen, one, paths.owners, each, cap=self.trips)
-            for one in (origins, ends)
+            density(
+                measuring, systems, known.chosen, cells, paths.owners, half_share, cap=self.trips
+            )
+            for cells in (origins, ends)
         )
         pairs = known.pairs
         grid, belongs = systems.systems[pairs], systems.above[pairs]
-        trips = bench.table(
+        trips = measuring.table(
             belongs[origins] * grid.size + belongs[ends], grid.size**2, paths.owners,
             SHARES["trips"], cap=self.trips,
         )  # fmt: skip
         lengths = measured_lengths(
-            bench, paths.lengths, distance_classes(grid.centres, belongs[origins], belongs[ends]),
+            measuring, paths.lengths,
+            distance_classes(grid.centres, belongs[origins], belongs[ends]),
             paths.owners, SHARES["lengths"], most=self.most, cap=self.trips,
         )  # fmt: skip
-        hours = begun(bench, paths, self.first_time, self.last_time, SHARES["hours"], self.trips)
+        hours = begun(
+            measuring, paths, self.first_time, self.last_time, SHARES["hours"], self.trips
+        )
         return PathModel(
             systems, known.chosen, known.trees, known.deviations, known.turns, known.paces,
             known.visits, starts, finish, pairs, settled(trips).reshape(grid.size, grid.size),
@@ -159,7 +174,7 @@ MOST_ENDS = 1 << 10
 
 
 @dataclass(frozen=True)
-class PartModel:
+class StepModel:
     """What was measured of steps."""
 
     chosen: tuple[int, ...]
@@ -171,8 +186,12 @@ class PartModel:
     pairs: int
 
 
-def _parts(turn: FloatArray, begin: IntArray, moves: list[int], many: int) -> list[FloatArray]:
+def _turn_tables(
+    turn: FloatArray, begin: IntArray, moves: list[int], heading_count: int
+) -> list[FloatArray]:
     return [
-        np.maximum(turn[first : first + many * one], 0).reshape(many, one)
-        for first, one in zip(begin, moves, strict=True)
+        np.maximum(turn[first : first + heading_count * move_count], 0).reshape(
+            heading_count, move_count
+        )
+        for first, move_count in zip(begin, moves, strict=True)
     ]

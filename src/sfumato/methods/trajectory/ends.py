@@ -24,7 +24,7 @@ def length_edges(most: int) -> IntArray:
     edges = list(range(1, min(_EXACT, most) + 1))
     while edges[-1] < most:
         edges.append(max(int(edges[-1] * _GROWTH), edges[-1] + 1))
-    return np.array([one for one in edges if one <= most], dtype=np.int64)
+    return np.array([edge for edge in edges if edge <= most], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Lengths:
     def drawn(self, classes: IntArray, uniform: FloatArray) -> IntArray:
         """A length for each path of a class, even within a bin."""
         held = self.counts + 1e-9 * max(self.counts.sum(), 1) + 1e-12
-        at, rest = picked(held[classes], uniform)
+        at, fraction = picked(held[classes], uniform)
         ends = np.append(self.edges[1:], self.most + 1)
         wide = ends[at] - self.edges[at]
-        return self.edges[at] + np.minimum((rest * wide).astype(np.int64), wide - 1)
+        return self.edges[at] + np.minimum((fraction * wide).astype(np.int64), wide - 1)
 
 
 def distance_classes(centres: FloatArray, start: IntArray, end: IntArray) -> IntArray:
@@ -75,8 +75,8 @@ def settled(noisy: FloatArray) -> FloatArray:
     """No count below 0, and the sum as it was measured: what is added is taken off the others."""
     total = max(float(noisy.sum()), 0.0)
     ordered = np.sort(noisy)[::-1]
-    many = np.arange(1, len(noisy) + 1)
-    levels = (np.cumsum(ordered) - total) / many
+    ranks = np.arange(1, len(noisy) + 1)
+    levels = (np.cumsum(ordered) - total) / ranks
     fits = np.flatnonzero(ordered > levels)
     return np.maximum(noisy - (levels[fits[-1]] if len(fits) else np.inf), 0)
 
@@ -84,16 +84,16 @@ def settled(noisy: FloatArray) -> FloatArray:
 def picked(weights: FloatArray, uniform: FloatArray) -> tuple[IntArray, FloatArray]:
     """One place of each line by its weights, and what is left of the uniform number."""
     ends = np.cumsum(weights, axis=1)
-    wanted = uniform * ends[:, -1]
-    at = (ends <= wanted[:, None]).sum(axis=1).clip(max=weights.shape[1] - 1)
+    targets = uniform * ends[:, -1]
+    at = (ends <= targets[:, None]).sum(axis=1).clip(max=weights.shape[1] - 1)
     lines = np.arange(len(at))
     own = weights[lines, at]
-    rest = (wanted - (ends[lines, at] - own)) / np.where(own > 0, own, 1)
-    return at, np.clip(rest, 0, 1 - 2.0**-53)
+    fraction = (targets - (ends[lines, at] - own)) / np.where(own > 0, own, 1)
+    return at, np.clip(fraction, 0, 1 - 2.0**-53)
 
 
 def among(weights: FloatArray, uniform: FloatArray) -> IntArray:
     """Places by one list of weights for all."""
     ends = np.cumsum(weights)
-    found = np.searchsorted(ends, uniform * ends[-1], side="right")
-    return np.asarray(np.minimum(found, len(weights) - 1))
+    indices = np.searchsorted(ends, uniform * ends[-1], side="right")
+    return np.asarray(np.minimum(indices, len(weights) - 1))

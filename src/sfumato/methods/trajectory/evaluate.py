@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sfumato.data.schema.row_forms import Points
     from sfumato.data.schema.schema import Schema
 
+# Across and up, of a map of points.
 MAP_CELLS = 16
-"""Across and up, of a map of points."""
 
 
 def compared_paths(
@@ -30,7 +30,7 @@ def compared_paths(
 
     The original is thinned to the step of time from point to point that the twin has most.
     """
-    real, twin = (all_paths(one, form) for one in (original, synthetic))
+    real, twin = (all_paths(engine, form) for engine in (original, synthetic))
     if not len(real) or not len(twin):
         return None
     gaps = (twin.times[1:] - twin.times[:-1])[twin.steps]
@@ -40,9 +40,11 @@ def compared_paths(
     box = declared_box(schema, form)
     grid = Squares.of(box, MAP_CELLS, MAP_CELLS)
     maps = [
-        np.bincount(grid.locate(one.x, one.y), minlength=grid.size).reshape(MAP_CELLS, MAP_CELLS)
-        / len(one.x)
-        for one in (real, twin)
+        np.bincount(grid.locate(engine.x, engine.y), minlength=grid.size).reshape(
+            MAP_CELLS, MAP_CELLS
+        )
+        / len(engine.x)
+        for engine in (real, twin)
     ]
     return utility(real, twin, box), (len(real), len(twin)), maps
 
@@ -50,12 +52,14 @@ def compared_paths(
 def all_paths(engine: Engine, form: Points) -> Paths:
     """Every path of a table, whoever's it is, without any bound: nothing private may use it."""
     names = (form.path, form.time, form.x, form.y)
-    whole = [exp.column(one, quoted=True).is_(exp.Null()).not_() for one in names]
-    query = exp.select(*(exp.column(one, quoted=True) for one in names)).from_(engine.table.copy())
-    table = engine.run(query.where(*whole))
+    present = [exp.column(name, quoted=True).is_(exp.Null()).not_() for name in names]
+    query = exp.select(*(exp.column(name, quoted=True) for name in names)).from_(
+        engine.table.copy()
+    )
+    table = engine.run(query.where(*present))
     path = numbered(table.column(form.path))
     time = moments(table.column(form.time))
-    x, y = (reals(table.column(one)) for one in (form.x, form.y))
+    x, y = (reals(table.column(name)) for name in (form.x, form.y))
     held = np.isfinite(time) & np.isfinite(x) & np.isfinite(y)
-    whose = path[held]
-    return of_a_day(Paths.of(whose, whose, time[held], x[held], y[held]))
+    path_numbers = path[held]
+    return of_a_day(Paths.of(path_numbers, path_numbers, time[held], x[held], y[held]))

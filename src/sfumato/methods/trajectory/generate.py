@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
 
 
+# In metres.
 TOWN = Box(0.0, 0.0, 16_000.0, 16_000.0)
-"""In metres."""
+# Seconds from point to point.
 EVERY = 60.0
-"""Seconds from point to point."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class MadeUpTown:
     """Where people of a made-up town live and go, and how fast, in metres and minutes."""
 
     quarters: tuple[tuple[int, int], ...]
-    places: tuple[tuple[int, int], ...]
+    destinations: tuple[tuple[int, int], ...]
     speeds: tuple[float, float, float]
     """On foot, by bicycle, by car."""
     rays: bool = False
@@ -42,12 +42,12 @@ class MadeUpTown:
     """Sets apart what is drawn of people: no two towns have the same."""
 
 
+# The town that figures are given of: two avenues that cross.
 CROSSED = MadeUpTown(
     ((3_000, 4_000), (4_500, 11_500), (12_500, 12_000), (11_000, 4_500), (7_500, 8_500)),
     ((8_000, 8_000), (8_600, 7_300), (13_500, 7_900), (3_500, 8_100), (8_100, 13_800)),
     (80.0, 250.0, 600.0),
 )
-"""The town that figures are given of: two avenues that cross."""
 RADIAL = MadeUpTown(
     ((2_500, 8_500), (6_000, 3_000), (13_000, 5_000), (11_500, 13_000), (4_500, 13_500)),
     ((9_000, 9_000), (8_200, 9_800), (14_500, 9_500), (9_300, 2_200), (3_000, 5_500)),
@@ -70,10 +70,10 @@ def made_up(count: int, *, first: int = 0, town: MadeUpTown = CROSSED) -> Paths:
     """So many paths, each of a person of its own."""
     number = np.arange(first, first + count, dtype=np.uint64) + np.uint64(town.number << 32)
     quarter = (_uniform(number, 0) ** 1.4 * 5).astype(np.int64)
-    place = (_uniform(number, 1) ** 1.6 * 5).astype(np.int64)
+    destination = (_uniform(number, 1) ** 1.6 * 5).astype(np.int64)
     home = np.array(town.quarters, dtype=np.float64)[quarter]
     home += 900 * np.stack([_bell(number, 2), _bell(number, 3)], axis=1)
-    work = np.array(town.places, dtype=np.float64)[place]
+    work = np.array(town.destinations, dtype=np.float64)[destination]
     work += 350 * np.stack([_bell(number, 4), _bell(number, 5)], axis=1)
     near = np.hypot(*(work - home).T)
     mood = _uniform(number, 6)
@@ -87,10 +87,10 @@ def made_up(count: int, *, first: int = 0, town: MadeUpTown = CROSSED) -> Paths:
     lengths = np.clip(np.floor(reach[:, -1] / speed).astype(np.int64) + 1, 2, _MOST)
     path = np.repeat(np.arange(count), lengths)
     step = np.arange(len(path)) - (np.cumsum(lengths) - lengths)[path]
-    gone = reach[path, -1] * step / (lengths - 1)[path]
-    leg = (gone[:, None] > reach[path]).sum(axis=1).clip(max=legs.shape[1] - 1)
+    travelled = reach[path, -1] * step / (lengths - 1)[path]
+    leg = (travelled[:, None] > reach[path]).sum(axis=1).clip(max=legs.shape[1] - 1)
     before = np.where(leg > 0, reach[path, leg - 1], 0.0)
-    share = ((gone - before) / np.maximum(legs[path, leg], 1e-9))[:, None]
+    share = ((travelled - before) / np.maximum(legs[path, leg], 1e-9))[:, None]
     at = corners[path, leg] * (1 - share) + corners[path, leg + 1] * share
     point = number[path] * np.uint64(64) + step.astype(np.uint64)
     at = at + 25 * np.stack([_bell(point, 9), _bell(point, 10)], axis=1)
@@ -125,13 +125,13 @@ def _route(start: FloatArray, end: FloatArray, mode: IntArray, *, rays: bool) ->
 
 
 def _uniform(number: NDArray[np.uint64], fact: int) -> FloatArray:
-    words = number + np.uint64((fact + 1) << 48)
+    keys = number + np.uint64((fact + 1) << 48)
     for mixer in _MIXERS:
-        words = (words ^ (words >> np.uint64(33))) * np.uint64(mixer)
-    words = words ^ (words >> np.uint64(33))
-    return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+        keys = (keys ^ (keys >> np.uint64(33))) * np.uint64(mixer)
+    keys = keys ^ (keys >> np.uint64(33))
+    return np.asarray((keys >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
 def _bell(number: NDArray[np.uint64], fact: int) -> FloatArray:
     """Around 0 with spread about 1, never beyond 3."""
-    return np.asarray(2 * sum(_uniform(number, 16 * fact + one) for one in range(16, 19)) - 3)
+    return np.asarray(2 * sum(_uniform(number, 16 * fact + offset) for offset in range(16, 19)) - 3)

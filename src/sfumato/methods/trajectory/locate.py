@@ -19,7 +19,7 @@ from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.methods.trajectory.cells import Box
-from sfumato.methods.trajectory.location import epsilons_on, tell_locations
+from sfumato.methods.trajectory.location import epsilons_on, randomize_locations
 from sfumato.release.files_in_use import source_files
 from sfumato.release.release import Guarantee, Provenance, Release, today
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray
     from sfumato.data.engines.sources import Source
     from sfumato.exact_numbers import Number
-    from sfumato.methods.trajectory.location import LocationMeter, ToldLocations
+    from sfumato.methods.trajectory.location import LocationMeter, NoisyLocations
 
 
+# Of a degree of longitude on the equator; elsewhere by the cosine, and never less.
 _METRES = 6_378_137 * math.pi / 180
-"""Of a degree of longitude on the equator; elsewhere by the cosine, and never less."""
+# Of a degree of latitude, where it is shortest.
 _NORTH = 110_574.0
-"""Of a degree of latitude, where it is shortest."""
 UNITS = ("degrees", "metres")
 
 
@@ -67,7 +67,7 @@ def located(
 
     That number is exact, so it stands in nothing that is written.
     """
-    names = [arguments.text(one, "a column of places") for one in at]
+    names = [arguments.text(column, "a column of places") for column in at]
     arguments.one_of(unit, "unit", UNITS)
     map_ = _box(box, unit)
     if len(names) != 2 or names[0] == names[1]:
@@ -75,32 +75,34 @@ def located(
             "columns_invalid",
             f"Places have two columns. Name them: {option('at', ['lon', 'lat'])}, east first.",
         )
-    places = _read(source, names)
+    locations = _read(source, names)
     scale = _scale(map_, unit)
     corner = np.array([map_.west, map_.south])
-    told = _told(places, map_, scale, epsilon)
-    moved = np.round(told.places, 6 if unit == "degrees" else 2)
-    meter = told.meter
+    noisy = _noisy_locations(locations, map_, scale, epsilon)
+    moved = np.round(noisy.locations, 6 if unit == "degrees" else 2)
+    meter = noisy.meter
     facts = {
-        "epsilon_per_metre": float(meter.epsilon), "places": meter.places,
-        "total_per_metre": float(meter.total), "radius95": told.radius95, "box": list(map_),
+        "epsilon_per_metre": float(meter.epsilon), "places": meter.location_count,
+        "total_per_metre": float(meter.total), "radius95": noisy.radius95, "box": list(map_),
         "unit": unit,
     }  # fmt: skip
     release = Release(
         {"places": pa.table({name: moved[:, axis] for axis, name in enumerate(names)})},
         Guarantee("geo-indistinguishability", _statement(meter), facts),
         Provenance("locate", facts, fingerprint="", made=today()),
-        {name: {"radius95": told.radius95} for name in ("place",)},
+        {name: {"radius95": noisy.radius95} for name in ("place",)},
         kept=source_files(source),
     )
-    outside = (places < corner) | (places > [map_.east, map_.north])
+    outside = (locations < corner) | (locations > [map_.east, map_.north])
     return release, int(outside.any(axis=1).sum())
 
 
-def _told(places: FloatArray, box: Box, scale: FloatArray, epsilon: Number) -> ToldLocations:
+def _noisy_locations(
+    locations: FloatArray, box: Box, scale: FloatArray, epsilon: Number
+) -> NoisyLocations:
     """Places with their noise, or a refusal in words of the map and not of the grid on it."""
     try:
-        return tell_locations(places, box, epsilon=epsilon, scale=scale.tolist())
+        return randomize_locations(locations, box, epsilon=epsilon, scale=scale.tolist())
     except ParameterError as error:
         if error.code != "parameter_out_of_range" or error.parameter == "epsilon":
             raise
@@ -118,21 +120,22 @@ def _told(places: FloatArray, box: Box, scale: FloatArray, epsilon: Number) -> T
 
 def _statement(meter: LocationMeter) -> str:
     """What the places promise, each and together."""
-    each = (
+    sentence = (
         f"Places up to r metres apart are told apart by at most a factor e^(r x {meter.epsilon}) "
         "each."
     )
-    if not meter.places:
-        return f"{each} There was no place to tell, so nothing was given away."
+    if not meter.location_count:
+        return f"{sentence} There was no place to tell, so nothing was given away."
     return (
-        f"{each} {meter.places:,} places of one person cost {float(meter.total):g} for each metre "
-        f"together: epsilon 1 hides {float(1 / meter.total):.3g} metres. This is no private path."
+        f"{sentence} {meter.location_count:,} places of one person cost {float(meter.total):g} for "
+        f"each metre together: epsilon 1 hides {float(1 / meter.total):.3g} metres. The path that "
+        "the places form is not private."
     )
 
 
 def _box(box: Sequence[float], unit: str) -> Box:
     try:
-        west, south, east, north = (float(one) for one in box)
+        west, south, east, north = (float(value) for value in box)
     except (TypeError, ValueError):
         west = south = east = north = math.nan
     right = west < east and south < north and all(map(math.isfinite, (west, south, east, north)))
@@ -169,14 +172,16 @@ def _read(source: Source, names: Sequence[str]) -> FloatArray:
         columns = [exp.column(name, quoted=True) for name in names]
         table = engine.run(exp.select(*columns).from_(engine.table.copy()))
     try:
-        found = [table.column(name).cast(pa.float64()).to_numpy() for name in names]
+        columns_read = [table.column(name).cast(pa.float64()).to_numpy() for name in names]
     except pa.ArrowInvalid:
-        found = [np.array([math.nan])]
-    places = np.stack(found, axis=-1) if len(found) == 2 else np.full((1, 2), math.nan)
-    if not np.isfinite(places).all():
+        columns_read = [np.array([math.nan])]
+    locations = (
+        np.stack(columns_read, axis=-1) if len(columns_read) == 2 else np.full((1, 2), math.nan)
+    )
+    if not np.isfinite(locations).all():
         raise SchemaError(
             "column_unsuitable",
             f"Every place needs two numbers, in {quoted(names[0])} and {quoted(names[1])}, and "
             "some row has none. Leave such rows out.",
         )
-    return np.asarray(places, dtype=np.float64)
+    return np.asarray(locations, dtype=np.float64)

@@ -51,9 +51,11 @@ class PathCost:
 
     def noise(self, share: Fraction, cap: int = 1) -> Noise:
         """The noise of a table that a share pays for, in parts of an item."""
-        one = count_sensitivity(self.unit.bounded(cap), grouped=True)
-        parts = Sensitivity(l1=one.l1 * WHOLE, l2_squared=one.l2_squared * WHOLE**2)
-        return self.spending.noise(parts, share)
+        sensitivity = count_sensitivity(self.unit.bounded(cap), grouped=True)
+        scaled = Sensitivity(
+            l1=sensitivity.l1 * WHOLE, l2_squared=sensitivity.l2_squared * WHOLE**2
+        )
+        return self.spending.noise(scaled, share)
 
     def stddev(self, share: Fraction, cap: int = 1) -> float:
         """How far a count is off that a share pays for, in items."""
@@ -88,20 +90,20 @@ class Measuring:
         exact = summed(cells, size, weights(owners, cap))
         noise = self.cost.noise(share, cap)
         result = np.zeros(size)
-        places = np.arange(size) if asked is None else asked
-        result[places] = noise.sample(exact[places], self.entropy).astype(np.float64) / WHOLE
+        measured = np.arange(size) if asked is None else asked
+        result[measured] = noise.sample(exact[measured], self.entropy).astype(np.float64) / WHOLE
         return result
 
 
 def weights(owners: IntArray, cap: int) -> IntArray:
     """The weight of each item, in whole parts: those of one owner add up to the cap at most."""
-    many = np.bincount(owners) if len(owners) else np.zeros(0, dtype=np.int64)
-    each: IntArray = np.minimum(WHOLE, cap * WHOLE // np.maximum(many, 1))[owners]
-    return each
+    item_counts = np.bincount(owners) if len(owners) else np.zeros(0, dtype=np.int64)
+    item_weights: IntArray = np.minimum(WHOLE, cap * WHOLE // np.maximum(item_counts, 1))[owners]
+    return item_weights
 
 
-def summed(cells: IntArray, size: int, parts: IntArray) -> IntArray:
+def summed(cells: IntArray, size: int, item_weights: IntArray) -> IntArray:
     """Whole-number sums by cell. A float adds whole numbers exactly below 2^53: so in halves."""
-    low = np.bincount(cells, weights=parts & 0xFFFF, minlength=size).astype(np.int64)
-    high = np.bincount(cells, weights=parts >> 16, minlength=size).astype(np.int64)
+    low = np.bincount(cells, weights=item_weights & 0xFFFF, minlength=size).astype(np.int64)
+    high = np.bincount(cells, weights=item_weights >> 16, minlength=size).astype(np.int64)
     return low + (high << 16)

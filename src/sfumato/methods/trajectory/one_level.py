@@ -44,14 +44,16 @@ class OneLevel:
 
     def learn(self, paths: Paths, entropy: Entropy) -> OneLevelModel:
         """Measure: the only step that sees paths."""
-        bench, size = Measuring(self.cost, entropy), self.grid.size
+        measuring, size = Measuring(self.cost, entropy), self.grid.size
         cells = self.grid.locate(paths.x, paths.y)
         after = np.full(len(cells), size)
         after[paths.steps] = cells[paths.steps + 1]
         owners = paths.owners[paths.path_of]
-        moves = bench.table(cells * (size + 1) + after, size * (size + 1), owners, SHARES["moves"])
-        starts = bench.table(cells[paths.first], size, paths.owners, SHARES["starts"])
-        hours = begun(bench, paths, self.first_time, self.last_time, SHARES["hours"], 1)
+        moves = measuring.table(
+            cells * (size + 1) + after, size * (size + 1), owners, SHARES["moves"]
+        )
+        starts = measuring.table(cells[paths.first], size, paths.owners, SHARES["starts"])
+        hours = begun(measuring, paths, self.first_time, self.last_time, SHARES["hours"], 1)
         return OneLevelModel(
             self,
             np.maximum(moves, 0).reshape(size, size + 1),
@@ -83,11 +85,13 @@ class OneLevelModel:
         cells[:, 0] = among(self.starts + _LEAST, uniform(count, entropy))
         alive = np.arange(count)
         for step in range(1, self.of.most):
-            now = cells[alive, step - 1]
-            found = np.searchsorted(ladder, now + uniform(len(now), entropy), side="right")
-            found = np.minimum(found - now * (grid.size + 1), grid.size)
-            alive, found = alive[found < grid.size], found[found < grid.size]
-            cells[alive, step] = found
+            current = cells[alive, step - 1]
+            next_cells = np.searchsorted(
+                ladder, current + uniform(len(current), entropy), side="right"
+            )
+            next_cells = np.minimum(next_cells - current * (grid.size + 1), grid.size)
+            alive, next_cells = alive[next_cells < grid.size], next_cells[next_cells < grid.size]
+            cells[alive, step] = next_cells
         path, number = np.nonzero(cells >= 0)
         lengths = np.bincount(path, minlength=count)
         points = grid.within(cells[path, number], uniform(2 * len(path), entropy).reshape(-1, 2))

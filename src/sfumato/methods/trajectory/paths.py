@@ -68,12 +68,12 @@ class Paths:
             return self
         path = self.path_of
         slot = np.floor((self.times - self.times[self.first][path]) / every)
-        kept = np.ones(len(path), dtype=bool)
-        kept[1:] = (np.diff(path) != 0) | (np.diff(slot) != 0)
-        lengths = np.bincount(path[kept], minlength=len(self.lengths)).astype(np.int64)
-        return Paths(self.owners, lengths, self.times[kept], self.x[kept], self.y[kept])
+        is_kept = np.ones(len(path), dtype=bool)
+        is_kept[1:] = (np.diff(path) != 0) | (np.diff(slot) != 0)
+        lengths = np.bincount(path[is_kept], minlength=len(self.lengths)).astype(np.int64)
+        return Paths(self.owners, lengths, self.times[is_kept], self.x[is_kept], self.y[is_kept])
 
-    def some(self, chosen: BoolArray) -> Paths:
+    def subset(self, chosen: BoolArray) -> Paths:
         """Those paths alone that are chosen."""
         points = np.repeat(chosen, self.lengths)
         return Paths(

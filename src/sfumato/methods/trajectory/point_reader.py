@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.publish.form_kinds import FormRows
 
-_PLACE = ("sf_x", "sf_y")
-_NAMES = ("sf_path", "sf_time", *_PLACE)
+_COORDINATES = ("sf_x", "sf_y")
+_NAMES = ("sf_path", "sf_time", *_COORDINATES)
+# Times and places beyond are moved there; declared bounds have at most 15 digits.
 _FARTHEST = 2.0**53
-"""Times and places beyond are moved there; declared bounds have at most 15 digits."""
 _WRITTEN = (
     "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d",
 )  # fmt: skip
@@ -47,11 +47,14 @@ def read_paths(rows: FormRows, form: Points) -> Paths:
         kept_rows(data.table, form, data.schema, data.unit, rows.salt)
     ).read_all()
     person, path = (numbered(table.column(name)) for name in (PERSON, "sf_path"))
-    figures = [moments(table.column("sf_time")), *(reals(table.column(one)) for one in _PLACE)]
-    whole = np.logical_and.reduce([np.isfinite(one) for one in figures])
+    figures = [
+        moments(table.column("sf_time")),
+        *(reals(table.column(values)) for values in _COORDINATES),
+    ]
+    is_complete = np.logical_and.reduce([np.isfinite(values) for values in figures])
     # No declared bound is so far out, and differences of what is left are finite.
-    near = (np.clip(one[whole], -_FARTHEST, _FARTHEST) for one in figures)
-    return Paths.of(person[whole], path[whole], *near)
+    near = (np.clip(values[is_complete], -_FARTHEST, _FARTHEST) for values in figures)
+    return Paths.of(person[is_complete], path[is_complete], *near)
 
 
 def kept_rows(table: exp.Table, form: Points, schema: Schema, unit: Unit, salt: str) -> exp.Select:
@@ -60,23 +63,28 @@ def kept_rows(table: exp.Table, form: Points, schema: Schema, unit: Unit, salt: 
     named = zip((person, form.path, form.time, form.x, form.y), (PERSON, *_NAMES), strict=True)
     columns = [
         exp.alias_(
-            exp.cast(exp.column(one, quoted=True), REAL)
-            if name in _PLACE or (name == "sf_time" and schema.column(one).kind is Kind.INTEGER)
-            else exp.column(one, quoted=True),
+            exp.cast(exp.column(column_name, quoted=True), REAL)
+            if name in _COORDINATES
+            or (name == "sf_time" and schema.column(column_name).kind is Kind.INTEGER)
+            else exp.column(column_name, quoted=True),
             name,
         )
-        for one, name in named
+        for column_name, name in named
     ]
     present = [exp.column(name).is_(exp.Null()).not_() for name in (PERSON, *_NAMES)]
     rows = exp.select(*columns).from_(table.copy())
     owned = exp.select(exp.Star()).from_(rows.subquery("sf_all")).where(*present)
     order = [Keyed(salt).order([PERSON, "sf_path"]), *map(exp.column, _NAMES)]
-    place = exp.Window(
+    row_number = exp.Window(
         this=exp.RowNumber(),
         partition_by=[exp.column(PERSON)],
-        order=exp.Order(expressions=[exp.Ordered(this=one, nulls_first=False) for one in order]),
+        order=exp.Order(
+            expressions=[exp.Ordered(this=column_name, nulls_first=False) for column_name in order]
+        ),
     )
-    ranked = exp.select(exp.Star(), exp.alias_(place, "sf_place")).from_(owned.subquery("sf_owned"))
+    ranked = exp.select(exp.Star(), exp.alias_(row_number, "sf_place")).from_(
+        owned.subquery("sf_owned")
+    )
     return (
         exp.select(*map(exp.column, (PERSON, *_NAMES)))
         .from_(ranked.subquery("sf_ranked"))
@@ -90,7 +98,10 @@ def moments(values: pa.ChunkedArray) -> FloatArray:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         # Fractions of a second and a Z behind a moment are not told apart.
         plain = pc.replace_substring_regex(values.cast(pa.string()), r"(\.\d+)?Z?$", "")
-        read = [pc.strptime(plain, one, unit="s", error_is_null=True) for one in _WRITTEN]
+        read = [
+            pc.strptime(plain, time_format, unit="s", error_is_null=True)
+            for time_format in _WRITTEN
+        ]
         seconds = pc.coalesce(*read).cast(pa.int64())
     elif pa.types.is_temporal(kind):
         seconds = values.cast(pa.timestamp("s"), safe=False).cast(pa.int64())

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sfumato.methods.trajectory.reference_systems import ReferenceSystems
 
 
+# The parts of a tree's share that cells, their moves, and moves after moves take.
 LEVELS = (Fraction(3, 10), Fraction(4, 10), Fraction(3, 10))
-"""The parts of a tree's share that cells, their moves, and moves after moves take."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def steps_of(
 ) -> Steps:
     """Tell every step at the finest of the chosen systems that can; owners are those of points."""
     start, end = finest[steps], finest[steps + 1]
-    system, move = systems.told(start, end, chosen)
+    system, move = systems.assign(start, end, chosen)
     follows = np.zeros(len(steps), dtype=bool)
     follows[1:] = np.diff(steps) == 1
     previous = np.full(len(steps), len(chosen))
@@ -63,11 +63,11 @@ def steps_of(
 
 def headings(move: IntArray, follows: BoolArray) -> IntArray:
     """Of each step the last move before it, within its path, that was not to stay; or 0."""
-    place = np.arange(len(move))
-    begun = np.maximum.accumulate(np.where(follows, 0, place))
-    moved = np.maximum.accumulate(np.where(move > 0, place, -1))
-    last = np.concatenate([[-1], moved[:-1]]) if len(move) else place
-    return np.where(last >= begun, move[last], 0) if len(move) else place
+    position = np.arange(len(move))
+    begun = np.maximum.accumulate(np.where(follows, 0, position))
+    moved = np.maximum.accumulate(np.where(move > 0, position, -1))
+    last = np.concatenate([[-1], moved[:-1]]) if len(move) else position
+    return np.where(last >= begun, move[last], 0) if len(move) else position
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,13 @@ def measured_trees(
     cap: int,
 ) -> tuple[list[PrefixTree], tuple[float, float, float]]:
     """The trees of all chosen systems, level by level, and the deviations of their counts."""
-    shares = [share * part for part in LEVELS]
-    deviations = tuple(measuring.cost.stddev(one, cap) for one in shares)
-    sizes = np.array([systems.systems[one].size for one in chosen])
-    moves = np.array([systems.systems[one].neighbours.shape[1] for one in chosen])
+    shares = [share * level_share for level_share in LEVELS]
+    deviations = tuple(measuring.cost.stddev(system, cap) for system in shares)
+    sizes = np.array([systems.systems[system].size for system in chosen])
+    moves = np.array([systems.systems[system].neighbours.shape[1] for system in chosen])
     cell = np.zeros(len(steps.start), dtype=np.int64)
-    for place, number in enumerate(chosen):
-        mine = steps.system == place
+    for index, number in enumerate(chosen):
+        mine = steps.system == index
         cell[mine] = systems.above[number][steps.start[mine]]
     own = steps.system
 
@@ -119,15 +119,15 @@ def measured_trees(
     third = measuring.table(codes, int(square.sum()), steps.owners, shares[2], cap=cap, asked=asked)
 
     trees = []
-    for place in range(len(chosen)):
-        low, many, out = first[place], sizes[place], moves[place]
-        pairs = second[ends[low] : ends[low] + many * out]
-        triples = third[corner[low] : corner[low] + many * around * out]
+    for index in range(len(chosen)):
+        low, cell_count, out = first[index], sizes[index], moves[index]
+        pairs = second[ends[low] : ends[low] + cell_count * out]
+        triples = third[corner[low] : corner[low] + cell_count * around * out]
         trees.append(
             PrefixTree(
-                np.maximum(cells[low : low + many], 0),
-                np.maximum(pairs, 0).reshape(many, out),
-                np.maximum(triples, 0).reshape(many, around, out),
+                np.maximum(cells[low : low + cell_count], 0),
+                np.maximum(pairs, 0).reshape(cell_count, out),
+                np.maximum(triples, 0).reshape(cell_count, around, out),
             )
         )
     return trees, (deviations[0], deviations[1], deviations[2])

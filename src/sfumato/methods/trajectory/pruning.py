@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sfumato.methods.trajectory.reference_systems import ReferenceSystems
 
 
+# A count is worth a closer look where it is so many standard deviations above 0.
 OUTSTANDING = 2.0
-"""A count is worth a closer look where it is so many standard deviations above 0."""
 
 
 def outstanding(counts: FloatArray, stddev: float) -> BoolArray:
@@ -42,22 +42,24 @@ def density(
     Every system takes an equal part of the share. Children of what stands out are measured and
     brought to the sum of their parent; all others share it evenly.
     """
-    each, fine = share / len(chosen), len(systems.above[0])
-    stddev = measuring.cost.stddev(each, cap)
+    system_share, fine = share / len(chosen), len(systems.above[0])
+    stddev = measuring.cost.stddev(system_share, cap)
     weight, open_ = np.ones(fine), np.ones(fine, dtype=bool)
     parent = np.zeros(fine, dtype=np.int64)
-    for place, number in enumerate(reversed(chosen)):
+    for index, number in enumerate(reversed(chosen)):
         belongs, size = systems.above[number], systems.systems[number].size
         asked = np.unique(belongs[open_])
-        noisy = measuring.table(belongs[finest], size, owners, each, cap=cap, asked=asked)
-        told = np.maximum(noisy, 0)[belongs] / systems.fine_cells(number)[belongs]
-        if place == 0:
-            weight = told
+        noisy = measuring.table(belongs[finest], size, owners, system_share, cap=cap, asked=asked)
+        measured = np.maximum(noisy, 0)[belongs] / systems.fine_cells(number)[belongs]
+        if index == 0:
+            weight = measured
         else:
             # Within each parent that was looked into: its own sum, shared as its children say.
-            held, sums = (np.bincount(parent, weights=one) for one in (weight, told))
+            held, sums = (
+                np.bincount(parent, weights=density_part) for density_part in (weight, measured)
+            )
             factor = np.divide(held, sums, out=np.zeros_like(held), where=sums > 0)
-            weight = np.where(open_ & (sums > 0)[parent], told * factor[parent], weight)
+            weight = np.where(open_ & (sums > 0)[parent], measured * factor[parent], weight)
         open_ &= outstanding(noisy, stddev)[belongs]
         parent = belongs
     return weight if weight.sum() > 0 else np.ones(fine)

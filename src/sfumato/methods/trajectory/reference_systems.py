@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.trajectory.cells import Box, CellSystem, Hexagons, Squares, Whole
+from sfumato.methods.trajectory.cells import Box, CellSystem, Hexagons, SingleCell, Squares
 
 if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
 
 
+# So many cells across are all neighbours of each other.
 _COARSEST = 2
-"""So many cells across are all neighbours of each other."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ReferenceSystems:
             grid, belongs = grid.parents()
             systems.append(grid)
             above.append(belongs[above[-1]])
-        systems.append(Whole(systems[0]))
+        systems.append(SingleCell(systems[0]))
         above.append(np.zeros(systems[0].size, dtype=np.int64))
         return cls(box, tuple(systems), tuple(above))
 
@@ -71,21 +71,21 @@ class ReferenceSystems:
         assert isinstance(finest, Squares)
         return finest.locate(x, y)
 
-    def told(
+    def assign(
         self, start: IntArray, end: IntArray, chosen: tuple[int, ...]
     ) -> tuple[IntArray, IntArray]:
         """Of steps between finest cells: the place in `chosen` of the system, and the move."""
         system = np.full(len(start), len(chosen) - 1, dtype=np.int64)
         move = np.zeros(len(start), dtype=np.int64)
         open_ = np.arange(len(start))
-        for place, number in enumerate(chosen):
+        for index, number in enumerate(chosen):
             belongs = self.above[number]
             around = self.systems[number].neighbours[belongs[start[open_]]]
             hit = around == belongs[end[open_]][:, None]
-            found = hit.any(axis=1)
-            system[open_[found]] = place
-            move[open_[found]] = hit[found].argmax(axis=1)
-            open_ = open_[~found]
+            is_told = hit.any(axis=1)
+            system[open_[is_told]] = index
+            move[open_[is_told]] = hit[is_told].argmax(axis=1)
+            open_ = open_[~is_told]
         return system, move
 
     def fine_cells(self, number: int) -> IntArray:
@@ -102,5 +102,5 @@ class ReferenceSystems:
         """From one of the finest cells to the next."""
         grid = self.systems[0]
         cell, move = np.argwhere(grid.neighbours[:, 1:] >= 0)[0]
-        other = grid.neighbours[cell, 1 + move]
-        return float(np.hypot(*(grid.centres[cell] - grid.centres[other])))
+        neighbour = grid.neighbours[cell, 1 + move]
+        return float(np.hypot(*(grid.centres[cell] - grid.centres[neighbour])))

@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
+# How many points are drawn at once, at most.
 _AT_ONCE = 1 << 25
-"""How many points are drawn at once, at most."""
 _LEAST = 1e-12
+# The parts that the time is told by.
 HOURS = 24
-"""The parts that the time is told by."""
 
 
 def begun(
     measuring: Measuring, paths: Paths, first: float, last: float, share: Fraction, cap: int
 ) -> FloatArray:
     """How many paths begin in each of the equal parts of a declared time."""
-    part = np.floor((paths.times[paths.first] - first) / (last - first) * HOURS)
-    cells = np.clip(part, 0, HOURS - 1).astype(np.int64)
+    slot = np.floor((paths.times[paths.first] - first) / (last - first) * HOURS)
+    cells = np.clip(slot, 0, HOURS - 1).astype(np.int64)
     return settled(measuring.table(cells, HOURS, paths.owners, share, cap=cap))
 
 
@@ -86,18 +86,21 @@ class PathModel:
 
     def drawn(self, count: int, entropy: Entropy) -> Paths:
         """So many paths, each of a person of its own."""
-        many = max(_AT_ONCE // max(self.lengths.most, 1), 1)
-        parts = [self._some(min(many, count - done), entropy) for done in range(0, count, many)]
+        chunk_size = max(_AT_ONCE // max(self.lengths.most, 1), 1)
+        chunks = [
+            self._draw_chunk(min(chunk_size, count - start), entropy)
+            for start in range(0, count, chunk_size)
+        ]
         return Paths(
             np.arange(count),
-            np.concatenate([one.lengths for one in parts]),
+            np.concatenate([chunk.lengths for chunk in chunks]),
             *(
-                np.concatenate([getattr(one, name) for one in parts])
+                np.concatenate([getattr(chunk, name) for chunk in chunks])
                 for name in ("times", "x", "y")
             ),
         )
 
-    def _some(self, count: int, entropy: Entropy) -> Paths:
+    def _draw_chunk(self, count: int, entropy: Entropy) -> Paths:
         systems, grid = self.systems, self.systems.systems[self.pairs]
         belongs = systems.above[self.pairs]
         pair = among(self.trips.ravel() + _LEAST, uniform(count, entropy))
@@ -110,10 +113,10 @@ class PathModel:
         )
         fast = pace_classes(grid, start, end, lengths, systems.side)
         cells = np.zeros((count, int(lengths.max())), dtype=np.int64)
-        for one in np.unique(fast):
-            mine = np.flatnonzero(fast == one)
+        for speed_class in np.unique(fast):
+            mine = np.flatnonzero(fast == speed_class)
             walk = PathWalk.to(
-                self.ground, self.paces[one], self.ends, last[mine], self.lengths.most
+                self.ground, self.paces[speed_class], self.ends, last[mine], self.lengths.most
             )
             walked = walk.cells(first[mine], lengths[mine], entropy)
             cells[mine, : walked.shape[1]] = walked

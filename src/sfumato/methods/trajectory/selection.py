@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sfumato.methods.trajectory.reference_systems import ReferenceSystems
 
 
+# How many of its own sides a step is off where noise alone decided its move.
 _WANDERING = 0.5
-"""How many of its own sides a step is off where noise alone decided its move."""
 
 
 def measured_speeds(
@@ -35,8 +35,8 @@ def measured_speeds(
 ) -> FloatArray:
     """How many steps each system would tell if all were chosen: noisy, never negative."""
     everything = tuple(range(len(systems.systems)))
-    told, _ = systems.told(start, end, everything)
-    return np.maximum(measuring.table(told, len(everything), owners, share, cap=cap), 0)
+    system, _ = systems.assign(start, end, everything)
+    return np.maximum(measuring.table(system, len(everything), owners, share, cap=cap), 0)
 
 
 def best_systems(systems: ReferenceSystems, speeds: FloatArray, stddev: float) -> tuple[int, ...]:
@@ -47,9 +47,9 @@ def best_systems(systems: ReferenceSystems, speeds: FloatArray, stddev: float) -
     """
     last = len(systems.systems) - 1
     candidates = [
-        (*some, last) for many in range(last + 1) for some in combinations(range(last), many)
+        (*subset, last) for size in range(last + 1) for subset in combinations(range(last), size)
     ]
-    return min(candidates, key=lambda one: _off(systems, one, speeds, stddev))
+    return min(candidates, key=lambda candidate: _off(systems, candidate, speeds, stddev))
 
 
 def _off(
@@ -58,11 +58,11 @@ def _off(
     speeds: FloatArray,
     stddev: float,
 ) -> float:
-    off, done = 0.0, 0
+    off, finest = 0.0, 0
     for number in chosen:
         grid = systems.systems[number]
-        steps = float(speeds[done : number + 1].sum())
-        done = number + 1
+        steps = float(speeds[finest : number + 1].sum())
+        finest = number + 1
         side = (len(systems.above[0]) / grid.size) ** 0.5  # in sides of the finest
         counts = grid.size * grid.neighbours.shape[1]
         drowned = min(steps, counts * stddev)

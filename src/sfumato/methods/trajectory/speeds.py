@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from sfumato.methods.trajectory.cells import CellSystem
 
 
+# Sides of the finest cells that a path must come nearer to its end with every step.
 _EDGES = np.array([0.4, 0.8, 1.2, 1.8, 2.7, 5.0])
-"""Sides of the finest cells that a path must come nearer to its end with every step."""
 CLASSES = len(_EDGES) + 1
+# A pace follows another where its count is so many deviations above 0: few are there by chance.
 _CERTAIN = 4.0
-"""A pace follows another where its count is so many deviations above 0: few are there by chance."""
 _LEAST = 1e-12
 
 
@@ -30,8 +30,8 @@ def pace_classes(
 ) -> IntArray:
     """How fast paths must be that lead from cells to cells by so many points."""
     apart = np.hypot(*(grid.centres[start] - grid.centres[end]).T)
-    each = apart / np.maximum(lengths - 1, 1) / side
-    return np.asarray(np.searchsorted(_EDGES, each, side="right"))
+    sides_per_step = apart / np.maximum(lengths - 1, 1) / side
+    return np.asarray(np.searchsorted(_EDGES, sides_per_step, side="right"))
 
 
 def paced(system: IntArray, move: IntArray) -> IntArray:
@@ -44,11 +44,11 @@ def following(counts: FloatArray, stddev: float) -> FloatArray:
 
     What noise may have made is left out. Where nothing is left, it is as in the class, or in all.
     """
-    kept = np.where(counts > _CERTAIN * stddev, counts, 0.0)
-    of_class = kept.sum(axis=1, keepdims=True)
+    certain = np.where(counts > _CERTAIN * stddev, counts, 0.0)
+    of_class = certain.sum(axis=1, keepdims=True)
     of_all = of_class.sum(axis=0, keepdims=True)
     if of_all.sum() <= 0:
         of_all = np.maximum(counts, 0).sum(axis=(0, 1), keepdims=True) + _LEAST
     of_class = np.where(of_class.sum(axis=2, keepdims=True) > 0, of_class, of_all)
-    mixed = kept + 2 * stddev * of_class / of_class.sum(axis=2, keepdims=True)
+    mixed = certain + 2 * stddev * of_class / of_class.sum(axis=2, keepdims=True)
     return np.asarray(mixed / mixed.sum(axis=2, keepdims=True))

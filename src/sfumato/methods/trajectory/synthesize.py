@@ -71,7 +71,7 @@ class PathTwins:
         """The columns that are drawn."""
         form = self.form
         names = dict.fromkeys((*self.unit.columns, form.path, form.time, form.x, form.y))
-        return tuple(self.schema.column(one) for one in names)
+        return tuple(self.schema.column(name) for name in names)
 
     @cached_property
     def box(self) -> Box:
@@ -79,7 +79,7 @@ class PathTwins:
         return declared_box(self.schema, self.form)
 
     @property
-    def _places(self) -> tuple[str, str]:
+    def _coordinates(self) -> tuple[str, str]:
         return self.form.x, self.form.y
 
     @cached_property
@@ -124,11 +124,11 @@ class PathTwins:
                 "east and from -85 to 85 north. Leave out hexagons, which takes squares.",
             )
         # An area of hexagons at resolution 0, in square degrees at the equator; each is seven.
-        many = (box.east - box.west) * (box.north - box.south) / 350 * 7**self.hexagons
-        if many > _MOST_CELLS**2:
+        hexagon_count = (box.east - box.west) * (box.north - box.south) / 350 * 7**self.hexagons
+        if hexagon_count > _MOST_CELLS**2:
             raise ParameterError(
                 "parameter_out_of_range",
-                f"hexagons of resolution {self.hexagons} would be about {many:,.0f}; at most "
+                f"Resolution {self.hexagons} needs about {hexagon_count:,.0f} hexagons; at most "
                 f"{_MOST_CELLS**2:,} are possible. Give a lower resolution.",
             )
         return ReferenceSystems.hexagons(box, self.hexagons)
@@ -160,8 +160,12 @@ class PathTwins:
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The twin without a row."""
-        none, nowhere = np.zeros(0, dtype=np.int64), np.zeros(0)
-        return {self.schema.table: self._rows(Paths(none, none, nowhere, nowhere, nowhere))}
+        no_integers, no_floats = np.zeros(0, dtype=np.int64), np.zeros(0)
+        return {
+            self.schema.table: self._rows(
+                Paths(no_integers, no_integers, no_floats, no_floats, no_floats)
+            )
+        }
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Read paths, bounded by person; measure them with noise; draw a twin."""
@@ -180,15 +184,17 @@ class PathTwins:
     ) -> tuple[tuple[str, ...], Mapping[str, pa.Table]]:
         """How many points of the twin lie in each box: done to what is released, so free."""
         twin = tables[self.schema.table]
-        x, y = (np.asarray(twin.column(one), dtype=np.float64) for one in self._places)
-        return self._places, {"visits": visited(x, y, self.box, self._places)}
+        x, y = (np.asarray(twin.column(name), dtype=np.float64) for name in self._coordinates)
+        return self._coordinates, {"visits": visited(x, y, self.box, self._coordinates)}
 
     def _rows(self, twin: Paths) -> pa.Table:
         """The twin in the form of the data set."""
         form, number = self.form, twin.path_of + 1
         drawn: dict[str, Any] = {form.path: number, form.time: twin.times}
         drawn |= {form.x: twin.x, form.y: twin.y, **dict.fromkeys(self.unit.columns, number)}
-        return pa.table({one.name: _typed(one, drawn[one.name]) for one in self.columns})
+        return pa.table(
+            {column.name: _typed(column, drawn[column.name]) for column in self.columns}
+        )
 
 
 def prepare(
@@ -205,7 +211,7 @@ def prepare(
     """Make a synthesis of paths of what was asked, or say what cannot be."""
     form, unit = points_of(request), request.unit
     arguments.one_of(method, "method", METHODS)
-    made = PathTwins(
+    twins = PathTwins(
         schema=request.schema,
         form=form,
         unit=unit,
@@ -218,8 +224,8 @@ def prepare(
         trips=int(_within("trips", trips, 1, unit.max_rows)),
         steps=int(_within("steps", steps, 1, unit.max_rows)),
     )
-    _ = made.learner  # what is not declared is refused before anything is charged
-    return made
+    _ = twins.learner  # what is not declared is refused before anything is charged
+    return twins
 
 
 def points_of(request: FormRequest) -> Points:
@@ -237,7 +243,7 @@ def points_of(request: FormRequest) -> Points:
 
 def declared_box(schema: Schema, form: Points) -> Box:
     """What a schema declares of places."""
-    (west, east), (south, north) = (_bounds(schema.column(one)) for one in (form.x, form.y))
+    (west, east), (south, north) = (_bounds(schema.column(name)) for name in (form.x, form.y))
     return Box(west, south, east, north)
 
 
@@ -302,15 +308,15 @@ def _typed(column: Column, values: Any) -> pa.Array:
     if np.asarray(values).dtype.kind == "i":  # who it is: any number will do
         numbers = {Kind.INTEGER: pa.int64(), Kind.REAL: pa.float64()}
         return pa.array(values).cast(numbers.get(column.kind, pa.string()))
-    found = _declared(column, np.asarray(values, dtype=np.float64))
+    numbers_on_grid = _declared(column, np.asarray(values, dtype=np.float64))
     if column.kind is Kind.REAL:
-        return pa.array(found)
-    whole = np.floor(found).astype(np.int64)
+        return pa.array(numbers_on_grid)
+    integers = np.floor(numbers_on_grid).astype(np.int64)
     if column.kind is Kind.INTEGER:
-        return pa.array(whole)
+        return pa.array(integers)
     if column.kind is Kind.DATE:
-        return pa.array(whole // int(_DAY), type=pa.int32()).cast(pa.date32())
-    moments = np.datetime64("2000-01-01T00:00:00", "s") + whole.astype("timedelta64[s]")
+        return pa.array(integers // int(_DAY), type=pa.int32()).cast(pa.date32())
+    moments = np.datetime64("2000-01-01T00:00:00", "s") + integers.astype("timedelta64[s]")
     return pa.array(np.datetime_as_string(moments, unit="s").astype(object), type=pa.string())
 
 
@@ -320,6 +326,6 @@ def visited(x: FloatArray, y: FloatArray, box: Box, names: tuple[str, str]) -> p
     counts = np.bincount(grid.locate(x, y), minlength=grid.size)
     shape = np.array([grid.width, grid.height]) / 2
     low, high = grid.centres - shape, grid.centres + shape
-    ends = {f"{name}_{end}": one[:, place] for place, name in enumerate(names)
-            for end, one in (("low", low), ("high", high))}  # fmt: skip
+    ends = {f"{name}_{end}": corner[:, axis] for axis, name in enumerate(names)
+            for end, corner in (("low", low), ("high", high))}  # fmt: skip
     return pa.table({**ends, "count": counts})

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 _QUESTIONS = 200
+# Shares of paths below this count as this, where an error is set against them.
 _LEAST = 0.01
-"""Shares of paths below this count as this, where an error is set against them."""
 _BINS = 20
 _ENDS, _TOP = 6, 100
 PATTERN_GRIDS = (7, 10, 15)
@@ -57,24 +57,24 @@ class PathUtility(Shown):
         }
 
     def _card(self) -> Card:
-        told: dict[str, Any] = {name: f"{one:.3f}" for name, one in self.to_json().items()}
-        return Card("how far a twin of paths is off", told)
+        facts: dict[str, Any] = {name: f"{figure:.3f}" for name, figure in self.to_json().items()}
+        return Card("how far a twin of paths is off", facts)
 
 
 def utility(real: Paths, twin: Paths, box: Box) -> PathUtility:
     """Ask both the same, over the declared box."""
     return PathUtility(
         ranges=_ranges(real, twin, box),
-        trips=divergence(*(_trips(one, box) for one in (real, twin))),
+        trips=divergence(*(_trips(paths, box) for paths in (real, twin))),
         travelled=divergence(*_histograms(travelled(real), travelled(twin))),
         diameter=divergence(*_histograms(diameters(real), diameters(twin))),
         patterns=float(np.mean([shared_patterns(real, twin, box, n) for n in PATTERN_GRIDS])),
     )
 
 
-def divergence(one: FloatArray, two: FloatArray) -> float:
+def divergence(first_counts: FloatArray, second_counts: FloatArray) -> float:
     """Jensen and Shannon's, in bits: 0 for the same shares, 1 where nothing is shared."""
-    first, second = (shares / max(shares.sum(), 1e-300) for shares in (one, two))
+    first, second = (shares / max(shares.sum(), 1e-300) for shares in (first_counts, second_counts))
     middle = (first + second) / 2
     return float((_relative(first, middle) + _relative(second, middle)) / 2)
 
@@ -92,19 +92,19 @@ def _ranges(real: Paths, twin: Paths, box: Box) -> float:
     wide = np.array([box.east - box.west, box.north - box.south])
     side = (0.1 + 0.4 * drawn[:, :2]) * wide
     low = np.array([box.west, box.south]) + drawn[:, 2:] * (wide - side)
-    found = [_passing(paths, low, low + side) for paths in (real, twin)]
-    return float((np.abs(found[0] - found[1]) / np.maximum(found[0], _LEAST)).mean())
+    shares = [_passing(paths, low, low + side) for paths in (real, twin)]
+    return float((np.abs(shares[0] - shares[1]) / np.maximum(shares[0], _LEAST)).mean())
 
 
 def _passing(paths: Paths, low: FloatArray, high: FloatArray) -> FloatArray:
     path, shares = paths.path_of, np.zeros(len(low))
-    for place, (start, end) in enumerate(zip(low, high, strict=True)):
+    for index, (start, end) in enumerate(zip(low, high, strict=True)):
         inside = (paths.x >= start[0]) & (paths.x <= end[0])
         inside &= (paths.y >= start[1]) & (paths.y <= end[1])
         # Points lie path after path.
         through = path[inside]
-        many = int(np.count_nonzero(np.diff(through))) + bool(len(through))
-        shares[place] = many / max(len(paths), 1)
+        path_count = int(np.count_nonzero(np.diff(through))) + bool(len(through))
+        shares[index] = path_count / max(len(paths), 1)
     return shares
 
 
@@ -118,14 +118,14 @@ def _trips(paths: Paths, box: Box) -> FloatArray:
 def _histograms(real: FloatArray, twin: FloatArray) -> tuple[FloatArray, FloatArray]:
     top = max(float(np.quantile(real, 0.99)), 1e-9) if len(real) else 1.0
     edges = np.append(np.linspace(0, top, _BINS), np.inf)
-    return tuple(np.histogram(one, edges)[0].astype(np.float64) for one in (real, twin))  # type: ignore[return-value]
+    return tuple(np.histogram(values, edges)[0].astype(np.float64) for values in (real, twin))  # type: ignore[return-value]
 
 
 def travelled(paths: Paths) -> FloatArray:
     """The distance that each path goes."""
     steps = paths.steps
-    gone = np.hypot(paths.x[steps + 1] - paths.x[steps], paths.y[steps + 1] - paths.y[steps])
-    return np.asarray(np.bincount(paths.path_of[steps], gone, len(paths)), dtype=np.float64)
+    distances = np.hypot(paths.x[steps + 1] - paths.x[steps], paths.y[steps + 1] - paths.y[steps])
+    return np.asarray(np.bincount(paths.path_of[steps], distances, len(paths)), dtype=np.float64)
 
 
 def diameters(paths: Paths) -> FloatArray:
@@ -133,16 +133,19 @@ def diameters(paths: Paths) -> FloatArray:
     if not len(paths):
         return np.zeros(0)
     wide = [
-        np.maximum.reduceat(one, paths.first) - np.minimum.reduceat(one, paths.first)
-        for one in (paths.x, paths.y)
+        np.maximum.reduceat(coordinates, paths.first)
+        - np.minimum.reduceat(coordinates, paths.first)
+        for coordinates in (paths.x, paths.y)
     ]
     return np.asarray(np.hypot(*wide))
 
 
 def shared_patterns(real: Paths, twin: Paths, box: Box, cells: int) -> float:
     """The share of the commonest patterns that both have, by a grid of so many cells across."""
-    one, two = (_patterns(paths, Squares.of(box, cells, cells)) for paths in (real, twin))
-    return len(one & two) / max(len(one), 1)
+    real_patterns, twin_patterns = (
+        _patterns(paths, Squares.of(box, cells, cells)) for paths in (real, twin)
+    )
+    return len(real_patterns & twin_patterns) / max(len(real_patterns), 1)
 
 
 def _patterns(paths: Paths, grid: Squares) -> set[int]:
@@ -151,12 +154,12 @@ def _patterns(paths: Paths, grid: Squares) -> set[int]:
     new = np.ones(len(cells), dtype=bool)
     new[1:] = (np.diff(cells) != 0) | (np.diff(path) != 0)
     cells, path = cells[new], path[new]
-    found: list[IntArray] = []
+    codes_by_length: list[IntArray] = []
     for length in (2, 3):
         together = path[length - 1 :] == path[: len(path) - length + 1]
         code = np.zeros(max(len(path) - length + 1, 0), dtype=np.int64)
-        for place in range(length):
-            code = code * (grid.size + 1) + 1 + cells[place : place + len(code)]
-        found.append(code[together])
-    codes, many = np.unique(np.concatenate(found), return_counts=True)
-    return set(codes[np.lexsort((codes, -many))[:_TOP]].tolist())
+        for offset in range(length):
+            code = code * (grid.size + 1) + 1 + cells[offset : offset + len(code)]
+        codes_by_length.append(code[together])
+    codes, pattern_counts = np.unique(np.concatenate(codes_by_length), return_counts=True)
+    return set(codes[np.lexsort((codes, -pattern_counts))[:_TOP]].tolist())

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 15
 _LEAST = 1e-12
 _NEVER = 1e-300
+# How many deviations of noise the prior of a move weighs.
 _DOUBT = 2.0
-"""How many deviations of noise the prior of a move weighs."""
+# The finest cells that are tried for a move by larger ones.
 _TRIED = 8
-"""The finest cells that are tried for a move by larger ones."""
 _UNLIKELY = 1e-6
 _MOST_GOALS = 256
 
@@ -91,7 +91,7 @@ class SystemMoves:
         )  # fmt: skip
 
     def weights(
-        self, cell: IntArray, heading: IntArray, rest: FloatArray, away: FloatArray
+        self, cell: IntArray, heading: IntArray, stay_chance: FloatArray, leave_chance: FloatArray
     ) -> tuple[FloatArray, IntArray]:
         """How likely each move is and where it leads, for the chances to rest and to leave."""
         at = self.above[cell]
@@ -100,8 +100,8 @@ class SystemMoves:
         chance = self.after[at, heading] + self.doubt * chance
         chance[:, 0] = 0
         chance /= np.maximum(chance.sum(axis=1, keepdims=True), _LEAST)
-        chance *= (away * self.leave[at])[:, None]
-        chance[:, 0] = rest * self.stay[at]
+        chance *= (leave_chance * self.leave[at])[:, None]
+        chance[:, 0] = stay_chance * self.stay[at]
         target = self.around[at]
         return chance * (target >= 0) * self.near[at][:, None], np.maximum(target, 0)
 
@@ -133,18 +133,18 @@ class Ground:
             for number, tree, turn in zip(chosen, trees, turns, strict=True)
         ]
         grounds = Grounds(Chain(systems, chosen, moves, visits))
-        goals = next(n for n, one in enumerate(systems.systems) if one.size <= _MOST_GOALS)
+        goals = next(n for n, system in enumerate(systems.systems) if system.size <= _MOST_GOALS)
         return cls(systems, chosen, moves, grounds, systems.above[goals])
 
     def settled(
-        self, place: int, reached: IntArray, cell: IntArray, entropy: Entropy
+        self, index: int, reached: IntArray, cell: IntArray, entropy: Entropy
     ) -> tuple[IntArray, FloatArray]:
         """Finest cells to try within those reached, and weights: (walks, tried) both."""
         tried = np.repeat(reached, _TRIED)
-        option = self.moves[place].below.within(tried, uniform(len(tried), entropy))
+        option = self.moves[index].below.within(tried, uniform(len(tried), entropy))
         # What a finer system could have told would have been told by it.
-        system, _ = self.systems.told(np.repeat(cell, _TRIED), option, self.chosen[: place + 1])
-        weight = np.where(system < place, _UNLIKELY, 1.0)
+        system, _ = self.systems.assign(np.repeat(cell, _TRIED), option, self.chosen[: index + 1])
+        weight = np.where(system < index, _UNLIKELY, 1.0)
         return option.reshape(-1, _TRIED), weight.reshape(-1, _TRIED)
 
 
@@ -164,28 +164,30 @@ class PathWalk:
         cls, ground: Ground, follow: FloatArray, ends: FloatArray, last: IntArray, most: int
     ) -> PathWalk:
         """To the goals of these finest cells."""
-        wanted, goals = np.unique(ground.goal[last], return_inverse=True)
-        place = np.full(int(ground.goal.max()) + 1, -1)
-        place[wanted] = np.arange(len(wanted))
-        bridge = Bridge.of(ground.grounds, follow, ends, place[ground.goal], len(wanted), most)
+        goal_cells, goals = np.unique(ground.goal[last], return_inverse=True)
+        goal_index = np.full(int(ground.goal.max()) + 1, -1)
+        goal_index[goal_cells] = np.arange(len(goal_cells))
+        bridge = Bridge.of(
+            ground.grounds, follow, ends, goal_index[ground.goal], len(goal_cells), most
+        )
         return cls(ground, follow, goals, bridge)
 
     def cells(self, first: IntArray, lengths: IntArray, entropy: Entropy) -> IntArray:
         """The finest cells of each walk, (walks, steps); 0 beyond its length."""
-        found = np.zeros((len(first), int(lengths.max())), dtype=np.int64)
-        found[:, 0] = first
+        walked = np.zeros((len(first), int(lengths.max())), dtype=np.int64)
+        walked[:, 0] = first
         pace = np.full(len(first), self.follow.shape[1])
         heading = np.zeros(len(first), dtype=np.int64)
-        for step in range(1, found.shape[1]):
+        for step in range(1, walked.shape[1]):
             walking = np.flatnonzero(lengths > step)
             for low in range(0, len(walking), _AT_ONCE):
-                some = walking[low : low + _AT_ONCE]
-                stored = self.bridge.place(lengths[some] - 1 - step)
-                found[some, step], pace[some], heading[some] = self._step(
-                    found[some, step - 1], pace[some], heading[some], self.goals[some], stored,
+                chunk = walking[low : low + _AT_ONCE]
+                stored = self.bridge.stored_index(lengths[chunk] - 1 - step)
+                walked[chunk, step], pace[chunk], heading[chunk] = self._step(
+                    walked[chunk, step - 1], pace[chunk], heading[chunk], self.goals[chunk], stored,
                     entropy,
                 )  # fmt: skip
-        return found
+        return walked
 
     def _step(
         self,
@@ -198,33 +200,46 @@ class PathWalk:
     ) -> tuple[IntArray, IntArray, IntArray]:
         """The next cells, paces and headings."""
         rates, weights, targets = self.follow[pace], [], []
-        alike = [(int(one), np.flatnonzero(stored == one)) for one in np.unique(stored)]
-        for place, moves in enumerate(self.ground.moves):
-            rest, away = rates[:, 2 * place], rates[:, 2 * place + 1]
-            weight, target = moves.weights(cell, heading, rest, away)
-            for one, mine in alike:
-                resting, leaving = self.bridge.reached[one][2 * place : 2 * place + 2]
+        alike = [
+            (int(stored_index), np.flatnonzero(stored == stored_index))
+            for stored_index in np.unique(stored)
+        ]
+        for system_index, moves in enumerate(self.ground.moves):
+            stay_chance, leave_chance = rates[:, 2 * system_index], rates[:, 2 * system_index + 1]
+            weight, target = moves.weights(cell, heading, stay_chance, leave_chance)
+            for stored_index, mine in alike:
+                resting, leaving = self.bridge.reached[stored_index][
+                    2 * system_index : 2 * system_index + 2
+                ]
                 weight[mine, 0] *= resting[target[mine, 0], goal[mine]]
                 weight[mine, 1:] *= leaving[target[mine, 1:], goal[mine][:, None]]
             weights.append(weight)
             targets.append(target)
-        found, _ = picked(np.concatenate(weights, axis=1) + _NEVER, uniform(len(cell), entropy))
-        ends = np.cumsum([one.shape[1] for one in weights])
-        system = np.searchsorted(ends, found, side="right")
-        move = found - np.concatenate([[0], ends])[system]
-        taken, result = paced(system, move), cell.copy()
-        for place, target in enumerate(targets):
-            mine = np.flatnonzero(system == place)
+        picked_moves, _ = picked(
+            np.concatenate(weights, axis=1) + _NEVER, uniform(len(cell), entropy)
+        )
+        ends = np.cumsum([stored_index.shape[1] for stored_index in weights])
+        system = np.searchsorted(ends, picked_moves, side="right")
+        move = picked_moves - np.concatenate([[0], ends])[system]
+        next_pace, result = paced(system, move), cell.copy()
+        for system_index, target in enumerate(targets):
+            mine = np.flatnonzero(system == system_index)
             if len(mine):
                 reached = target[mine, move[mine]]
                 result[mine] = self._settled(
-                    place, reached, cell[mine], taken[mine], goal[mine], stored[mine], entropy
+                    system_index,
+                    reached,
+                    cell[mine],
+                    next_pace[mine],
+                    goal[mine],
+                    stored[mine],
+                    entropy,
                 )
-        return result, taken, np.where(move > 0, move, heading)
+        return result, next_pace, np.where(move > 0, move, heading)
 
     def _settled(
         self,
-        place: int,
+        system_index: int,
         reached: IntArray,
         cell: IntArray,
         pace: IntArray,
@@ -233,17 +248,19 @@ class PathWalk:
         entropy: Entropy,
     ) -> IntArray:
         """One of the finest cells within each that was reached, from which the end is near."""
-        if len(self.ground.moves[place].around) == len(self.ground.goal):
+        if len(self.ground.moves[system_index].around) == len(self.ground.goal):
             return reached
-        option, weight = self.ground.settled(place, reached, cell, entropy)
+        option, weight = self.ground.settled(system_index, reached, cell, entropy)
         base = self.ground.grounds.base[option]
-        for one in np.unique(stored):
-            for own in (2 * place, 2 * place + 1):
-                mine = np.flatnonzero((stored == one) & (pace == own))
-                weight[mine] *= self.bridge.ending[one][own][base[mine], goal[mine][:, None]]
+        for stored_index in np.unique(stored):
+            for own in (2 * system_index, 2 * system_index + 1):
+                mine = np.flatnonzero((stored == stored_index) & (pace == own))
+                weight[mine] *= self.bridge.ending[stored_index][own][
+                    base[mine], goal[mine][:, None]
+                ]
         chosen, _ = picked(weight + _NEVER, uniform(len(reached), entropy))
-        found: IntArray = option[np.arange(len(reached)), chosen]
-        return found
+        finest: IntArray = option[np.arange(len(reached)), chosen]
+        return finest
 
 
 @dataclass(frozen=True)
@@ -266,5 +283,5 @@ class Descent:
         begin, end = self.first[cells], self.first[cells + 1]
         low, high = self.summed[begin], self.summed[end]
         at = np.searchsorted(self.summed, low + drawn * (high - low), side="right") - 1
-        found: IntArray = self.order[np.clip(at, begin, end - 1)]
-        return found
+        cells_found: IntArray = self.order[np.clip(at, begin, end - 1)]
+        return cells_found

@@ -48,7 +48,7 @@ def made_up(open_on: Callable[[pa.Table], Engine]) -> Mapping[str, pa.Table]:
         form=FORM,
         unit=FRIENDS.unit,
         price=price(epsilon=4),
-        others={"people": PEOPLE},
+        linked={"people": PEOPLE},
     )
     method = synthesize.prepare(request, nodes=30, people="people")
     data = {}

@@ -14,7 +14,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ParameterError
 from sfumato.methods.graph.attributes import correlations
-from sfumato.methods.graph.drawing import assigned, drawn_edges, ends_of, shares, whole
+from sfumato.methods.graph.drawing import apportion, assigned, drawn_edges, ends_of, shares
 from sfumato.methods.graph.edges import Graph, graph_of
 from sfumato.methods.graph.triangles import triangles
 from sfumato.methods.graph.tricycle import with_triangles
@@ -95,7 +95,7 @@ def test_without_noise_a_drawn_graph_has_the_figures_of_the_data() -> None:
     codes, entropy = np.repeat(np.arange(4), 500), SeededEntropy(8)
     ties = correlations(graph, codes, 4)
     many = len(graph.edges)
-    wanted = whole(shares(ties), many)
+    wanted = apportion(shares(ties), many)
     assert (wanted == ties).all()
     found = assigned(graph.degrees, np.full(4, 500), ends_of(wanted), entropy)
     assert (np.bincount(found) == 500).all()
@@ -111,7 +111,7 @@ def test_without_noise_a_drawn_graph_has_the_figures_of_the_data() -> None:
 def test_shares_are_the_nearest() -> None:
     found = shares(np.array([10, -4, 2]))
     assert found.tolist() == [1, 0, 0]
-    assert whole(np.array([0.5, 0.25, 0.25]), 6).tolist() == [3, 2, 1]
+    assert apportion(np.array([0.5, 0.25, 0.25]), 6).tolist() == [3, 2, 1]
 
 
 @pytest.fixture(scope="module")

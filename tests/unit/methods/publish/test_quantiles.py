@@ -21,10 +21,10 @@ from sfumato.data.counting.axes import Listed
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import ParameterError
 from sfumato.methods.publish.quantiles import (
-    TIES,
+    SLOTS_PER_POINT,
     Quantiles,
     SmoothQuantile,
-    _Part,
+    _RankRange,
     _spread,
     by_choices,
     prepare,
@@ -66,9 +66,9 @@ def rank_errors(counts: Any, codes: list[int], ranks: tuple[Fraction, ...]) -> l
 def test_ranks_are_met_within_the_stated_error(counts: Any) -> None:
     """The bound for 5e-9 a choice, from the stated one: 50 answers of at most 3 choices, 7.5e-7."""
     made = by_choices(request_for(whole_numbers(200), epsilon=2), ranks=FIVE)
-    size = 200 * TIES
+    size = 200 * SLOTS_PER_POINT
     rarer = math.log(size / 5e-9) / math.log(size / 0.05)
-    ties = (made.depths - 1) / TIES * counts.max()
+    ties = (made.depths - 1) / SLOTS_PER_POINT * counts.max()
     stated = [made.error["quantiles"][str(rank)]["rank_bound95"] for rank in made.ranks]
     assert max(stated) < counts.sum() / 50
     for seed in range(10):
@@ -116,7 +116,7 @@ def test_rows_of_a_value_are_spread_evenly(count: int) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3, 7, 8, 100])
 def test_parts_of_one_depth_are_disjoint_and_ask_for_each_rank_once(number: int) -> None:
-    parts = list(_Part(0, number, 0).walk())
+    parts = list(_RankRange(0, number, 0).walk())
     assert sorted(part.middle for part in parts) == list(range(number))
     depths = 1 + max(part.depth for part in parts)
     assert depths == number.bit_length()
@@ -142,7 +142,7 @@ def test_a_replaced_row_is_two_changes_below_the_first_depth() -> None:
     person = Entity("who", max_rows=3, relation=Neighbours.REPLACE_ONE)
     for unit, rows in ((replaced, 1), (person, 3)):
         made = by_choices(request_for(whole_numbers(10), unit=unit, epsilon=1), ranks="0.2,0.5,0.9")
-        top, low, high = (made._mechanism(part, 10) for part in _Part(0, 3, 0).walk())
+        top, low, high = (made._mechanism(part, 10) for part in _RankRange(0, 3, 0).walk())
         assert top.epsilon == made.epsilon
         assert top.sensitivity == rows
         # 0.2 of 0.5 is the rank 0.4; 0.9 is the rank 0.8 between 0.5 and 1.

@@ -29,7 +29,7 @@ def test_hash_is_the_one_it_says() -> None:
 
 def test_hash_spreads_cells_and_signs_evenly() -> None:
     """Neighbouring cells, chi-square over buckets and signs of each line; 1e-6 is at 6.4 sd."""
-    buckets, signs = Hashing(4, 64, 3).places(np.arange(64_000))
+    buckets, signs = Hashing(4, 64, 3).hash_cells(np.arange(64_000))
     for line in range(4):
         seen = np.bincount(buckets[line] * 2 + (signs[line] > 0), minlength=128)
         chi_square = ((seen - 500) ** 2 / 500).sum()
@@ -71,7 +71,7 @@ def test_estimates_of_a_huge_table_are_as_far_off_as_stated() -> None:
     cells = (np.array([0, 5, 10**9 - 1, 77]), np.array([10**9 - 1, 5, 3, 0]))
     counts = np.array([1000, 20, 7, 0])
     summary = made.hashing.summary(made.cells(cells), counts)
-    buckets, signs = made.hashing.places(made.cells(cells))
+    buckets, signs = made.hashing.hash_cells(made.cells(cells))
     assert all(len(set(line)) == 4 for line in buckets.tolist())
     noisy = made.noise.steps(np.broadcast_to(summary, (5_000, *summary.shape)), SeededEntropy(1))
     each = signs * noisy[:, np.arange(5)[:, None], buckets]

@@ -7,7 +7,7 @@ import pytest
 
 from sfumato.methods.trajectory.cells import Box, Hexagons, Squares
 from sfumato.methods.trajectory.generate import made_up
-from sfumato.methods.trajectory.location import tell_locations
+from sfumato.methods.trajectory.location import randomize_locations
 from sfumato.methods.trajectory.paths import Paths
 from sfumato.methods.trajectory.reference_systems import ReferenceSystems
 from sfumato.methods.trajectory.utility import diameters, divergence, travelled, utility
@@ -35,7 +35,7 @@ def test_a_step_is_told_by_the_finest_system_that_reaches() -> None:
     x = np.array([0.5, 0.5, 0.5, 0.5])
     far = np.array([0.6, 1.5, 3.5, 15.5])
     start, end = systems.locate(x, x), systems.locate(far, x)
-    told, move = systems.told(start, end, (0, 1, 2, 3))
+    told, move = systems.assign(start, end, (0, 1, 2, 3))
     assert told.tolist() == [0, 0, 1, 3]
     for place, (here, there) in enumerate(zip(start, end, strict=True)):
         above = systems.above[told[place]]
@@ -98,8 +98,8 @@ def test_figures_of_a_path_by_hand() -> None:
 
 def test_many_places_cost_the_sum_of_them() -> None:
     box = Box(0, 0, 10_000, 10_000)
-    told = tell_locations(np.full((50, 2), 5_000.0), box, epsilon="0.01")
+    told = randomize_locations(np.full((50, 2), 5_000.0), box, epsilon="0.01")
     assert told.meter.total == told.meter.epsilon * 50
     assert told.meter.within(200) == 100
-    assert np.quantile(np.hypot(*(told.places - 5_000).T), 0.9) < told.radius95 * 1.5
+    assert np.quantile(np.hypot(*(told.locations - 5_000).T), 0.9) < told.radius95 * 1.5
     assert "50 places cost epsilon 0.5" in repr(told.meter)

@@ -131,7 +131,7 @@ def test_times_that_cannot_be_read_are_missing() -> None:
     [
         ("row", FORM, {}, "unit_unsupported"),
         (None, None, {"form": "paths"}, "form_invalid"),
-        (None, FORM, {"form": "maps"}, "request_malformed"),
+        (None, FORM, {"form": "maps"}, "choice_unknown"),
         (None, FORM, {"columns": ["x"]}, "option_unknown"),
         (None, FORM, {"speed": 3}, "option_unknown"),
         (None, FORM, {"cells": 1}, "parameter_out_of_range"),

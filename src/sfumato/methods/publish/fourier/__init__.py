@@ -18,8 +18,8 @@ def prepare(
 ) -> Method[Counter]:
     """Make the method for one column (`coefficients`: how many) or several (`way` or `of`)."""
     single = len(request.axes) == 1
-    given = {"way": way, "of": of} if single else {"coefficients": coefficients}
-    for name, value in given.items():
+    inapplicable = {"way": way, "of": of} if single else {"coefficients": coefficients}
+    for name, value in inapplicable.items():
         if value is not None:
             raise ParameterError(
                 "option_not_applicable",

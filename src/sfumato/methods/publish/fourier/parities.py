@@ -20,7 +20,7 @@ import numpy as np
 from sfumato.errors import InternalError, ParameterError
 from sfumato.methods.publish.domain import blank_cells
 from sfumato.methods.publish.marginals import cells_table
-from sfumato.methods.publish.marginals.column_sets import table_name, wanted
+from sfumato.methods.publish.marginals.column_sets import read_column_sets, table_name
 from sfumato.methods.publish.measurement import (
     ColumnNorms,
     SingleNoise,
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy
 
-_LARGEST = 1 << 20
-"""The most numbers in the matrix of the linear program: seconds of work."""
+# The most numbers in the matrix of the linear program: seconds of work.
+_MAX_MATRIX_ENTRIES = 1 << 20
 
 
 def prepare(request: Request, *, way: object = None, of: object = None) -> Parities:
@@ -55,7 +55,7 @@ def prepare(request: Request, *, way: object = None, of: object = None) -> Parit
             "Tables from parities are whole numbers of at least 0 that agree with each other "
             "already. Leave post-processing out.",
         )
-    sets = wanted(request.axes, way=way, of=of)
+    sets = read_column_sets(request.axes, way=way, of=of)
     coefficients = _coefficients(request.axes, sets)
     norms = ColumnNorms(l1=len(coefficients), l2_squared=len(coefficients), signed=True)
     return Parities(request.axes, sets, coefficients, least_noise(request, norms))
@@ -88,7 +88,7 @@ class Parities(SingleNoise):
     def parameters(self) -> Mapping[str, Any]:
         """What is released, and how many coefficients are measured for it."""
         return {
-            "marginals": [table_name(self.axes, places) for places in self.sets],
+            "marginals": [table_name(self.axes, column_set) for column_set in self.sets],
             "coefficients": len(self.coefficients),
             "noise": noise_name(self.noise),
         }
@@ -97,14 +97,17 @@ class Parities(SingleNoise):
     def error(self) -> Mapping[str, Any]:
         """Bounds that hold for all cells of all tables together with 95 %."""
         # Coefficients are independent, so each may pass the bound with this chance.
-        each = -math.expm1(math.log(0.95) / len(self.coefficients))
-        noise = 2 * self.noise.bound(each)
+        tail_probability = -math.expm1(math.log(0.95) / len(self.coefficients))
+        noise = 2 * self.noise.bound(tail_probability)
         cells = math.prod(axis.size for axis in self.axes)
         tables = {}
-        for places in self.sets:
-            size = math.prod(self.axes[place].size for place in places)
+        for column_set in self.sets:
+            size = math.prod(self.axes[column].size for column in column_set)
             rounded = min(len(self.coefficients), cells // size) / 2
-            tables[table_name(self.axes, places)] = {"cells": size, "largest95": noise + rounded}
+            tables[table_name(self.axes, column_set)] = {
+                "cells": size,
+                "largest95": noise + rounded,
+            }
         return {
             "coefficient": noise_error(self.noise),
             "tables": tables,
@@ -116,7 +119,7 @@ class Parities(SingleNoise):
         """The parity of every coefficient, by row, in every cell, by column."""
         codes = np.zeros([axis.size for axis in self.axes], dtype=np.int64)
         for axis, size in enumerate(codes.shape):
-            shape = [-1 if place == axis else 1 for place in range(codes.ndim)]
+            shape = [-1 if dimension == axis else 1 for dimension in range(codes.ndim)]
             codes = (codes << _bits(size)) | np.arange(size).reshape(shape)
         odd = np.bitwise_count(self.coefficients[:, None] & codes.ravel()) & 1
         return np.where(odd, np.int64(-1), np.int64(1))
@@ -125,8 +128,10 @@ class Parities(SingleNoise):
     def tables(self) -> Mapping[str, pa.Table]:
         """The tables that will be released, without a row."""
         return {
-            table_name(self.axes, places): blank_cells([self.axes[place] for place in places])
-            for places in self.sets
+            table_name(self.axes, column_set): blank_cells(
+                [self.axes[column] for column in column_set]
+            )
+            for column_set in self.sets
         }
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
@@ -135,22 +140,24 @@ class Parities(SingleNoise):
         noisy = self.noise.steps(self.matrix @ counts.dense().ravel(), entropy)
         table = self.nearest(noisy.astype(np.float64)).reshape(counts.sizes)
         released = {}
-        for places in self.sets:
-            away = tuple(axis for axis in range(table.ndim) if axis not in places)
-            axes = [self.axes[place] for place in places]
-            released[table_name(self.axes, places)] = cells_table(axes, table.sum(axis=away))
+        for column_set in self.sets:
+            summed_axes = tuple(axis for axis in range(table.ndim) if axis not in column_set)
+            axes = [self.axes[column] for column in column_set]
+            released[table_name(self.axes, column_set)] = cells_table(
+                axes, table.sum(axis=summed_axes)
+            )
         return released
 
     def nearest(self, noisy: FloatArray) -> IntArray:
         """Whole counts of all cells whose coefficients come nearest to the noisy ones."""
-        found = nearest_vertex(self.matrix.astype(np.float64), noisy)
-        if found is None:
+        solution = nearest_vertex(self.matrix.astype(np.float64), noisy)
+        if solution is None:
             raise InternalError(
                 "linear_program_failed",
                 "The linear program for counts near the noisy coefficients was not solved, though "
                 "it has a solution. Report this; the budget was spent.",
             )
-        return np.rint(found).astype(np.int64)
+        return np.rint(solution).astype(np.int64)
 
 
 def _bits(size: int) -> int:
@@ -163,27 +170,27 @@ def _coefficients(axes: Sequence[Axis], sets: Sequence[Set]) -> IntArray:
     No set is needed but those within the bits of one marginal's columns.
     """
     widths = [_bits(axis.size) for axis in axes]
-    shifts = [sum(widths[place + 1 :]) for place in range(len(axes))]
+    shifts = [sum(widths[column + 1 :]) for column in range(len(axes))]
     cells = math.prod(axis.size for axis in axes)
-    largest = max(sum(widths[place] for place in places) for places in sets)
-    if cells << largest > _LARGEST:
+    largest = max(sum(widths[column] for column in column_set) for column_set in sets)
+    if cells << largest > _MAX_MATRIX_ENTRIES:
         raise _too_large(cells, 1 << largest)
-    found = np.zeros(1, dtype=np.int64)
-    for places in sets:
+    bit_sets = np.zeros(1, dtype=np.int64)
+    for column_set in sets:
         masks = np.zeros(1, dtype=np.int64)
-        for place in places:
-            own = np.arange(1 << widths[place], dtype=np.int64) << shifts[place]
-            masks = (masks[:, None] | own).ravel()
-        found = np.union1d(found, masks)
-    if cells * len(found) > _LARGEST:
-        raise _too_large(cells, len(found))
-    return found
+        for column in column_set:
+            column_bits = np.arange(1 << widths[column], dtype=np.int64) << shifts[column]
+            masks = (masks[:, None] | column_bits).ravel()
+        bit_sets = np.union1d(bit_sets, masks)
+    if cells * len(bit_sets) > _MAX_MATRIX_ENTRIES:
+        raise _too_large(cells, len(bit_sets))
+    return bit_sets
 
 
 def _too_large(cells: int, coefficients: int) -> ParameterError:
     return ParameterError(
         "problem_too_large",
         f"{cells:,} cells with at least {coefficients:,} parities are too many for the linear "
-        f"program, whose matrix may have {_LARGEST:,} numbers. Publish as 'marginals', or take "
-        "fewer columns or a lower way.",
+        f"program, whose matrix has at most {_MAX_MATRIX_ENTRIES:,} numbers. Publish as "
+        "'marginals', or take fewer columns or a lower way.",
     )

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy
 
+# Cosines and sines are rounded to whole multiples of 1 / SCALE.
 SCALE = 1 << 24
-"""Cosines and sines are rounded to whole multiples of 1 / SCALE."""
 
-DEFAULT = 10
-"""How many coefficients are kept if nobody says: the mean and nine waves."""
+# How many coefficients are kept if nobody says: the mean and nine waves.
+DEFAULT_COEFFICIENTS = 10
 
-MOST_ENTRIES = 1 << 28
-"""The most entries of the matrix of cosines and sines, which is made row by row."""
+# The most entries of the matrix of cosines and sines, which is made row by row.
+MAX_MATRIX_ENTRIES = 1 << 28
 
 
 def prepare(request: Request, *, coefficients: object = None) -> Series:
@@ -48,13 +48,18 @@ def prepare(request: Request, *, coefficients: object = None) -> Series:
     domain = Domain((one_axis(request, "fourier"),))
     check(request.postprocess)
     most = domain.shape[0] // 2 + 1
-    kept = (
-        min(DEFAULT, most)
+    coefficient_count = (
+        min(DEFAULT_COEFFICIENTS, most)
         if coefficients is None
         else options.whole(coefficients, "coefficients", least=1, most=most)
     )
-    options.whole(kept * domain.shape[0], "coefficients times points", least=1, most=MOST_ENTRIES)
-    waves = Waves(domain.shape[0], kept)
+    options.whole(
+        coefficient_count * domain.shape[0],
+        "coefficients times points",
+        least=1,
+        most=MAX_MATRIX_ENTRIES,
+    )
+    waves = Waves(domain.shape[0], coefficient_count)
     columns = waves.columns
     least = least_noise(request, columns)
     return Series(domain, waves, least, columns.missing_weight(least), request.postprocess)
@@ -74,10 +79,10 @@ class Waves:
     @cached_property
     def frequencies(self) -> list[int]:
         """The frequency of each row."""
-        found = [0]
+        row_frequencies = [0]
         for frequency in range(1, self.coefficients):
-            found += [frequency] * (1 if 2 * frequency == self.points else 2)
-        return found
+            row_frequencies += [frequency] * (1 if 2 * frequency == self.points else 2)
+        return row_frequencies
 
     @cached_property
     def gains(self) -> FloatArray:
@@ -85,17 +90,17 @@ class Waves:
         alone = [frequency in (0, self.points / 2) for frequency in self.frequencies]
         return np.where(alone, 1.0, 2.0)
 
-    def row(self, place: int) -> FloatArray:
+    def row(self, index: int) -> FloatArray:
         """One cosine or sine."""
-        frequency = self.frequencies[place]
+        frequency = self.frequencies[index]
         # Reduced before it is turned into an angle, so that long series lose no digits.
         angles = 2 * np.pi / self.points * (frequency * np.arange(self.points) % self.points)
-        second = place > 0 and self.frequencies[place - 1] == frequency
-        return np.asarray(np.sin(angles) if second else np.cos(angles))
+        is_sine = index > 0 and self.frequencies[index - 1] == frequency
+        return np.asarray(np.sin(angles) if is_sine else np.cos(angles))
 
-    def whole_row(self, place: int) -> IntArray:
+    def whole_row(self, index: int) -> IntArray:
         """One cosine or sine as it is measured, times SCALE."""
-        return np.asarray(np.rint(self.row(place) * SCALE), dtype=np.int64)
+        return np.asarray(np.rint(self.row(index) * SCALE), dtype=np.int64)
 
     @property
     def columns(self) -> ColumnNorms:
@@ -103,8 +108,8 @@ class Waves:
         l1 = np.zeros(self.points, dtype=np.int64)
         # Squares are below 2^48 each; beyond 2^14 rows their sum could pass 64 bits.
         l2_squared = np.zeros(self.points, dtype=object if self.coefficients >= 1 << 13 else int)
-        for place in range(len(self.frequencies)):
-            entries = self.whole_row(place)
+        for index in range(len(self.frequencies)):
+            entries = self.whole_row(index)
             l1 += np.abs(entries)
             l2_squared += entries**2
         return ColumnNorms(l1=int(l1.max()), l2_squared=int(l2_squared.max()), signed=True)
@@ -112,14 +117,14 @@ class Waves:
     def measured(self, counts: IntArray) -> NDArray[Any]:
         """The matrix's product with counts along the last axis; entries are at most SCALE."""
         counts = widened(counts, SCALE)
-        rows = [counts @ self.whole_row(place) for place in range(len(self.frequencies))]
+        rows = [counts @ self.whole_row(index) for index in range(len(self.frequencies))]
         return np.stack(rows, axis=-1)
 
     def inverse(self, noisy: FloatArray) -> FloatArray:
         """The series that has these coefficients and no others."""
         series = np.zeros((*noisy.shape[:-1], self.points))
-        for place, gain in enumerate(self.gains.tolist()):
-            series += noisy[..., place, None] * (self.row(place) * (gain / SCALE / self.points))
+        for index, gain in enumerate(self.gains.tolist()):
+            series += noisy[..., index, None] * (self.row(index) * (gain / SCALE / self.points))
         return series
 
     def ranges_gain(self, lengths: IntArray) -> FloatArray:
@@ -128,12 +133,14 @@ class Waves:
         Over w points, a cosine's sum squared and its sine's make (sin(pi f w / n) / sin(pi f /
         n))^2; the highest frequency's cosine adds up to 0 or 1 in absolute value, as the same says.
         """
-        found = lengths.astype(np.float64) ** 2
+        squared_weights = lengths.astype(np.float64) ** 2
         for frequency in range(1, self.coefficients):
             gain = 1.0 if 2 * frequency == self.points else 4.0
             turns = np.pi / self.points * (frequency * lengths % (2 * self.points))
-            found += gain * (np.sin(turns) / math.sin(math.pi * frequency / self.points)) ** 2
-        return np.asarray(found / (SCALE * self.points) ** 2)
+            squared_weights += (
+                gain * (np.sin(turns) / math.sin(math.pi * frequency / self.points)) ** 2
+            )
+        return np.asarray(squared_weights / (SCALE * self.points) ** 2)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import weight
 from sfumato.methods.publish.domain import blank_cells, figure_name
-from sfumato.methods.publish.marginals.column_sets import table_name, wanted
+from sfumato.methods.publish.marginals.column_sets import read_column_sets, table_name
 from sfumato.methods.publish.marginals.strategy import measured_residuals, measured_tables
 from sfumato.methods.publish.measurement import noise_name
 from sfumato.methods.publish.postprocess import caveat, postprocess, public_total
@@ -68,7 +68,9 @@ class Marginals:
     def released_cells(self) -> int:
         """How many cells all tables have together, from public facts."""
         axes = self.request.axes
-        return sum(math.prod(axes[place].size for place in places) for places in self.sets)
+        return sum(
+            math.prod(axes[column].size for column in column_set) for column_set in self.sets
+        )
 
     @property
     def event(self) -> Event:
@@ -80,11 +82,11 @@ class Marginals:
         """What is released, what is measured for it, and with which share of the budget."""
         strategy = self.strategy
         measured = [
-            table_name(self.request.axes, tuple(self.columns[one] for one in places))
-            for places in strategy.measured
+            table_name(self.request.axes, tuple(self.columns[column] for column in column_set))
+            for column_set in strategy.measured
         ]
         chosen = {
-            "marginals": [table_name(self.request.axes, places) for places in self.sets],
+            "marginals": [table_name(self.request.axes, column_set) for column_set in self.sets],
             "noise": noise_name(strategy.noises[0]),
             "measured": "residuals" if strategy.centred else "tables",
             "shares": dict(zip(measured, map(str, strategy.shares), strict=True)),
@@ -95,10 +97,11 @@ class Marginals:
     def error(self) -> Mapping[str, Any]:
         """The standard deviation of the cells of each table, and over all cells together."""
         variances = [
-            self.strategy.fitted.cell_variance(one) for one in self.strategy.lattice.wanted
+            self.strategy.fitted.cell_variance(marginal)
+            for marginal in self.strategy.lattice.wanted
         ]
-        cells = [self.strategy.lattice.cells(one) for one in self.strategy.lattice.wanted]
-        names = [table_name(self.request.axes, places) for places in self.sets]
+        cells = [self.strategy.lattice.cells(marginal) for marginal in self.strategy.lattice.wanted]
+        names = [table_name(self.request.axes, column_set) for column_set in self.sets]
         stated: dict[str, Any] = {
             "tables": {
                 name: {"cells": size, "sd": math.sqrt(variance)}
@@ -114,19 +117,19 @@ class Marginals:
         """The tables that will be released, without a row."""
         axes = self.request.axes
         return {
-            table_name(axes, places): blank_cells([axes[place] for place in places])
-            for places in self.sets
+            table_name(axes, column_set): blank_cells([axes[column] for column in column_set])
+            for column_set in self.sets
         }
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """One table for every marginal, one row for every cell, in the order of the columns."""
-        columns = [self.request.columns[place] for place in self.columns]
+        columns = [self.request.columns[column] for column in self.columns]
         residuals = self.strategy.measure(counter, columns, entropy)
         released = {}
-        for places, known in zip(self.sets, self.strategy.lattice.wanted, strict=True):
-            table = self._finished(self.strategy.fitted.marginal(residuals, known))
-            axes = [self.request.axes[place] for place in places]
-            released[table_name(self.request.axes, places)] = cells_table(axes, table)
+        for column_set, marginal in zip(self.sets, self.strategy.lattice.wanted, strict=True):
+            table = self._finished(self.strategy.fitted.marginal(residuals, marginal))
+            axes = [self.request.axes[column] for column in column_set]
+            released[table_name(self.request.axes, column_set)] = cells_table(axes, table)
         return released
 
     def _finished(self, table: FloatArray) -> NDArray[Any]:
@@ -143,8 +146,8 @@ def cells_table(axes: Sequence[Axis], figures: NDArray[Any]) -> pa.Table:
     for axis in axes:
         after //= axis.size
         codes = np.arange(axis.size, dtype=np.int32)
-        places = np.tile(np.repeat(codes, after), before)
-        arrays.append(axis.decode(codes).take(pa.array(places)))
+        cell_codes = np.tile(np.repeat(codes, after), before)
+        arrays.append(axis.decode(codes).take(pa.array(cell_codes)))
         before *= axis.size
     names = [axis.column for axis in axes]
     names.append(figure_name(axes, "count"))
@@ -166,20 +169,25 @@ def prepare(
     of rows if it is public.
     """
     public = public_total(request, total)
-    sets = wanted(request.axes, way=way, of=of)
+    sets = read_column_sets(request.axes, way=way, of=of)
     # A column of one value changes no table, so it takes no part.
-    columns = [place for place, axis in enumerate(request.axes) if axis.size > 1]
+    columns = [column for column, axis in enumerate(request.axes) if axis.size > 1]
     lattice = MarginalLattice(
-        tuple(request.axes[place].size for place in columns),
-        tuple(tuple(columns.index(one) for one in places if one in columns) for places in sets),
+        tuple(request.axes[column].size for column in columns),
+        tuple(
+            tuple(columns.index(member) for member in column_set if member in columns)
+            for column_set in sets
+        ),
         _weights(weights, sets),
     )
-    offers = [_offer(request, lattice, spending) for spending in spendings(request.price)]
+    offers = [_best_strategy(request, lattice, spending) for spending in spendings(request.price)]
     least = min(offers, key=lambda offer: offer.total_variance)
     return Marginals(request, sets, tuple(columns), least, public)
 
 
-def _offer(request: Request, lattice: MarginalLattice, spending: Spending) -> MarginalStrategy:
+def _best_strategy(
+    request: Request, lattice: MarginalLattice, spending: Spending
+) -> MarginalStrategy:
     """The best way to spend.
 
     Centring pays off for Gaussian noise alone, and not for one table, which is best measured as it
@@ -192,13 +200,13 @@ def _offer(request: Request, lattice: MarginalLattice, spending: Spending) -> Ma
     return measured_tables(lattice, spending, request.sensitivity)
 
 
-def _weights(given: object, sets: tuple[Set, ...]) -> tuple[float, ...]:
-    if given is None:
+def _weights(weights: object, sets: tuple[Set, ...]) -> tuple[float, ...]:
+    if weights is None:
         return (1.0,) * len(sets)
-    parts = given.split(",") if isinstance(given, str) else given
-    if not isinstance(parts, list | tuple) or len(parts) != len(sets):
+    values = weights.split(",") if isinstance(weights, str) else weights
+    if not isinstance(values, list | tuple) or len(values) != len(sets):
         raise ParameterError(
             "array_invalid",
             f"weights must list {len(sets):,} numbers above 0, one for each marginal.",
         )
-    return tuple(float(weight(part, "weights")) for part in parts)
+    return tuple(float(weight(value, "weights")) for value in values)

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Noise, Spending
     from sfumato.privacy.noise.entropy import Entropy
 
-_ROUNDS = 1000
-_SETTLED = 1e-12
-_UNITS = 1 << 30
+_MAX_ROUNDS = 1000
+_CONVERGED = 1e-12
+_SHARE_UNITS = 1 << 30
 
 
 def divide(
@@ -49,7 +49,7 @@ def divide(
     units: FloatArray,
     *,
     power: int,
-    rounds: int = _ROUNDS,
+    rounds: int = _MAX_ROUNDS,
 ) -> tuple[FloatArray, float]:
     """Give the shares, which sum to 1, and the sum of importance x variance over all residuals.
 
@@ -59,40 +59,40 @@ def divide(
     convex; for Laplace noise it is a local one.
     """
     shares = np.full(len(units), 1 / len(units))
-    before = np.inf
+    previous_error = np.inf
     for _ in range(rounds):
         measured = shares**power / units
         variances = 1 / links.precisions(measured, len(importance))
-        now = float(importance @ variances)
-        if now >= before * (1 - _SETTLED):
+        total_error = float(importance @ variances)
+        if total_error >= previous_error * (1 - _CONVERGED):
             break
-        before = now
-        felt = links.factor * (importance * variances**2)[links.residual]
-        terms = np.bincount(links.measured, weights=felt, minlength=len(units))
+        previous_error = total_error
+        weighted_errors = links.factor * (importance * variances**2)[links.residual]
+        terms = np.bincount(links.measured, weights=weighted_errors, minlength=len(units))
         shares = (terms * measured**2 * units) ** (1 / (1 + power))
         shares /= shares.sum()
-    return shares, before
+    return shares, previous_error
 
 
 def exact(shares: FloatArray) -> list[Fraction]:
     """Shares as fractions above 0 that sum to exactly 1."""
-    units = np.maximum((shares * _UNITS).astype(np.int64), 1)
-    units[np.argmax(units)] += _UNITS - units.sum()
-    return [Fraction(int(one), _UNITS) for one in units]
+    units = np.maximum((shares * _SHARE_UNITS).astype(np.int64), 1)
+    units[np.argmax(units)] += _SHARE_UNITS - units.sum()
+    return [Fraction(int(unit_count), _SHARE_UNITS) for unit_count in units]
 
 
-_LARGEST = log(1 << 22)
-_SPACING = 0.95
+_MAX_LOG_CELLS = log(1 << 22)
+_FAMILY_SHRINKAGE = 0.95
 
 
 def families(lattice: MarginalLattice, *, power: int) -> Iterator[tuple[Set, ...]]:
     """Families of tables to measure: the wanted ones, then ever fewer, merged pair by pair."""
     merging = _Merging(lattice, power)
     yield merging.family
-    yielded = len(merging.matter)
-    for left in merging.steps():
-        if left <= _SPACING * yielded:
-            yielded = left
+    last_count = len(merging.matter)
+    for table_count in merging.steps():
+        if table_count <= _FAMILY_SHRINKAGE * last_count:
+            last_count = table_count
             yield merging.family
 
 
@@ -105,8 +105,8 @@ class _Merging:
 
     def __init__(self, lattice: MarginalLattice, power: int) -> None:
         weights = dict.fromkeys(lattice.wanted, 0.0)
-        for one, weight in zip(lattice.wanted, lattice.weights, strict=True):
-            weights[one] += weight
+        for marginal, weight in zip(lattice.wanted, lattice.weights, strict=True):
+            weights[marginal] += weight
         self.logs = np.log(np.array(lattice.sizes))
         self.members = lattice.membership(tuple(weights)).astype(np.float64)
         self.matter = np.array(list(weights.values()))
@@ -124,9 +124,9 @@ class _Merging:
         """Merge the best pair, and say how many tables are left."""
         gains = np.empty(len(self.matter))
         mates, merged, known = np.zeros((3, len(gains)), dtype=np.int64)
-        for place in range(len(gains)):
-            row = self._gains(place)
-            gains[place], mates[place] = row.max(), row.argmax()
+        for table in range(len(gains)):
+            row = self._gains(table)
+            gains[table], mates[table] = row.max(), row.argmax()
         while gains.max() > -inf:
             first = int(gains.argmax())
             second = mates[first]
@@ -148,24 +148,24 @@ class _Merging:
         self.matter[first] += self.matter[second]
         self.alive[second] = False
 
-    def _gains(self, place: int) -> FloatArray:
+    def _gains(self, table: int) -> FloatArray:
         """What merging with each other table takes from the sum of roots."""
-        union = self.cells[place] + self.cells - self.members @ (self.members[place] * self.logs)
-        apart = self._roots(self.cells[place], self.matter[place])
-        apart = apart + self._roots(self.cells, self.matter)
-        gain = apart - self._roots(union, self.matter[place] + self.matter)
-        possible = self.alive & (union <= _LARGEST)
-        possible[place] = False
+        union = self.cells[table] + self.cells - self.members @ (self.members[table] * self.logs)
+        separate = self._roots(self.cells[table], self.matter[table])
+        separate = separate + self._roots(self.cells, self.matter)
+        gain = separate - self._roots(union, self.matter[table] + self.matter)
+        possible = self.alive & (union <= _MAX_LOG_CELLS)
+        possible[table] = False
         return np.where(possible, gain, -inf)
 
     def _roots(self, cells: FloatArray, weights: FloatArray) -> FloatArray:
         return np.asarray(np.exp(self.root * (cells + np.log(weights))))
 
 
-_NEGLIGIBLE = 2.0**-20
+_NEGLIGIBLE_SHARE = 2.0**-20
 _RANKING_ROUNDS = 50
-_COUNTED_TOGETHER = 1 << 20
-"""Cells of a table of which several measured ones are added up: one passage over the data."""
+# Cells of a table of which several measured ones are added up: one passage over the data.
+_MAX_COVER_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -184,13 +184,13 @@ class MarginalStrategy:
     @cached_property
     def scales(self) -> FloatArray:
         """What the measured whole numbers are divided by."""
-        cells = [float(self.lattice.cells(one)) for one in self.measured]
+        cells = [float(self.lattice.cells(table)) for table in self.measured]
         return np.array(cells) if self.centred else np.ones(len(cells))
 
     @cached_property
     def precisions(self) -> FloatArray:
         """One over the variance of each measurement, in counts."""
-        return np.array([1 / one.variance for one in self.noises]) * self.scales**2
+        return np.array([1 / noise.variance for noise in self.noises]) * self.scales**2
 
     @cached_property
     def fitted(self) -> ResidualEstimate:
@@ -213,14 +213,14 @@ class MarginalStrategy:
     ) -> Iterator[FloatArray]:
         """The measured tables, in order. Several small ones are counted together."""
         covers = _covers(self.lattice, self.measured)
-        known: tuple[Set, Frequencies] | None = None
-        for place, (one, noise) in enumerate(zip(self.measured, self.noises, strict=True)):
-            if known is None or known[0] != covers[place]:
-                cover = covers[place]
-                known = cover, counter.of([columns[axis] for axis in cover])
-            table = _table(known[1], [known[0].index(axis) for axis in one])
-            whole = _centred_whole(table) if self.centred else table
-            yield noise.steps(whole, entropy).astype(np.float64) / self.scales[place]
+        counted: tuple[Set, Frequencies] | None = None
+        for index, (column_set, noise) in enumerate(zip(self.measured, self.noises, strict=True)):
+            if counted is None or counted[0] != covers[index]:
+                cover = covers[index]
+                counted = cover, counter.of([columns[axis] for axis in cover])
+            counts = _table(counted[1], [counted[0].index(axis) for axis in column_set])
+            measured = _centred_whole(counts) if self.centred else counts
+            yield noise.steps(measured, entropy).astype(np.float64) / self.scales[index]
 
 
 def measured_tables(
@@ -236,15 +236,15 @@ def measured_tables(
     family = min(
         families(lattice, power=power), key=lambda family: shared(family, _RANKING_ROUNDS)[1]
     )
-    useful = shared(family, 1000)[0] >= _NEGLIGIBLE
-    kept = tuple(
-        one
-        for one, needed in zip(family, useful, strict=True)
-        if needed or not any(set(one) < set(other) for other in family)
+    useful = shared(family, 1000)[0] >= _NEGLIGIBLE_SHARE
+    measured = tuple(
+        table
+        for table, needed in zip(family, useful, strict=True)
+        if needed or not any(set(table) < set(wider) for wider in family)
     )
-    shares = exact(shared(kept, 1000)[0])
+    shares = exact(shared(measured, 1000)[0])
     noises = tuple(spending.noise(sensitivity, share) for share in shares)
-    return MarginalStrategy(lattice, kept, tuple(shares), noises, centred=False)
+    return MarginalStrategy(lattice, measured, tuple(shares), noises, centred=False)
 
 
 def measured_residuals(
@@ -256,39 +256,47 @@ def measured_residuals(
     and most if all of them are in one cell. A row moves a centred table times its cells by the
     product of n - 1 where a column agrees with the row and of -1 where it does not.
     """
-    moves = [
+    sensitivities = [
         Sensitivity(
-            l1=sensitivity.l1 * 2 ** len(one) * lattice.freedom(one),
-            l2_squared=sensitivity.l2_squared * lattice.cells(one) * lattice.freedom(one),
+            l1=sensitivity.l1 * 2 ** len(residual) * lattice.freedom(residual),
+            l2_squared=sensitivity.l2_squared * lattice.cells(residual) * lattice.freedom(residual),
         )
-        for one in lattice.residuals
+        for residual in lattice.residuals
     ]
-    cells = np.array([float(lattice.cells(one)) for one in lattice.residuals])
-    units = np.array([float(move.l2_squared) for move in moves]) / cells**2
+    cells = np.array([float(lattice.cells(residual)) for residual in lattice.residuals])
+    units = (
+        np.array(
+            [float(sensitivity_of_residual.l2_squared) for sensitivity_of_residual in sensitivities]
+        )
+        / cells**2
+    )
     shares = exact(divide(PrecisionLinks.own(len(cells)), lattice.importance, units, power=1)[0])
-    noises = [spending.noise(move, share) for move, share in zip(moves, shares, strict=True)]
+    noises = [
+        spending.noise(sensitivity_of_residual, share)
+        for sensitivity_of_residual, share in zip(sensitivities, shares, strict=True)
+    ]
     return MarginalStrategy(lattice, lattice.residuals, tuple(shares), tuple(noises), centred=True)
 
 
 def _covers(lattice: MarginalLattice, measured: Sequence[Set]) -> list[Set]:
     """For each measured set one that holds it and its neighbours, of few enough cells to count."""
-    found: list[Set] = []
-    for one in reversed(measured):
-        union = tuple(sorted({*one, *found[-1]})) if found else one
-        found.append(union if lattice.cells(union) <= _COUNTED_TOGETHER else one)
+    covers: list[Set] = []
+    for column_set in reversed(measured):
+        union = tuple(sorted({*column_set, *covers[-1]})) if covers else column_set
+        covers.append(union if lattice.cells(union) <= _MAX_COVER_CELLS else column_set)
     last: Set = ()
-    for place in range(len(found) - 1, -1, -1):
-        last = last if set(found[place]) <= set(last) else found[place]
-        found[place] = last
-    return found[::-1]
+    for index in range(len(covers) - 1, -1, -1):
+        last = last if set(covers[index]) <= set(last) else covers[index]
+        covers[index] = last
+    return covers[::-1]
 
 
-def _table(counts: Frequencies, places: Sequence[int]) -> IntArray:
+def _table(counts: Frequencies, axes: Sequence[int]) -> IntArray:
     """The table of some columns, every cell of it."""
-    sizes = [counts.sizes[place] for place in places]
+    sizes = [counts.sizes[axis] for axis in axes]
     table = np.zeros(sizes, dtype=np.int64)
-    if places:
-        key, _ = keys([counts.codes[place] for place in places], sizes)
+    if axes:
+        key, _ = keys([counts.codes[axis] for axis in axes], sizes)
         np.add.at(table.reshape(-1), key, counts.counts)
     else:
         table[...] = counts.total
@@ -301,7 +309,7 @@ def _centred_whole(table: IntArray) -> NDArray[Any]:
     No step makes a number larger than its axis is long; so counts that stay below 2^62 over the
     cells cannot pass 64 bits. Cutting larger ones down moves no neighbours apart.
     """
-    whole = np.minimum(table, (1 << 62) // table.size)
+    scaled = np.minimum(table, (1 << 62) // table.size)
     for axis, size in enumerate(table.shape):
-        whole = size * whole - whole.sum(axis=axis, keepdims=True)
-    return whole
+        scaled = size * scaled - scaled.sum(axis=axis, keepdims=True)
+    return scaled

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from sfumato.methods.publish.mwem.queries import Queries
     from sfumato.methods.publish.request import Request
 
-MOST_CELLS = 1 << 20
-MOST_ITERATIONS = 1000
-MOST_JUDGED = 1 << 14
+MAX_CELLS = 1 << 20
+MAX_ITERATIONS = 1000
+MAX_JUDGED = 1 << 14
 DEFAULT_ITERATIONS = 10
 CLASSES = ("ranges", "marginals", "parities")
 
@@ -37,33 +37,33 @@ def prepare(
     check(request.postprocess)
     domain = Domain(request.axes)
     sizes = tuple(axis.size for axis in request.axes)
-    if prod(sizes) > MOST_CELLS:
+    if prod(sizes) > MAX_CELLS:
         raise ParameterError(
             "problem_too_large",
             f"{' x '.join(request.columns)} has {prod(sizes):,} cells; multiplicative weights take "
-            f"at most {MOST_CELLS:,}. Take fewer columns or a coarser step.",
+            f"at most {MAX_CELLS:,}. Take fewer columns or a coarser step.",
         )
-    asked = _queries(request, sizes, queries, way)
+    query_class = _queries(request, sizes, queries, way)
     rounds = (
         DEFAULT_ITERATIONS
         if iterations is None
-        else options.whole(iterations, "iterations", least=1, most=MOST_ITERATIONS)
+        else options.whole(iterations, "iterations", least=1, most=MAX_ITERATIONS)
     )
-    given = options.choice(iterate or "last", "iterate", ("average", "last"))
+    iterate_name = options.choice(iterate or "last", "iterate", ("average", "last"))
     chosen = options.choice(
         selection or "exponential", "selection", ("exponential", "sparse-vector")
     )
-    if chosen == "sparse-vector" and len(asked) > MOST_JUDGED:
+    if chosen == "sparse-vector" and len(query_class) > MAX_JUDGED:
         raise ParameterError(
             "problem_too_large",
-            f"There are {len(asked):,} queries; the sparse vector judges at most {MOST_JUDGED:,} "
-            "one by one. Take selection 'exponential' or give a smaller workload.",
+            f"There are {len(query_class):,} queries; the sparse vector judges at most "
+            f"{MAX_JUDGED:,}. Take selection 'exponential' or give a smaller workload.",
         )
-    made = [
-        Mwem(request, domain, asked, rounds, given, chosen, spending)
+    candidates = [
+        Mwem(request, domain, query_class, rounds, iterate_name, chosen, spending)
         for spending in spendings(request.price)
     ]
-    return min(made, key=lambda one: one.noise.variance)
+    return min(candidates, key=lambda candidate: candidate.noise.variance)
 
 
 def _queries(request: Request, sizes: tuple[int, ...], queries: object, way: object) -> Queries:

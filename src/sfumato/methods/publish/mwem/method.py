@@ -88,8 +88,8 @@ class Learner:
             self._mend(runs, self.heard[runs] - 1)
         for _ in range(self.replays):
             for turn in range(int(self.heard[runs].max())):
-                those = runs[self.heard[runs] > turn]
-                self._mend(those, np.full(len(those), turn))
+                runs_with_answer = runs[self.heard[runs] > turn]
+                self._mend(runs_with_answer, np.full(len(runs_with_answer), turn))
         self.sums[runs] += self.tables[runs]
 
     def _mend(self, runs: IntArray, turns: IntArray) -> None:
@@ -105,14 +105,14 @@ class Learner:
         self.tables[runs] = tables * (totals / tables.sum(axis=axes, keepdims=True))
 
 
+# The part of the price that counts all rows, which no one is told otherwise.
 TOTAL_SHARE = Fraction(1, 20)
-"""The part of the price that counts all rows, which no one is told otherwise."""
 
+# How often each round goes through all answers so far, for the last table.
 REPLAYS = 10
-"""How often each round goes through all answers so far, for the last table."""
 
+# How often the sparse vector goes through all queries.
 PASSES = 2
-"""How often the sparse vector goes through all queries."""
 
 
 @dataclass(frozen=True)
@@ -210,10 +210,10 @@ class Mwem(CellsMethod):
         }
         note = "no closed form is known; the error depends on the data"
         if self.iterate == "average" and isinstance(self.choice, Exponential):
-            each = 0.05 / (2 * self.iterations + 1)
-            bounds = self.choice.bound(each) + self.noise.bound(each)
+            tail_probability = 0.05 / (2 * self.iterations + 1)
+            bounds = self.choice.bound(tail_probability) + self.noise.bound(tail_probability)
             stated["largest95"] = {
-                "rows": bounds + 4 * self.total_noise.bound(each) + 1,
+                "rows": bounds + 4 * self.total_noise.bound(tail_probability) + 1,
                 "of_total": 2 * math.sqrt(math.log(self._cells) / self.iterations),
             }
             note = "no query is worse than `rows` and the share `of_total` of all rows together"
@@ -255,19 +255,19 @@ class Mwem(CellsMethod):
         self, exact: IntArray, learner: Learner, entropy: Entropy
     ) -> Iterator[tuple[IntArray, IntArray]]:
         """Runs that are to hear an answer, and the query of each."""
-        everyone = np.arange(len(exact))
+        all_runs = np.arange(len(exact))
         if isinstance(self.choice, Exponential):
             for _ in range(self.iterations):
                 scores = np.abs(exact - learner.guesses())
-                yield everyone, self.choice.sample(scores, entropy)
+                yield all_runs, self.choice.sample(scores, entropy)
             return
         # What is worth an answer stands out of the largest noise among all queries.
         threshold = round(float(self.choice.query_scale) * math.log(len(self.queries) + 1))
         session = self.choice.start(threshold, entropy, runs=len(exact))
         guesses = learner.guesses()
-        for place in [*range(len(self.queries))] * PASSES:
-            verdicts = session.ask(np.abs(exact[:, place] - guesses[:, place])).verdicts
+        for query in [*range(len(self.queries))] * PASSES:
+            verdicts = session.ask(np.abs(exact[:, query] - guesses[:, query])).verdicts
             runs = np.flatnonzero(verdicts == ABOVE)
             if len(runs):
-                yield runs, np.full(len(runs), place)
+                yield runs, np.full(len(runs), query)
                 guesses = learner.guesses()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray, IntArray
 
-MOST = 1 << 20
-"""The most queries of a class."""
+# The most queries of a class.
+MAX_QUERIES = 1 << 20
 
 
 class Queries(Protocol):
@@ -64,11 +64,13 @@ class RangeQueries:
         Where these are too many, the smallest blocks are left out.
         """
         smallest = 0
-        while prod(len(_dyadic(size, smallest)) for size in sizes) > MOST:
+        while prod(len(_dyadic(size, smallest)) for size in sizes) > MAX_QUERIES:
             smallest += 1
         ends = [_dyadic(size, smallest) for size in sizes]
         grid = np.indices([len(column) for column in ends]).reshape(len(sizes), -1)
-        boxes = np.stack([one[places] for one, places in zip(ends, grid, strict=True)], axis=1)
+        boxes = np.stack(
+            [column_ends[indices] for column_ends, indices in zip(ends, grid, strict=True)], axis=1
+        )
         cells = (boxes[:, :, 1] - boxes[:, :, 0] + 1).prod(axis=1)
         return cls(sizes, boxes[np.argsort(-cells, kind="stable")])
 
@@ -82,10 +84,10 @@ class RangeQueries:
     def weights(self, chosen: IntArray) -> FloatArray:
         """1 inside the range, 0 outside."""
         inside = np.ones((len(chosen), *self.sizes), dtype=bool)
-        for place, size in enumerate(self.sizes):
+        for column, size in enumerate(self.sizes):
             codes = np.arange(size)
-            low, high = self.boxes[chosen, place].T[:, :, None]
-            inside &= _along((low <= codes) & (codes <= high), place, len(self.sizes))
+            low, high = self.boxes[chosen, column].T[:, :, None]
+            inside &= _along((low <= codes) & (codes <= high), column, len(self.sizes))
         return inside.astype(np.float64)
 
 
@@ -103,13 +105,17 @@ class MarginalQueries:
     @cached_property
     def sets(self) -> list[tuple[int, ...]]:
         """The sets of columns, small ones first."""
-        places = range(len(self.sizes))
-        return [one for size in range(1, self.way + 1) for one in combinations(places, size)]
+        columns = range(len(self.sizes))
+        return [
+            column_set
+            for size in range(1, self.way + 1)
+            for column_set in combinations(columns, size)
+        ]
 
     @cached_property
     def _firsts(self) -> IntArray:
         """The number of the first query of each set, and behind the last one that of all."""
-        lengths = [prod(self.sizes[place] for place in one) for one in self.sets]
+        lengths = [prod(self.sizes[column] for column in column_set) for column_set in self.sets]
         return np.cumsum([0, *lengths])
 
     def __len__(self) -> int:
@@ -117,25 +123,25 @@ class MarginalQueries:
 
     def answers(self, cells: NDArray[Any]) -> FloatArray:
         """Every cell of every marginal, set by set."""
-        places = range(len(self.sizes))
+        columns = range(len(self.sizes))
         sums = [
-            cells.sum(axis=tuple(place + 1 for place in places if place not in one))
-            for one in self.sets
+            cells.sum(axis=tuple(column + 1 for column in columns if column not in column_set))
+            for column_set in self.sets
         ]
-        flat = [one.reshape(len(cells), -1) for one in sums]
+        flat = [column_set.reshape(len(cells), -1) for column_set in sums]
         return np.concatenate(flat, axis=1).astype(np.float64)
 
     def weights(self, chosen: IntArray) -> FloatArray:
         """1 where all codes of the query are met, 0 elsewhere."""
         inside = np.ones((len(chosen), *self.sizes), dtype=bool)
-        which = np.searchsorted(self._firsts, chosen, side="right") - 1
+        set_index = np.searchsorted(self._firsts, chosen, side="right") - 1
         for number, columns in enumerate(self.sets):
-            runs = np.flatnonzero(which == number)
+            runs = np.flatnonzero(set_index == number)
             cell = chosen[runs] - self._firsts[number]
-            wanted = np.unravel_index(cell, [self.sizes[place] for place in columns])
-            for place, code in zip(columns, wanted, strict=True):
-                met = code[:, None] == np.arange(self.sizes[place])
-                inside[runs] &= _along(met, place, len(self.sizes))
+            codes = np.unravel_index(cell, [self.sizes[column] for column in columns])
+            for column, code in zip(columns, codes, strict=True):
+                met = code[:, None] == np.arange(self.sizes[column])
+                inside[runs] &= _along(met, column, len(self.sizes))
         return inside.astype(np.float64)
 
 
@@ -193,8 +199,8 @@ class ParityQueries:
     def weights(self, chosen: IntArray) -> FloatArray:
         """1 where the digits 1 among the query's are even in number, -1 where odd."""
         codes = np.zeros(self.sizes, dtype=np.int64)
-        for place, (size, width) in enumerate(zip(self.sizes, self._widths, strict=True)):
-            codes = (codes << width) | _along(np.arange(size)[None], place, len(self.sizes))[0]
+        for column, (size, width) in enumerate(zip(self.sizes, self._widths, strict=True)):
+            codes = (codes << width) | _along(np.arange(size)[None], column, len(self.sizes))[0]
         masks = self.masks[chosen].reshape(-1, *[1] * len(self.sizes))
         return np.asarray(1.0 - 2.0 * (np.bitwise_count(codes & masks) & 1))
 
@@ -204,23 +210,23 @@ def _dyadic(size: int, smallest: int) -> IntArray:
     levels = range(smallest, max((size - 1).bit_length(), smallest) + 1)
     lows = [np.arange(0, size, 1 << level) for level in levels]
     ends = [
-        np.stack([low, np.minimum(low + (1 << at), size) - 1], axis=1)
-        for low, at in zip(lows, levels, strict=True)
+        np.stack([low, np.minimum(low + (1 << exponent), size) - 1], axis=1)
+        for low, exponent in zip(lows, levels, strict=True)
     ]
     return np.unique(np.concatenate(ends), axis=0)
 
 
-def _along(rows: NDArray[Any], place: int, dimensions: int) -> NDArray[Any]:
+def _along(rows: NDArray[Any], column: int, dimensions: int) -> NDArray[Any]:
     """Lay arrays (runs, codes) along one of the columns' axes."""
     shape = [rows.shape[0], *[1] * dimensions]
-    shape[place + 1] = rows.shape[1]
+    shape[column + 1] = rows.shape[1]
     return rows.reshape(shape)
 
 
 def _check_number(queries: int) -> None:
-    if not 1 <= queries <= MOST:
+    if not 1 <= queries <= MAX_QUERIES:
         raise ParameterError(
             "problem_too_large",
-            f"There would be {queries:,} queries; from 1 to {MOST:,} are possible. Take fewer "
-            "columns or a smaller way.",
+            f"There would be {queries:,} queries; from 1 to {MAX_QUERIES:,} are possible. Take "
+            "fewer columns or a smaller way.",
         )

@@ -20,8 +20,8 @@ from sfumato.privacy.mechanisms.spending import spendings
 if TYPE_CHECKING:
     from sfumato.methods.publish.request import Request
 
+# Noisy counts of at least a threshold, those as far from 0 either way, or a priority sample.
 METHODS = ("threshold", "filter", "priority")
-"""Noisy counts of at least a threshold, those as far from 0 either way, or a priority sample."""
 
 _SIZE = 1000
 _LARGEST_SIZE = 1 << 22
@@ -48,12 +48,14 @@ def prepare(
             "size. Leave one out.",
         )
     cells, noise = NumberedCells(request.axes), _noise(request)
-    given = _SIZE if size is None else options.whole(size, "size", least=1, most=_LARGEST_SIZE)
+    cell_count = _SIZE if size is None else options.whole(size, "size", least=1, most=_LARGEST_SIZE)
     if chosen == "priority":
-        return PrioritySample(cells, noise, given)
+        return PrioritySample(cells, noise, cell_count)
     sides = 2 if chosen == "filter" else 1
     if threshold is None:
-        return ThresholdFilter(cells, noise, least_threshold(cells, noise, sides, given), sides)
+        return ThresholdFilter(
+            cells, noise, least_threshold(cells, noise, sides, cell_count), sides
+        )
     least = least_threshold(cells, noise, sides, _LARGEST_SIZE)
     level = options.whole(threshold, "threshold", least=least, most=1 << 53)
     return ThresholdFilter(cells, noise, level, sides)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from sfumato.data.counting.frequencies import Counter
     from sfumato.privacy.noise.entropy import Entropy
 
-LARGEST = 1 << 60
-"""The most cells of a sparse release."""
+# The most cells of a sparse release.
+MAX_CELLS = 1 << 60
 
 _AT_ONCE = 1 << 24
 
@@ -53,11 +53,11 @@ class NumberedCells:
     axes: tuple[Axis, ...]
 
     def __post_init__(self) -> None:
-        if self.count > LARGEST:
+        if self.count > MAX_CELLS:
             raise ParameterError(
                 "problem_too_large",
                 f"{' x '.join(axis.column for axis in self.axes)} has {self.count:,} cells; at "
-                f"most {LARGEST:,} can be numbered. Take fewer columns or a coarser step.",
+                f"most {MAX_CELLS:,} can be numbered. Take fewer columns or a coarser step.",
             )
 
     @cached_property
@@ -73,9 +73,9 @@ class NumberedCells:
     def table(self, numbers: IntArray, figures: NDArray[Any]) -> pa.Table:
         """One row for each of these cells, in their order: values and a count."""
         order = np.argsort(numbers)
-        rest, arrays = numbers[order], []
+        quotients, arrays = numbers[order], []
         for axis in reversed(self.axes):
-            rest, codes = np.divmod(rest, axis.size)
+            quotients, codes = np.divmod(quotients, axis.size)
             arrays.append(axis.decode(codes))
         names = [axis.column for axis in self.axes]
         return pa.Table.from_arrays(
@@ -91,10 +91,10 @@ class NumberedCells:
         sums = np.empty(len(boxes))
         at_once = max(1, _AT_ONCE // max(len(figures), 1))
         for first in range(0, len(boxes), at_once):
-            part = boxes[first : first + at_once]
-            inside = np.ones((len(part), len(figures)), dtype=bool)
-            for place, column in enumerate(codes):
-                inside &= (column >= part[:, place, :1]) & (column <= part[:, place, 1:])
+            chunk = boxes[first : first + at_once]
+            inside = np.ones((len(chunk), len(figures)), dtype=bool)
+            for index, axis_codes in enumerate(codes):
+                inside &= (axis_codes >= chunk[:, index, :1]) & (axis_codes <= chunk[:, index, 1:])
             sums[first : first + at_once] = inside @ figures
         return sums
 
@@ -120,18 +120,18 @@ def _codes(axis: Axis, values: pa.ChunkedArray) -> IntArray:
         if axis.kind is Kind.DATE:
             values, first = values.cast(pa.int32()), first.cast(pa.int32())
         # Differences of 64-bit integers fit 64 bits without a sign.
-        whole = np.asarray(values.fill_null(0), dtype=np.int64).view(np.uint64)
+        unsigned = np.asarray(values.fill_null(0), dtype=np.int64).view(np.uint64)
         low = np.asarray(first, dtype=np.int64).view(np.uint64)
-        points = ((whole - low) // np.uint64(step)).astype(np.int64)
+        points = ((unsigned - low) // np.uint64(step)).astype(np.int64)
     return np.where(missing, axis.points, points)
 
 
 Bounds = tuple[Fraction, Fraction]
+# Bounds on a chance below 1 that close in on it as the number of bits grows.
 Chance = Callable[[int], Bounds]
-"""Bounds on a chance below 1 that close in on it as the number of bits grows."""
 
 _BITS = 256
-_WORD = 64
+_WORD_BITS = 64
 # So small a chance that among 2^60 cells none passes but once in 2^40; skips stay of ordinary size.
 _SMALLEST = Fraction(1, 1 << 100)
 
@@ -157,31 +157,33 @@ class Passing:
         highest = max(chance(_BITS)[1], _SMALLEST)
         self._scale = round_down(-1 / log_down(1 - highest, _BITS))
         # A word below this is surely below p / p'.
-        self._sure = min((self._ratio(_BITS)[0] * (1 << _WORD)).__floor__(), (1 << _WORD) - 1)
+        self._sure = min(
+            (self._ratio(_BITS)[0] * (1 << _WORD_BITS)).__floor__(), (1 << _WORD_BITS) - 1
+        )
 
-    def places(self, cells: int, entropy: Entropy) -> IntArray:
+    def draw(self, cells: int, entropy: Entropy) -> IntArray:
         """Which of [0, cells) pass, in order."""
-        found = self._found(cells, entropy)
-        words = entropy.words(max(len(found), BLOCK))[: len(found)]
-        kept = words < np.uint64(self._sure)
-        for place in np.flatnonzero(~kept).tolist():
-            kept[place] = below(self._ratio, int(words[place]), entropy)
-        return found[kept]
+        candidates = self._propose(cells, entropy)
+        random_words = entropy.words(max(len(candidates), BLOCK))[: len(candidates)]
+        accepted = random_words < np.uint64(self._sure)
+        for index in np.flatnonzero(~accepted).tolist():
+            accepted[index] = below(self._ratio, int(random_words[index]), entropy)
+        return candidates[accepted]
 
-    def _found(self, cells: int, entropy: Entropy) -> IntArray:
+    def _propose(self, cells: int, entropy: Entropy) -> IntArray:
         """The places that pass with chance p'."""
-        found = [np.empty(0, dtype=np.int64)]
-        done = 0
-        while done < cells:
-            expected = (cells - done) * -math.expm1(-float(1 / self._scale))
+        chunks = [np.empty(0, dtype=np.int64)]
+        position = 0
+        while position < cells:
+            expected = (cells - position) * -math.expm1(-float(1 / self._scale))
             draws = int(expected + 6 * math.sqrt(expected)) + BLOCK
             skips = geometric(self._scale, draws, entropy)
             # A skip beyond the end ends it, however long. What wraps lies behind one that does.
-            ends = done + np.cumsum(np.minimum(skips, cells).astype(np.int64) + 1)
+            ends = position + np.cumsum(np.minimum(skips, cells).astype(np.int64) + 1)
             beyond = np.flatnonzero(ends > cells)
-            found.append(ends[: beyond[0] if len(beyond) else None] - 1)
-            done = cells if len(beyond) else int(ends[-1])
-        return np.concatenate(found)
+            chunks.append(ends[: beyond[0] if len(beyond) else None] - 1)
+            position = cells if len(beyond) else int(ends[-1])
+        return np.concatenate(chunks)
 
     def _ratio(self, bits: int) -> Bounds:
         """Bounds on p / p', the chance with which a place found is kept."""
@@ -193,12 +195,12 @@ class Passing:
 
 def below(chance: Chance, prefix: int, entropy: Entropy) -> bool:
     """Whether the uniform number that begins with these 64 digits is below a chance."""
-    digits = _WORD
+    digits = _WORD_BITS
     while True:
         low, high = chance(_BITS + digits)
         if prefix + 1 <= low * (1 << digits):
             return True
         if prefix >= high * (1 << digits):
             return False
-        prefix = prefix << _WORD | int(entropy.words(1)[0])
-        digits += _WORD
+        prefix = prefix << _WORD_BITS | int(entropy.words(1)[0])
+        digits += _WORD_BITS

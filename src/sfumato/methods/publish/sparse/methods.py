@@ -112,7 +112,7 @@ class ThresholdFilter(SparseMethod):
         occupied, rows = self.cells.occupied(counter)
         noisy = narrowed(self.noise.steps(rows, entropy))
         passes = (np.abs(noisy) if self.sides == 2 else noisy) >= self.threshold
-        ranks = self._passing.places(self.cells.count - len(occupied), entropy)
+        ranks = self._passing.draw(self.cells.count - len(occupied), entropy)
         beyond = geometric(self.noise.scale, len(ranks), entropy)
         upgraded = narrowed(beyond + self.threshold)
         if self.sides == 2:
@@ -125,8 +125,8 @@ class ThresholdFilter(SparseMethod):
         beyond, mean = self.threshold + self._mean_beyond, self.error["empty_mean"]
         # Beyond the threshold the noise is geometric, with as much variance as mean (1 + mean).
         spread = self._mean_beyond * (1 + self._mean_beyond)
-        each: float = self._chance * (spread + beyond**2) - mean**2
-        return cells_in(boxes) * each
+        cell_variance: float = self._chance * (spread + beyond**2) - mean**2
+        return cells_in(boxes) * cell_variance
 
     @cached_property
     def _passing(self) -> Passing:
@@ -248,30 +248,30 @@ class PrioritySample(SparseMethod):
         """The sampled cells, in order, with their estimates."""
         occupied, rows = self.cells.occupied(counter)
         noisy = narrowed(self.noise.steps(rows, entropy))
-        parts = uniform_integers(self.level, len(noisy), entropy) + 1
-        passes = parts <= np.abs(noisy)
-        ranks = self._passing.places(self.cells.count - len(occupied), entropy)
-        empty_parts = _truncated(self.noise.scale, self.level, len(ranks), entropy) + 1
+        thresholds = uniform_integers(self.level, len(noisy), entropy) + 1
+        passes = thresholds <= np.abs(noisy)
+        ranks = self._passing.draw(self.cells.count - len(occupied), entropy)
+        empty_thresholds = _truncated(self.noise.scale, self.level, len(ranks), entropy) + 1
         beyond = geometric(self.noise.scale, len(ranks), entropy)
-        upgraded = signed(narrowed(empty_parts + beyond), entropy)
+        upgraded = signed(narrowed(empty_thresholds + beyond), entropy)
         numbers = np.concatenate([occupied[passes], empty_cells(occupied, ranks)])
         values = np.concatenate([noisy[passes], upgraded])
-        kept, estimates = self._sample(
-            values, np.concatenate([parts[passes], empty_parts]), entropy
+        sampled, estimates = self._sample(
+            values, np.concatenate([thresholds[passes], empty_thresholds]), entropy
         )
-        return {"sparse": self.cells.table(numbers[kept], estimates)}
+        return {"sparse": self.cells.table(numbers[sampled], estimates)}
 
     def _sample(
-        self, values: IntArray, parts: IntArray, entropy: Entropy
+        self, values: IntArray, thresholds: IntArray, entropy: Entropy
     ) -> tuple[NDArray[np.intp], FloatArray]:
         """The places of the highest priorities among these cells, and their estimates."""
         digits = (entropy.words(len(values)) >> np.uint64(11)).astype(np.float64)
-        priorities = np.abs(values) * (self.level / (parts - 1 + (digits + 0.5) * 2.0**-53))
+        priorities = np.abs(values) * (self.level / (thresholds - 1 + (digits + 0.5) * 2.0**-53))
         order = np.argsort(-priorities, kind="stable")
         level = priorities[order[self.size]] if len(order) > self.size else float(self.level)
-        kept = order[: self.size]
-        sampled = values[kept]
-        return kept, np.sign(sampled) * np.maximum(np.abs(sampled), level)
+        sampled = order[: self.size]
+        sampled_values = values[sampled]
+        return sampled, np.sign(sampled_values) * np.maximum(np.abs(sampled_values), level)
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
         """The variance of each sum, if hardly anyone is there; rows raise the level, and it."""
@@ -294,25 +294,27 @@ class PrioritySample(SparseMethod):
     def _typical(self) -> int:
         return self._level(self.size)
 
-    def _level(self, wanted: float) -> int:
+    def _level(self, expected_cells: float) -> int:
         """The highest level above which about so many empty cells have a priority."""
         rate = float(1 / self.noise.scale)
         low, high = 1, _HIGHEST
         while low < high:
             middle = (low + high + 1) // 2
             share = -math.expm1(-middle * rate) / (middle * math.sinh(rate))
-            low, high = (middle, high) if self.cells.count * share >= wanted else (low, middle - 1)
+            low, high = (
+                (middle, high) if self.cells.count * share >= expected_cells else (low, middle - 1)
+            )
         return low
 
 
 def above(scale: Fraction, level: int, bits: int) -> Bounds:
     """Bound the chance that the priority of an empty cell is above the level."""
     low, high = power(scale, 1, bits)
-    rest_low, rest_high = power(scale, level, bits)
+    power_low, power_high = power(scale, level, bits)
     # a / (1 - a^2) rises with a.
     return (
-        2 * low * (1 - rest_high) / (level * (1 - low**2)),
-        2 * high * (1 - rest_low) / (level * (1 - high**2)),
+        2 * low * (1 - power_high) / (level * (1 - low**2)),
+        2 * high * (1 - power_low) / (level * (1 - high**2)),
     )
 
 

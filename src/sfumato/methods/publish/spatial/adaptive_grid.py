@@ -14,7 +14,7 @@ from sfumato.methods import options
 from sfumato.methods.publish.measurement import noise_name
 from sfumato.methods.publish.postprocess import check
 from sfumato.methods.publish.spatial.decomposition import Decomposition
-from sfumato.methods.publish.spatial.growth import LARGEST, Space
+from sfumato.methods.publish.spatial.growth import MAX_BOXES, Space
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.mechanisms.spending import spendings
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 _SHARES = (Fraction(1, 50), Fraction(49, 100), Fraction(49, 100))
+# The constant c of the paper: rows times epsilon that one cell of the best even grid holds.
 _ROWS_A_CELL = 10
-"""The constant c of the paper: rows times epsilon that one cell of the best even grid holds."""
 _COARSEST, _FINEST = 10, 512
 
 
@@ -43,11 +43,11 @@ def prepare(request: Request, *, grid: object = None) -> AdaptiveGrid:
         )
     coarse = None if grid is None else options.whole(grid, "grid", least=1, most=_FINEST)
     check(request.postprocess)
-    ways = [
-        tuple(spending.noise(request.sensitivity, one) for one in _SHARES)
+    candidates = [
+        tuple(spending.noise(request.sensitivity, share) for share in _SHARES)
         for spending in spendings(request.price)
     ]
-    least = min(ways, key=lambda noises: noises[-1].variance)
+    least = min(candidates, key=lambda noises: noises[-1].variance)
     return AdaptiveGrid(
         space=Space(request.axes), noises=least, grid=coarse, steps=request.postprocess
     )
@@ -91,22 +91,22 @@ class AdaptiveGrid(Decomposition):
             # Both grids together measure as well as one noise of the two strengths.
             strength = sum(math.sqrt(2) / noise.stddev for noise in self.noises[1:])
             rows = max(float(growth.estimates()[0]), 0.0)
-            wanted = math.ceil(math.sqrt(rows * strength / _ROWS_A_CELL) / 4)
-            coarse = min(max(wanted, _COARSEST), _FINEST)
+            suggested = math.ceil(math.sqrt(rows * strength / _ROWS_A_CELL) / 4)
+            coarse = min(max(suggested, _COARSEST), _FINEST)
         self._divide(growth, np.full(len(growth.sizes()), coarse))
         growth.measure(self.noises[1], entropy)
         strength = math.sqrt(2) / self.noises[2].stddev
         rows_a_cell = np.maximum(growth.estimates(), 0.0)
-        parts = np.ceil(np.sqrt(rows_a_cell * strength / (_ROWS_A_CELL / 2)))
-        most = math.isqrt(LARGEST // coarse**2)
-        self._divide(growth, np.clip(parts, 1, most).astype(np.int64))
+        cells_per_side = np.ceil(np.sqrt(rows_a_cell * strength / (_ROWS_A_CELL / 2)))
+        most = math.isqrt(MAX_BOXES // coarse**2)
+        self._divide(growth, np.clip(cells_per_side, 1, most).astype(np.int64))
         growth.measure(self.noises[2], entropy)
 
-    def _divide(self, growth: Growth, parts: IntArray) -> None:
+    def _divide(self, growth: Growth, cells_per_side: IntArray) -> None:
         """Divide each box into a number of parts along both columns."""
-        chosen = (parts > 1) & (growth.sizes() > 1).any(axis=1)
+        chosen = (cells_per_side > 1) & (growth.sizes() > 1).any(axis=1)
         division = growth.begin(chosen)
-        parts = parts[chosen]
+        cells_per_side = cells_per_side[chosen]
         for axis in range(2):
-            division.evenly(axis, parts[division.origins])
+            division.evenly(axis, cells_per_side[division.origins])
         growth.end(division)

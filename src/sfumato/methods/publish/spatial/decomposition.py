@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 _GRAIN = 1 << 20
 _LEAST_SHARE = Fraction(1, 10**6)
+# The height of a tree whose leaves most rows come to lie in.
 USUAL_HEIGHT = 8
-"""The height of a tree whose leaves most rows come to lie in."""
 
 
 def price_share(value: object, name: str, *, default: Fraction) -> Fraction:
@@ -67,11 +67,11 @@ def level_shares(height: int, dimensions: int, spending: Spending) -> list[Fract
     growth = 2 ** ((dimensions - 1) / (2 if spending.epsilon is None else 3))
     most = growth ** min(height, USUAL_HEIGHT)
     further = max(height - USUAL_HEIGHT, 1) ** 0.5
-    wanted = [
+    weights = [
         Fraction(round((growth**depth if depth <= USUAL_HEIGHT else most / further) * _GRAIN))
         for depth in range(height + 1)
     ]
-    return [one / sum(wanted) for one in wanted]
+    return [weight / sum(weights) for weight in weights]
 
 
 _SPREAD = (
@@ -109,9 +109,9 @@ class Decomposition(ABC):
         The first noise is of the root alone and each further one of one level more, so an inner
         node is measured once and a leaf from its own level on.
         """
-        each = np.array([1 / noise.variance for noise in self.noises])
-        onward = np.cumsum(each[::-1])[::-1]
-        return np.where(tree.leaves, onward[tree.depths], each[tree.depths])
+        level_precisions = np.array([1 / noise.variance for noise in self.noises])
+        onward = np.cumsum(level_precisions[::-1])[::-1]
+        return np.where(tree.leaves, onward[tree.depths], level_precisions[tree.depths])
 
     @property
     def error(self) -> Mapping[str, Any]:
@@ -122,8 +122,8 @@ class Decomposition(ABC):
     @property
     def tables(self) -> Mapping[str, pa.Table]:
         """The tables that will be released, without a row, and of their columns the main ones."""
-        found = {"boxes": blank_boxes(self.space.axes)}
-        return {**found, "missing": blank_figures("count")} if self.space.patterns else found
+        blank = {"boxes": blank_boxes(self.space.axes)}
+        return {**blank, "missing": blank_figures("count")} if self.space.patterns else blank
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
         """All boxes with their counts and, where values can be missing, those rows apart."""
@@ -131,29 +131,35 @@ class Decomposition(ABC):
         self.grow(growth, entropy)
         tree, (values, precisions) = growth.tree, growth.measured
         fitted = LeastSquares(tree, precisions)
-        found = fitted.solve(values)
+        counts = fitted.solve(values)
         missing, precision = growth.missing
         if self.steps:
-            found = self._postprocessed(fitted, found)
+            counts = self._postprocessed(fitted, counts)
             missing = postprocess(missing, self.steps)
         # After post-processing no deviation is known, so none is given.
-        known = not self.steps
-        tables = {"boxes": self.space.table(tree, found, fitted.variances if known else None)}
+        has_variances = not self.steps
+        tables = {
+            "boxes": self.space.table(tree, counts, fitted.variances if has_variances else None)
+        }
         if self.space.patterns:
-            tables["missing"] = self.space.missing(missing, 1 / precision if known else None)
+            tables["missing"] = self.space.missing(
+                missing, 1 / precision if has_variances else None
+            )
         return tables
 
     def _postprocessed(self, fitted: LeastSquares, counts: FloatArray) -> FloatArray:
         """Bring the counts down the tree, family by family."""
         tree = fitted.tree
-        nonnegative, whole = "nonnegative" in self.steps, "integer" in self.steps
+        nonnegative, integer = "nonnegative" in self.steps, "integer" in self.steps
         goals = np.maximum(counts[:1], 0.0) if nonnegative else counts[:1]
-        found = [np.rint(goals) if whole else goals]
+        processed = [np.rint(goals) if integer else goals]
         for above, nodes in pairwise(tree.generations):
             parents = tree.parents[nodes] - above.start
             below = in_small_families(Generation(counts[nodes], fitted.variances[nodes], parents))
-            found.append(descended(below, found[-1], nonnegative=nonnegative, whole=whole))
-        return np.concatenate(found)
+            processed.append(
+                descended(below, processed[-1], nonnegative=nonnegative, whole=integer)
+            )
+        return np.concatenate(processed)
 
     def ranges(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
         """Estimate the rows in each box, taken to lie evenly inside the leaves."""

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     # RESHAPE
 
-LARGEST = 1 << 22
-"""The most boxes that a tree may end in."""
+# The most boxes that a tree may end in.
+MAX_BOXES = 1 << 22
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Division:
     """The place of the box that each is a part of, among those that were to be divided."""
     codes: IntArray
     rows: IntArray
-    places: IntArray
+    box_of_cell: IntArray
     """The box in which each cell lies."""
 
     def sizes(self, axis: int) -> IntArray:
@@ -61,31 +61,33 @@ class Division:
         lower_ends[:, axis] = cuts
         upper_starts = self.lows.copy()
         upper_starts[:, axis] = cuts + 1
-        beyond = self.codes[:, axis] > cuts[self.places]
-        old, second = self._divide(np.where(cuts < self.highs[:, axis], 2, 1), beyond)
-        is_upper = second[:, None] == 1
-        self.highs = np.where(is_upper, self.highs[old], lower_ends[old])
-        self.lows = np.where(is_upper, upper_starts[old], self.lows[old])
+        beyond = self.codes[:, axis] > cuts[self.box_of_cell]
+        origin, half = self._divide(np.where(cuts < self.highs[:, axis], 2, 1), beyond)
+        is_upper = half[:, None] == 1
+        self.highs = np.where(is_upper, self.highs[origin], lower_ends[origin])
+        self.lows = np.where(is_upper, upper_starts[origin], self.lows[origin])
 
-    def evenly(self, axis: int, parts: IntArray) -> None:
+    def evenly(self, axis: int, part_counts: IntArray) -> None:
         """Cut each box into parts of equal size, give or take a code; at most as many as codes."""
         sizes, starts = self.sizes(axis), self.lows[:, axis]
-        parts = np.minimum(parts, sizes)
-        offsets = self.codes[:, axis] - starts[self.places]
+        part_counts = np.minimum(part_counts, sizes)
+        offsets = self.codes[:, axis] - starts[self.box_of_cell]
         # Part j begins at floor(j size / parts), so this is the part of an offset.
-        within = ((offsets + 1) * parts[self.places] - 1) // sizes[self.places]
-        old, which = self._divide(parts, within)
-        self.lows, self.highs = self.lows[old], self.highs[old]
-        self.lows[:, axis] = starts[old] + which * sizes[old] // parts[old]
-        self.highs[:, axis] = starts[old] + (which + 1) * sizes[old] // parts[old] - 1
+        within = ((offsets + 1) * part_counts[self.box_of_cell] - 1) // sizes[self.box_of_cell]
+        origin, part = self._divide(part_counts, within)
+        self.lows, self.highs = self.lows[origin], self.highs[origin]
+        self.lows[:, axis] = starts[origin] + part * sizes[origin] // part_counts[origin]
+        self.highs[:, axis] = starts[origin] + (part + 1) * sizes[origin] // part_counts[origin] - 1
 
-    def _divide(self, parts: IntArray, within: IntArray | BoolArray) -> tuple[IntArray, IntArray]:
+    def _divide(
+        self, part_counts: IntArray, within: IntArray | BoolArray
+    ) -> tuple[IntArray, IntArray]:
         """Move the cells to their parts; give the box of each part, and its place within it."""
-        firsts = np.cumsum(parts) - parts
-        old = np.repeat(np.arange(len(parts)), parts)
-        self.places = firsts[self.places] + within
-        self.origins = self.origins[old]
-        return old, np.arange(len(old)) - firsts[old]
+        firsts = np.cumsum(part_counts) - part_counts
+        origin = np.repeat(np.arange(len(part_counts)), part_counts)
+        self.box_of_cell = firsts[self.box_of_cell] + within
+        self.origins = self.origins[origin]
+        return origin, np.arange(len(origin)) - firsts[origin]
 
 
 class Growth:
@@ -104,14 +106,14 @@ class Growth:
         self._parents = np.array([-1])
         self._last = np.array([0])  # the undivided boxes
         self._newest = 0  # the first of those that came last
-        self._places = np.zeros(len(rows), dtype=np.int64)  # of each cell, among those
+        self._box_of_cell = np.zeros(len(rows), dtype=np.int64)  # of each cell, among those
         self._weighted, self._precisions = np.zeros(1), np.zeros(1)
         self._missing_weighted, self._missing_precision = np.zeros(len(missing)), 0.0
 
     def counts(self) -> IntArray:
         """The rows in each undivided box: private."""
         counts: IntArray = np.zeros(len(self._last), dtype=np.int64)
-        np.add.at(counts, self._places, self._rows)
+        np.add.at(counts, self._box_of_cell, self._rows)
         return counts
 
     def sizes(self) -> IntArray:
@@ -151,14 +153,14 @@ class Growth:
         """Which of the undivided boxes came last: only these are ever divided."""
         return np.asarray(self._last >= self._newest)
 
-    def room(self, parts: int) -> int:
+    def room(self, parts_per_box: int) -> int:
         """How many of the undivided boxes may be divided into so many parts each."""
-        return (LARGEST - len(self._last)) // max(parts - 1, 1)
+        return (MAX_BOXES - len(self._last)) // max(parts_per_box - 1, 1)
 
     def begin(self, chosen: BoolArray) -> Division:
         """Take the chosen undivided boxes to be divided; one that is passed over stays whole."""
         self._chosen = chosen & self.newest
-        self._moving = self._chosen[self._places]
+        self._moving = self._chosen[self._box_of_cell]
         rank = np.cumsum(self._chosen) - 1
         nodes = self._last[self._chosen]
         return Division(
@@ -167,24 +169,24 @@ class Growth:
             np.arange(len(nodes)),
             self._codes[self._moving],
             self._rows[self._moving],
-            rank[self._places[self._moving]],
+            rank[self._box_of_cell[self._moving]],
         )
 
     def end(self, division: Division) -> None:
         """Put the parts in the place of the boxes that were divided."""
-        kept = self._last[~self._chosen]
+        undivided = self._last[~self._chosen]
         added = np.arange(len(division.origins))
         rank = np.cumsum(~self._chosen) - 1
-        self._places = rank[self._places]
-        self._places[self._moving] = len(kept) + division.places
+        self._box_of_cell = rank[self._box_of_cell]
+        self._box_of_cell[self._moving] = len(undivided) + division.box_of_cell
         self._parents = np.append(self._parents, self._last[self._chosen][division.origins])
         self._newest = len(self._lows)
-        self._last = np.append(kept, self._newest + added)
+        self._last = np.append(undivided, self._newest + added)
         self._lows = np.concatenate([self._lows, division.lows])
         self._highs = np.concatenate([self._highs, division.highs])
-        nothing = np.zeros(len(added))
-        self._weighted = np.append(self._weighted, nothing)
-        self._precisions = np.append(self._precisions, nothing)
+        zeros = np.zeros(len(added))
+        self._weighted = np.append(self._weighted, zeros)
+        self._precisions = np.append(self._precisions, zeros)
 
     @property
     def tree(self) -> BoxTree:
@@ -204,9 +206,9 @@ class Growth:
         return self._missing_weighted / self._missing_precision, self._missing_precision
 
 
-FINEST = 1 << 40
-"""The most points of one column: with the number of a box beside it a code still has 64 bits."""
-_MOST_COLUMNS = 4
+# The most points of one column: with the number of a box beside it a code still has 64 bits.
+MAX_POINTS = 1 << 40
+_MAX_COLUMNS = 4
 _PRESENT = ("present", "missing", "not a number")
 
 
@@ -217,18 +219,18 @@ class Space:
     axes: tuple[Axis, ...]
 
     def __post_init__(self) -> None:
-        if len(self.axes) > _MOST_COLUMNS:
+        if len(self.axes) > _MAX_COLUMNS:
             raise ParameterError(
                 "problem_too_large",
-                f"Boxes lie in at most {_MOST_COLUMNS} columns, not {len(self.axes)}: each more "
+                f"Boxes lie in at most {_MAX_COLUMNS} columns, not {len(self.axes)}: each more "
                 "doubles the parts of every box. Name fewer, or publish 'marginals'.",
             )
         for axis, size in zip(self.axes, self.shape, strict=True):
-            if not 1 <= size <= FINEST:
+            if not 1 <= size <= MAX_POINTS:
                 raise ParameterError(
                     "domain_too_large",
                     f"Column {quoted(axis.column)} has {size:,} points; boxes need from 1 to "
-                    f"{FINEST:,}. Declare a coarser step.",
+                    f"{MAX_POINTS:,}. Declare a coarser step.",
                 )
 
     @cached_property
@@ -239,18 +241,18 @@ class Space:
     @cached_property
     def patterns(self) -> list[tuple[int, ...]]:
         """For each block of missing values, whether each column is present (0), NULL or NaN."""
-        ways = [range(1 + axis.size - points(axis)) for axis in self.axes]
-        return list(product(*ways))[1:]
+        kinds = [range(1 + axis.size - points(axis)) for axis in self.axes]
+        return list(product(*kinds))[1:]
 
     def plant(self, counter: Counter) -> Growth:
         """One box with all rows in it, from which a tree grows."""
         counts = counter.of([axis.column for axis in self.axes])
-        codes = np.stack([one.astype(np.int64) for one in counts.codes], axis=1)
-        ways = np.maximum(codes - np.array(self.shape) + 1, 0)
-        inside = ~ways.any(axis=1)
+        codes = np.stack([axis_codes.astype(np.int64) for axis_codes in counts.codes], axis=1)
+        kinds = np.maximum(codes - np.array(self.shape) + 1, 0)
+        inside = ~kinds.any(axis=1)
         sizes = [1 + axis.size - points(axis) for axis in self.axes]
         missing = np.zeros(int(np.prod(sizes)), dtype=np.int64)
-        np.add.at(missing, np.ravel_multi_index(tuple(ways.T), sizes), counts.counts)
+        np.add.at(missing, np.ravel_multi_index(tuple(kinds.T), sizes), counts.counts)
         return Growth(self, codes[inside], counts.counts[inside], missing[1:])
 
     def table(self, tree: BoxTree, counts: FloatArray, variances: FloatArray | None) -> pa.Table:
@@ -259,9 +261,9 @@ class Space:
         Where no variances are known the deviations are null.
         """
         columns: dict[str, pa.Array] = {}
-        for place, axis in enumerate(self.axes):
-            columns[f"{axis.column}_low"] = axis.decode(tree.lows[:, place])
-            columns[f"{axis.column}_high"] = axis.decode(tree.highs[:, place])
+        for index, axis in enumerate(self.axes):
+            columns[f"{axis.column}_low"] = axis.decode(tree.lows[:, index])
+            columns[f"{axis.column}_high"] = axis.decode(tree.highs[:, index])
         columns["level"] = pa.array(tree.depths)
         columns["parent"] = pa.array(tree.parents, mask=tree.parents < 0)
         columns["leaf"] = pa.array(tree.leaves)
@@ -278,14 +280,16 @@ class Space:
 
     def _codes(self, table: pa.Table, end: str) -> IntArray:
         """The codes of the values at one end of each box."""
-        found = [_code(axis, table.column(f"{axis.column}_{end}")) for axis in self.axes]
-        return np.stack(found, axis=1)
+        codes = [_code(axis, table.column(f"{axis.column}_{end}")) for axis in self.axes]
+        return np.stack(codes, axis=1)
 
     def missing(self, counts: FloatArray, variance: float | None) -> pa.Table:
         """One row for each way in which values can be missing."""
-        words: list[Sequence[str]] = [[_PRESENT[way] for way in one] for one in self.patterns]
+        names_of_kinds: list[Sequence[str]] = [
+            [_PRESENT[kind] for kind in pattern] for pattern in self.patterns
+        ]
         names = [f"{axis.column}_is" for axis in self.axes]
-        arrays = [pa.array(column) for column in zip(*words, strict=True)]
+        arrays = [pa.array(column) for column in zip(*names_of_kinds, strict=True)]
         spread = None if variance is None else np.full(len(counts), variance)
         deviations = _deviations(spread, len(counts))
         return pa.Table.from_arrays(

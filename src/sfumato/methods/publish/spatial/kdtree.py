@@ -22,7 +22,7 @@ from sfumato.methods.publish.spatial.decomposition import (
     middle,
     price_share,
 )
-from sfumato.methods.publish.spatial.growth import LARGEST, Space
+from sfumato.methods.publish.spatial.growth import MAX_BOXES, Space
 from sfumato.privacy.accounting.events import Composed, ExponentialChoice
 from sfumato.privacy.mechanisms.spending import spendings
 from sfumato.privacy.noise.selection import choose_within, uniform_below
@@ -90,46 +90,51 @@ class Medians:
 def _ranges(division: Division, axis: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Ranges of cuts of equal score: first cut, as offset in its box, length, score, and box."""
     sizes = division.sizes(axis)
-    offsets, rows, places = _occupied(division, axis, int(sizes.max(initial=1)))
+    offsets, rows, occupied_boxes = _occupied(division, axis, int(sizes.max(initial=1)))
     totals = np.concatenate([[0], np.cumsum(rows)])
-    bounds = np.searchsorted(places, np.arange(len(sizes) + 1))
+    bounds = np.searchsorted(occupied_boxes, np.arange(len(sizes) + 1))
     # Each box has one range before its first value and one behind each value.
     opening = bounds[:-1] + np.arange(len(sizes))
-    behind = np.arange(len(offsets)) + places + 1
+    behind = np.arange(len(offsets)) + occupied_boxes + 1
     begins, below, boxes = (np.zeros(len(offsets) + len(sizes), dtype=np.int64) for _ in range(3))
     begins[behind] = offsets
-    below[behind] = totals[1:] - totals[bounds[places]]
-    boxes[behind], boxes[opening] = places, np.arange(len(sizes))
+    below[behind] = totals[1:] - totals[bounds[occupied_boxes]]
+    boxes[behind], boxes[opening] = occupied_boxes, np.arange(len(sizes))
     ends = sizes[boxes] - 1
     ends[:-1] = np.where(boxes[1:] == boxes[:-1], begins[1:], ends[:-1])
     scores = -np.abs(2 * below - (totals[bounds[1:]] - totals[bounds[:-1]])[boxes])
-    kept = ends > begins
-    return begins[kept], (ends - begins)[kept], scores[kept], boxes[kept]
+    is_nonempty = ends > begins
+    return (
+        begins[is_nonempty],
+        (ends - begins)[is_nonempty],
+        scores[is_nonempty],
+        boxes[is_nonempty],
+    )
 
 
 def _occupied(division: Division, axis: int, span: int) -> tuple[IntArray, IntArray, IntArray]:
     """The offsets that occur in each box, in order, with how many rows have each."""
-    places = division.places
-    keys = places * span + (division.codes[:, axis] - division.lows[places, axis])
+    cell_boxes = division.box_of_cell
+    keys = cell_boxes * span + (division.codes[:, axis] - division.lows[cell_boxes, axis])
     order = np.argsort(keys)
     keys = keys[order]
     firsts = np.flatnonzero(np.diff(keys, prepend=-1))
     if not len(firsts):
         return keys, keys, keys
     rows = np.add.reduceat(division.rows[order], firsts)
-    found, offsets = np.divmod(keys[firsts], span)
-    return offsets, rows, found
+    boxes, offsets = np.divmod(keys[firsts], span)
+    return offsets, rows, boxes
 
 
-_MEDIANS, _HYBRID_MEDIANS = Fraction(3, 10), Fraction(1, 10)
-_PART = 4
-"""One level of a hybrid in so many is cut at medians: further down a box has too few rows."""
-_ENOUGH = 4
-"""Below so many standard deviations, of the leaves of a tree of usual height, a count tells little
-and those of its parts tell less."""
-_DOUBT = 2
-"""Below so many of its own a count may well be that of nobody."""
-_BIAS = 0.5
+_MEDIANS_SHARE, _HYBRID_MEDIANS_SHARE = Fraction(3, 10), Fraction(1, 10)
+# One level of a hybrid in so many is cut at medians: further down a box has too few rows.
+_MEDIAN_LEVEL_RATIO = 4
+# Below so many standard deviations, of the leaves of a tree of usual height, a count tells little
+# and those of its parts tell less.
+_PRUNE_LEAF_STDDEVS = 4
+# Below so many of its own a count may well be that of nobody.
+_PRUNE_OWN_STDDEVS = 2
+_MAX_BIAS_STDDEVS = 0.5
 _STOPPED = (
     "Boxes are cut by noisy counts that remain in the estimates: a count may be off by this part "
     "of its standard deviation on average. With prune=0 none is."
@@ -155,39 +160,47 @@ def prepare(
     """
     space = Space(request.axes)
     least = None if prune is None else options.whole(prune, "prune", least=0, most=1 << 53)
-    most = (LARGEST.bit_length() - 1) // len(space.shape)
-    given = None if height is None else options.whole(height, "height", least=1, most=most)
+    most = (MAX_BOXES.bit_length() - 1) // len(space.shape)
+    fixed_height = None if height is None else options.whole(height, "height", least=1, most=most)
     finest = max(1, *((size - 1).bit_length() for size in space.shape))
-    usual = min(USUAL_HEIGHT, finest) if given is None else given
-    cut = usual if hybrid is None else options.whole(hybrid, "hybrid", least=0, most=given or most)
-    tall = cut + finest if given is None else given
-    if least is not None and given is None:
+    usual_height = min(USUAL_HEIGHT, finest) if fixed_height is None else fixed_height
+    median_levels = (
+        usual_height
+        if hybrid is None
+        else options.whole(hybrid, "hybrid", least=0, most=fixed_height or most)
+    )
+    tree_height = median_levels + finest if fixed_height is None else fixed_height
+    if least is not None and fixed_height is None:
         # Who says when to stop may have every box cut: then there can be no more than these.
-        tall = min(tall, most)
-        cut = min(cut, tall)
-    part = price_share(medians, "medians", default=_MEDIANS)
+        tree_height = min(tree_height, most)
+        median_levels = min(median_levels, tree_height)
+    medians_share = price_share(medians, "medians", default=_MEDIANS_SHARE)
     check(request.postprocess)
-    ways = [
-        _tree(request, space, spending, tall, cut, part, least)
+    candidates = [
+        _tree(request, space, spending, tree_height, median_levels, medians_share, least)
         for spending in spendings(request.price)
     ]
-    judged = middle(request, space)
-    return min(ways, key=lambda way: float(way.ranges_variance(judged).mean()))
+    workload = middle(request, space)
+    return min(candidates, key=lambda candidate: float(candidate.ranges_variance(workload).mean()))
 
 
 def prepare_hybrid(
     request: Request, *, height: object = None, medians: object = None, prune: object = None
 ) -> KdTree:
     """The kind 'hybrid': medians for a quarter of the height, or two levels if none is given."""
-    tall = USUAL_HEIGHT if height is None else height
-    whole = options.whole(tall, "height", least=1, most=1 << 20)
+    requested = USUAL_HEIGHT if height is None else height
+    levels = options.whole(requested, "height", least=1, most=1 << 20)
     finest = max((size - 1).bit_length() for size in Space(request.axes).shape)
-    cut = -(-whole // _PART) if height is not None else -(-min(whole, max(finest, 1)) // _PART)
+    median_levels = (
+        -(-levels // _MEDIAN_LEVEL_RATIO)
+        if height is not None
+        else -(-min(levels, max(finest, 1)) // _MEDIAN_LEVEL_RATIO)
+    )
     return prepare(
         request,
         height=height,
-        medians=_HYBRID_MEDIANS if medians is None else medians,
-        hybrid=cut,
+        medians=_HYBRID_MEDIANS_SHARE if medians is None else medians,
+        hybrid=median_levels,
         prune=prune,
     )
 
@@ -197,25 +210,27 @@ def _tree(
     space: Space,
     spending: Spending,
     height: int,
-    cut: int,
+    median_levels: int,
     medians: Fraction,
     prune: int | None,
 ) -> KdTree:
     """The tree that one way of spending the price pays for."""
-    axes = [place for place, size in enumerate(space.shape) if size > 1]
-    rounds = cut * len(axes)
+    axes = [axis for axis, size in enumerate(space.shape) if size > 1]
+    rounds = median_levels * len(axes)
     counts = 1 - medians if rounds else Fraction(1)
-    shares = [counts * one for one in level_shares(height, max(1, len(axes)), spending)]
-    noises = [spending.noise(request.sensitivity, one) for one in shares]
+    shares = [counts * share for share in level_shares(height, max(1, len(axes)), spending)]
+    noises = [spending.noise(request.sensitivity, share) for share in shares]
     rests = [
         spending.noise(request.sensitivity, sum(shares[depth + 1 :], Fraction(0)))
         for depth in range(height)
     ]
     if prune is None:
         usual = level_shares(min(height, USUAL_HEIGHT), max(1, len(axes)), spending)[-1]
-        least = _ENOUGH * spending.noise(request.sensitivity, counts * usual).stddev
+        least = _PRUNE_LEAF_STDDEVS * spending.noise(request.sensitivity, counts * usual).stddev
         # However little noise there is, a box of nobody is not cut.
-        prunes = [max(1, round(max(least, _DOUBT * noise.stddev))) for noise in noises[:-1]]
+        prunes = [
+            max(1, round(max(least, _PRUNE_OWN_STDDEVS * noise.stddev))) for noise in noises[:-1]
+        ]
     else:
         prunes = [prune] * height
     cuts = [
@@ -267,13 +282,13 @@ class KdTree(Decomposition):
     @cached_property
     def _columns(self) -> list[int]:
         """The columns along which there is something to cut."""
-        return [place for place, size in enumerate(self.space.shape) if size > 1]
+        return [axis for axis, size in enumerate(self.space.shape) if size > 1]
 
     @property
     def event(self) -> Event:
         """What it costs."""
         return Composed(
-            (*(one.event for one in self.cuts), *(noise.event for noise in self.noises))
+            (*(cut.event for cut in self.cuts), *(noise.event for noise in self.noises))
         )
 
     @property
@@ -294,7 +309,7 @@ class KdTree(Decomposition):
         levels = [{"sd": noise.stddev} for noise in self.noises]
         stated = {**super().error, "levels": levels, "ranges": "A bound, whatever the cuts are."}
         return (
-            {**stated, "stopped": {"bias_sd": _BIAS, "note": _STOPPED}}
+            {**stated, "stopped": {"bias_sd": _MAX_BIAS_STDDEVS, "note": _STOPPED}}
             if any(self.prunes)
             else stated
         )
@@ -326,17 +341,19 @@ class KdTree(Decomposition):
         chosen = growth.newest & (growth.sizes() > 1).any(axis=1)
         if self.prunes[depth]:
             chosen &= growth.estimates() >= self.prunes[depth]
-        places, room = np.flatnonzero(chosen), growth.room(1 << len(self._columns))
-        if len(places) > room:
-            order = np.argsort(-growth.estimates()[places], kind="stable")
-            chosen[places[order[room:]]] = False
+        boxes, room = np.flatnonzero(chosen), growth.room(1 << len(self._columns))
+        if len(boxes) > room:
+            order = np.argsort(-growth.estimates()[boxes], kind="stable")
+            chosen[boxes[order[room:]]] = False
         return chosen
 
     def precisions(self, tree: BoxTree) -> FloatArray:
         """Every node is measured with its level, and a leaf with what is left for those below."""
-        each = np.array([1 / noise.variance for noise in self.noises])
-        left = np.array([*(1 / noise.variance for noise in self.rests), 0.0])
-        return each[tree.depths] + np.where(tree.leaves, left[tree.depths], 0.0)
+        level_precisions = np.array([1 / noise.variance for noise in self.noises])
+        rest_precisions = np.array([*(1 / noise.variance for noise in self.rests), 0.0])
+        return level_precisions[tree.depths] + np.where(
+            tree.leaves, rest_precisions[tree.depths], 0.0
+        )
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
         """Bound the variance that noise gives each estimate, whatever the cuts will be.
@@ -353,7 +370,7 @@ class KdTree(Decomposition):
         crossed = [
             np.minimum(sides * (fan / 2) ** depth, fan**depth) for depth in range(len(variances))
         ]
-        found = np.where(sides == 0, variances[0], crossed[-1] * variances[-1])
+        total = np.where(sides == 0, variances[0], crossed[-1] * variances[-1])
         for above, variance in zip(crossed, variances[1:], strict=False):
-            found += (fan - 1) * above * variance
-        return np.where((lows > highs).any(axis=1), 0.0, found)
+            total += (fan - 1) * above * variance
+        return np.where((lows > highs).any(axis=1), 0.0, total)

@@ -27,7 +27,7 @@ def smallest(tables: Mapping[str, pa.Table], columns: Sequence[str]) -> pa.Table
     Of a tree they are its leaves; a cell is a box of one value. Missing values lie nowhere.
     """
     table = next(iter(tables.values()))
-    if not {"count", *(f"{one}_low" for one in columns)} <= {*table.column_names}:
+    if not {"count", *(f"{name}_low" for name in columns)} <= {*table.column_names}:
         if not {"count", *columns} <= {*table.column_names}:
             return None
         for column in columns:
@@ -50,27 +50,29 @@ def nearest(boxes: pa.Table, point: Sequence[float | date], k: int) -> pa.Table:
     fewer than k rows, all of them are given.
     """
     names = columns(boxes)
-    wanted = options.whole(k, "k", least=1, most=1 << 53)
+    row_count = options.whole(k, "k", least=1, most=1 << 53)
     arguments.require(point, "point", (list, tuple, np.ndarray), "a list of coordinates")
-    for one in point:
-        arguments.require(one, "A coordinate", (int, float, date, np.number), "a number or a date")
+    for coordinate in point:
+        arguments.require(
+            coordinate, "A coordinate", (int, float, date, np.number), "a number or a date"
+        )
     if len(point) != len(names):
         raise ParameterError(
             "array_invalid",
             f"A point among {', '.join(names)} has {len(names)} coordinates, not {len(point)}.",
         )
     squares = np.zeros(len(boxes))
-    for name, place in zip(names, point, strict=True):
-        at = place.toordinal() - EPOCH if isinstance(place, date) else place
+    for name, value in zip(names, point, strict=True):
+        at = value.toordinal() - EPOCH if isinstance(value, date) else value
         below = numbers(boxes, f"{name}_low") - at
         above = at - numbers(boxes, f"{name}_high")
         squares += np.maximum(np.maximum(below, above), 0.0) ** 2
     order = np.argsort(squares, kind="stable")
     mass = np.cumsum(np.maximum(numbers(boxes, "count")[order], 0.0))
-    taken = order[: np.searchsorted(mass, wanted) + 1]
-    found = boxes.take(pa.array(taken))
-    found = found.append_column("distance", pa.array(np.sqrt(squares[taken])))
-    return found.append_column("expected", pa.array(mass[: len(taken)]))
+    chosen = order[: np.searchsorted(mass, row_count) + 1]
+    result = boxes.take(pa.array(chosen))
+    result = result.append_column("distance", pa.array(np.sqrt(squares[chosen])))
+    return result.append_column("expected", pa.array(mass[: len(chosen)]))
 
 
 def columns(table: pa.Table) -> list[str]:
@@ -92,11 +94,11 @@ def numbers(table: pa.Table, name: str) -> FloatArray:
     return np.asarray(values, dtype=np.float64)
 
 
+# The day from which dates are counted.
 EPOCH = date(1970, 1, 1).toordinal()
-"""The day from which dates are counted."""
 
 
-_TOLD = ("level", "count", "sd")
+_PROPERTIES = ("level", "count", "sd")
 
 
 def to_geojson(boxes: pa.Table, axes: Sequence[Axis]) -> dict[str, Any]:
@@ -114,9 +116,13 @@ def to_geojson(boxes: pa.Table, axes: Sequence[Axis]) -> dict[str, Any]:
             f"{', '.join(axis.column for axis in axes)}.",
         )
     turned = axes[1].column.lower().startswith(("lon", "lng"))
-    (west, east), (south, north) = (_edges(boxes, one) for one in (axes[::-1] if turned else axes))
+    (west, east), (south, north) = (
+        _edges(boxes, name) for name in (axes[::-1] if turned else axes)
+    )
     rings = np.array([[west, south], [east, south], [east, north], [west, north], [west, south]])
-    properties = boxes.select([one for one in _TOLD if one in boxes.column_names]).to_pylist()
+    properties = boxes.select(
+        [name for name in _PROPERTIES if name in boxes.column_names]
+    ).to_pylist()
     features = [
         {
             "type": "Feature",
@@ -141,7 +147,7 @@ def _declared(axis: Axis) -> tuple[float, float, float]:
     """The declared ends of a column, and half of its step: that of values is their least gap."""
     if isinstance(axis, Grid):
         ends = (axis.bounds.low, axis.bounds.high)
-        low, high = (one.toordinal() - EPOCH if isinstance(one, date) else one for one in ends)
+        low, high = (end.toordinal() - EPOCH if isinstance(end, date) else end for end in ends)
         return float(low), float(high), float(axis.bounds.grid_step or 1) / 2
     values = np.unique(numbers(pa.table({axis.column: axis.values.drop_null()}), axis.column))
     half = float(np.diff(values).min() / 2) if len(values) > 1 else 0.0

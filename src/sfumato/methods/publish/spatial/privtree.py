@@ -34,20 +34,23 @@ if TYPE_CHECKING:
 
 def prepare(request: Request, *, shape: object = None) -> PrivTree:
     """Share the price out; `shape` is the share of the tree's own shape, half if not given."""
-    part = price_share(shape, "shape", default=Fraction(1, 2))
+    shape_share = price_share(shape, "shape", default=Fraction(1, 2))
     check(request.postprocess)
     space = Space(request.axes)
-    ways = [
+    candidates = [
         PrivTree(
             space=space,
-            noises=(spending.noise(request.sensitivity, 1 - part),),
-            epsilon=spending.pure_epsilon(part),
+            noises=(spending.noise(request.sensitivity, 1 - shape_share),),
+            epsilon=spending.pure_epsilon(shape_share),
             l1_sensitivity=request.sensitivity.l1,
             steps=request.postprocess,
         )
         for spending in spendings(request.price)
     ]
-    return min(ways, key=lambda way: way.noises[0].variance + 2 * float(way.scale) ** 2)
+    return min(
+        candidates,
+        key=lambda candidate: candidate.noises[0].variance + 2 * float(candidate.scale) ** 2,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.methods import options
-from sfumato.methods.publish.domain import LARGEST, Domain
+from sfumato.methods.publish.domain import MAX_CELLS, Domain
 from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.tree.blocks import BlockCounts
 from sfumato.methods.publish.tree.method import StrategyMethod
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.methods.publish.tree.search import SharedTree
     from sfumato.privacy.estimation.blocks import Level
 
-MOST_COLUMNS = 10
+MAX_COLUMNS = 10
 _FINE = 1 << 40
 
 
@@ -48,12 +48,16 @@ def prepare(
     """
     public = public_total(request, total)
     shape = checked(request)
-    way = options.choice(budget or "optimised", "budget", ["optimised", "uniform", "geometric"])
+    budget_name = options.choice(
+        budget or "optimised", "budget", ["optimised", "uniform", "geometric"]
+    )
     most = (
-        None if fanout in (None, "best") else options.whole(fanout, "fanout", least=2, most=LARGEST)
+        None
+        if fanout in (None, "best")
+        else options.whole(fanout, "fanout", least=2, most=MAX_CELLS)
     )
     choices = [_up_to(nestings_of(points), most) for points in shape]
-    if way == "optimised":
+    if budget_name == "optimised":
         if root is not None:
             raise ParameterError(
                 "option_not_applicable",
@@ -61,31 +65,31 @@ def prepare(
                 "Leave root out, or take budget uniform or geometric.",
             )
         search = TreeSearch(request.boxes, spendings(request.price), request.sensitivity)
-        found = search.of_cells(shape) if most is None else search.best(choices)
-        return StrategyMethod(request, blocks_of(found), {"budget": way}, public)
+        best_tree = search.of_cells(shape) if most is None else search.best(choices)
+        return StrategyMethod(request, blocks_of(best_tree), {"budget": budget_name}, public)
     with_root = options.choice(_word(root), "root", ["yes", "no"]) == "yes"
     deepest = max(map(len, choices))
-    tried = [
+    plans = [
         plan
-        for place in range(deepest)
+        for depth in range(deepest)
         for plan in in_step(
             request,
-            [one[min(place, len(one) - 1)] for one in choices],
-            geometric=way == "geometric",
+            [axis_nestings[min(depth, len(axis_nestings) - 1)] for axis_nestings in choices],
+            geometric=budget_name == "geometric",
             root=with_root,
             total=public,
         )
     ]
-    return min(tried, key=lambda one: one.workload_mse)
+    return min(plans, key=lambda axis_nestings: axis_nestings.workload_mse)
 
 
 def checked(request: Request) -> tuple[int, ...]:
     """The points of every column, of a request that a tree can serve."""
     shape = Domain(request.axes).shape
-    if len(shape) > MOST_COLUMNS:
+    if len(shape) > MAX_COLUMNS:
         raise ParameterError(
             "problem_too_large",
-            f"Blocks can be counted over at most {MOST_COLUMNS} columns, not {len(shape)}. Take "
+            f"Blocks can be counted over at most {MAX_COLUMNS} columns, not {len(shape)}. Take "
             "fewer, or publish as 'marginals'.",
         )
     if 0 in shape:
@@ -140,8 +144,8 @@ def step_shares(
         line[level] = size ** ((1 / len(nestings) - 1) / 3) if geometric else 1.0
     if not geometric:
         return {(level,) * len(nestings): Fraction(1, len(levels)) for level in levels}
-    found = exact(line / line.sum(), _FINE)
-    return {level * len(nestings): share for level, share in found.items()}
+    shares = exact(line / line.sum(), _FINE)
+    return {level * len(nestings): share for level, share in shares.items()}
 
 
 def blocks_of(shared: SharedTree) -> BlockCounts:
@@ -158,7 +162,7 @@ def _up_to(nestings: list[Nesting], fanout: int | None) -> list[Nesting]:
     return (
         nestings
         if fanout is None
-        else [next(one for one in nestings if max(one.fanouts) <= fanout)]
+        else [next(nesting for nesting in nestings if max(nesting.fanouts) <= fanout)]
     )
 
 

@@ -58,16 +58,16 @@ class DiagonalStrategy(ABC):
     ) -> Self:
         """Measure each level with the noise that its share of a price buys."""
         assert sum(shares.values()) == 1
-        found = (
+        measured = (
             MeasuredLevel(level, share, spending.noise(sensitivity(level), share))
             for level, share in shares.items()
         )
-        return cls(nestings, tuple(found))
+        return cls(nestings, tuple(measured))
 
     @property
     def event(self) -> Event:
         """What all measurements cost together."""
-        return Composed(tuple(one.noise.event for one in self.measured))
+        return Composed(tuple(level.noise.event for level in self.measured))
 
     @property
     @abstractmethod
@@ -82,7 +82,9 @@ class DiagonalStrategy(ABC):
     @property
     def cell_variance(self) -> float:
         """The variance of a cell: all have the same."""
-        ends = [0 if one.cuts is None else int(one.cuts[1]) - 1 for one in self.nestings]
+        ends = [
+            0 if nesting.cuts is None else int(nesting.cuts[1]) - 1 for nesting in self.nestings
+        ]
         return float(self.variances(np.array([[(0, end) for end in ends]]))[0])
 
     @property
@@ -128,7 +130,7 @@ class BlockCounts(DiagonalStrategy):
         return {
             "fanouts": [list(nesting.fanouts) for nesting in self.nestings],
             "cells": [nesting.cells for nesting in self.nestings],
-            "levels": [[list(one.level), str(one.share)] for one in self.measured],
+            "levels": [[list(level.level), str(level.share)] for level in self.measured],
             "noise": noise_name(self.measured[0].noise),
         }
 
@@ -136,31 +138,32 @@ class BlockCounts(DiagonalStrategy):
     def precisions(self) -> FloatArray:
         """1 / variance of the estimate in each projection."""
         information = np.zeros([nesting.depth + 1 for nesting in self.nestings])
-        for one in self.measured:
+        for measured in self.measured:
             sizes = [
-                nesting.widths[at] for nesting, at in zip(self.nestings, one.level, strict=True)
+                nesting.widths[at]
+                for nesting, at in zip(self.nestings, measured.level, strict=True)
             ]
-            information[one.level] = np.prod(sizes, dtype=np.float64) / one.noise.variance
+            information[measured.level] = np.prod(sizes, dtype=np.float64) / measured.noise.variance
         return np.asarray(precisions(information[None])[0])
 
     @cached_property
     def missing_precision(self) -> float:
         """1 / variance of the estimate of a cell of missing values."""
-        return sum(1 / one.noise.variance for one in self.measured)
+        return sum(1 / level.noise.variance for level in self.measured)
 
     def estimate(
         self, cells: IntArray, nulls: IntArray, entropy: Entropy
     ) -> tuple[FloatArray, FloatArray]:
         """Count all levels with noise; estimate cells and missing values by least squares."""
-        counts = totals(cells, self.nestings, [one.level for one in self.measured])
+        counts = totals(cells, self.nestings, [measured.level for measured in self.measured])
         weighed: dict[Level, FloatArray] = {}
-        around = np.zeros(len(nulls))
+        missing_sums = np.zeros(len(nulls))
         for level, _, noise in self.measured:
             blocks = counts[level]
             noisy = noise.steps(np.concatenate([blocks.ravel(), nulls]), entropy)
             inside, outside = np.split(noisy.astype(np.float64), [blocks.size])
             weighed[level] = inside.reshape(blocks.shape) / noise.variance
-            around += outside / noise.variance
-        found = projected(weighed, self.nestings)
-        scaled = {level: array / self.precisions[level] for level, array in found.items()}
-        return assembled(scaled, self.nestings), around / self.missing_precision
+            missing_sums += outside / noise.variance
+        projections = projected(weighed, self.nestings)
+        scaled = {level: array / self.precisions[level] for level, array in projections.items()}
+        return assembled(scaled, self.nestings), missing_sums / self.missing_precision

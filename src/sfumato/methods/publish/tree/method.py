@@ -186,13 +186,17 @@ class StrategyMethod:
 
     def _table(self, inner: NDArray[Any], outer: NDArray[Any]) -> pa.Table:
         """One row for every block: the first and the last value of each column, and the count."""
-        places = np.indices(inner.shape, dtype=np.int32).reshape(inner.ndim, -1)
+        cell_codes = np.indices(inner.shape, dtype=np.int32).reshape(inner.ndim, -1)
         columns: dict[str, pa.Array] = {}
-        for axis, nesting, place, missing in zip(
-            self.domain.axes, self.strategy.nestings, places, self.domain.missing_codes, strict=True
+        for axis, nesting, axis_codes, missing in zip(
+            self.domain.axes,
+            self.strategy.nestings,
+            cell_codes,
+            self.domain.missing_codes,
+            strict=True,
         ):
             cuts = np.arange(nesting.points + 1) if nesting.cuts is None else nesting.cuts
-            ends = {"low": cuts[:-1][place], "high": cuts[1:][place] - 1}
+            ends = {"low": cuts[:-1][axis_codes], "high": cuts[1:][axis_codes] - 1}
             for end, codes in ends.items():
                 named = f"{axis.column}_{end}"
                 columns[named] = axis.decode(np.concatenate([codes, missing]))
@@ -215,16 +219,16 @@ class StrategyMethod:
 
     def ranges_unevenness(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
         """The most that rows which lie unevenly in blocks add to the error of each estimate."""
-        found = np.zeros(len(boxes))
+        bounds = np.zeros(len(boxes))
         if not self.strategy.coarse:
-            return found
+            return bounds
         counts = np.bincount(self.strategy.labels.ravel(), self._read(tables).ravel())
-        for place, box in enumerate(boxes):
+        for index, box in enumerate(boxes):
             share = self.strategy.held(box)
             cut = (share > 0) & (share < 1)
             most = np.maximum(share, 1 - share) * np.maximum(counts, 0.0)
-            found[place] = most[cut].sum()
-        return found
+            bounds[index] = most[cut].sum()
+        return bounds
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
         """The variance of each estimate: exact, before post-processing, but for blocks cut up."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.domain import LARGEST, points
+from sfumato.methods.publish.domain import MAX_CELLS, points
 from sfumato.privacy.estimation.blocks import Nesting
 
 if TYPE_CHECKING:
@@ -49,24 +49,24 @@ class NominalNesting(Nesting):
 
     def _prefixes(self) -> list[FloatArray]:
         """For each level, how many of the first codes lie in each block: (codes + 1, blocks)."""
-        found = []
+        prefixes = []
         for width in self.widths:
             inside = np.zeros((self.points + 1, self.size // width))
-            inside[np.arange(self.points) + 1, self._places // width] = 1.0
-            found.append(np.cumsum(inside, axis=0))
-        return found
+            inside[np.arange(self.points) + 1, self._leaf_codes // width] = 1.0
+            prefixes.append(np.cumsum(inside, axis=0))
+        return prefixes
 
     def line(self) -> list[IntArray]:
         """The parent of each block that holds a code, level by level from the whole down."""
-        found, blocks = [], self._places
+        parents_by_level, blocks = [], self._leaf_codes
         for width, wider in zip(self.widths[:0:-1], self.widths[-2::-1], strict=True):
             above, parents = np.unique(blocks * width // wider, return_inverse=True)
-            found.append(parents)
+            parents_by_level.append(parents)
             blocks = above
-        return found[::-1]
+        return parents_by_level[::-1]
 
     @property
-    def _places(self) -> IntArray:
+    def _leaf_codes(self) -> IntArray:
         assert self.leaves is not None
         return self.leaves
 
@@ -74,13 +74,13 @@ class NominalNesting(Nesting):
         """Put each code at its leaf, zeros elsewhere."""
         shape = list(array.shape)
         shape[axis] = self.size
-        found = np.zeros(shape, dtype=array.dtype)
-        found[(slice(None),) * axis + (self._places,)] = array
-        return found
+        filled = np.zeros(shape, dtype=array.dtype)
+        filled[(slice(None),) * axis + (self._leaf_codes,)] = array
+        return filled
 
     def taken(self, array: FloatArray, axis: int) -> FloatArray:
         """The codes again, in their own order."""
-        return array.take(self._places, axis=axis)
+        return array.take(self._leaf_codes, axis=axis)
 
 
 def nominal_nestings(axes: Sequence[Axis], hierarchy: object) -> dict[str, NominalNesting]:
@@ -99,35 +99,35 @@ def nominal_nestings(axes: Sequence[Axis], hierarchy: object) -> dict[str, Nomin
 
 def _nesting(axis: Axis, groups: object) -> NominalNesting:
     values = axis.decode(np.arange(points(axis))).to_pylist()
-    whole = isinstance(groups, Mapping) and all(value in groups for value in values)
-    paths = [list(groups[value]) for value in values] if whole else []  # type: ignore[index]
+    covers_all = isinstance(groups, Mapping) and all(value in groups for value in values)
+    paths = [list(groups[value]) for value in values] if covers_all else []  # type: ignore[index]
     if not paths or len({len(path) for path in paths}) > 1:
         raise ParameterError(
             "hierarchy_invalid",
             f"The hierarchy of column {quoted(axis.column)} must list for every declared value its "
             "groups, equally many, from the smallest to the largest.",
         )
-    chains = [(*path[::-1], place) for place, path in enumerate(paths)]
-    places = np.array(_child_numbers(chains), dtype=np.int64)
-    fanouts = tuple(int(one) + 1 for one in places.max(axis=0))
-    if prod(fanouts) > LARGEST:
+    chains = [(*path[::-1], code) for code, path in enumerate(paths)]
+    child_numbers = np.array(_child_numbers(chains), dtype=np.int64)
+    fanouts = tuple(int(largest) + 1 for largest in child_numbers.max(axis=0))
+    if prod(fanouts) > MAX_CELLS:
         raise ParameterError(
             "domain_too_large",
             f"The hierarchy of column {quoted(axis.column)}, filled up to a complete tree, has "
-            f"{prod(fanouts):,} leaves; at most {LARGEST:,} are possible. Take fewer levels.",
+            f"{prod(fanouts):,} leaves; at most {MAX_CELLS:,} are possible. Take fewer levels.",
         )
-    leaves = np.ravel_multi_index(tuple(places.T), fanouts)
+    leaves = np.ravel_multi_index(tuple(child_numbers.T), fanouts)
     return NominalNesting(len(values), fanouts, None, np.asarray(leaves, dtype=np.int64))
 
 
 def _child_numbers(chains: Sequence[tuple[object, ...]]) -> list[list[int]]:
     """For each path from the root down, the number of each node among its parent's children."""
     children: dict[tuple[object, ...], dict[object, int]] = {}
-    found = []
+    paths = []
     for chain in chains:
         numbers = []
         for depth, label in enumerate(chain):
             known = children.setdefault(chain[:depth], {})
             numbers.append(known.setdefault(label, len(known)))
-        found.append(numbers)
-    return found
+        paths.append(numbers)
+    return paths

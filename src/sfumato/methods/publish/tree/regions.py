@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     Objective = Callable[[Matrix], tuple[float, Matrix]]
 
 _ROUNDS, _LEAST_ROUNDS = 150, 30
+# So many cells are few: descent from every start takes less than a second.
 _FEW_CELLS = 96
-"""So many cells are few: descent from every start takes less than a second."""
 _FEW_QUERIES = 32
+# Queries squared times cells beyond which a step of many cells takes too long.
 _MOST_DESCENT_WORK = 1 << 26
-"""Queries squared times cells beyond which a step of many cells takes too long."""
 _ALL_WORK = 1 << 30
 _REMEMBERED = 8
 _GOLDEN = 0.6180339887498949
@@ -60,11 +60,11 @@ def best_strategy(queries: Matrix, weights: Matrix, *, pure: bool) -> Matrix:
     scaled = queries * np.sqrt(weights)[:, None]
     if cells <= _FEW_CELLS:
         gram = scaled.T @ scaled
-        tried = [
-            _descended(lambda rows: _error(rows, gram, pure=pure), rows, _ROUNDS)
-            for rows in _begun(cells, queries)
+        results = [
+            _descend(lambda rows: _error(rows, gram, pure=pure), rows, _ROUNDS)
+            for rows in _starting_rows(cells, queries)
         ]
-        _, rows = min(tried, key=lambda one: one[0])
+        _, rows = min(results, key=lambda result: result[0])
     else:
         rows = _of_many(scaled, queries, pure=pure)
     return np.concatenate([np.eye(cells), rows]) / _norms(rows, pure=pure)
@@ -81,16 +81,18 @@ def _of_many(scaled: Matrix, queries: Matrix, *, pure: bool) -> Matrix:
     )
     work = len(queries) ** 2 * queries.shape[1]
     rounds = min(max(_ALL_WORK // work, _LEAST_ROUNDS), _ROUNDS)
-    return _descended(objective, begun, rounds)[1]
+    return _descend(objective, begun, rounds)[1]
 
 
-def _begun(cells: int, queries: Matrix) -> Sequence[Matrix]:
+def _starting_rows(cells: int, queries: Matrix) -> Sequence[Matrix]:
     scattered: Matrix = np.arange(1.0, cells * cells + 1) * _GOLDEN % 1
     sizes = {max(cells // 8, 1), max(cells // 4, 1)}
-    found: list[Matrix] = [scattered[: size * cells].reshape(size, cells) for size in sorted(sizes)]
+    starts: list[Matrix] = [
+        scattered[: size * cells].reshape(size, cells) for size in sorted(sizes)
+    ]
     # The scale at which queries alone, or cells alone, are measured, and one between them.
-    few = len(queries) <= min(cells, _FEW_QUERIES)
-    return [*found, 0.05 * queries, queries, 20 * queries] if few else found
+    has_few_queries = len(queries) <= min(cells, _FEW_QUERIES)
+    return [*starts, 0.05 * queries, queries, 20 * queries] if has_few_queries else starts
 
 
 def _norms(rows: Matrix, *, pure: bool) -> Matrix:
@@ -125,35 +127,39 @@ def _error_of_few(rows: Matrix, queries: Matrix, *, pure: bool) -> tuple[float, 
     return float((asked * inverse).sum()), slopes
 
 
-def _descended(objective: Objective, rows: Matrix, rounds: int) -> tuple[float, Matrix]:
+def _descend(objective: Objective, rows: Matrix, rounds: int) -> tuple[float, Matrix]:
     """Projected gradients with steps after Barzilai & Borwein, which may rise for a while."""
     value, slopes = objective(rows)
     step = 0.1 / max(float(np.abs(slopes).max()), 1e-300)
     seen, best = [value], (value, rows)
     for _ in range(rounds):
-        way = np.maximum(rows - step * slopes, 0.0) - rows
-        fall = float((slopes * way).sum())
+        direction = np.maximum(rows - step * slopes, 0.0) - rows
+        fall = float((slopes * direction).sum())
         if fall > -1e-9 * value:
             break
-        part = 1.0
+        fraction = 1.0
         while True:
-            found, turned = objective(rows + part * way)
-            if found <= max(seen[-_REMEMBERED:]) + 1e-4 * part * fall or part < 1e-6:
+            new_value, new_slopes = objective(rows + fraction * direction)
+            if new_value <= max(seen[-_REMEMBERED:]) + 1e-4 * fraction * fall or fraction < 1e-6:
                 break
-            part /= 2
-        bend = float((part * way * (turned - slopes)).sum())
-        step = float(np.clip(part**2 * (way**2).sum() / bend, 1e-8, 1e8)) if bend > 0 else step * 10
-        rows, value, slopes = rows + part * way, found, turned
+            fraction /= 2
+        curvature = float((fraction * direction * (new_slopes - slopes)).sum())
+        step = (
+            float(np.clip(fraction**2 * (direction**2).sum() / curvature, 1e-8, 1e8))
+            if curvature > 0
+            else step * 10
+        )
+        rows, value, slopes = rows + fraction * direction, new_value, new_slopes
         seen.append(value)
-        best = min(best, (value, rows), key=lambda one: one[0])
+        best = min(best, (value, rows), key=lambda result: result[0])
     return best
 
 
-MOST_REGIONS = 1000
+MAX_REGIONS = 1000
+# Blocks times distinct queries that are looked at, at most.
 _MOST_WORK = 1 << 22
-"""Blocks times distinct queries that are looked at, at most."""
+# Rows are rounded to whole numbers at this scale.
 _SCALE = 1 << 12
-"""Rows are rounded to whole numbers at this scale."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,10 +212,10 @@ class Regions(SingleNoise):
     @cached_property
     def cell_variance(self) -> float:
         """The mean variance of a block, of which a region's estimate is dealt out."""
-        return float((self._parts**2 * np.diag(self.covariance)[self.labels]).mean())
+        return float((self._region_shares**2 * np.diag(self.covariance)[self.labels]).mean())
 
     @cached_property
-    def _parts(self) -> FloatArray:
+    def _region_shares(self) -> FloatArray:
         """The part of its region's codes that each block has."""
         codes = outer([_lengths(nesting) for nesting in self.nestings])
         return np.asarray(codes / np.bincount(self.labels.ravel(), codes.ravel())[self.labels])
@@ -228,7 +234,7 @@ class Regions(SingleNoise):
     def held(self, box: IntArray) -> FloatArray:
         """The part of each region that a box holds."""
         sides = [nesting.held(*ends) for nesting, ends in zip(self.nestings, box, strict=True)]
-        weights = (outer(sides) * self._parts).ravel()
+        weights = (outer(sides) * self._region_shares).ravel()
         return np.asarray(np.bincount(self.labels.ravel(), weights), dtype=np.float64)
 
     def estimate(
@@ -240,14 +246,14 @@ class Regions(SingleNoise):
         sums, weight = self.matrix @ counts, self.columns.missing_weight(self.noise)
         noisy = self.noise.steps(np.concatenate([sums, weight * nulls]), entropy)
         inside, outside = np.split(noisy.astype(np.float64), [len(sums)])
-        found = self.covariance @ (self.matrix.T @ inside) / self.noise.variance
-        return found[self.labels] * self._parts, outside / weight
+        estimates = self.covariance @ (self.matrix.T @ inside) / self.noise.variance
+        return estimates[self.labels] * self._region_shares, outside / weight
 
 
 def regions(request: Request, cuts: Sequence[IntArray], boxes: IntArray) -> list[Regions]:
     """The strategies for the regions of a workload, one for each way to pay; none if too many."""
     queries, times = np.unique(boxes, axis=0, return_counts=True)
-    shape = tuple(len(one) - 1 for one in cuts)
+    shape = tuple(len(axis_cuts) - 1 for axis_cuts in cuts)
     if np.prod(shape, dtype=np.float64) * len(queries) > _MOST_WORK:
         return []
     held = np.ones((*shape, len(queries)), dtype=bool)
@@ -255,7 +261,7 @@ def regions(request: Request, cuts: Sequence[IntArray], boxes: IntArray) -> list
         side = (queries[:, axis, 0] <= cut[:-1, None]) & (cut[1:, None] <= queries[:, axis, 1] + 1)
         held &= side.reshape(*(size if at == axis else 1 for at, size in enumerate(shape)), -1)
     kinds, labels = np.unique(held.reshape(-1, len(queries)), axis=0, return_inverse=True)
-    if len(kinds) > MOST_REGIONS or not manageable(len(kinds), len(queries)):
+    if len(kinds) > MAX_REGIONS or not manageable(len(kinds), len(queries)):
         return []
     rows = kinds.T.astype(np.float64)
     points = [int(cut[-1]) for cut in cuts]
@@ -263,7 +269,7 @@ def regions(request: Request, cuts: Sequence[IntArray], boxes: IntArray) -> list
         Nesting(size, (len(cut) - 1,), None if len(cut) > size else cut)
         for size, cut in zip(points, cuts, strict=True)
     )
-    found = []
+    strategies = []
     for spending in spendings(request.price):
         real = best_strategy(rows, times / times.sum(), pure=spending.epsilon is not None)
         matrix = np.rint(real * _SCALE).astype(np.int64)
@@ -273,8 +279,8 @@ def regions(request: Request, cuts: Sequence[IntArray], boxes: IntArray) -> list
             signed=False,
         )
         noise = spending.noise(columns.sensitivity(request))
-        found.append(Regions(nestings, labels.reshape(shape), matrix, columns, noise))
-    return found
+        strategies.append(Regions(nestings, labels.reshape(shape), matrix, columns, noise))
+    return strategies
 
 
 def _cuts(nesting: Nesting) -> IntArray:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Spending
 
 
-_WIDEST = 2048
-_QUERIES = 1024
-"""Widths and queries that are looked at, at most."""
-_OFTEN = 0.1
-"""A width counts when more than chance, by this part, of the longer queries fit its blocks."""
-_CONTENDERS = 64
+_MAX_WIDTH = 2048
+# Widths and queries that are looked at, at most.
+_MAX_QUERIES = 1024
+# A width counts when more than chance, by this part, of the longer queries fit its blocks.
+_MIN_ALIGNED_SHARE = 0.1
+_MAX_WIDTHS_TRIED = 64
 
 
 def aligned_nestings(points: int, ranges: IntArray, cuts: IntArray | None = None) -> list[Nesting]:
@@ -37,7 +37,7 @@ def aligned_nestings(points: int, ranges: IntArray, cuts: IntArray | None = None
         edges = np.searchsorted(cuts, edges)
     lengths = edges[:, 1] - edges[:, 0]
     longer = edges[(lengths > 1) & (lengths < cells)]
-    chain = _nested_widths(longer[:: len(longer) // _QUERIES + 1], cells)
+    chain = _nested_widths(longer[:: len(longer) // _MAX_QUERIES + 1], cells)
     if not chain:
         return []
     lower = [
@@ -52,38 +52,38 @@ def aligned_nestings(points: int, ranges: IntArray, cuts: IntArray | None = None
 
 def _nested_widths(edges: IntArray, cells: int) -> list[int]:
     """Widths, each a multiple of the next, that serve the most and the longest queries."""
-    widths = np.arange(2, min(cells // 2, _WIDEST) + 1)
+    widths = np.arange(2, min(cells // 2, _MAX_WIDTH) + 1)
     if not len(edges) or not len(widths):
         return []
     first, last = edges[:, :1], edges[:, 1:]
     fits = (first % widths == 0) & ((last % widths == 0) | (last == cells))
     often = (fits & (last - first >= widths)).mean(axis=0)
-    enough = often >= _OFTEN + widths**-2.0
+    enough = often >= _MIN_ALIGNED_SHARE + widths**-2.0
     chain: list[int] = []
-    for place in np.argsort(-often * widths, kind="stable")[:_CONTENDERS]:
-        width = int(widths[place])
-        nests = all(width % one == 0 or one % width == 0 for one in chain)
-        if enough[place] and nests:
+    for index in np.argsort(-often * widths, kind="stable")[:_MAX_WIDTHS_TRIED]:
+        width = int(widths[index])
+        nests = all(width % chosen == 0 or chosen % width == 0 for chosen in chain)
+        if enough[index] and nests:
             chain.append(width)
     return sorted(chain, reverse=True)
 
 
 def _primes(number: int) -> list[int]:
     """The prime factors of a number, in order."""
-    found = []
+    factors = []
     factor = 2
     while factor * factor <= number:
         while number % factor == 0:
-            found.append(factor)
+            factors.append(factor)
             number //= factor
         factor += 1
-    return [*found, number] if number > 1 else found
+    return [*factors, number] if number > 1 else factors
 
 
-_KEPT = 3
-"""Nestings of an axis that are tried with those of the other axes; also, the last contenders."""
-_MOST_LEVELS = 256
-"""Tuples of levels beyond which a combination of nestings takes too long to try."""
+# Nestings of an axis that are tried with those of the other axes; also, the last contenders.
+_MAX_CONTENDERS = 3
+# Tuples of levels beyond which a combination of nestings takes too long to try.
+_MAX_LEVELS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,28 +126,28 @@ class TreeSearch:
 
     def best(self, choices: Sequence[Sequence[Nesting]]) -> SharedTree:
         """The least error with any of the nestings that are offered for each axis."""
-        found = []
+        settled = []
         for spending in self.spendings:
             ranked = [
                 self._ranked(axis, nestings, spending) for axis, nestings in enumerate(choices)
             ]
             if len(ranked) == 1:
-                tried = list(ranked[0].values())
+                trees = list(ranked[0].values())
             else:
-                tried = [
+                trees = [
                     self._quick(
                         nestings,
                         spending,
                         [
-                            one[nesting].shares
-                            for one, nesting in zip(ranked, nestings, strict=True)
+                            tree[nesting].shares
+                            for tree, nesting in zip(ranked, nestings, strict=True)
                         ],
                     )
                     for nestings in _combinations(ranked)
                 ]
-            contenders = sorted(tried, key=lambda one: one.error)[:_KEPT]
-            found += [one.settled() for one in contenders]
-        return min(found, key=lambda one: one.error)
+            contenders = sorted(trees, key=lambda tree: tree.error)[:_MAX_CONTENDERS]
+            settled += [tree.settled() for tree in contenders]
+        return min(settled, key=lambda tree: tree.error)
 
     def _ranked(
         self, axis: int, nestings: Sequence[Nesting], spending: Spending
@@ -155,8 +155,8 @@ class TreeSearch:
         """The nestings of one axis, the best first for the workload's ranges along it."""
         boxes = None if self.boxes is None else self.boxes[:, [axis]]
         alone = TreeSearch(boxes, self.spendings, self.sensitivity)
-        tried = {nesting: alone._quick((nesting,), spending, ()) for nesting in nestings}
-        return dict(sorted(tried.items(), key=lambda one: one[1].error))
+        trees = {nesting: alone._quick((nesting,), spending, ()) for nesting in nestings}
+        return dict(sorted(trees.items(), key=lambda item: item[1].error))
 
     def _quick(
         self, nestings: tuple[Nesting, ...], spending: Spending, lines: Sequence[FloatArray]
@@ -164,8 +164,8 @@ class TreeSearch:
         budget = ShareProblem(
             spectrum(nestings, self.boxes), block_sizes(nestings), spending, self.sensitivity
         )
-        found = budget.improved(starting_shares(nestings, lines))
-        return SharedTree(nestings, budget, found[np.argmin(budget.error(found))])
+        improved = budget.improved(starting_shares(nestings, lines))
+        return SharedTree(nestings, budget, improved[np.argmin(budget.error(improved))])
 
 
 def nestings_of(
@@ -179,18 +179,24 @@ def nestings_of(
     """
     cells = points if cuts is None else len(cuts) - 1
     deepest = max((cells - 1).bit_length(), 1)
-    found = [Nesting(points, balanced(cells, depth), cuts) for depth in range(1, deepest + 1)]
-    return found if ranges is None else found + aligned_nestings(points, ranges, cuts)
+    nestings = [Nesting(points, balanced(cells, depth), cuts) for depth in range(1, deepest + 1)]
+    return nestings if ranges is None else nestings + aligned_nestings(points, ranges, cuts)
 
 
 def _combinations(ranked: Sequence[dict[Nesting, SharedTree]]) -> list[tuple[Nesting, ...]]:
     """The best nestings of every axis with each other, and those of like depth in step."""
-    kept = _KEPT if len(ranked) == 2 else 1
-    found = list(product(*(list(one)[:kept] for one in ranked)))
-    by_depth = [sorted(one, key=lambda nesting: nesting.depth) for one in ranked]
-    found += [
-        tuple(one[min(place, len(one) - 1)] for one in by_depth)
-        for place in range(max(map(len, by_depth)))
+    kept_per_axis = _MAX_CONTENDERS if len(ranked) == 2 else 1
+    combinations = list(product(*(list(axis_nestings)[:kept_per_axis] for axis_nestings in ranked)))
+    by_depth = [
+        sorted(axis_nestings, key=lambda nesting: nesting.depth) for axis_nestings in ranked
     ]
-    few = [one for one in found if prod(nesting.depth + 1 for nesting in one) <= _MOST_LEVELS]
-    return list(dict.fromkeys(few)) or [tuple(one[0] for one in by_depth)]
+    combinations += [
+        tuple(axis_nestings[min(depth, len(axis_nestings) - 1)] for axis_nestings in by_depth)
+        for depth in range(max(map(len, by_depth)))
+    ]
+    small = [
+        axis_nestings
+        for axis_nestings in combinations
+        if prod(nesting.depth + 1 for nesting in axis_nestings) <= _MAX_LEVELS
+    ]
+    return list(dict.fromkeys(small)) or [tuple(axis_nestings[0] for axis_nestings in by_depth)]

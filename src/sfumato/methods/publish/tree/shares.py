@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
     Shares = NDArray[np.float64]
 
+# Cells are always measured, if only a little, so that every answer is unbiased.
 LEAST_LEAF_SHARE = 1 / 64
-"""Cells are always measured, if only a little, so that every answer is unbiased."""
 
 _ROUNDS = 150
 _POLISH = 400
 _SEARCHES = 4
-_MANY = 200
-"""With more levels than this, trying each of them takes too long."""
+# With more levels than this, trying each of them takes too long.
+_MAX_LEVELS_SEARCHED = 200
 _NEGLIGIBLE = 1e-4
 _GRAIN = 1 << 20
+# Beyond this ratio of epsilon to sensitivity noise is zero; it keeps exponentials finite.
 _STEEPEST = 100.0
-"""Beyond this ratio of epsilon to sensitivity noise is zero; it keeps exponentials finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,20 +89,20 @@ class ShareProblem:
         moves = np.eye(shares.size).reshape(-1, *shares.shape)
         if self.allowed is not None:
             moves = moves[self.allowed.ravel()]
-        for _ in range(_SEARCHES if len(moves) <= _MANY else 0):
+        for _ in range(_SEARCHES if len(moves) <= _MAX_LEVELS_SEARCHED else 0):
             tried = self.improved(0.75 * shares + 0.25 * moves, _ROUNDS // 2)
             errors = self.error(tried)
-            place = int(np.argmin(errors))
-            if errors[place] > 0.998 * least:
+            best = int(np.argmin(errors))
+            if errors[best] > 0.998 * least:
                 break
-            least, shares = float(errors[place]), tried[place]
+            least, shares = float(errors[best]), tried[best]
         return shares
 
     def _polished(self, shares: FloatArray) -> FloatArray:
         """Drop levels of no weight and settle the others."""
         settled = self.improved(shares[None], _POLISH)[0]
-        kept = np.where(settled < _NEGLIGIBLE, 0.0, settled)
-        return np.asarray(self.improved(kept[None])[0])
+        large_shares = np.where(settled < _NEGLIGIBLE, 0.0, settled)
+        return np.asarray(self.improved(large_shares[None])[0])
 
     def _information(self, shares: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """1 / variance that each share buys, its derivative, and its elasticity p."""
@@ -139,12 +139,12 @@ def precisions(information: FloatArray) -> FloatArray:
 
 def exact(shares: FloatArray, grain: int = _GRAIN) -> Mapping[Level, Fraction]:
     """Shares as fractions that sum to 1: multiples of 1 / grain, the rest to the cells."""
-    parts = np.rint(shares * grain).astype(np.int64)
+    units = np.rint(shares * grain).astype(np.int64)
     leaf = tuple(size - 1 for size in shares.shape)
-    parts[leaf] += grain - parts.sum()
+    units[leaf] += grain - units.sum()
     return {
-        tuple(int(one) for one in level): Fraction(int(parts[tuple(level)]), grain)
-        for level in np.argwhere(parts > 0)
+        tuple(int(position) for position in level): Fraction(int(units[tuple(level)]), grain)
+        for level in np.argwhere(units > 0)
     }
 
 
@@ -161,7 +161,7 @@ def starting_shares(nestings: Sequence[Nesting], products: Sequence[Shares] = ()
     """
     shape = tuple(nesting.depth + 1 for nesting in nestings)
     deepest = max(shape) - 1
-    found = [np.ones(shape), outer(products)] if products else [np.ones(shape)]
+    starts = [np.ones(shape), outer(products)] if products else [np.ones(shape)]
     # In step: eps ~ width^((1 - d) / 3), written with the size of a block, width^d.
     falling = block_sizes(nestings) ** ((1 / len(shape) - 1) / 3)
     for stride in range(1, deepest + 1):
@@ -169,15 +169,15 @@ def starting_shares(nestings: Sequence[Nesting], products: Sequence[Shares] = ()
         along = np.zeros(shape)
         for step in range(0, deepest + 1, stride):
             along[tuple(max(size - 1 - step, 0) for size in shape)] = 1.0
-        found += [along, along * falling, outer(lines)]
+        starts += [along, along * falling, outer(lines)]
     for order in range(len(shape)):
-        found.append(_marginals(shape, order))
-    whole = (0,) * len(shape)
-    without = [one.copy() for one in found]
-    for one in without:
-        one[whole] = 0.0
-        one[tuple(size - 1 for size in shape)] += 1e-3
-    array = np.unique(np.array(found + without), axis=0)
+        starts.append(_marginals(shape, order))
+    root = (0,) * len(shape)
+    rootless = [start.copy() for start in starts]
+    for start in rootless:
+        start[root] = 0.0
+        start[tuple(size - 1 for size in shape)] += 1e-3
+    array = np.unique(np.array(starts + rootless), axis=0)
     return np.asarray(array / array.sum(axis=tuple(range(1, array.ndim)), keepdims=True))
 
 
@@ -189,9 +189,11 @@ def _every(stride: int, size: int) -> Shares:
 
 def _marginals(shape: tuple[int, ...], order: int) -> Shares:
     """The cells, and all tables of so many of the columns."""
-    found = np.zeros(shape)
+    shares = np.zeros(shape)
     for chosen in product((0, 1), repeat=len(shape)):
         if sum(chosen) in {order, len(shape)}:
-            place = tuple((size - 1) * one for size, one in zip(shape, chosen, strict=True))
-            found[place] = 1.0
-    return found
+            level = tuple(
+                (size - 1) * is_chosen for size, is_chosen in zip(shape, chosen, strict=True)
+            )
+            shares[level] = 1.0
+    return shares

@@ -13,7 +13,13 @@ from tests.fixtures.counts import Silence, agrees, frequencies, request_for, who
 
 from sfumato.data.schema.unit import Neighbours, Rows
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.fourier.series import DEFAULT, SCALE, Series, Waves, prepare
+from sfumato.methods.publish.fourier.series import (
+    DEFAULT_COEFFICIENTS,
+    SCALE,
+    Series,
+    Waves,
+    prepare,
+)
 from sfumato.methods.publish.request import PredictsVariance
 from sfumato.privacy.accounting.events import GaussianNoise, LaplaceNoise
 from sfumato.testing.entropy import SeededEntropy
@@ -104,7 +110,9 @@ def test_postprocessing_keeps_the_total_and_says_so() -> None:
 
 
 def test_coefficients_are_ten_or_as_many_as_there_are() -> None:
-    assert prepare(request_for(whole_numbers(1000))).parameters["coefficients"] == DEFAULT
+    assert (
+        prepare(request_for(whole_numbers(1000))).parameters["coefficients"] == DEFAULT_COEFFICIENTS
+    )
     assert prepare(request_for(whole_numbers(5))).parameters["coefficients"] == 3
     with pytest.raises(ParameterError, match="coefficients must be a whole number from 1 to 3"):
         prepare(request_for(whole_numbers(5)), coefficients=4)

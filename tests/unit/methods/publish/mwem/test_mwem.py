@@ -16,7 +16,7 @@ from tests.fixtures.counts import frequencies, request_for, whole_numbers
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.mwem import MOST_JUDGED, prepare
+from sfumato.methods.publish.mwem import MAX_JUDGED, prepare
 from sfumato.methods.publish.mwem.method import Learner
 from sfumato.methods.publish.mwem.queries import (
     MarginalQueries,
@@ -238,7 +238,7 @@ def test_postprocessing_to_whole_numbers() -> None:
         ((4, 4), {"queries": "marginals", "way": 3}, "parameter_out_of_range"),
         ((4,), {"iterate": "first"}, "option_not_applicable"),
         ((4,), {"selection": "guess"}, "option_not_applicable"),
-        ((MOST_JUDGED,), {"selection": "sparse-vector"}, "problem_too_large"),
+        ((MAX_JUDGED,), {"selection": "sparse-vector"}, "problem_too_large"),
         ((1,), {"queries": "parities"}, "problem_too_large"),
     ],
 )

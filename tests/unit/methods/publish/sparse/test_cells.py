@@ -50,7 +50,7 @@ def test_places_pass_independently_with_the_chance(
     if smallest is not None:
         monkeypatch.setattr(passing, "_SMALLEST", smallest)
         size = 20_000  # turning a place down is settled one by one
-    places = Passing(third).places(size, SeededEntropy(2))
+    places = Passing(third).draw(size, SeededEntropy(2))
     assert (np.diff(places) > 0).all()
     assert places[0] >= 0
     assert places[-1] < size
@@ -66,21 +66,21 @@ def test_places_pass_independently_with_the_chance(
 
 def test_how_many_pass_is_binomial() -> None:
     sieve, entropy = Passing(third), SeededEntropy(3)
-    counts = np.array([len(sieve.places(12, entropy)) for _ in range(4000)])
+    counts = np.array([len(sieve.draw(12, entropy)) for _ in range(4000)])
     law = np.array([math.comb(12, k) * 2 ** (12 - k) / 3**12 for k in range(13)])
     assert fit(counts, lambda at: law[at]).p_value > 1e-6
 
 
 def test_no_cells_and_no_chance_give_no_places() -> None:
-    assert Passing(third).places(0, SeededEntropy(1)).tolist() == []
+    assert Passing(third).draw(0, SeededEntropy(1)).tolist() == []
     never = Passing(lambda bits: tail(Fraction(1), 10**15, 1, bits))
-    assert never.places(2**60, SeededEntropy(1)).tolist() == []
+    assert never.draw(2**60, SeededEntropy(1)).tolist() == []
 
 
 def test_places_reach_the_end_of_the_largest_domain() -> None:
     sieve = Passing(lambda bits: tail(Fraction(1), 35, 1, bits))
     chance = math.exp(-35) / (1 + math.exp(-1))
-    places = sieve.places(2**60, SeededEntropy(4))
+    places = sieve.draw(2**60, SeededEntropy(4))
     assert abs(len(places) - 2**60 * chance) < 5 * (2**60 * chance) ** 0.5
     assert (np.diff(places) > 0).all()
     # Sixteen parts of equal size; chi-square with 15 degrees is above 57 with probability 1e-6.

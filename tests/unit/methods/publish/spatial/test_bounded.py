@@ -72,7 +72,7 @@ def test_a_full_tree_grows_no_further(
     counted: Callable[..., Frequencies],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(growth, "LARGEST", 100)
+    monkeypatch.setattr(growth, "MAX_BOXES", 100)
     request = request_for([1 << 20, 1 << 20], epsilon=9)
     rows = np.random.default_rng(1).integers(0, 1 << 20, size=(20_000, 2))
     publication = prepare(kind, request, options)

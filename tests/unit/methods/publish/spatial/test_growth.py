@@ -17,7 +17,7 @@ from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.spatial.growth import FINEST, Growth, Space
+from sfumato.methods.publish.spatial.growth import MAX_POINTS, Growth, Space
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy
 
@@ -128,5 +128,5 @@ def test_too_many_columns_are_refused() -> None:
 
 def test_a_column_of_too_many_points_is_refused() -> None:
     with pytest.raises(ParameterError) as caught:
-        Space((axis("x", FINEST + 1),))
+        Space((axis("x", MAX_POINTS + 1),))
     assert caught.value.code == "domain_too_large"
