@@ -58,5 +58,5 @@ def rows_of_people(
     turn = exp.Window(this=exp.RowNumber(), partition_by=[person.copy()], order=order)
     cell = exp.alias_(column(by), "cell", quoted=True)
     turned = block.select(named, cell, exp.alias_(turn, _TURN, quoted=True), append=False)
-    found = exp.select(column(_PERSON), column("cell"), column(_TURN))
-    return found.from_(turned.subquery("sf_rows")).where(column(_TURN) <= most)
+    numbered = exp.select(column(_PERSON), column("cell"), column(_TURN))
+    return numbered.from_(turned.subquery("sf_rows")).where(column(_TURN) <= most)

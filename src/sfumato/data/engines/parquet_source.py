@@ -56,7 +56,7 @@ def view_parquet(
                 f"No file matches the pattern {str(path)!r}.",
                 hint="Name one that Parquet files match.",
             )
-    files = parquet_files([one for path in paths for one in parquet_paths(Path(path))])
+    files = parquet_files([entry for path in paths for entry in parquet_paths(Path(path))])
     check_partitions(files)
     engine.watch(files)
     literals = [exp.Literal.string(file.pattern) for file in files]

@@ -67,12 +67,12 @@ def of_path(path: Path) -> Identity:
     if not is_parquet(path):
         file = regular_file(path)
         return _identity([file.path], [], [file])
-    files = [regular_file(one) for one in parquet_paths(path) if not one.is_dir()]
+    files = [regular_file(entry) for entry in parquet_paths(path) if not entry.is_dir()]
     paths = [file.path for file in files]
     if not path.is_dir():
-        return _identity(paths, {above for one in paths for above in one.parents}, files)
+        return _identity(paths, {above for entry in paths for above in entry.parents}, files)
     real = path.resolve()
-    strange = [one for one in paths if real not in one.parents]
+    strange = [entry for entry in paths if real not in entry.parents]
     return _identity([real, *strange], {*paths, *real.parents}.difference(strange), files)
 
 

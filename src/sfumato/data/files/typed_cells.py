@@ -101,8 +101,8 @@ def read_cells(
     for place, batch in enumerate(conform(written(), asked, strict=strict)):
         merged = []
         for name, read in zip(kinds, batch.columns, strict=True):
-            part, kind = _part(columns[name], place * ROWS_AT_ONCE), kinds[name]
-            native = pa.array([_native(cell, kind) for cell in part], STORED[kind])
+            chunk, kind = _part(columns[name], place * ROWS_AT_ONCE), kinds[name]
+            native = pa.array([_native(cell, kind) for cell in chunk], STORED[kind])
             merged.append(read if native.null_count == len(native) else pc.coalesce(native, read))
         yield pa.record_batch(merged, schema=schema)
 

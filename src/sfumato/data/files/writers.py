@@ -58,8 +58,8 @@ def header_line(names: Sequence[str], separator: str = ",") -> bytes:
 def lines(batch: pa.RecordBatch, separator: str = ",") -> bytes:
     """Write the rows of a batch."""
     cells = (
-        _text(one, spelling_in(field), separator)
-        for one, field in zip(batch.columns, batch.schema, strict=True)
+        _text(array, spelling_in(field), separator)
+        for array, field in zip(batch.columns, batch.schema, strict=True)
     )
     rows = _joined(*cells, separator=separator)
     ended = _joined(rows, "\n")

@@ -43,15 +43,15 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
     return {key: _plain(value) for key, value in told.items() if value}
 
 
-def schema_from_json(told: Mapping[str, Any]) -> Schema:
+def schema_from_json(content: Mapping[str, Any]) -> Schema:
     """Read what `schema_to_json` wrote; whatever else it is, it is refused as a file would be."""
-    document, trees = dict(told), dict[str, Tree]()
-    kinds = {one["name"]: Kind(one["kind"]) for one in told["columns"]}
+    document, trees = dict(content), dict[str, Tree]()
+    kinds = {one["name"]: Kind(one["kind"]) for one in content["columns"]}
     document["columns"] = {
-        one["name"]: _read_column(one, kinds[one["name"]], trees) for one in told["columns"]
+        one["name"]: _read_column(one, kinds[one["name"]], trees) for one in content["columns"]
     }
-    document["constraints"] = [_read_constraint(one, kinds) for one in told.get("constraints", ())]
-    name = str(told["table"])
+    document["constraints"] = [_read_constraint(one, kinds) for one in content.get("constraints", ())]
+    name = str(content["table"])
     schema = Parser(Lines("", name), Path()).schema(document)
     columns = tuple(
         replace(one, hierarchy=trees[one.name]) if one.name in trees else one

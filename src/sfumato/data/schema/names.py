@@ -77,13 +77,13 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def untaken(wanted: str, taken: Iterable[str]) -> str:
+def untaken(preferred: str, taken: Iterable[str]) -> str:
     """A name as wanted, or with a number behind it where another has it, whatever its case."""
     folded = {name.casefold() for name in taken}
-    name, number = wanted, 1
+    name, number = preferred, 1
     while name.casefold() in folded:
         number += 1
-        name = f"{wanted}_{number}"
+        name = f"{preferred}_{number}"
     return name
 
 

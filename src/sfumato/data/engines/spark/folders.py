@@ -128,8 +128,8 @@ def _written(session: SparkSession, query: str, address: str, said: str) -> int:
         seen = Observation()
         rows = functions.count(functions.lit(1)).alias("rows")
         session.sql(query).observe(seen, rows).write.options(**_NO_MARKER).parquet(address)
-        found: int = seen.get["rows"]
-        return found
+        row_count: int = seen.get["rows"]
+        return row_count
 
     try:
         return SparkJobs(session).run(write)

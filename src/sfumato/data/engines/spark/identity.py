@@ -23,7 +23,7 @@ def identity_of(session: SparkSession, named: exp.Table) -> Identity:
         raise unresolved("it is a temporary view, which ends with its session")
     home = f"spark {session.conf.get('spark.sql.warehouse.dir')}"
     path = [described.catalog, *(described.namespace or ()), described.name]
-    names = {f"{home}#{'.'.join(part.lower() for part in path if part)}"}
+    names = {f"{home}#{'.'.join(component.lower() for component in path if component)}"}
     also, nodes = set[str](), set[str]()
     if is_remote(session):  # the analyzer is out of reach
         read = [_told(session, name)]
@@ -59,7 +59,7 @@ _OF_NOBODY = {"OneRowRelation", "LocalRelation", "Range"}
 def _leaves(plan: Any) -> list[Any]:
     """The relations that a plan reads, in its subqueries too, without what a view spells out."""
     plans = [plan, *listed(plan.subqueriesAll())]
-    leaves = [leaf for one in plans for leaf in listed(one.collectLeaves())]
+    leaves = [leaf for root in plans for leaf in listed(root.collectLeaves())]
     return [leaf for leaf in leaves if leaf.getClass().getSimpleName() not in _OF_NOBODY]
 
 

@@ -58,8 +58,8 @@ def why_not_fixed(plan: Any) -> str | None:
         if reason is not None and not _settled(node):
             return reason
         for expression in listed(node.expressions()):
-            for part in _tree(expression):
-                reason = _moving(part)
+            for inner in _tree(expression):
+                reason = _moving(inner)
                 if reason is not None:
                     return reason
     return None

@@ -147,7 +147,7 @@ def _check_frame(session: SparkSession, read: Sequence[str], before: str) -> Non
 
 def _version(read: Sequence[str]) -> str:
     """What tells one state of those files from another that lie on this machine."""
-    local = (local_path(unquote(one)) for one in read)
+    local = (local_path(unquote(address)) for address in read)
     return repr([_stamp(path) for path in local if path is not None])
 
 

@@ -103,9 +103,9 @@ class Taxonomy:
         codes = np.zeros((size, len(columns) + 1), dtype=np.int32, order="F")
         labels: list[tuple[str | None, ...]] = []
         for level, column in enumerate(columns):
-            found = {label: code for code, label in enumerate(dict.fromkeys(column))}
-            codes[:, level] = [found[label] for label in column]
-            labels.append(tuple(found))
+            label_codes = {label: code for code, label in enumerate(dict.fromkeys(column))}
+            codes[:, level] = [label_codes[label] for label in column]
+            labels.append(tuple(label_codes))
         return cls((*leaves, None) if missing else tuple(leaves), (*labels, (ROOT,)), codes)
 
     @property

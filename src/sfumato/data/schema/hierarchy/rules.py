@@ -219,9 +219,9 @@ class Removal(Hierarchy):
 
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
         """Grow over these leaves, none of which is like another."""
-        given = list(leaves)
-        kinds: list[Any] = [type(leaf) for leaf in given if leaf is not None]
-        values, missing = part(given, Decimal if float in kinds else next(iter(kinds), str))
+        originals = list(leaves)
+        kinds: list[Any] = [type(leaf) for leaf in originals if leaf is not None]
+        values, missing = part(originals, Decimal if float in kinds else next(iter(kinds), str))
         # NaN has no place in an order; it comes after all others.
         values.sort(key=lambda value: (value != value, 0 if value != value else value))
         return Taxonomy.build(values, [], missing=missing)
