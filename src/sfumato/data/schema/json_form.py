@@ -50,7 +50,9 @@ def schema_from_json(content: Mapping[str, Any]) -> Schema:
     document["columns"] = {
         one["name"]: _read_column(one, kinds[one["name"]], trees) for one in content["columns"]
     }
-    document["constraints"] = [_read_constraint(one, kinds) for one in content.get("constraints", ())]
+    document["constraints"] = [
+        _read_constraint(one, kinds) for one in content.get("constraints", ())
+    ]
     name = str(content["table"])
     schema = Parser(Lines("", name), Path()).schema(document)
     columns = tuple(

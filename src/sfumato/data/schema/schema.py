@@ -71,7 +71,14 @@ class Schema(Shown):
             )
         # Rows are bounded by person in queries that name what they add `sf_person`, `sf_count` and
         # so on. A column of that name would stand for the people, and one person for many.
-        reserved = next((column_name for column_name in self._by_name if column_name.casefold().startswith("sf_")), None)
+        reserved = next(
+            (
+                column_name
+                for column_name in self._by_name
+                if column_name.casefold().startswith("sf_")
+            ),
+            None,
+        )
         if reserved is not None:
             raise SchemaError(
                 "name_taken",

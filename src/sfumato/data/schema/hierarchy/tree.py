@@ -113,8 +113,12 @@ class Tree(Hierarchy):
                     "hierarchy_invalid", f"Value {_show(leaf)} (level 0) is declared twice."
                 )
             pairs = zip(seen[leaf], ancestors, strict=True)
-            level, (first_leaf, other) = next((i, p) for i, p in enumerate(pairs, 1) if p[0] != p[1])
-            raise _two_parents(_show(leaf), 0, f"{_show(first_leaf)} and {_show(other)} at level {level}")
+            level, (first_leaf, other) = next(
+                (i, p) for i, p in enumerate(pairs, 1) if p[0] != p[1]
+            )
+            raise _two_parents(
+                _show(leaf), 0, f"{_show(first_leaf)} and {_show(other)} at level {level}"
+            )
 
     def _check_tops(self) -> None:
         tops = list(dict.fromkeys(ancestors[-1] for ancestors in self.ancestors))
