@@ -79,6 +79,10 @@ def command_of(operation: Operation) -> Any:
             check_target(out, overwrite=overwrite)
         with open_context(vault, operation, decided_by(operator)) as context:
             result = operation.run(context, request)
+            while (following := result.rest(request)) is not None:
+                result.print(as_json=as_json)
+                request = following
+                result = operation.run(context, request)
             if out is not None:
                 _write(result, out, overwrite=overwrite, as_json=as_json)
             elif details and not as_json:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from sfumato.client.admin import owners_only, reading
 from sfumato.errors import ParameterError
 from sfumato.operations.fields import read, to_json
-from sfumato.operations.operation import OPERATIONS
+from sfumato.operations.operation import JSON, OPERATIONS
 from sfumato.vault.principals import OWNER
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def call_remotely(
     # What must not happen twice is never sent again by itself.
     connection = office.connection if operation.repeatable else office.once_connection()
     with owners_only() if operation.allowed.owner else nullcontext():
-        answer = connection.send(operation.method, path, body).json()
+        received = connection.send(operation.method, path, body, accept=operation.result.media)
     with reading("an answer"):
-        return operation.result.from_json(answer)
+        if operation.result.media == JSON:
+            return operation.result.from_json(received.json())
+        return operation.result.from_text(received.body.decode())

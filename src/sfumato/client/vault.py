@@ -13,7 +13,7 @@ from sfumato.client.consent import RemoteRegistry, registries, registry_of
 from sfumato.client.declarations import RemoteCatalogue
 from sfumato.client.session import RemoteSession
 from sfumato.client.stored_releases import RemoteJobs, RemoteReleases, RemoteShelf
-from sfumato.client.vault_admin import add_there, export_there
+from sfumato.client.vault_admin import add_there
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.report.display import Card, CardTable
@@ -94,10 +94,6 @@ class RemoteVault(AnyVault):
             unique=unique,
         )
         self._catalogue.forget()
-
-    def export(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write every entry of the ledger as JSONL, for somebody who trusts nobody; for owners."""
-        export_there(self._office, path, overwrite=overwrite)
 
     @property
     def consents(self) -> tuple[str, ...]:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from sfumato import arguments
 from sfumato.client.admin import amount, reading
 from sfumato.client.wire import jsonable
 from sfumato.data.schema.json_form import schema_to_json
-from sfumato.filesystem import check_target, whole
 from sfumato.vault.registration import declared_of, loaded
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sfumato.client.admin import Office
-
-LINES = "application/jsonl"
 
 
 def add_there(office: Office, name: str, source: object, schema: object, **asked: Any) -> None:
@@ -39,20 +32,3 @@ def add_there(office: Office, name: str, source: object, schema: object, **asked
     with reading("what was added"):
         for line in office.once("datasets", told)["warnings"]:
             warnings.warn(str(line), stacklevel=4)
-
-
-def export_there(office: Office, path: str | Path, *, overwrite: bool) -> None:
-    """Write every entry of the ledger as JSONL, fetched page by page."""
-    target = arguments.path(path, "path")
-    check_target(target, overwrite=arguments.flag(overwrite, "overwrite"), kept=())
-    with whole(target, overwrite=overwrite) as new, new.open("wb") as stream:
-        after: int | None = 0
-        while after is not None:
-            page = office.file(f"ledger?after={after}", LINES)
-            stream.write(page)
-            with reading("a ledger"):
-                last = json.loads(page.splitlines()[-1])
-                found = None if "head" in last else int(last["seq"])
-                if found is not None and found <= after:
-                    raise ValueError(found)  # else it would go on for ever
-                after = found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import json
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, ClassVar, Self
+
+from msgspec import Meta
 
 from sfumato.data.schema.names import quoted
-from sfumato.errors import PolicyError
+from sfumato.errors import InternalError, PolicyError
 from sfumato.exact_numbers import decimal_of
 from sfumato.operations.fields import Name, PrincipalName, Request, arg
 from sfumato.operations.operation import (
@@ -20,6 +22,8 @@ from sfumato.operations.operation import (
 )
 
 BUDGETS = "/console/owner/budgets"
+MOST_LINES = 2000
+"""Entries of the ledger on one page."""
 _NO_ACCOUNTS = "The ledger has no accounts yet."
 
 
@@ -71,14 +75,43 @@ class Verified(Result):
         )
 
 
-class Exported(Result):
-    """A ledger to be written as lines of JSON."""
+class LedgerPage(Result):
+    """Entries of the ledger as lines of JSON; the last page ends with the head."""
 
-    ledger: Any
+    media: ClassVar[str] = "application/jsonl"
+    lines: str
+
+    def to_text(self) -> str:
+        """The lines."""
+        return self.lines
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read the lines."""
+        page = cls(text)
+        _ = page.last  # refuses what is no page of a ledger
+        return page
+
+    @property
+    def last(self) -> int | None:
+        """The number of the last entry; None on the last page."""
+        line = json.loads(self.lines.splitlines()[-1])
+        return None if "head" in line else int(line["seq"])
+
+    def rest(self, request: ExportLedger) -> ExportLedger | None:
+        """Ask for the next page."""
+        last = self.last
+        if last is None:
+            return None
+        if last <= request.after:  # a server that is none of ours could keep us for ever
+            raise InternalError(
+                "server_unexpected", "The server sent entries of the ledger that were sent before."
+            )
+        return ExportLedger(after=last)
 
     def print(self, *, as_json: bool) -> None:  # noqa: ARG002  JSON lines either way
-        """Write every entry to standard output."""
-        self.ledger.export(sys.stdout)
+        """Write the lines to standard output."""
+        print(self.lines, end="")  # noqa: T201
 
 
 class Positions(Result, omit_defaults=True):
@@ -108,7 +141,9 @@ class VerifyLedger(Request):
 
 
 class ExportLedger(Request):
-    """Print every entry as a line of JSON, for somebody who trusts nobody."""
+    """Export every entry as a line of JSON, for an independent audit."""
+
+    after: Annotated[int, Meta(ge=0, le=2**53), arg("Only the entries behind this number.")] = 0
 
 
 class SetLimit(Request):
@@ -170,10 +205,17 @@ def verify_ledger(context: Context, request: VerifyLedger) -> Verified:  # noqa:
     return Verified.from_json(verified(context.vault.ledger))
 
 
-@operation("ledger export", allowed=OWNERS, examples=[{}], doors=("command",))
-def export_ledger(context: Context, request: ExportLedger) -> Exported:  # noqa: ARG001
-    """Hand the open ledger to the result, which writes as it reads."""
-    return Exported(ledger=context.vault.ledger)
+@operation(
+    "ledger export",
+    allowed=OWNERS,
+    examples=[{}],
+    doors=("command", "http"),
+    method="GET",
+    path="/admin/ledger",
+)
+def export_ledger(context: Context, request: ExportLedger) -> LedgerPage:
+    """Read one page."""
+    return LedgerPage("".join(context.vault.ledger.exported(request.after, MOST_LINES)))
 
 
 @operation(

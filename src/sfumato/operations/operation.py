@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from inspect import cleandoc
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, get_type_hints
 
 import msgspec
 
@@ -23,6 +23,7 @@ from sfumato.vault.principals import OWNER
 if TYPE_CHECKING:
     from sfumato.vault.family import Field
 
+JSON = "application/json"
 DOORS = ("command", "http", "console")
 """Where an operation can be reached, besides Python. The client reaches what HTTP does."""
 
@@ -61,6 +62,9 @@ class Context:
 class Result(msgspec.Struct):
     """What an operation returns: a record that every door can send, print or read back."""
 
+    media: ClassVar[str] = JSON
+    """In what form HTTP sends it; one that is not sent as JSON has a text."""
+
     def to_json(self) -> dict[str, Any]:
         """The record as JSON-able data, which HTTP sends."""
         data: dict[str, Any] = msgspec.to_builtins(self)
@@ -75,6 +79,19 @@ class Result(msgspec.Struct):
     def json_schema(cls) -> dict[str, Any]:
         """The JSON schema of what `to_json` returns."""
         return schema_of(cls)
+
+    def to_text(self) -> str:
+        """The record as HTTP sends it, where its `media` is not JSON."""
+        raise TypeError(f"{type(self).__name__} is sent as JSON")
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:  # noqa: ARG003
+        """Read what `to_text` wrote."""
+        raise TypeError(f"{cls.__name__} is sent as JSON")
+
+    def rest(self, request: Any) -> Request | None:  # noqa: ARG002
+        """The request for what a long result still lacks; a command asks until there is none."""
+        return None
 
     def file(self, ending: str, address: str = "") -> tuple[str, bytes]:  # noqa: ARG002
         """The record as a file of this ending: its media type and content.

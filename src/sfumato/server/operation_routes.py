@@ -13,7 +13,7 @@ from sfumato.operations.operation import Context
 from sfumato.operations.table import all_operations
 from sfumato.server.problem_json import not_found
 from sfumato.server.request_schemas import Input
-from sfumato.server.routing import Call, Reply, Route
+from sfumato.server.routing import JSON, Call, Reply, Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,6 +65,7 @@ def route_of(operation: Operation) -> Route:
         request=operation.request,
         status=operation.status,
         gives=operation.result.json_schema(),
+        media=(operation.result.media,),
         # Owners learn that a principal or token does not exist; others that the route does not.
         refusals=(404, *operation.refusals),
         open=operation.allowed.without_token,
@@ -96,7 +97,8 @@ def answer(operation: Operation, call: Call) -> Reply:
     )
     result = operation.run(context, request)
     if ending is None:
-        return Reply(result.to_json())
+        media = operation.result.media
+        return Reply(result.to_json() if media == JSON else result.to_text().encode(), media)
     address = "/v1" + operation.path.format(**path)
     media, content = result.file(ending, address)
     return Reply(content, media)

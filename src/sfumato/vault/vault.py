@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.errors import ParameterError
-from sfumato.filesystem import check_target, whole
 from sfumato.platform_support import needs_locks
 from sfumato.privacy.ledger.single_flight import Flights
 from sfumato.release.files_in_use import ANSWERS, vault_files
@@ -261,14 +260,6 @@ class Vault(LedgerAccess, AnyVault):
     def gatekeeper(self) -> Gatekeeper:
         """The gatekeeper before all private answers, for the present configuration."""
         return self._session.gatekeeper
-
-    def export(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write every entry of the ledger as JSONL, for an independent audit."""
-        self._check_open()
-        target = arguments.path(path, "path")
-        check_target(target, overwrite=arguments.flag(overwrite, "overwrite"), kept=self.kept)
-        with whole(target, overwrite=overwrite) as new, new.open("w", encoding="utf-8") as stream:
-            self.ledger.export(stream)
 
     @staticmethod
     def acknowledge(path: str | Path, *, operator: str) -> None:

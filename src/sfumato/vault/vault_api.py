@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
+from sfumato.filesystem import check_target, whole
 from sfumato.report.display import Shown
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.principals import OWNER
@@ -14,6 +15,7 @@ from sfumato.vault.private import Private, Questions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from typing import Unpack
 
     from sfumato.exact_numbers import Number
@@ -47,6 +49,11 @@ class AnyVault(Shown, ABC):
     @abstractmethod
     def datasets(self) -> tuple[str, ...]:
         """The names of its data sets."""
+
+    @property
+    @abstractmethod
+    def kept(self) -> tuple[Path, ...]:
+        """The files in use; no answer may overwrite them."""
 
     @abstractmethod
     def _call(self, request: type[Request], operator: str = OWNER, /, **values: Any) -> Any:
@@ -96,6 +103,19 @@ class AnyVault(Shown, ABC):
 
         verified: Verified = self._call(VerifyLedger)
         return verified.to_json()
+
+    def export(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write every entry of the ledger as JSONL, for an independent audit; for owners."""
+        from sfumato.operations.ledger import ExportLedger, LedgerPage
+
+        target = arguments.path(path, "path")
+        check_target(target, overwrite=arguments.flag(overwrite, "overwrite"), kept=self.kept)
+        with whole(target, overwrite=overwrite) as new, new.open("w", encoding="utf-8") as stream:
+            request: ExportLedger | None = ExportLedger()
+            while request is not None:
+                page: LedgerPage = self._call(ExportLedger, after=request.after)
+                stream.write(page.lines)
+                request = page.rest(request)
 
     def limit(
         self, account: str, *, epsilon: Number, delta: Number = 0, operator: str = OWNER

@@ -19,7 +19,7 @@ from sfumato.client.consent import RemoteRegistry
 from sfumato.client.stored_releases import RemoteJobs, RemoteRelease, RemoteReleases
 from sfumato.client.vault import RemoteVault
 from sfumato.errors import InternalError, PolicyError, SfumatoError
-from sfumato.server.routes import vault_admin
+from sfumato.operations import ledger
 from sfumato.server.serve import Listening
 from sfumato.testing.servers import served
 from sfumato.vault.consent.registry import ConsentRegistry
@@ -44,7 +44,7 @@ VISITS = sf.Schema(
 AT_HAND = {
     *("acknowledge", "addresses", "check_purpose", "config", "gatekeeper", "ledger", "refresh"),
     *("stop_thread", "asker", "session", "principal_registry", "token_registry"),
-    "program_registry",
+    *("program_registry", "feed_registry"),
     # The console's own: passwords and open pages stay where the server is.
     *("logins", "history", "close_console"),
 }
@@ -417,7 +417,7 @@ def test_accounts_limits_and_the_ledger(
     for vault in (local, remote):
         vault.limit("patients", epsilon="9.5", **BY)
         vault.limit("patients", epsilon=10, **BY)
-    monkeypatch.setattr(vault_admin, "MOST_LINES", 7)
+    monkeypatch.setattr(ledger, "MOST_LINES", 7)
     for name, vault in (("here", local), ("there", remote)):
         vault.export(tmp_path / f"{name}.jsonl")
     assert remote.verify() == local.verify()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.end.gate.people_served import HEAD, ROWS, Served, people_served
 
+from sfumato.operations.ledger import LedgerPage
 from sfumato.server.route_table import ROUTES
-from sfumato.server.routes.vault_admin import LINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -104,7 +104,7 @@ def jobs(client: Client) -> list[str]:
 
 def told(heard: Heard) -> Any:
     headers = {name: value for name, value in heard.headers.items() if name not in VARYING}
-    if headers.get("content-type") == LINES:
+    if headers.get("content-type") == LedgerPage.media:
         # Entries of the ledger, the owner's alone, are full of hashes; which ones there are is not.
         entries = [json.loads(line) for line in heard.body.splitlines()]
         return heard.status, headers, [(one.get("kind"), sorted(one)) for one in entries]

@@ -18,7 +18,7 @@ import sfumato as sf
 import sfumato.console
 from sfumato.cli.main import run
 from sfumato.console.owner.operation_forms import pages_of, path_of
-from sfumato.errors import ParameterError
+from sfumato.errors import InternalError, ParameterError
 from sfumato.operations import feeds, ledger, principals, programs, snapshots, tokens
 from sfumato.operations.feeds import Feeds
 from sfumato.operations.fields import Request, arg, read
@@ -268,3 +268,14 @@ def test_listing_principals_computes_what_is_left_once(
     monkeypatch.setattr(PrincipalRegistry, "accounts", counted)
     assert len(vault.people.list()) == 3
     assert len(calls) == 1
+
+
+def test_the_ledger_is_exported_page_by_page_and_never_the_same_page_again() -> None:
+    page = ledger.LedgerPage.from_text('{"seq":1}\n{"seq":2}\n')
+    following = page.rest(ledger.ExportLedger())
+    assert following is not None
+    assert following.after == 2
+    with pytest.raises(InternalError) as refused:
+        page.rest(following)
+    assert refused.value.code == "server_unexpected"
+    assert ledger.LedgerPage.from_text('{"head":{}}\n').rest(following) is None

@@ -1,4 +1,4 @@
-"""What an owner does to the vault itself: data sets, budgets, snapshots, and proof of the ledger.
+"""What an owner does to the vault itself: add data sets.
 
 A data set is added from below the folder that the server was given for that, and from nowhere else:
 a token must not make a server read whatever its account may. Decision 0369.
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from sfumato.data.schema.schema import Schema
 
-LINES = "application/jsonl"
-MOST_LINES = 2000
-"""So many entries of the ledger a page has."""
 _EPSILON = {**NUMBER, "x-code": "parameter_not_number"}
 _DELTA = Input("delta", "Its delta; by default 0.", {**NUMBER, "x-code": "parameter_not_number"})
 _UNIQUE = {"type": "array", "items": NAMES, "maxItems": 100}
@@ -86,12 +83,6 @@ def _declared(told: Any) -> Schema:
         ) from None
 
 
-def exported(call: Call) -> Reply:
-    """A page of the ledger, the last with its head."""
-    lines = call.vault.ledger.exported(call.values.get("after", 0), MOST_LINES)
-    return Reply("".join(lines).encode(), LINES)
-
-
 def _owners(method: str, path: str, told: str, handler: Any, **more: Any) -> Route:
     return Route(
         method=method,
@@ -145,13 +136,5 @@ ROUTES = (
             },
             "epsilon": "1",
         },
-    ),
-    _owners(
-        "GET",
-        "ledger",
-        f"Entries of the ledger as lines of JSON, {MOST_LINES} at a time; its head ends the last",
-        exported,
-        takes=(Input("after", "Those behind this number.", {**WHOLE, "minimum": 0}),),
-        media=(LINES,),
     ),
 )
