@@ -188,7 +188,12 @@ def test_an_approval_in_one_language_is_none_in_the_other() -> None:
 
 @pytest.mark.parametrize(
     "hidden",
-    ["\u202e", "\u2066", "\u200b", "\ufeff", "\x1b[2K", "\x08", "\x0c", "\x85", "\u2028", "\r"],
+    [
+        *"\u202e\u2066\u200b\ufeff\x08\x0c\x85\u2028\r",
+        "\x1b[2K",
+        # Shown as nothing, and letters of names to Python: Hangul fillers, variation selectors.
+        *"\u3164\uffa0\u1160\ufe0f\U000e0100\u034f\u17b4",
+    ],
 )
 def test_a_program_that_reads_otherwise_than_it_runs_is_not_approved(
     vault: sf.Vault, tmp_path: Path, hidden: str

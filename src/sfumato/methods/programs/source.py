@@ -70,14 +70,22 @@ def check_length(size: int) -> None:
 _HIDING = {"Cc", "Cf", "Zl", "Zp"}
 """Unicode's categories of letters that control a screen: they hide, move or reorder other text."""
 
+_BLANK = (
+    *((0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2065, 0x2065)),
+    *((0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF)),
+)
+"""Ranges of Unicode's Default_Ignorable_Code_Point that are letters or marks by their category.
+
+A screen shows nothing for them, and Python takes most of them in names: with a Hangul filler two
+names look the same, and a text of variation selectors carries a second program that nobody sees.
+"""
+
 
 def check_visible(source: str) -> None:
     """Refuse a source that a person could read otherwise than Python does ("Trojan Source")."""
     for number, line in enumerate(source.split("\n"), start=1):
         letters = line.removesuffix("\r").replace("\t", "")
-        hidden = next(
-            (letter for letter in letters if unicodedata.category(letter) in _HIDING), None
-        )
+        hidden = next(filter(_is_hidden, letters), None)
         if hidden is not None:
             raise ParameterError(
                 "program_invalid",
@@ -85,6 +93,12 @@ def check_visible(source: str) -> None:
                 "can hide or reorder what you read. Write it as an escape such as '\\u202e', or "
                 "take it out, and approve the program then.",
             )
+
+
+def _is_hidden(letter: str) -> bool:
+    code = ord(letter)
+    is_blank = any(first <= code <= last for first, last in _BLANK)
+    return is_blank or unicodedata.category(letter) in _HIDING
 
 
 def text_of(
