@@ -58,7 +58,7 @@ def _spread(decided: Anonymized, column: Column) -> ColumnComparison | None:
         covers = read_labels(column, taxonomy, list(labels))
     except CallerError:
         return None
-    leaf_numbers = taxonomy.places(values)
+    leaf_numbers = taxonomy.positions(values)
     known = leaf_numbers >= 0
     leaves = len(taxonomy.leaves)
     before = np.bincount(leaf_numbers[known], counted.counts[known], leaves).astype(np.float64)

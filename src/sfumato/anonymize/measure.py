@@ -561,7 +561,7 @@ def _any(schema: Schema) -> list[str]:
 
 def read_questions(path: Path) -> list[str]:
     """The questions of a file, one on each line; blank lines and SQL comments are none."""
-    lines = read_text(path, what="Workload", most_mebibytes=MOST_MEBIBYTES).splitlines()
+    lines = read_text(path, title="Workload", most_mebibytes=MOST_MEBIBYTES).splitlines()
     return [line for line in map(str.strip, lines) if line and not line.startswith("--")]
 
 

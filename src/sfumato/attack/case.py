@@ -238,7 +238,7 @@ def column_of(case: Case, attack: str, role: str) -> str | None:
         return role
     form = case.schema.form
     form_columns = (
-        {} if form is None else {name: column for name, (column, _) in form.parts.items()}
+        {} if form is None else {name: column for name, (column, _) in form.roles.items()}
     )
     if (declared := form_columns.get(role)) in held:
         return declared

@@ -59,7 +59,7 @@ class BoxColumn:
             table.codes[_axis_index(table, self.column.name)],
         )
         present, numbers = np.unique(codes, return_inverse=True)
-        leaves = self.taxonomy.places(axis.decode(present).to_pylist())
+        leaves = self.taxonomy.positions(axis.decode(present).to_pylist())
         located: IntArray = leaves.astype(np.int64)[numbers]
         return located
 
@@ -229,7 +229,7 @@ def _grown(column: Column, texts: Sequence[Any], values: Sequence[Leaf]) -> Taxo
     grown = universe(column, [*texts, *values])
     if column.hierarchy is not None and column.hierarchy.declared is not None:
         return grown  # no others can be
-    lacking = [values[index] for index in np.flatnonzero(grown.places(values) < 0).tolist()]
+    lacking = [values[index] for index in np.flatnonzero(grown.positions(values) < 0).tolist()]
     return grow(column, [*grown.leaves, *lacking]) if lacking else grown
 
 

@@ -594,7 +594,7 @@ def file_words(table: Table, name: str) -> list[str]:
     """Sentences about the layout that was found in an undeclared file, for its owner to check."""
     names = [column.name for column in table.schema.columns]
     hint = separator_hint(name, names)
-    return [*table.layout.words(names), *([hint] if hint else [])]
+    return [*table.layout.describe(names), *([hint] if hint else [])]
 
 
 def _from(source: Source) -> str:

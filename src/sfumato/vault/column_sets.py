@@ -43,7 +43,7 @@ def read_sets(workload: Sequence[Sequence[str]] | str | Path | None) -> ColumnSe
         return ()
     if isinstance(workload, str | Path):
         path = arguments.path(workload, "workload")
-        text = read_text(path, what="Workload", most_mebibytes=1)
+        text = read_text(path, title="Workload", most_mebibytes=1)
         workload = [row for row in csv.reader(text.splitlines()) if row]
     sets = tuple(several(columns, "workload") for columns in arguments.require(
         workload, "workload", (list, tuple), "a list of lists of columns, or a file"

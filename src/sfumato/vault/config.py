@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from pathlib import Path
 
-    from sfumato.data.schema.toml_document import Place
+    from sfumato.data.schema.toml_document import KeyPath
     from sfumato.data.schema.unit import Unit
 
 _FORMAT = 1
@@ -113,7 +113,7 @@ def load(folder: Path) -> Config:
             "'sfumato init', or open another.",
         )
     sweep(folder)
-    text = read_text(path, what="Configuration", most_mebibytes=_MOST_MEBIBYTES)
+    text = read_text(path, title="Configuration", most_mebibytes=_MOST_MEBIBYTES)
     return parse(text, path)
 
 
@@ -249,7 +249,7 @@ class _Parser(LimitsParser):
         )
 
     def _named(
-        self, table: dict[str, object], key: str, place: Place
+        self, table: dict[str, object], key: str, place: KeyPath
     ) -> dict[str, dict[str, object]]:
         """A table of tables under names of ours."""
         tables = self._typed(table.get(key, {}), dict, (*place, key))
@@ -269,7 +269,7 @@ class _Parser(LimitsParser):
             raise self._lines.error("vault_config_invalid", (key,), message)
         return number
 
-    def _budget(self, raw: dict[str, object], place: Place) -> Budget:
+    def _budget(self, raw: dict[str, object], place: KeyPath) -> Budget:
         self._known(raw, ("epsilon", "delta"), place)
         with self._at(place):
             return Budget.for_epsilon_delta(
@@ -281,7 +281,7 @@ class _Parser(LimitsParser):
     ) -> dict[str, PrivateSet | PublicSet]:
         datasets: dict[str, PrivateSet | PublicSet] = {}
         for name, raw in self._named(document, "datasets", ()).items():
-            place: Place = ("datasets", name)
+            place: KeyPath = ("datasets", name)
             public = self._typed(raw.get("public", False), bool, (*place, "public"))
             own = ("keys", "fanouts") if public else ("unit", "population", "consent", "purposes")
             self._known(raw, ("source", "schema", "public", "identity", *own), place)
@@ -306,7 +306,7 @@ class _Parser(LimitsParser):
             )
         return datasets
 
-    def _purposes(self, raw: dict[str, object], unit: Unit, place: Place) -> tuple[str, ...]:
+    def _purposes(self, raw: dict[str, object], unit: Unit, place: KeyPath) -> tuple[str, ...]:
         at = (*place, "purposes")
         if "purposes" not in raw:
             return ()
@@ -317,17 +317,17 @@ class _Parser(LimitsParser):
             check_purposes(listed, unit)
         return listed
 
-    def _identity(self, raw: dict[str, object], place: Place) -> tuple[str, ...]:
+    def _identity(self, raw: dict[str, object], place: KeyPath) -> tuple[str, ...]:
         at = (*place, "identity")
         listed = self._typed(raw.get("identity", []), list, at)
         return tuple(self._typed(name, str, at) for name in listed)
 
-    def _check_population(self, name: str, budgets: Mapping[str, Budget], place: Place) -> None:
+    def _check_population(self, name: str, budgets: Mapping[str, Budget], place: KeyPath) -> None:
         if name not in budgets:
             message = f"there is no budget for it; add [populations.{name}] with epsilon = ..."
             raise self._lines.error("vault_config_invalid", place, message)
 
-    def _keys(self, raw: dict[str, object], place: Place) -> dict[tuple[str, ...], int]:
+    def _keys(self, raw: dict[str, object], place: KeyPath) -> dict[tuple[str, ...], int]:
         keys: dict[tuple[str, ...], int] = {}
         at = (*place, "keys")
         for entry in self._typed(raw.get("keys", []), list, at):
@@ -341,7 +341,7 @@ class _Parser(LimitsParser):
             keys[tuple(columns)] = rows
         return keys
 
-    def _fanouts(self, raw: dict[str, object], place: Place) -> dict[str, int]:
+    def _fanouts(self, raw: dict[str, object], place: KeyPath) -> dict[str, int]:
         """Rows that share a value, by column; a vault from before they were read has none."""
         at = (*place, "fanouts")
         fanouts = self._typed(raw.get("fanouts", {}), dict, at)
@@ -351,7 +351,7 @@ class _Parser(LimitsParser):
         return fanouts
 
     def _shares(
-        self, raw: dict[str, object], budgets: Mapping[str, Budget], place: Place
+        self, raw: dict[str, object], budgets: Mapping[str, Budget], place: KeyPath
     ) -> dict[str, Budget]:
         if place[-1] == OWNER:
             message = f"{OWNER!r} draws on the data sets' own budgets; name another principal."

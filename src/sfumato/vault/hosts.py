@@ -103,7 +103,7 @@ def _begin(config: Config, heads: dict[str, Position]) -> None:
 
 
 def _read(path: Path) -> dict[str, Position]:
-    text = read_text(path, what="Head", most_mebibytes=_MOST_MEBIBYTES)
+    text = read_text(path, title="Head", most_mebibytes=_MOST_MEBIBYTES)
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sfumato.data.engines.base import Engine
-    from sfumato.data.schema.toml_document import Place
+    from sfumato.data.schema.toml_document import KeyPath
     from sfumato.methods.method import Plan
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.vault.session import Asker
@@ -120,7 +120,7 @@ class LimitsParser(Parser):
     """Reads the limits that vault.toml sets: `[limits]`, and `[limits.principals.NAME]`."""
 
     def _limits(self, document: object) -> VaultLimits:
-        place: Place = ("limits",)
+        place: KeyPath = ("limits",)
         raw = self._typed(document, dict, place)
         self._known(raw, (*_KEYS, "vault_mebibytes", "principals"), place)
         usual = self._principal_limits(raw, PrincipalLimits(), place)
@@ -134,13 +134,13 @@ class LimitsParser(Parser):
         return VaultLimits(usual, of, vault_mebibytes)
 
     def _principal_limits(
-        self, raw: Mapping[str, object], usual: PrincipalLimits, place: Place
+        self, raw: Mapping[str, object], usual: PrincipalLimits, place: KeyPath
     ) -> PrincipalLimits:
         return PrincipalLimits(
             **{name: self._limit(raw, name, getattr(usual, name), place) for name in _KEYS}
         )
 
-    def _limit(self, raw: Mapping[str, object], key: str, default: int, place: Place) -> int:
+    def _limit(self, raw: Mapping[str, object], key: str, default: int, place: KeyPath) -> int:
         number = self._typed(raw.get(key, default), int, (*place, key))
         if number < 1:
             raise self._lines.error(

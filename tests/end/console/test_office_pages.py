@@ -109,7 +109,7 @@ def test_a_table_is_sent_declared_and_added(console: Console, owner: Visitor) ->
     page = owner.get(f"{TABLES}/town").body.decode()
     wider = {**fields(page), "c1.high": "120"}
     assert owner.post(f"{TABLES}/town", {"form": owner.word(TABLES), **wider}).status == 303
-    assert console.vault.private("town").schema.column("age").words()[3] == "0 to 120"
+    assert console.vault.private("town").schema.column("age").describe()[3] == "0 to 120"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ class ColumnBins:
     def spread(self, labels: Sequence[Leaf]) -> FloatArray:
         """The shares of bins of each label, a row each."""
         shares = np.zeros((len(labels), self.size))
-        leaves = self.taxonomy.places(labels)
+        leaves = self.taxonomy.positions(labels)
         leaves[[number for number, label in enumerate(labels) if _may_be_above(label)]] = -1
         values = np.flatnonzero(leaves >= 0)
         shares[values, np.searchsorted(self.edges, leaves[values], side="right") - 1] = 1.0
@@ -107,16 +107,16 @@ def bins_of(column: Column, labels: Sequence[Leaf], original: Frequencies) -> Co
     """Cut a column by what the original has, of which `original` counts the column alone."""
     values = original.axes[0].decode(original.codes[0]).to_pylist()
     taxonomy = universe(column, [*labels, *values])
-    leaves = taxonomy.places(values)
+    leaves = taxonomy.positions(values)
     if (leaves < 0).any() and not _closed(column):
         lacking = [values[index] for index in np.flatnonzero(leaves < 0)]
         taxonomy = grow(column, [*taxonomy.leaves, *lacking])
-        leaves = taxonomy.places(values)
+        leaves = taxonomy.positions(values)
     count = len(taxonomy.leaves)
     known = leaves >= 0
     rows = np.bincount(leaves[known], original.counts[known], minlength=count).astype(np.float64)
     own = rows > 0
-    own[taxonomy.places(list(declared(column)))] = True
+    own[taxonomy.positions(list(declared(column)))] = True
     lengths = np.concatenate([[0.0], np.cumsum(_lengths(taxonomy, own))])
     return ColumnBins(column, taxonomy, _edges(rows), lengths)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.domain import Domain
     from sfumato.data.schema.hierarchy.base import Hierarchy
     from sfumato.data.schema.schema import Schema
-    from sfumato.data.schema.toml_document import Place
+    from sfumato.data.schema.toml_document import KeyPath
     from sfumato.data.schema.unit import Unit
 
 KEPT = "…"
@@ -187,7 +187,7 @@ def _hierarchy_fields(hierarchy: Hierarchy | None) -> tuple[str, str, str]:
     return "", "", ""
 
 
-def _field_at(place: Place) -> str:
+def _field_at(place: KeyPath) -> str:
     """The field of a column that a place in a schema file is about."""
     _, _, *keys = (*place, "", "", "")
     if keys[0] == "hierarchy":
@@ -200,9 +200,9 @@ class _Noted(Lines):
 
     def __init__(self) -> None:
         super().__init__("", "")
-        self.place: Place = ()
+        self.place: KeyPath = ()
 
-    def error(self, code: str, place: Place, message: str) -> SchemaError:
+    def error(self, code: str, place: KeyPath, message: str) -> SchemaError:
         """An error whose place is remembered."""
         self.place = place
         return SchemaError(code, message[:1].upper() + message[1:])

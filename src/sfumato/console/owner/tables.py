@@ -221,7 +221,7 @@ def _editing(
 def _seen(schema: Schema, name: str, *, declared: bool) -> str:
     """What was seen of a column of which nothing is declared, in a few words."""
     column = schema.column(name)
-    return "" if declared or column.domain is None else column.words()[3]
+    return "" if declared or column.domain is None else column.describe()[3]
 
 
 def _risk(table: Table, name: str, back: str) -> Page:

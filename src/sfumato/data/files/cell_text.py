@@ -224,7 +224,7 @@ def _of_text(asked: Asked) -> _Reading:
             asked.kind,
             partial(read_spelled, spelling=asked.spelling, kind=asked.kind),
             f"^{asked.spelling.pattern(asked.kind)}$",
-            f"one of {asked.spelling.words(asked.kind)}",
+            f"one of {asked.spelling.describe(asked.kind)}",
         )
     kind = kind_asked(asked)
     return _Reading(kind, partial(_parsed, kind=kind), _PATTERN.get(kind), _EXPECTED[kind])

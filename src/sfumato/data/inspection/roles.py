@@ -133,7 +133,7 @@ def guess(profile: ColumnProfile) -> Guess:
     kind = kind_of(profile)
     role, reason = _role(profile, kind)
     if profile.spelling is not None:
-        reason += f"; {profile.spelling.words(kind)}"
+        reason += f"; {profile.spelling.describe(kind)}"
     hierarchy = propose(profile, kind) if role is Role.QUASI else None
     if isinstance(hierarchy, Removal):
         reason += "; kept or removed whole, until you write a better hierarchy" + _better(profile)

@@ -186,7 +186,7 @@ def _decided(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Rec
 def words_of(column: Column) -> str:
     """How the cells of a column are written, for people."""
     if column.spelling is not None:
-        return column.spelling.words(column.kind)
+        return column.spelling.describe(column.kind)
     return {Kind.DATE: "dates written 1976-12-24", Kind.INTEGER: "whole numbers"}.get(
         column.kind, "numbers written 1234.5"
     )

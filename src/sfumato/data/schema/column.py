@@ -102,16 +102,16 @@ class Column:
         self._check_hierarchy()
         self._check_spelling()
 
-    def words(self) -> tuple[str, ...]:
+    def describe(self) -> tuple[str, ...]:
         """What is declared of it, for people; at the end whether values may be missing."""
         declared = "nothing"
         if isinstance(self.domain, Values):
             declared = count(self.domain.size, "value")
         elif isinstance(self.domain, Bounds):
             declared = f"{self.domain.low} to {self.domain.high}"
-        way = "none" if self.hierarchy is None else type(self.hierarchy).__name__.lower()
+        hierarchy_name = "none" if self.hierarchy is None else type(self.hierarchy).__name__.lower()
         missing = "allowed" if self.nullable else "never"
-        return self.name, str(self.kind), str(self.role), declared, way, missing
+        return self.name, str(self.kind), str(self.role), declared, hierarchy_name, missing
 
     def _check_types(self) -> None:
         """Read a kind and a role by their words too; refuse what is no domain or hierarchy."""
@@ -217,14 +217,14 @@ class Column:
         leaves = self.hierarchy.declared
         if leaves is None or not isinstance(self.domain, Values):
             return
-        places = set(leaves)
-        absent = [value for value in self.domain.values if value not in places]
+        listed_leaves = set(leaves)
+        absent = [value for value in self.domain.values if value not in listed_leaves]
         if absent:
             names = ", ".join(quoted(str(value)) for value in absent[:5])
-            many = count(len(absent), "declared value")
+            absent_count = count(len(absent), "declared value")
             raise SchemaError(
                 "value_outside_domain",
-                f"The hierarchy of column {quoted(self.name)} has no place for {many}: "
+                f"The hierarchy of column {quoted(self.name)} has no place for {absent_count}: "
                 f"{names}{', ...' if len(absent) > 5 else ''}.",
                 hint="Add them to it.",
                 parameter="hierarchy",

@@ -35,7 +35,7 @@ class ImpossibleCombination:
     @property
     def fact(self) -> object:
         """What a schema file says of it."""
-        return {name: one[0] if len(one) == 1 else one for name, one in self.cells}
+        return {name: values[0] if len(values) == 1 else values for name, values in self.cells}
 
     def among(self, columns: Collection[str]) -> Self | None:
         """What follows of it where a table has these columns alone: nothing, if one is missing."""
@@ -73,9 +73,9 @@ class FunctionalDependency:
 
     def among(self, columns: Collection[str]) -> FunctionalDependency | None:
         """What follows of it where a table has these columns alone: fewer are determined."""
-        left = tuple(name for name in self.determined if name in columns)
-        whole = left and all(name in columns for name in self.given)
-        return FunctionalDependency(self.given, left) if whole else None
+        determined = tuple(name for name in self.determined if name in columns)
+        is_implied = determined and all(name in columns for name in self.given)
+        return FunctionalDependency(self.given, determined) if is_implied else None
 
     def check(self, known: Mapping[str, Column]) -> None:  # noqa: ARG002
         """Refuse a side without columns, or a column on both."""
@@ -104,8 +104,8 @@ class OrderedColumns:
 
     def among(self, columns: Collection[str]) -> OrderedColumns | None:
         """What follows of it where a table has these columns alone: they are in order still."""
-        left = tuple(name for name in self.columns if name in columns)
-        return OrderedColumns(left) if len(left) > 1 else None
+        columns_left = tuple(name for name in self.columns if name in columns)
+        return OrderedColumns(columns_left) if len(columns_left) > 1 else None
 
     def check(self, known: Mapping[str, Column]) -> None:
         """Refuse fewer than two columns, or columns that cannot be compared."""
@@ -172,20 +172,20 @@ Constraint = (
 CONSTRAINT_KEYS = ("never", "determines", "ordered", "unique", "rows")
 
 
-def check_constraint(one: Constraint, known: Mapping[str, Column]) -> None:
+def check_constraint(constraint: Constraint, known: Mapping[str, Column]) -> None:
     """Refuse a constraint that names no column of these, or makes no sense for their kinds."""
-    for name in one.columns:
+    for name in constraint.columns:
         if name not in known:
             raise _wrong(f"there is no column {quoted(name)}; {suggestion(name, known)}", end="")
-    one.check(known)
+    constraint.check(known)
 
 
-def words(one: Constraint) -> str:
+def describe(constraint: Constraint) -> str:
     """A constraint in a few words, for people."""
-    match one:
+    match constraint:
         case ImpossibleCombination(cells=cells):
-            parts = (f"{name} = {' or '.join(map(str, values))}" for name, values in cells)
-            return f"never {' with '.join(parts)}"
+            conditions = (f"{name} = {' or '.join(map(str, values))}" for name, values in cells)
+            return f"never {' with '.join(conditions)}"
         case FunctionalDependency(given=given, determined=determined):
             return f"{' and '.join(given)} determines {' and '.join(determined)}"
         case OrderedColumns(columns=columns):

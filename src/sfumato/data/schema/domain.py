@@ -23,12 +23,12 @@ _INTEGER_LIMIT = 2**63
 
 _WHOLE_DIGITS, _DECIMALS = 15, 12
 
-_FEWEST = 100
+_FEWEST_STEPS = 100
 """Into at least so many steps a continuum is cut where none is declared."""
 
 
-def check_value(value: Scalar, what: str) -> None:
-    """Refuse a declared value that no engine can hold exactly; `what` names it."""
+def check_value(value: Scalar, title: str) -> None:
+    """Refuse a declared value that no engine can hold exactly; `title` names it."""
     if isinstance(value, Decimal):
         exponent = value.as_tuple().exponent if value.is_finite() else None
         small = value.is_finite() and value.adjusted() < _WHOLE_DIGITS
@@ -43,7 +43,7 @@ def check_value(value: Scalar, what: str) -> None:
     else:
         return
     if not fits:
-        message = f"{what} {quoted(str(value))} cannot be held exactly; allowed is {allowed}."
+        message = f"{title} {quoted(str(value))} cannot be held exactly; allowed is {allowed}."
         raise SchemaError("value_outside_domain", message)
 
 
@@ -53,8 +53,8 @@ def exact(value: object) -> Scalar:
     if isinstance(value, float) and isfinite(value):
         return Decimal(float.__repr__(value))
     allowed = "a number, a text, a date or a boolean"
-    found: Scalar = arguments.require(value, "A declared value", kinds, allowed)
-    return found
+    declared: Scalar = arguments.require(value, "A declared value", kinds, allowed)
+    return declared
 
 
 def _real(value: Scalar) -> Scalar:
@@ -106,9 +106,9 @@ class Bounds:
     def __post_init__(self) -> None:
         names = ("low", "high") if self.step is None else ("low", "high", "step")
         ends = [getattr(self, name) for name in names]
-        reals = any(isinstance(one, float) for one in ends)
-        for name, one in zip(names, map(exact, ends), strict=True):
-            object.__setattr__(self, name, _real(one) if reals else one)
+        reals = any(isinstance(value, float) for value in ends)
+        for name, value in zip(names, map(exact, ends), strict=True):
+            object.__setattr__(self, name, _real(value) if reals else value)
         for name in ("low", "high"):
             arguments.require(getattr(self, name), name, (int, Decimal, date), "a number or a date")
         if type(self.low) is not type(self.high):
@@ -123,7 +123,7 @@ class Bounds:
                 "bounds_invalid",
                 f"Bounds [{self.low}, {self.high}] are reversed: low is above high.",
             )
-        if self.step is not None and (self.step <= 0 or _rest(self.span, self.step)):
+        if self.step is not None and (self.step <= 0 or _remainder(self.span, self.step)):
             raise SchemaError(
                 "bounds_invalid",
                 f"Step {self.step} must be positive and divide {self.low}..{self.high} evenly.",
@@ -132,7 +132,7 @@ class Bounds:
     def reals(self) -> Bounds:
         """The same for a column of reals."""
         ends: tuple[Any, ...] = (self.low, self.high, *([] if self.step is None else [self.step]))
-        reals: list[Any] = [_real(one) for one in ends]
+        reals: list[Any] = [_real(value) for value in ends]
         return Bounds(*reals)
 
     @property
@@ -164,7 +164,7 @@ class Bounds:
         widths = (first.scaleb(-power) * digit for power in range(5) for digit in (5, 2, 1))
         for width in widths:
             fine = width.adjusted() < -_DECIMALS
-            if not fine and self.span >= _FEWEST * width and not _rest(self.span, width):
+            if not fine and self.span >= _FEWEST_STEPS * width and not _remainder(self.span, width):
                 return Bounds(self.low, self.high, width)
         return None
 
@@ -177,7 +177,7 @@ class Bounds:
         return int(EXACT.divide_int(Decimal(self.span), Decimal(step))) + 1
 
 
-def _rest(span: int | Decimal, step: int | Decimal) -> Decimal:
+def _remainder(span: int | Decimal, step: int | Decimal) -> Decimal:
     return EXACT.remainder(Decimal(span), Decimal(step))
 
 

@@ -32,32 +32,33 @@ _ROWS = "rows"
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
     """All that is declared of a table, for JSON."""
-    told = {
+    content = {
         "table": schema.table,
         "unit": schema.unit.facts() or "row",
         "form": {} if schema.form is None else schema.form.facts(),
         "file": schema.layout.facts(),
-        "columns": [_column(one) for one in schema.columns],
-        "constraints": [{one.key: one.fact} for one in schema.constraints],
+        "columns": [_column(column) for column in schema.columns],
+        "constraints": [{rule.key: rule.fact} for rule in schema.constraints],
     }
-    return {key: _plain(value) for key, value in told.items() if value}
+    return {key: _plain(value) for key, value in content.items() if value}
 
 
 def schema_from_json(content: Mapping[str, Any]) -> Schema:
     """Read what `schema_to_json` wrote; whatever else it is, it is refused as a file would be."""
     document, trees = dict(content), dict[str, Tree]()
-    kinds = {one["name"]: Kind(one["kind"]) for one in content["columns"]}
+    kinds = {column["name"]: Kind(column["kind"]) for column in content["columns"]}
     document["columns"] = {
-        one["name"]: _read_column(one, kinds[one["name"]], trees) for one in content["columns"]
+        column["name"]: _read_column(column, kinds[column["name"]], trees)
+        for column in content["columns"]
     }
     document["constraints"] = [
-        _read_constraint(one, kinds) for one in content.get("constraints", ())
+        _read_constraint(constraint, kinds) for constraint in content.get("constraints", ())
     ]
     name = str(content["table"])
     schema = Parser(Lines("", name), Path()).schema(document)
     columns = tuple(
-        replace(one, hierarchy=trees[one.name]) if one.name in trees else one
-        for one in schema.columns
+        replace(column, hierarchy=trees[column.name]) if column.name in trees else column
+        for column in schema.columns
     )
     return replace(schema, columns=columns)
 
@@ -76,13 +77,13 @@ def _column(column: Column) -> dict[str, object]:
 
 def _rows(tree: Tree, column: Column) -> list[list[object]]:
     """The leaves of a tree that may be told, each with its way up."""
-    ways = dict(zip(tree.leaves, tree.ancestors, strict=True))
-    told = tree.listed
+    ancestors_of = dict(zip(tree.leaves, tree.ancestors, strict=True))
+    public_leaves = tree.listed
     if tree.seen:
         domain = column.domain
         declared = set(domain.values) if isinstance(domain, Values) else set()
-        told = tuple(leaf for leaf in told if leaf in declared)
-    return [[leaf, *ways[leaf]] for leaf in told]
+        public_leaves = tuple(leaf for leaf in public_leaves if leaf in declared)
+    return [[leaf, *ancestors_of[leaf]] for leaf in public_leaves]
 
 
 def _plain(value: Any) -> Any:
@@ -92,33 +93,35 @@ def _plain(value: Any) -> Any:
         case Decimal() | date():
             return str(value)
         case dict():
-            return {name: _plain(one) for name, one in value.items()}
+            return {name: _plain(item) for name, item in value.items()}
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_plain(item) for item in value]
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
-def _read_column(told: Mapping[str, Any], kind: Kind, trees: dict[str, Tree]) -> dict[str, Any]:
-    facts = {key: value for key, value in told.items() if key != "name"}
+def _read_column(column: Mapping[str, Any], kind: Kind, trees: dict[str, Tree]) -> dict[str, Any]:
+    facts = {key: value for key, value in column.items() if key != "name"}
     hierarchy = facts.get("hierarchy", {})
     if _ROWS in hierarchy:
         del facts["hierarchy"]
         leaves = tuple(from_toml(_exact(row[0], kind), kind) for row in hierarchy[_ROWS])
-        ways = tuple(tuple(row[1:]) for row in hierarchy[_ROWS])
-        trees[told["name"]] = Tree(leaves, ways, seen=hierarchy.get("seen", False))
+        ancestors = tuple(tuple(row[1:]) for row in hierarchy[_ROWS])
+        trees[column["name"]] = Tree(leaves, ancestors, seen=hierarchy.get("seen", False))
     elif "widths" in hierarchy:
         facts["hierarchy"] = {"widths": _exact(hierarchy["widths"], kind)}
-    return {key: _exact(one, kind) if key in _NUMBERS else one for key, one in facts.items()}
+    return {key: _exact(value, kind) if key in _NUMBERS else value for key, value in facts.items()}
 
 
-def _read_constraint(told: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
-    if "never" not in told:
-        return dict(told)
-    return {"never": {name: _exact(one, kinds[name]) for name, one in told["never"].items()}}
+def _read_constraint(constraint: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    if "never" not in constraint:
+        return dict(constraint)
+    return {
+        "never": {name: _exact(values, kinds[name]) for name, values in constraint["never"].items()}
+    }
 
 
 def _exact(value: Any, kind: Kind) -> Any:
     """A value as TOML would have given it: decimals of reals are texts in JSON."""
     if isinstance(value, list):
-        return [_exact(one, kind) for one in value]
+        return [_exact(item, kind) for item in value]
     return Decimal(value) if kind is Kind.REAL and isinstance(value, str) else value

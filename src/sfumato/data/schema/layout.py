@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 UTF8 = ("utf-8", "utf-8-sig")
 """UTF-8 without and with the mark that some programs write before it."""
 
-WORDS = {"tab": "\t", "space": " "}
+SEPARATOR_NAMES = {"tab": "\t", "space": " "}
 """Separators that are easier to name than to see."""
 
 _NO_FILES = {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"}
@@ -75,7 +75,7 @@ class FileLayout:
 
     def facts(self) -> dict[str, object]:
         """What is not as usual, as a schema file or a side-car has it."""
-        spelled = {sign: word for word, sign in WORDS.items()}
+        spelled = {sign: name for name, sign in SEPARATOR_NAMES.items()}
         facts = {
             "encoding": self.encoding,
             "separator": self.separator and spelled.get(self.separator, self.separator),
@@ -84,27 +84,27 @@ class FileLayout:
         }
         return {key: fact for key, fact in facts.items() if fact is not None}
 
-    def words(self, names: Iterable[str]) -> list[str]:
+    def describe(self, names: Iterable[str]) -> list[str]:
         """What was found of a file about which nothing was declared, for its owner to check."""
-        found = []
+        notes = []
         if self.encoding is not None and self.codec not in UTF8:
             strange = next((name for name in names if not name.isascii()), None)
             seen = "" if strange is None else f", in which a column is called {quoted(strange)}"
-            found.append(
+            notes.append(
                 f"The file is not UTF-8; it was read as {_spoken(self.encoding)}{seen}. If letters "
                 'look wrong, put the right one into the schema, e.g. file.encoding = "cp850".'
             )
         if self.sheet is not None:
-            found.append(
+            notes.append(
                 f"Of several sheets {quoted(self.sheet)} was read. To read another, write its name "
                 "into the schema: file.sheet."
             )
         if self.header_row is not None:
-            found.append(
+            notes.append(
                 f"The names of columns were read from row {self.header_row}, the first that names "
                 "them all; what stands above it was left out."
             )
-        return found
+        return notes
 
 
 def _spoken(encoding: str) -> str:
@@ -117,7 +117,7 @@ USUAL = FileLayout()
 
 def separator_of(written: str) -> str:
     """The separator that a schema names: itself, or its word."""
-    return WORDS.get(written.lower(), written)
+    return SEPARATOR_NAMES.get(written.lower(), written)
 
 
 def _check_encoding(name: str) -> None:

@@ -20,19 +20,19 @@ def quoted(name: str) -> str:
     return repr(name if len(name) <= 60 else f"{name[:57]}...")
 
 
-def check_name(name: str, what: str) -> None:
+def check_name(name: str, title: str) -> None:
     """Refuse a name that is blank or has characters that hide or reorder what is shown."""
     if not name.strip():
-        raise SchemaError("name_invalid", f"{what} has no name; give it one.")
-    for place, character in enumerate(name, 1):
+        raise SchemaError("name_invalid", f"{title} has no name; give it one.")
+    for position, character in enumerate(name, 1):
         if (
             unicodedata.category(character) in _HIDDEN
             or unicodedata.bidirectional(character) in _DIRECTIONS
         ):
             raise SchemaError(
                 "name_invalid",
-                f"{what} has the control character U+{ord(character):04X} at place {place} of its "
-                "name; rename it.",
+                f"{title} has the control character U+{ord(character):04X} at place {position} "
+                "of its name; rename it.",
             )
 
 
@@ -51,8 +51,8 @@ def check_names(names: list[str]) -> None:
     """Refuse column names that are unusable or differ only in case, spaces or Unicode form."""
     for position, name in enumerate(names, 1):
         check_name(name, f"Column {position}")
-    if found := clash(names):
-        first, second = found
+    if clashing := clash(names):
+        first, second = clashing
         raise SchemaError(
             "name_taken",
             f"Columns {first + 1} ({quoted(names[first])}) and {second + 1} "
@@ -61,25 +61,25 @@ def check_names(names: list[str]) -> None:
         )
 
 
-def suggestion(given: str, allowed: Iterable[str]) -> str:
+def suggestion(name: str, allowed: Iterable[str]) -> str:
     """Guess what was meant: an ending for a message."""
     names = list(allowed)
     if not names:
         return "there are none."
-    near = get_close_matches(given, names, n=1)
+    near = get_close_matches(name, names, n=1)
     if near:
         return f"did you mean {quoted(near[0])}?"
     return f"allowed: {', '.join(map(quoted, names[:10]))}{', ...' if len(names) > 10 else ''}."
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
+def count(number: int, singular: str, plural: str | None = None) -> str:
     """Say how many there are: 1 leaf, 2,000 leaves."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def untaken(preferred: str, taken: Iterable[str]) -> str:
+def untaken(preferred: str, existing: Iterable[str]) -> str:
     """A name as wanted, or with a number behind it where another has it, whatever its case."""
-    folded = {name.casefold() for name in taken}
+    folded = {name.casefold() for name in existing}
     name, number = preferred, 1
     while name.casefold() in folded:
         number += 1
@@ -87,9 +87,9 @@ def untaken(preferred: str, taken: Iterable[str]) -> str:
     return name
 
 
-def free_prefix(taken: Iterable[str]) -> str:
+def free_prefix(names: Iterable[str]) -> str:
     """How names of our own begin beside these: as none of them does."""
-    folded, prefix = [name.casefold() for name in taken], "sf_"
+    folded, prefix = [name.casefold() for name in names], "sf_"
     while any(name.startswith(prefix) for name in folded):
         prefix += "_"
     return prefix

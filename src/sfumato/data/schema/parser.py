@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.domain import Scalar
     from sfumato.data.schema.hierarchy.base import Hierarchy
     from sfumato.data.schema.spelling import Spelling
-    from sfumato.data.schema.toml_document import Lines, Place
+    from sfumato.data.schema.toml_document import KeyPath, Lines
 
     Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -81,141 +81,145 @@ class Parser:
         try:
             return Schema(table, columns, unit, layout, constraints, form)
         except SchemaError as error:
-            place: Place = ("table",)
+            key_path: KeyPath = ("table",)
             if error.parameter in ("unit", "form"):
-                place = (error.parameter,)
+                key_path = (error.parameter,)
             elif pair := clash(declared):
-                place = ("columns", list(declared)[pair[1]])
-            raise self._lines.error(error.code, place, error.sentence) from None
+                key_path = ("columns", list(declared)[pair[1]])
+            raise self._lines.error(error.code, key_path, error.sentence) from None
 
-    def _unit(self, raw: object, place: Place) -> Unit:
+    def _unit(self, raw: object, key_path: KeyPath) -> Unit:
         if raw == "row":
             return Rows()
         if not isinstance(raw, dict):
             message = 'unit must be "row" or { column = "...", max_rows = ... }.'
-            raise self._lines.error("schema_key_invalid", place, message)
-        self._known(raw, _UNIT_KEYS, place)
+            raise self._lines.error("schema_key_invalid", key_path, message)
+        self._known(raw, _UNIT_KEYS, key_path)
         relation = Neighbours.ADD_REMOVE
         if "relation" in raw:
-            relation = self._choice(Neighbours, raw["relation"], (*place, "relation"))
+            relation = self._choice(Neighbours, raw["relation"], (*key_path, "relation"))
         if set(raw) == {"relation"}:
             return Rows(relation=relation)
         if "people" in raw:
-            return self._ties(raw, place)
-        column = self._need(raw, "column", str, place)
-        most = self._need(raw, "max_rows", int, place)
-        groups = self._need(raw, "max_groups", int, place) if "max_groups" in raw else None
-        with self._at(place):
+            return self._ties(raw, key_path)
+        column = self._need(raw, "column", str, key_path)
+        most = self._need(raw, "max_rows", int, key_path)
+        groups = self._need(raw, "max_groups", int, key_path) if "max_groups" in raw else None
+        with self._at(key_path):
             return Entity(column, most, groups, relation)
 
-    def _ties(self, raw: dict[str, object], place: Place) -> Ties:
-        self._known(raw, ("people", "max_rows"), place)
-        people = self._two(self._need(raw, "people", object, place), (*place, "people"))
-        most = self._need(raw, "max_rows", int, place)
-        with self._at(place):
+    def _ties(self, raw: dict[str, object], key_path: KeyPath) -> Ties:
+        self._known(raw, ("people", "max_rows"), key_path)
+        people = self._two(self._need(raw, "people", object, key_path), (*key_path, "people"))
+        most = self._need(raw, "max_rows", int, key_path)
+        with self._at(key_path):
             return Ties(people, most)
 
-    def _form(self, raw: object, place: Place) -> Form:
-        table = self._typed(raw, dict, place)
-        self._known(table, _FORM_KEYS, place)
+    def _form(self, raw: object, key_path: KeyPath) -> Form:
+        table = self._typed(raw, dict, key_path)
+        self._known(table, _FORM_KEYS, key_path)
         if len(table) != 1:
             message = f"a form is exactly one of {', '.join(_FORM_KEYS)}."
-            raise self._lines.error("schema_key_invalid", place, message)
+            raise self._lines.error("schema_key_invalid", key_path, message)
         [(key, value)] = table.items()
-        at = (*place, key)
+        at = (*key_path, key)
         if key == "edges":
             ends = self._two(value, at)
             with self._at(at):
                 return Edges(*ends)
-        parts = self._typed(value, dict, at)
+        roles = self._typed(value, dict, at)
         if key == "points":
-            self._known(parts, ("path", "time", "at"), at)
-            path, time = (self._need(parts, part, str, at) for part in ("path", "time"))
-            place_of = self._two(self._need(parts, "at", object, at), (*at, "at"))
+            self._known(roles, ("path", "time", "at"), at)
+            path, time = (self._need(roles, role, str, at) for role in ("path", "time"))
+            coordinates = self._two(self._need(roles, "at", object, at), (*at, "at"))
             with self._at(at):
-                return Points(path, time, *place_of)
-        self._known(parts, ("of", "item", "rating", "time"), at)
-        owner, item = (self._need(parts, part, str, at) for part in ("of", "item"))
-        more = {one: self._need(parts, one, str, at) for one in ("rating", "time") if one in parts}
+                return Points(path, time, *coordinates)
+        self._known(roles, ("of", "item", "rating", "time"), at)
+        owner, item = (self._need(roles, role, str, at) for role in ("of", "item"))
+        optional = {
+            role: self._need(roles, role, str, at) for role in ("rating", "time") if role in roles
+        }
         with self._at(at):
-            return Items(owner, item, **more)
+            return Items(owner, item, **optional)
 
-    def _two(self, raw: object, place: Place) -> tuple[str, str]:
+    def _two(self, raw: object, key_path: KeyPath) -> tuple[str, str]:
         """The names of two columns."""
-        names = self._columns(raw, place)
+        names = self._columns(raw, key_path)
         if len(names) != 2:
-            message = f'{place[-1]!r} must name two columns, such as ["from", "to"].'
-            raise self._lines.error("schema_key_invalid", place, message)
+            message = f'{key_path[-1]!r} must name two columns, such as ["from", "to"].'
+            raise self._lines.error("schema_key_invalid", key_path, message)
         return names[0], names[1]
 
-    def _layout(self, raw: object, place: Place) -> FileLayout:
-        table = self._typed(raw, dict, place)
-        self._known(table, _FILE_KEYS, place)
+    def _layout(self, raw: object, key_path: KeyPath) -> FileLayout:
+        table = self._typed(raw, dict, key_path)
+        self._known(table, _FILE_KEYS, key_path)
         layout = FileLayout()
         for key, value in table.items():  # one at a time, so that an error has its line
-            fact = self._typed(value, int if key == "header_row" else str, (*place, key))
-            given: Any = separator_of(str(fact)) if key == "separator" else fact
-            with self._at((*place, key)):
-                layout = replace(layout, **{key: given})
+            fact = self._typed(value, int if key == "header_row" else str, (*key_path, key))
+            setting: Any = separator_of(str(fact)) if key == "separator" else fact
+            with self._at((*key_path, key)):
+                layout = replace(layout, **{key: setting})
         return layout
 
     def _column(self, name: str, raw: object) -> Column:
-        place: Place = ("columns", name)
-        table = self._typed(raw, dict, place)
-        self._known(table, _COLUMN_KEYS, place)
-        kind = self._choice(Kind, self._need(table, "kind", str, place), (*place, "kind"))
-        role = self._choice(Role, table.get("role", "other"), (*place, "role"))
-        nullable = self._typed(table.get("nullable", True), bool, (*place, "nullable"))
-        domain = self._domain(name, kind, table, place)
-        spelling = self._spelling(table, kind, place)
+        key_path: KeyPath = ("columns", name)
+        table = self._typed(raw, dict, key_path)
+        self._known(table, _COLUMN_KEYS, key_path)
+        kind = self._choice(Kind, self._need(table, "kind", str, key_path), (*key_path, "kind"))
+        role = self._choice(Role, table.get("role", "other"), (*key_path, "role"))
+        nullable = self._typed(table.get("nullable", True), bool, (*key_path, "nullable"))
+        domain = self._domain(name, kind, table, key_path)
+        spelling = self._spelling(table, kind, key_path)
         hierarchy = None
         if "hierarchy" in table:
-            at = (*place, "hierarchy")
+            at = (*key_path, "hierarchy")
             hierarchy = self._hierarchy(table["hierarchy"], kind, spelling, at)
-        length = self._need(table, "length", int, place) if "length" in table else None
+        length = self._need(table, "length", int, key_path) if "length" in table else None
         try:
             return Column(name, kind, role, domain, hierarchy, nullable, length, spelling)
         except SchemaError as error:
             key = error.parameter
             if key == "spelling":
                 key = next(key for key in SPELLING_KEYS if key in table)
-            at = (*place, key) if key is not None and key in table else place
+            at = (*key_path, key) if key is not None and key in table else key_path
             raise self._lines.error(error.code, at, error.sentence) from None
 
-    def _spelling(self, table: dict[str, object], kind: Kind, place: Place) -> Spelling | None:
+    def _spelling(self, table: dict[str, object], kind: Kind, key_path: KeyPath) -> Spelling | None:
         keys: dict[str, object] = {}
-        for key, wanted in SPELLING_KEYS.items():
+        for key, value_type in SPELLING_KEYS.items():
             if key in table and not (key == "percent" and table[key] is False):
-                held = table[key]
-                at = (*place, key)
+                value = table[key]
+                at = (*key_path, key)
                 keys[key] = (
-                    held if key == "percent" and held is True else self._typed(held, wanted, at)
+                    value
+                    if key == "percent" and value is True
+                    else self._typed(value, value_type, at)
                 )
         try:
             return spelling_of(kind, keys)
         except SchemaError as error:
             key = error.parameter if error.parameter in keys else next(iter(keys))
-            raise self._lines.error(error.code, (*place, key), error.sentence) from None
+            raise self._lines.error(error.code, (*key_path, key), error.sentence) from None
 
     def _domain(
-        self, name: str, kind: Kind, table: dict[str, object], place: Place
+        self, name: str, kind: Kind, table: dict[str, object], key_path: KeyPath
     ) -> Domain | None:
         if "values" in table and "bounds" in table:
             message = f"column {quoted(name)} has both values and bounds; keep one."
-            raise self._lines.error("schema_key_invalid", (*place, "bounds"), message)
+            raise self._lines.error("schema_key_invalid", (*key_path, "bounds"), message)
         if "step" in table and "bounds" not in table:
             message = f"column {quoted(name)} has a step without bounds; add bounds = [low, high]."
-            raise self._lines.error("bounds_invalid", (*place, "step"), message)
+            raise self._lines.error("bounds_invalid", (*key_path, "step"), message)
         if "values" in table:
-            values = self._values(table["values"], kind, (*place, "values"))
-            with self._at((*place, "values")):
+            values = self._values(table["values"], kind, (*key_path, "values"))
+            with self._at((*key_path, "values")):
                 return Values(tuple(values))
         if "bounds" in table:
-            return self._bounds(name, kind, table, place)
+            return self._bounds(name, kind, table, key_path)
         return None
 
-    def _bounds(self, name: str, kind: Kind, table: dict[str, object], place: Place) -> Bounds:
-        at = (*place, "bounds")
+    def _bounds(self, name: str, kind: Kind, table: dict[str, object], key_path: KeyPath) -> Bounds:
+        at = (*key_path, "bounds")
         with self._at(at):
             check_ordered(name, kind)
         ends = self._values(table["bounds"], kind, at)
@@ -225,31 +229,31 @@ class Parser:
         step: Scalar | None = None
         if "step" in table:
             step_kind = Kind.REAL if kind is Kind.REAL else Kind.INTEGER
-            with self._at((*place, "step")):
+            with self._at((*key_path, "step")):
                 step = from_toml(table["step"], step_kind)
         with self._at(at):
             return Bounds(ends[0], ends[1], step)  # type: ignore[arg-type]  # kinds with order
 
-    def _values(self, raw: object, kind: Kind, place: Place) -> list[Scalar]:
+    def _values(self, raw: object, kind: Kind, key_path: KeyPath) -> list[Scalar]:
         values = []
-        for index, item in enumerate(self._typed(raw, list, place)):
-            with self._at((*place, index)):
+        for index, item in enumerate(self._typed(raw, list, key_path)):
+            with self._at((*key_path, index)):
                 values.append(from_toml(item, kind))
         return values
 
     def _hierarchy(
-        self, raw: object, kind: Kind, spelling: Spelling | None, place: Place
+        self, raw: object, kind: Kind, spelling: Spelling | None, key_path: KeyPath
     ) -> Hierarchy:
-        table = dict(self._typed(raw, dict, place))
-        self._known(table, (*_HIERARCHY_KEYS, "seen"), place)
-        seen = self._typed(table.pop("seen", False), bool, (*place, "seen"))
+        table = dict(self._typed(raw, dict, key_path))
+        self._known(table, (*_HIERARCHY_KEYS, "seen"), key_path)
+        seen = self._typed(table.pop("seen", False), bool, (*key_path, "seen"))
         if len(table) != 1 or (seen and "tree" not in table):
             message = (
                 f"a hierarchy has exactly one of {', '.join(_HIERARCHY_KEYS)}; seen goes with tree."
             )
-            raise self._lines.error("schema_key_invalid", place, message)
+            raise self._lines.error("schema_key_invalid", key_path, message)
         [(key, value)] = table.items()
-        at = (*place, key)
+        at = (*key_path, key)
         if key == "mask":
             return Mask(self._choice(Side, value, at))
         if key == "widths":
@@ -264,68 +268,68 @@ class Parser:
             return Removal()
         rows = list(self._branches(value, kind, at, ()))
         with self._at(at):
-            leaves, ways = zip(*rows, strict=True) if rows else ((), ())
-            return Tree(leaves, ways, seen=seen)
+            leaves, ancestors = zip(*rows, strict=True) if rows else ((), ())
+            return Tree(leaves, ancestors, seen=seen)
 
-    def _widths(self, raw: object, kind: Kind, place: Place) -> Widths:
+    def _widths(self, raw: object, kind: Kind, key_path: KeyPath) -> Widths:
         number = Kind.REAL if kind is Kind.REAL else Kind.INTEGER
-        widths = self._values(raw, number, place)
-        with self._at(place):
+        widths = self._values(raw, number, key_path)
+        with self._at(key_path):
             return Widths(tuple(widths))  # type: ignore[arg-type]  # all of one number type
 
-    def _calendar(self, raw: object, place: Place) -> Calendar:
+    def _calendar(self, raw: object, key_path: KeyPath) -> Calendar:
         if raw == "all":
             return Calendar()
-        items = self._typed(raw, list, place)
-        steps = tuple(self._choice(Step, step, (*place, i)) for i, step in enumerate(items))
-        with self._at(place):
+        items = self._typed(raw, list, key_path)
+        steps = tuple(self._choice(Step, step, (*key_path, i)) for i, step in enumerate(items))
+        with self._at(key_path):
             return Calendar(steps)
 
     def _branches(
-        self, raw: object, kind: Kind, place: Place, above: tuple[str, ...]
+        self, raw: object, kind: Kind, key_path: KeyPath, above: tuple[str, ...]
     ) -> Iterator[tuple[Scalar, tuple[str, ...]]]:
         """Walk a tree of tables down to its arrays of values; the root stands above all."""
         if isinstance(raw, dict):
             for label, below in raw.items():
-                yield from self._branches(below, kind, (*place, label), (label, *above))
+                yield from self._branches(below, kind, (*key_path, label), (label, *above))
             return
         if not isinstance(raw, list):
             message = "a tree is made of tables of groups that end in arrays of values."
-            raise self._lines.error("schema_key_invalid", place, message)
-        for leaf in self._values(raw, kind, place):
+            raise self._lines.error("schema_key_invalid", key_path, message)
+        for leaf in self._values(raw, kind, key_path):
             yield leaf, (*above, "*")
 
     def _constraints(self, raw: object, columns: tuple[Column, ...]) -> tuple[Constraint, ...]:
         known = {column.name: column for column in columns}
-        place: Place = ("constraints",)
+        key_path: KeyPath = ("constraints",)
         read = []
-        for index, item in enumerate(self._typed(raw, list, place)):
-            table = self._typed(item, dict, (*place, index))
-            self._known(table, CONSTRAINT_KEYS, (*place, index))
+        for index, item in enumerate(self._typed(raw, list, key_path)):
+            table = self._typed(item, dict, (*key_path, index))
+            self._known(table, CONSTRAINT_KEYS, (*key_path, index))
             if len(table) != 1:
                 message = f"a constraint has exactly one of {', '.join(CONSTRAINT_KEYS)}."
-                raise self._lines.error("schema_key_invalid", (*place, index), message)
+                raise self._lines.error("schema_key_invalid", (*key_path, index), message)
             [key] = table
-            at = (*place, index, key)
+            at = (*key_path, index, key)
             read.append(self._constraint(key, table[key], known, at))
             with self._at(at):
                 check_constraint(read[-1], known)
         return tuple(read)
 
     def _constraint(
-        self, key: str, raw: object, known: dict[str, Column], place: Place
+        self, key: str, raw: object, known: dict[str, Column], key_path: KeyPath
     ) -> Constraint:
         if key == "rows":
-            return DeclaredRows(self._typed(raw, int, place))
+            return DeclaredRows(self._typed(raw, int, key_path))
         if key == "unique":
-            return UniqueKey(self._columns(raw, place))
+            return UniqueKey(self._columns(raw, key_path))
         if key == "ordered":
-            return OrderedColumns(self._columns(raw, place))
-        table = self._typed(raw, dict, place)
+            return OrderedColumns(self._columns(raw, key_path))
+        table = self._typed(raw, dict, key_path)
         if key == "determines":
-            self._known(table, ("from", "to"), place)
+            self._known(table, ("from", "to"), key_path)
             sides = [
-                self._columns(self._need(table, side, object, place), (*place, side))
+                self._columns(self._need(table, side, object, key_path), (*key_path, side))
                 for side in ("from", "to")
             ]
             return FunctionalDependency(*sides)
@@ -334,46 +338,48 @@ class Parser:
             # Of a column that is not there the check says so.
             kind = known[name].kind if name in known else Kind.TEXT
             listed = held if isinstance(held, list) else [held]
-            values = self._values(listed, kind, (*place, name)) if name in known else []
+            values = self._values(listed, kind, (*key_path, name)) if name in known else []
             cells.append((name, tuple(values)))
         return ImpossibleCombination(tuple(cells))
 
-    def _columns(self, raw: object, place: Place) -> tuple[str, ...]:
+    def _columns(self, raw: object, key_path: KeyPath) -> tuple[str, ...]:
         """One name of a column, or several."""
         if not isinstance(raw, list):
-            return (self._typed(raw, str, place),)
-        return tuple(self._typed(name, str, (*place, i)) for i, name in enumerate(raw))
+            return (self._typed(raw, str, key_path),)
+        return tuple(self._typed(name, str, (*key_path, i)) for i, name in enumerate(raw))
 
-    def _known(self, table: dict[str, object], keys: tuple[str, ...], place: Place) -> None:
+    def _known(self, table: dict[str, object], keys: tuple[str, ...], key_path: KeyPath) -> None:
         for key in table:
             if key not in keys:
                 message = f"unknown key {quoted(key)}; {suggestion(key, keys)}"
-                raise self._lines.error("schema_key_invalid", (*place, key), message)
+                raise self._lines.error("schema_key_invalid", (*key_path, key), message)
 
-    def _need(self, table: dict[str, object], key: str, wanted: type[T], place: Place) -> T:
+    def _need(
+        self, table: dict[str, object], key: str, value_type: type[T], key_path: KeyPath
+    ) -> T:
         if key not in table:
-            message = f"the key {key!r} is missing{' here' if place else ''}; add it."
-            raise self._lines.error("schema_key_invalid", place, message)
-        return self._typed(table[key], wanted, (*place, key))
+            message = f"the key {key!r} is missing{' here' if key_path else ''}; add it."
+            raise self._lines.error("schema_key_invalid", key_path, message)
+        return self._typed(table[key], value_type, (*key_path, key))
 
-    def _typed(self, raw: object, wanted: type[T], place: Place) -> T:
-        if not isinstance(raw, wanted) or (isinstance(raw, bool) and wanted is not bool):
-            message = f"{place[-1]!r} must be {_NAMES[wanted]}."
-            raise self._lines.error("schema_key_invalid", place, message)
+    def _typed(self, raw: object, value_type: type[T], key_path: KeyPath) -> T:
+        if not isinstance(raw, value_type) or (isinstance(raw, bool) and value_type is not bool):
+            message = f"{key_path[-1]!r} must be {_NAMES[value_type]}."
+            raise self._lines.error("schema_key_invalid", key_path, message)
         return raw
 
-    def _choice(self, choices: type[Choice], raw: object, place: Place) -> Choice:
+    def _choice(self, choices: type[Choice], raw: object, key_path: KeyPath) -> Choice:
         names = [str(choice) for choice in choices]
-        text = self._typed(raw, str, place)
+        text = self._typed(raw, str, key_path)
         if text not in names:
             message = f"{quoted(text)} is not allowed here; {suggestion(text, names)}"
-            raise self._lines.error("schema_key_invalid", place, message)
+            raise self._lines.error("schema_key_invalid", key_path, message)
         return choices(text)
 
     @contextmanager
-    def _at(self, place: Place) -> Iterator[None]:
+    def _at(self, key_path: KeyPath) -> Iterator[None]:
         """Add the line to what a constructor refuses."""
         try:
             yield
         except (SchemaError, ParameterError) as error:
-            raise self._lines.error(error.code, place, error.sentence) from None
+            raise self._lines.error(error.code, key_path, error.sentence) from None

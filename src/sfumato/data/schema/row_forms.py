@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.schema.column import Column
 
-Parts = dict[str, tuple[str, tuple[Kind, ...]]]
+Roles = dict[str, tuple[str, tuple[Kind, ...]]]
 
 _NUMBERS = (Kind.INTEGER, Kind.REAL)
 _NAMES = (Kind.INTEGER, Kind.TEXT, Kind.DATE, Kind.BOOLEAN)
@@ -39,7 +39,7 @@ class Edges:
         _check_texts(self)
 
     @property
-    def parts(self) -> Parts:
+    def roles(self) -> Roles:
         """What each part of it is called, its column, and of which kinds that may be."""
         return {"from": (self.source, _NAMES), "to": (self.target, _NAMES)}
 
@@ -63,7 +63,7 @@ class Points:
         _check_texts(self)
 
     @property
-    def parts(self) -> Parts:
+    def roles(self) -> Roles:
         """What each part of it is called, its column, and of which kinds that may be."""
         return {
             "path": (self.path, _NAMES),
@@ -92,18 +92,18 @@ class Items:
         _check_texts(self)
 
     @property
-    def parts(self) -> Parts:
+    def roles(self) -> Roles:
         """What each part of it is called, its column, and of which kinds that may be."""
-        found: Parts = {"of": (self.owner, _NAMES), "item": (self.item, _NAMES)}
+        roles: Roles = {"of": (self.owner, _NAMES), "item": (self.item, _NAMES)}
         if self.rating is not None:
-            found["rating"] = (self.rating, _NUMBERS)
+            roles["rating"] = (self.rating, _NUMBERS)
         if self.time is not None:
-            found["time"] = (self.time, _TIMES)
-        return found
+            roles["time"] = (self.time, _TIMES)
+        return roles
 
     def facts(self) -> dict[str, object]:
         """What a schema says of it."""
-        return {"items": {part: column for part, (column, _) in self.parts.items()}}
+        return {"items": {role: column for role, (column, _) in self.roles.items()}}
 
 
 Form = Edges | Points | Items
@@ -111,9 +111,9 @@ FORMS = (Edges, Points, Items)
 
 
 def _check_texts(form: Form) -> None:
-    for part, (column, _) in form.parts.items():
-        arguments.text(column, f"The column of {part!r}")
-    names = [column for column, _ in form.parts.values()]
+    for role, (column, _) in form.roles.items():
+        arguments.text(column, f"The column of {role!r}")
+    names = [column for column, _ in form.roles.values()]
     if len(set(names)) < len(names):
         raise SchemaError(
             "form_invalid",
@@ -125,7 +125,7 @@ def _check_texts(form: Form) -> None:
 
 def check_form(form: Form, columns: Mapping[str, Column]) -> None:
     """Refuse a form whose columns are not declared, or cannot be what it says they are."""
-    for part, (name, kinds) in form.parts.items():
+    for role, (name, kinds) in form.roles.items():
         column = columns.get(name)
         if column is None:
             raise SchemaError(
@@ -137,7 +137,7 @@ def check_form(form: Form, columns: Mapping[str, Column]) -> None:
         if column.kind not in kinds:
             raise SchemaError(
                 "form_invalid",
-                f"Column {quoted(name)} is {column.kind}, which {part!r} of the form "
+                f"Column {quoted(name)} is {column.kind}, which {role!r} of the form "
                 f"{form.name!r} cannot be.",
                 hint=f"Name a column that is {' or '.join(map(str, kinds))}.",
                 parameter="form",

@@ -123,14 +123,16 @@ class Schema(Shown):
 
     def _card(self) -> Card:
         roles = {str(role): len(self.by_role(role)) for role in Role}
-        told = ", ".join(f"{many} {role}" for role, many in roles.items() if many)
-        line = f"{self.table}, {count(len(self.columns), 'column')}: {told}"
+        role_counts = ", ".join(
+            f"{column_count} {role}" for role, column_count in roles.items() if column_count
+        )
+        line = f"{self.table}, {count(len(self.columns), 'column')}: {role_counts}"
         return Card(line, {"Unit": self.unit.sentence()}, self.listed())
 
     def listed(self) -> CardTable:
         """Its columns, and what is declared of each, for people."""
         titles = ("Column", "Kind", "Role", "Declared", "Hierarchy", "Missing")
-        return CardTable(titles, [column.words() for column in self.columns])
+        return CardTable(titles, [column.describe() for column in self.columns])
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -143,7 +145,7 @@ class Schema(Shown):
         """Write it to a schema file, which every door reads."""
         from sfumato.data.schema.schema_file import save
 
-        place = arguments.path(path, "path")
+        target = arguments.path(path, "path")
         trees = (getattr(column.hierarchy, "source", None) for column in self.columns)
-        check_apart(place, tuple(one for one in trees if one is not None))
-        save(self, place, overwrite=overwrite)
+        check_apart(target, tuple(source for source in trees if source is not None))
+        save(self, target, overwrite=overwrite)

@@ -150,13 +150,13 @@ def _value(value: object, *, broken: bool = True) -> str:
 
 MOST_MEBIBYTES = 1
 
-_AT_LINE = re.compile(r"(?P<what>.*) \(at line (?P<line>\d+), column \d+\)", re.DOTALL)
+_AT_LINE = re.compile(r"(?P<problem>.*) \(at line (?P<line>\d+), column \d+\)", re.DOTALL)
 _LONG_NUMBER = re.compile(r"[0-9_]{4000}|[eE][+-]?[0-9_]{9}")
 
 
 def load(path: Path) -> Schema:
     """Read a schema file; hierarchy files are found relative to it."""
-    text = read_text(path, what="Schema file", most_mebibytes=MOST_MEBIBYTES)
+    text = read_text(path, title="Schema file", most_mebibytes=MOST_MEBIBYTES)
     return parse(text, str(path), path.parent)
 
 
@@ -178,13 +178,16 @@ def dump(
         head += f"form = {_value(schema.form.facts())}\n"
     facts = schema.layout.facts()
     file = "".join(f"{key} = {_value(fact)}\n" for key, fact in facts.items())
-    parts = [f"[file]\n{file}"] if facts else []
-    parts += [
+    sections = [f"[file]\n{file}"] if facts else []
+    sections += [
         _section(column, folder, (notes or {}).get(column.name), known.column(column.name))
         for column in schema.columns
     ]
-    parts += [f"[[constraints]]\n{one.key} = {_value(one.fact)}\n" for one in schema.constraints]
-    return "\n".join([head, *parts])
+    sections += [
+        f"[[constraints]]\n{constraint.key} = {_value(constraint.fact)}\n"
+        for constraint in schema.constraints
+    ]
+    return "\n".join([head, *sections])
 
 
 def save(
@@ -207,11 +210,11 @@ def parse(text: str, name: str, folder: Path) -> Schema:
     try:
         document = tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
-        if found := _AT_LINE.fullmatch(str(error)):
-            what, line = found["what"], int(found["line"])
+        if position := _AT_LINE.fullmatch(str(error)):
+            problem, line = position["problem"], int(position["line"])
         else:
-            what, line = str(error).removesuffix(" (at end of document)"), text.count("\n") + 1
-        message = f"not valid TOML: {' '.join(what.split())}."
+            problem, line = str(error).removesuffix(" (at end of document)"), text.count("\n") + 1
+        message = f"not valid TOML: {' '.join(problem.split())}."
         raise lines.error_on("schema_syntax", line, message) from None
     except (ValueError, ArithmeticError):
         # Python refuses integers of thousands of digits and exponents of many digits.

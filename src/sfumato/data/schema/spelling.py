@@ -85,8 +85,8 @@ class DateSpelling(_Declared):
                 raise self._wrong(f"{quoted(token)} in it is none of {' '.join(_PIECES)}")
         if re.search("[0-9]", self.format) or not _shown(self.format):
             raise self._wrong("between the directives there can be no digits and no line ends")
-        meant = [_PIECES[token][0] for token in pieces]
-        if sorted(meant[:3]) != sorted(_DAY_PARTS) or len(set(meant)) < len(meant):
+        ordered = [_PIECES[token][0] for token in pieces]
+        if sorted(ordered[:3]) != sorted(_DAY_PARTS) or len(set(ordered)) < len(ordered):
             raise self._wrong("it must begin with a day, a month and a year, each named once")
         if self._joined and {"%-d", "%-m"} & set(pieces):
             raise self._wrong("numbers side by side need all their digits: write %d and %m")
@@ -120,11 +120,11 @@ class DateSpelling(_Declared):
         )
 
     @cached_property
-    def _parts(self) -> tuple[list[str], list[str]]:
+    def _day_and_time(self) -> tuple[list[str], list[str]]:
         """The tokens of the day, and those of the time behind it with what leads up to it."""
         tokens = _TOKEN.findall(self.format)
-        places = [place for place, token in enumerate(tokens) if token.startswith("%")]
-        end = places[2] + 1 if len(places) > 3 else len(tokens)
+        directives = [position for position, token in enumerate(tokens) if token.startswith("%")]
+        end = directives[2] + 1 if len(directives) > 3 else len(tokens)
         return tokens[:end], tokens[end:]
 
     @cached_property
@@ -134,7 +134,7 @@ class DateSpelling(_Declared):
     @property
     def timed(self) -> bool:
         """Whether a time of day may stand behind the day."""
-        return bool(self._parts[1])
+        return bool(self._day_and_time[1])
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -143,7 +143,7 @@ class DateSpelling(_Declared):
 
     def pattern(self, kind: Kind) -> str:  # noqa: ARG002  # numbers have two kinds
         """The regular expression of a cell, with a group for each part of the day."""
-        day, time = ("".join(map(self._piece, tokens)) for tokens in self._parts)
+        day, time = ("".join(map(self._piece, tokens)) for tokens in self._day_and_time)
         return day + (f"(?:{time})?" if time else "")
 
     def _piece(self, token: str) -> str:
@@ -155,14 +155,14 @@ class DateSpelling(_Declared):
 
     def read(self, text: str, kind: Kind) -> date | None:
         """The day that a text says; None where it is not written so or does not exist."""
-        found = re.fullmatch(self.pattern(kind), text)
-        if found is None:
+        match = re.fullmatch(self.pattern(kind), text)
+        if match is None:
             return None
-        year = int(found["year"])
+        year = int(match["year"])
         if self.pivot is not None:
             year += 2000 if year <= self.pivot else 1900
         try:
-            return date(year, int(found["month"]), int(found["day"]))
+            return date(year, int(match["month"]), int(match["day"]))
         except ValueError:
             return None
 
@@ -177,11 +177,11 @@ class DateSpelling(_Declared):
             "%Y": f"{value.year:04}",
             "%y": f"{value.year % 100:02}",
         }
-        return "".join(written.get(token, token) for token in self._parts[0])
+        return "".join(written.get(token, token) for token in self._day_and_time[0])
 
-    def words(self, kind: Kind) -> str:  # noqa: ARG002  # numbers have two kinds
+    def describe(self, kind: Kind) -> str:  # noqa: ARG002  # numbers have two kinds
         """What cells are, for people, shown on a day of ours."""
-        day, time = self.write(_EXAMPLE_DAY), self._parts[1]
+        day, time = self.write(_EXAMPLE_DAY), self._day_and_time[1]
         hour = "".join(_EXAMPLE_TIME.get(token, token) for token in time)
         return f"dates written {day}{hour}" + (", of which the day is kept" if time else "")
 
@@ -263,8 +263,8 @@ class NumberSpelling(_Declared):
     @property
     def kinds(self) -> frozenset[Kind]:
         """Signs are for numbers; those of decimals for reals alone."""
-        whole = self.decimal is None and self.places is None
-        return frozenset({Kind.INTEGER, Kind.REAL} if whole else {Kind.REAL})
+        is_for_both = self.decimal is None and self.places is None
+        return frozenset({Kind.INTEGER, Kind.REAL} if is_for_both else {Kind.REAL})
 
     @property
     def point(self) -> str:
@@ -296,32 +296,34 @@ class NumberSpelling(_Declared):
 
     def read(self, text: str, kind: Kind) -> int | Decimal | None:
         """The number that a text says; None where it is not written so."""
-        found = re.fullmatch(self.pattern(kind), text)
-        if found is None:
+        match = re.fullmatch(self.pattern(kind), text)
+        if match is None:
             return None
-        parts = {name: part or "" for name, part in found.groupdict().items()}
-        whole = parts["sign"] + parts.get("inner", "") + re.sub("[^0-9]", "", parts["whole"])
+        groups = {name: group or "" for name, group in match.groupdict().items()}
+        digits = groups["sign"] + groups.get("inner", "") + re.sub("[^0-9]", "", groups["whole"])
         if kind is Kind.INTEGER:
-            return int(whole)
-        decimals = parts["decimals"].replace(self.point, ".")
-        return Decimal(parts["special"] or whole + decimals)
+            return int(digits)
+        decimals = groups["decimals"].replace(self.point, ".")
+        return Decimal(groups["special"] or digits + decimals)
 
     def write(self, value: Scalar) -> str:
         """A number as it is written, with as many decimals as it needs and at least `places`."""
         assert isinstance(value, int | Decimal)
         if isinstance(value, Decimal) and not value.is_finite():
             return str(value).lower().replace("infinity", "inf")
-        whole, _, decimals = format(value, ",f" if isinstance(value, Decimal) else ",").partition(
-            "."
-        )
+        integer_part, _, decimals = format(
+            value, ",f" if isinstance(value, Decimal) else ","
+        ).partition(".")
         decimals = decimals.rstrip("0").ljust(self.places or 0, "0")
-        sign, whole = ("-", whole[1:]) if whole.startswith("-") else ("", whole)
-        whole = whole.replace(",", self.thousands or "")
-        number = f"{whole}{self.point}{decimals}" if decimals else whole
+        sign, integer_part = (
+            ("-", integer_part[1:]) if integer_part.startswith("-") else ("", integer_part)
+        )
+        integer_part = integer_part.replace(",", self.thousands or "")
+        number = f"{integer_part}{self.point}{decimals}" if decimals else integer_part
         before, behind = self.around
         return f"{sign}{before}{number}{behind}"
 
-    def words(self, kind: Kind) -> str:
+    def describe(self, kind: Kind) -> str:
         """What cells are, for people, shown on a number of ours."""
         example = Decimal(1234) if kind is Kind.INTEGER else Decimal("1234.5")
         comma = self.point == "," and kind is Kind.REAL
@@ -330,8 +332,8 @@ class NumberSpelling(_Declared):
 
 Spelling = DateSpelling | NumberSpelling
 
-_NUMBER_KEYS = tuple(one.name for one in fields(NumberSpelling))
-_DATE_KEYS = tuple(one.name for one in fields(DateSpelling))
+_NUMBER_KEYS = tuple(option.name for option in fields(NumberSpelling))
+_DATE_KEYS = tuple(option.name for option in fields(DateSpelling))
 SPELLING_KEYS: dict[str, type] = {
     "format": str,
     "pivot": int,
@@ -394,10 +396,10 @@ def _shown(text: str) -> bool:
 
 def _declared(spelling: Any) -> dict[str, Any]:
     """The keys whose values are not what they are without them."""
-    held = ((one, getattr(spelling, one.name)) for one in fields(spelling))
-    said = {one.name: value for one, value in held if value != one.default}
-    if said.get("percent") == _PERCENT:
-        said["percent"] = True
-    if "currency" in said:
-        said["currency"] = said["currency"].removeprefix(f"{_NUMBER} ")
-    return said
+    values = ((option, getattr(spelling, option.name)) for option in fields(spelling))
+    declared = {option.name: value for option, value in values if value != option.default}
+    if declared.get("percent") == _PERCENT:
+        declared["percent"] = True
+    if "currency" in declared:
+        declared["currency"] = declared["currency"].removeprefix(f"{_NUMBER} ")
+    return declared

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _MEBIBYTE = 1024 * 1024
 
 
-def read_text(path: Path, *, what: str, most_mebibytes: int) -> str:
-    """Read a UTF-8 file of limited size; `what` names it in errors."""
-    data = _read_bytes(path, what, most_mebibytes)
+def read_text(path: Path, *, title: str, most_mebibytes: int) -> str:
+    """Read a UTF-8 file of limited size; `title` names it in errors."""
+    data = _read_bytes(path, title, most_mebibytes)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise SchemaError(
-            "encoding_wrong", f"{what} '{path}' is UTF-16; save it as UTF-8 and try again."
+            "encoding_wrong", f"{title} '{path}' is UTF-16; save it as UTF-8 and try again."
         )
     try:
         return data.decode("utf-8-sig")
@@ -36,31 +36,35 @@ def read_text(path: Path, *, what: str, most_mebibytes: int) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise SchemaError(
             "encoding_wrong",
-            f"{what} '{path}' is not UTF-8: line {line}, byte {error.start} of the file is "
+            f"{title} '{path}' is not UTF-8: line {line}, byte {error.start} of the file is "
             f"0x{data[error.start]:02x}.",
             hint="Save it as UTF-8 and try again.",
         ) from None
 
 
-def _read_bytes(path: Path, what: str, most_mebibytes: int) -> bytes:
+def _read_bytes(path: Path, title: str, most_mebibytes: int) -> bytes:
     try:
         # A pipe or a device could block or never end, so look before opening.
         if not stat.S_ISREG(path.stat().st_mode):
-            raise SchemaError("file_unreadable", f"{what} '{path}' is not an ordinary file.")
+            raise SchemaError("file_unreadable", f"{title} '{path}' is not an ordinary file.")
         with path.open("rb") as stream:
             data = stream.read(most_mebibytes * _MEBIBYTE + 1)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "the system refused"
-        raise SchemaError("file_unreadable", f"{what} '{path}' cannot be read: {reason}.") from None
+        raise SchemaError(
+            "file_unreadable", f"{title} '{path}' cannot be read: {reason}."
+        ) from None
     except ValueError:
-        raise SchemaError("file_unreadable", f"{what} has a path that no file can have.") from None
+        raise SchemaError("file_unreadable", f"{title} has a path that no file can have.") from None
     if len(data) > most_mebibytes * _MEBIBYTE:
-        raise SchemaError("file_too_large", f"{what} '{path}' is larger than {most_mebibytes} MiB.")
+        raise SchemaError(
+            "file_too_large", f"{title} '{path}' is larger than {most_mebibytes} MiB."
+        )
     return data
 
 
-Place = tuple[str | int, ...]
-"""A way of keys and array indexes from the top of a document."""
+KeyPath = tuple[str | int, ...]
+"""The path to a value: keys and array indexes from the top of a document."""
 
 MOST_DEPTH = 32
 
@@ -78,22 +82,22 @@ class Lines:
 
     def __init__(self, text: str, name: str) -> None:
         self._name = name
-        self._lines: dict[Place, int] = {}
+        self._lines: dict[KeyPath, int] = {}
         _Scan(text, self).run()
 
-    def note(self, place: Place, line: int) -> None:
-        """Remember the first line of a place."""
-        self._lines.setdefault(place, line)
+    def note(self, key_path: KeyPath, line: int) -> None:
+        """Remember the first line of a key path."""
+        self._lines.setdefault(key_path, line)
 
-    def line(self, place: Place) -> int:
-        """The line of a place, or of the nearest thing around it."""
-        while place and place not in self._lines:
-            place = place[:-1]
-        return self._lines.get(place, 1)
+    def line(self, key_path: KeyPath) -> int:
+        """The line of a key path, or of its nearest parent that has one."""
+        while key_path and key_path not in self._lines:
+            key_path = key_path[:-1]
+        return self._lines.get(key_path, 1)
 
-    def error(self, code: str, place: Place, message: str) -> SchemaError:
+    def error(self, code: str, key_path: KeyPath, message: str) -> SchemaError:
         """An error that says where."""
-        return self.error_on(code, self.line(place), message)
+        return self.error_on(code, self.line(key_path), message)
 
     def error_on(self, code: str, line: int, message: str) -> SchemaError:
         """An error that says where, by line."""
@@ -106,17 +110,17 @@ class _Scan:
     def __init__(self, text: str, lines: Lines) -> None:
         self._text = text
         self._lines = lines
-        self._table: Place = ()
+        self._table: KeyPath = ()
         self._key: list[str] = []
         self._key_line = 0
         self._in_header = False
         # In [[name]] the second bracket; and how many tables each such name has so far.
         self._in_array = False
-        self._arrays: dict[Place, int] = {}
+        self._arrays: dict[KeyPath, int] = {}
         self._in_value = False
         # Each open bracket: its sign, the path it stands at, the index of the next element.
-        self._open: list[tuple[str, Place, int]] = []
-        self._here: Place = ()
+        self._open: list[tuple[str, KeyPath, int]] = []
+        self._here: KeyPath = ()
 
     def run(self) -> None:
         for kind, token, line in self._tokens():
@@ -176,9 +180,9 @@ class _Scan:
         self._key = []
         self._in_value = True
 
-    def _note(self, around: Place) -> None:
-        for parts in range(1, len(self._key) + 1):
-            self._lines.note((*around, *self._key[:parts]), self._key_line)
+    def _note(self, around: KeyPath) -> None:
+        for length in range(1, len(self._key) + 1):
+            self._lines.note((*around, *self._key[:length]), self._key_line)
 
     def _enter(self, mark: str, line: int) -> None:
         if not self._in_value and not self._open:

@@ -113,7 +113,7 @@ def node_table(request: FormRequest, people: object, columns: object) -> NodeTab
             'unit = { column = "id", max_rows = 1 }.',
         )
     [key] = unit.columns
-    end = next(iter(request.form.parts.values()))[0]
+    end = next(iter(request.form.roles.values()))[0]
     if schema.column(key).kind is not request.schema.column(end).kind:
         raise ParameterError(
             "linked_table_invalid",

@@ -92,7 +92,7 @@ class DegreeSequence:
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The fitted degrees."""
-        graph = read_graph(rows.read([name for name, _ in self.request.form.parts.values()]))
+        graph = read_graph(rows.read([name for name, _ in self.request.form.roles.values()]))
         return {"degrees": degree_table(self.fitted(graph, entropy))}
 
     def fitted(self, graph: Graph, entropy: Entropy) -> FloatArray:

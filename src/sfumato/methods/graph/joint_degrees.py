@@ -89,8 +89,8 @@ class JointDegrees:
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The noisy counts."""
-        form_parts = self.request.form.parts.values()
-        names, graph = read_named(rows.read([name for name, _ in form_parts]))
+        form_roles = self.request.form.roles.values()
+        names, graph = read_named(rows.read([name for name, _ in form_roles]))
         cut = truncated(graph, order_of(graph, names, rows.salt), self.most)
         noisy = self.noise.steps(joint_degrees(cut, self.most), entropy)
         return {"joint-degrees": self._table(noisy)}

@@ -92,7 +92,7 @@ class NodeDegrees:
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The fitted cumulative histogram."""
-        read = rows.read([name for name, _ in self.request.form.parts.values()])
+        read = rows.read([name for name, _ in self.request.form.roles.values()])
         names, graph = read_named(read)
         graph = projected(graph, order_of(graph, names, rows.salt).tolist(), self.most)
         noisy = self.noise.steps(np.array(cumulative(graph, self.most)), entropy)

@@ -59,6 +59,6 @@ class SubgraphCount(ABC):
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The noisy number."""
-        graph = read_graph(rows.read([name for name, _ in self.request.form.parts.values()]))
+        graph = read_graph(rows.read([name for name, _ in self.request.form.roles.values()]))
         value, sensitivity = self.counted(graph)
         return {self.name: one_count([self.mechanism.sample(value, sensitivity, entropy)])}

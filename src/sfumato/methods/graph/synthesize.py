@@ -120,7 +120,7 @@ class GraphTwin:
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The edges of a graph drawn from noisy figures, and its nodes."""
-        names, graph = read_named(rows.read([name for name, _ in self.request.form.parts.values()]))
+        names, graph = read_named(rows.read([name for name, _ in self.request.form.roles.values()]))
         degrees = np.round(self.degrees.fitted(graph, entropy)).astype(np.int64)
         if self.ladder is None:
             return self._tables(chung_lu(degrees, entropy), None)
@@ -148,7 +148,7 @@ class GraphTwin:
         return nodes.kinds.steps(kinds, entropy), nodes.ties.steps(ties, entropy)
 
     def _tables(self, edges: IntArray, codes: IntArray | None) -> Mapping[str, pa.Table]:
-        names = [name for name, _ in self.request.form.parts.values()]
+        names = [name for name, _ in self.request.form.roles.values()]
         tied = pa.table({name: pa.array(edges[:, at] + 1) for at, name in enumerate(names)})
         if self.nodes is None or codes is None:
             return {self.request.dataset: tied}

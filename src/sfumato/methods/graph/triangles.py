@@ -113,7 +113,7 @@ class TriangleCount:
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """The noisy number."""
         form = self.request.form
-        graph = read_graph(rows.read([name for name, _ in form.parts.values()]))
+        graph = read_graph(rows.read([name for name, _ in form.roles.values()]))
         noisy = self.mechanism.sample(triangles(graph), TriangleSensitivity.of(graph), entropy)
         return {"triangles": one_count([noisy])}
 

@@ -184,7 +184,7 @@ def new_round(
 def load_round(path: Path) -> Round:
     """Read a round and check its signature."""
     return parse_round(
-        read_text(path, what="Round", most_mebibytes=_MOST_MEBIBYTES), f"'{path.name}'"
+        read_text(path, title="Round", most_mebibytes=_MOST_MEBIBYTES), f"'{path.name}'"
     )
 
 
@@ -262,7 +262,7 @@ def _read_key(path: Path) -> bytes | None:
             f"'{path}' holds the collector's key and may be read by others. "
             f"Run: chmod 600 '{path}'.",
         )
-    text = read_text(path, what="Key", most_mebibytes=_MOST_MEBIBYTES).strip()
+    text = read_text(path, title="Key", most_mebibytes=_MOST_MEBIBYTES).strip()
     try:
         secret = _bytes(text)
     except ValueError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.data.schema.constraints import DeclaredRows, words
+from sfumato.data.schema.constraints import DeclaredRows, describe
 from sfumato.methods.publish.page import STDDEVS_FOR_95_PERCENT
 from sfumato.methods.synth.measured_tables import RowsBeside
 from sfumato.report.bars import NOISE_ALONE
@@ -58,7 +58,7 @@ def synthesis_blocks(model: SynthesisModel, rows: pa.Table) -> list[Block]:
         columns, key=lambda column: -float(np.abs(column.noisy - column.drawn).sum())
     )
     declared = model.encoding.schema.constraints
-    constraints = [words(rule) for rule in declared if not isinstance(rule, DeclaredRows)]
+    constraints = [describe(rule) for rule in declared if not isinstance(rule, DeclaredRows)]
     return [
         Heading("What was measured, and what was drawn from it", 3),
         Paragraph(

@@ -17,7 +17,7 @@ from sfumato import arguments
 from sfumato.data.counting.axes import Listed
 from sfumato.data.counting.frequencies import BoundedCounter
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.constraints import words
+from sfumato.data.schema.constraints import describe
 from sfumato.errors import ParameterError, option
 from sfumato.methods.method import AnswerSize, Plan
 from sfumato.methods.synth.encode.allowed_codes import possible_codes
@@ -226,7 +226,7 @@ def forecast_of(
 
 def declared_digest(encoding: Encoding) -> str:
     """What marks the declared domain of what is asked."""
-    kept = [words(one) for one in encoding.schema.constraints]
+    kept = [describe(one) for one in encoding.schema.constraints]
     drawn = [[one.name, str(one.kind), repr(one.spelling)] for one in encoding.kept]
     told = dumps([encoding.to_record(), kept, drawn], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()

@@ -66,7 +66,7 @@ def test_what_is_certain_is_taken(
     assert found.column.kind is kind
     assert ({} if spelling is None else spelling.keys) == keys
     assert found.warnings == ()
-    assert spelling is None or spelling.words(kind) in found.reason
+    assert spelling is None or spelling.describe(kind) in found.reason
 
 
 UNSURE: list[tuple[list[str], Kind, list[str]]] = [

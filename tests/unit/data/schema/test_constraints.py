@@ -12,7 +12,7 @@ from sfumato.data.schema.constraints import (
     ImpossibleCombination,
     OrderedColumns,
     UniqueKey,
-    words,
+    describe,
 )
 from sfumato.data.schema.schema_file import dump, load
 from sfumato.errors import SchemaError
@@ -63,7 +63,7 @@ def test_read_and_written(tmp_path: Path) -> None:
         UniqueKey(("zip",)),
         DeclaredRows(1000),
     )
-    assert [words(one) for one in schema.constraints] == [
+    assert [describe(one) for one in schema.constraints] == [
         "never sex = M with beds = 1 or 2",
         "zip determines city and sex",
         "admitted <= discharged",

@@ -124,11 +124,11 @@ def test_a_number_is_written_with_at_least_so_many_decimals_and_never_fewer_than
 
 
 def test_words_show_a_day_and_a_number_of_ours() -> None:
-    assert DateSpelling("%m/%d/%Y").words(Kind.DATE) == "dates written 12/24/1976"
-    assert DateSpelling("%Y-%m-%dT%H:%M%z").words(Kind.DATE) == (
+    assert DateSpelling("%m/%d/%Y").describe(Kind.DATE) == "dates written 12/24/1976"
+    assert DateSpelling("%Y-%m-%dT%H:%M%z").describe(Kind.DATE) == (
         "dates written 1976-12-24T18:05+01:00, of which the day is kept"
     )
-    assert NumberSpelling(thousands="'").words(Kind.INTEGER) == "numbers written 1'234"
+    assert NumberSpelling(thousands="'").describe(Kind.INTEGER) == "numbers written 1'234"
 
 
 def test_a_spelling_is_part_of_what_a_column_is() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.data.schema.toml_document import Lines, Place
+from sfumato.data.schema.toml_document import KeyPath, Lines
 from sfumato.errors import SchemaError
 
 TEXT = '''\
@@ -38,7 +38,7 @@ last = true\
 
 
 @pytest.mark.parametrize(
-    ("place", "line"),
+    ("key_path", "line"),
     [
         (("table",), 2),
         (("quoted key",), 3),
@@ -68,8 +68,8 @@ last = true\
         (("absent",), 1),
     ],
 )
-def test_lines(place: Place, line: int) -> None:
-    assert Lines(TEXT, "x.toml").line(place) == line
+def test_lines(key_path: KeyPath, line: int) -> None:
+    assert Lines(TEXT, "x.toml").line(key_path) == line
 
 
 def test_carriage_returns() -> None:

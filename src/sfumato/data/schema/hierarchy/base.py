@@ -83,17 +83,17 @@ class Taxonomy:
         steps: Sequence[Sequence[str]],
         *,
         missing: bool,
-        taken: Collection[str] = (),
+        reserved: Collection[str] = (),
     ) -> Taxonomy:
         """Build from distinct leaves in canonical order and, per level between, a label for each.
 
         With `missing`, the leaf None is added. A value whose text would be read as something else,
-        as the root, a set or a label that is `taken`, is its own label in quotes.
+        as the root, a set or a label that is `reserved`, is its own label in quotes.
         """
         own = [spell(leaf) for leaf in leaves]
-        if taken or (leaves and isinstance(leaves[0], str)):
+        if reserved or (leaves and isinstance(leaves[0], str)):
             own = [
-                text if stands_for_itself(text) and text not in taken else quote_label(text)
+                text if stands_for_itself(text) and text not in reserved else quote_label(text)
                 for text in own
             ]
         columns: list[Sequence[str | None]] = [own, *steps]
@@ -125,16 +125,16 @@ class Taxonomy:
     def _positions(self) -> dict[object, int]:
         return {_key(leaf): position for position, leaf in enumerate(self.leaves)}
 
-    def places(self, values: Iterable[Leaf]) -> NDArray[np.int32]:
+    def positions(self, values: Iterable[Leaf]) -> NDArray[np.int32]:
         """The position of each value among the leaves, -1 where it is none of them."""
-        found = [self._positions.get(_key(_exact(value)), -1) for value in values]
-        return np.array(found, dtype=np.int32)
+        leaf_numbers = [self._positions.get(_key(_exact(value)), -1) for value in values]
+        return np.array(leaf_numbers, dtype=np.int32)
 
     def locate(self, values: Iterable[Leaf]) -> NDArray[np.int32]:
         """Find the position of each value among the leaves, or refuse all that are not there."""
-        given = list(values)
-        positions = self.places(given)
-        absent = list(dict.fromkeys(given[i] for i in np.flatnonzero(positions < 0)))
+        leaves = list(values)
+        positions = self.positions(leaves)
+        absent = list(dict.fromkeys(leaves[i] for i in np.flatnonzero(positions < 0)))
         if absent:
             names = ", ".join(repr(value) for value in absent[:5])
             raise SchemaError(
@@ -159,7 +159,7 @@ def _key(exact: Scalar | None) -> object:
 Value = TypeVar("Value", int, Decimal, str, date)
 
 
-def part(leaves: Iterable[Leaf], kind: type[Value]) -> tuple[list[Value], bool]:
+def split_missing(leaves: Iterable[Leaf], kind: type[Value]) -> tuple[list[Value], bool]:
     """Part the distinct values of a kind from None; say whether None was among them."""
     distinct = {_key(leaf): leaf for leaf in map(_exact, leaves)}
     missing = distinct.pop(None, _NAN) is None

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from sfumato import arguments
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import EXACT, check_value, exact
-from sfumato.data.schema.hierarchy.base import ROOT, Hierarchy, Taxonomy, part, quote_label, spell
+from sfumato.data.schema.hierarchy.base import (
+    ROOT,
+    Hierarchy,
+    Taxonomy,
+    quote_label,
+    spell,
+    split_missing,
+)
 from sfumato.data.schema.names import count
 from sfumato.errors import SchemaError
 
@@ -67,7 +74,7 @@ class Calendar(Hierarchy):
 
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
         """Grow over these days, one level for each step."""
-        days, missing = part(leaves, date)
+        days, missing = split_missing(leaves, date)
         days.sort()
         # No step is finer than a month, so one day stands for all of its month.
         months = [day.replace(day=1) for day in days]
@@ -107,7 +114,7 @@ class Mask(Hierarchy):
 
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
         """Grow over these leaves, as high as the longest has characters."""
-        values, missing = part(leaves, str)
+        values, missing = split_missing(leaves, str)
         starred = sum(ROOT in value for value in values)
         if starred:
             raise SchemaError(
@@ -119,13 +126,13 @@ class Mask(Hierarchy):
         right = self.side is Side.RIGHT
         # Sorted from the side that stays visible, values that share a label lie together.
         texts = sorted(values, key=None if right else lambda text: text[::-1])
-        places = max(map(len, texts), default=0)
+        longest = max(map(len, texts), default=0)
         steps = []
-        for hidden in range(1, places):
-            shown, stars = places - hidden, ROOT * hidden
+        for hidden in range(1, longest):
+            shown, stars = longest - hidden, ROOT * hidden
             masked = [text[:shown] + stars if right else stars + text[-shown:] for text in texts]
             # Of an empty text one star is left, which is not the root.
-            steps.append([quote_label(one) if one == ROOT else one for one in masked])
+            steps.append([quote_label(label) if label == ROOT else label for label in masked])
         return Taxonomy.build(texts, steps, missing=missing)
 
 
@@ -181,28 +188,30 @@ class Widths(Hierarchy):
         least = self.widths[0]
         # Intervals are found once, at the least width; wider ones unite whole intervals.
         if isinstance(least, int):
-            whole, missing = part(leaves, int)
-            whole.sort()
-            return self._over(whole, [value // least for value in whole], missing)
-        reals, missing = part(leaves, Decimal)
+            integers, missing = split_missing(leaves, int)
+            integers.sort()
+            return self._over(integers, [value // least for value in integers], missing)
+        reals, missing = split_missing(leaves, Decimal)
         # NaN has no place in an order; it comes after all others.
         unordered = [value for value in reals if value.is_nan()]
         reals = sorted(value for value in reals if not value.is_nan()) + unordered
-        places = [_floor(value, least) if value.is_finite() else None for value in reals]
-        return self._over(reals, places, missing)
+        indexes = [_floor(value, least) if value.is_finite() else None for value in reals]
+        return self._over(reals, indexes, missing)
 
     def _over(
-        self, values: Sequence[Scalar], places: Sequence[int | None], missing: bool
+        self, values: Sequence[Scalar], indexes: Sequence[int | None], missing: bool
     ) -> Taxonomy:
         steps: list[list[str]] = []
         for width in self.widths:
             ratio = int(EXACT.divide(Decimal(width), Decimal(self.widths[0])))
-            wider = [None if place is None else place // ratio for place in places]
-            names = {place: _interval(place, width) for place in set(wider) if place is not None}
+            wider_indexes = [None if index is None else index // ratio for index in indexes]
+            names = {
+                index: _interval(index, width) for index in set(wider_indexes) if index is not None
+            }
             steps.append(
                 [
-                    spell(value) if place is None else names[place]
-                    for value, place in zip(values, wider, strict=True)
+                    spell(value) if index is None else names[index]
+                    for value, index in zip(values, wider_indexes, strict=True)
                 ]
             )
         return Taxonomy.build(values, steps, missing=missing)
@@ -221,16 +230,18 @@ class Removal(Hierarchy):
         """Grow over these leaves, none of which is like another."""
         originals = list(leaves)
         kinds: list[Any] = [type(leaf) for leaf in originals if leaf is not None]
-        values, missing = part(originals, Decimal if float in kinds else next(iter(kinds), str))
+        values, missing = split_missing(
+            originals, Decimal if float in kinds else next(iter(kinds), str)
+        )
         # NaN has no place in an order; it comes after all others.
         values.sort(key=lambda value: (value != value, 0 if value != value else value))
         return Taxonomy.build(values, [], missing=missing)
 
 
 def _floor(value: Decimal, width: Decimal) -> int:
-    quotient, rest = EXACT.divmod(value, width)
+    quotient, remainder = EXACT.divmod(value, width)
     # Decimal division truncates towards zero; an interval below zero begins one lower.
-    return int(quotient) - (rest < 0)
+    return int(quotient) - (remainder < 0)
 
 
 def _interval(index: int, width: int | Decimal) -> str:

@@ -74,7 +74,9 @@ class Tree(Hierarchy):
     def of(cls, groups: Mapping[str, Any] | Sequence[Scalar]) -> Tree:
         """A tree of groups by name, as deep as they are nested, that end in lists of values."""
         rows = list(_walk(groups, (ROOT,)))
-        return cls(tuple(exact(leaf) for leaf, _ in rows), tuple(way for _, way in rows))
+        return cls(
+            tuple(exact(leaf) for leaf, _ in rows), tuple(ancestors for _, ancestors in rows)
+        )
 
     @classmethod
     def read(cls, path: str | Path, kind: Kind | str = Kind.TEXT) -> Tree:
@@ -113,11 +115,11 @@ class Tree(Hierarchy):
                     "hierarchy_invalid", f"Value {_show(leaf)} (level 0) is declared twice."
                 )
             pairs = zip(seen[leaf], ancestors, strict=True)
-            level, (first_leaf, other) = next(
+            level, (first_label, second_label) = next(
                 (i, p) for i, p in enumerate(pairs, 1) if p[0] != p[1]
             )
             raise _two_parents(
-                _show(leaf), 0, f"{_show(first_leaf)} and {_show(other)} at level {level}"
+                _show(leaf), 0, f"{_show(first_label)} and {_show(second_label)} at level {level}"
             )
 
     def _check_tops(self) -> None:
@@ -129,7 +131,7 @@ class Tree(Hierarchy):
                 f"{_show(tops[0])} and {_show(tops[1])}. End every value in {ROOT}.",
             )
         below = [ancestors[:-1] for ancestors in self.ancestors]
-        if any(ROOT in way for way in below) and not all(ROOT in way for way in below):
+        if any(ROOT in labels for labels in below) and not all(ROOT in labels for labels in below):
             raise SchemaError(
                 "hierarchy_invalid",
                 f"The label {ROOT} stands below the top and does not cover all values there, so "
@@ -143,23 +145,29 @@ class Tree(Hierarchy):
             for ancestors in self.ancestors:
                 label, parent = ancestors[level - 1], ancestors[level]
                 if parents.setdefault(label, parent) != parent:
-                    other = f"{_show(parents[label])} and {_show(parent)} at level {level + 1}"
-                    raise _two_parents(_show(label), level, other)
+                    both_parents = (
+                        f"{_show(parents[label])} and {_show(parent)} at level {level + 1}"
+                    )
+                    raise _two_parents(_show(label), level, both_parents)
 
     def _check_cycles(self) -> None:
         # Only labels that stand above something can close a cycle, so most leaves are skipped.
-        ways = set(self.ancestors)
-        above = {label for way in ways for label in way}
-        ways.update(way for way in self._ways() if way[0] in above)
+        label_paths = set(self.ancestors)
+        above = {label for label_path in label_paths for label in label_path}
+        label_paths.update(
+            label_path for label_path in self._label_paths() if label_path[0] in above
+        )
         graph: TopologicalSorter[str] = TopologicalSorter()
-        for label, parent in {step for way in ways for step in pairwise(way)}:
+        for label, parent in {step for label_path in label_paths for step in pairwise(label_path)}:
             if label != parent:
                 graph.add(parent, label)
         try:
             graph.prepare()
         except CycleError as error:
             label, parent = error.args[1][:2]
-            level = min(way.index(label) for way in self._ways() if label in way)
+            level = min(
+                label_path.index(label) for label_path in self._label_paths() if label in label_path
+            )
             raise SchemaError(
                 "hierarchy_invalid",
                 f"Label {_show(label)} at level {level} lies both below and above {_show(parent)}; "
@@ -174,11 +182,11 @@ class Tree(Hierarchy):
             ranks.append(np.array([first[label] for label in column]))
         order = np.lexsort(ranks).tolist()
         object.__setattr__(self, "_written", self.leaves)
-        rooted = {way: (*way[:-1], ROOT) for way in set(self.ancestors)}
+        rooted = {ancestors: (*ancestors[:-1], ROOT) for ancestors in set(self.ancestors)}
         object.__setattr__(self, "leaves", tuple(self.leaves[i] for i in order))
         object.__setattr__(self, "ancestors", tuple(rooted[self.ancestors[i]] for i in order))
 
-    def _ways(self) -> Iterator[tuple[str, ...]]:
+    def _label_paths(self) -> Iterator[tuple[str, ...]]:
         for leaf, ancestors in zip(self.leaves, self.ancestors, strict=True):
             yield spell(leaf), *ancestors
 
@@ -202,7 +210,7 @@ class Tree(Hierarchy):
         asked = list(leaves)
         steps = list(zip(*self.ancestors, strict=True))[:-1]
         taxonomy = Taxonomy.build(
-            self.leaves, steps, missing=None in asked, taken=self._shared_labels
+            self.leaves, steps, missing=None in asked, reserved=self._shared_labels
         )
         taxonomy.locate(asked)
         return taxonomy
@@ -211,7 +219,7 @@ class Tree(Hierarchy):
     def _shared_labels(self) -> frozenset[str]:
         """Labels above the values that cover more than the value of that name."""
         covered: dict[str, set[str]] = {}
-        for name, *above in self._ways():
+        for name, *above in self._label_paths():
             for label in above[:-1]:
                 covered.setdefault(label, set()).add(name)
         return frozenset(label for label, names in covered.items() if names != {label})
@@ -244,7 +252,7 @@ MOST_MEBIBYTES = 64
 
 def read_tree(path: Path, kind: Kind, spelling: Spelling | None = None) -> Tree:
     """Read a tree whose values are of a kind, plain or spelled as in their column."""
-    text = read_text(path, what="Hierarchy file", most_mebibytes=MOST_MEBIBYTES)
+    text = read_text(path, title="Hierarchy file", most_mebibytes=MOST_MEBIBYTES)
     if "\n" not in text:
         text = text.replace("\r", "\n")  # lines ended so on old machines
     leaves, ancestors = [], []

@@ -15,7 +15,7 @@ from sfumato.data.schema.constraints import (
     ImpossibleCombination,
     OrderedColumns,
     UniqueKey,
-    words,
+    describe,
 )
 from sfumato.methods.synth.encode.fakes import room
 from sfumato.methods.synth.encode.keys import free_keys
@@ -75,13 +75,13 @@ class RowDecoder:
         key = isinstance(declared, UniqueKey) and not self._lacks(declared.columns)
         match declared if key else declared.among(measured):
             case ImpossibleCombination() as one:
-                self._repairs.append((words(one), NeverTogether(one)))
+                self._repairs.append((describe(one), NeverTogether(one)))
             case OrderedColumns() as one:
-                self._repairs.append((words(one), InOrder(one)))
+                self._repairs.append((describe(one), InOrder(one)))
             case FunctionalDependency() as one:
-                self._repairs.insert(0, (words(one), Determined(one)))
+                self._repairs.insert(0, (describe(one), Determined(one)))
             case UniqueKey(columns=columns) as one if not self._always_new(columns):
-                self._keys.append((words(one), columns))
+                self._keys.append((describe(one), columns))
             case _:
                 pass
 
@@ -213,7 +213,7 @@ def unkept(encoding: Encoding) -> list[str]:
         there = table.intersection(one.columns)
         kept = table.issuperset(one.columns) if isinstance(one, UniqueKey) else there <= drawn
         if there and (not kept or one.among(there) is None):
-            lost.append(words(one))
+            lost.append(describe(one))
     said = f"Not kept, as columns of it are left out or made up: {'; '.join(lost)}."
     return [said] if lost else []
 
