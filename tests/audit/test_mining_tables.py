@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tests.fixtures.class_learning import AGE, CITY, STAGE, Row, learnt, planned, spread, table
 
-from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
@@ -105,7 +105,7 @@ def chosen_and_few(outputs: Ints) -> NDArray[np.uint64]:
     """Which feature came, and how many rows of it are of the last class and of the first bin."""
     size = np.where(outputs[:, 0] == 0, 2, 4)  # ages, cities
     cell = outputs[np.arange(len(outputs)), 1 + 2 * size]
-    rows = np.clip(np.rint(cell / WHOLE), -8, 8).astype(np.int64)
+    rows = np.clip(np.rint(cell / FULL_WEIGHT), -8, 8).astype(np.int64)
     return np.asarray((outputs[:, 0] * 100 + rows + 10).astype(np.uint64))
 
 

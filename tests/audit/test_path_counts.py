@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.row_forms import Points
@@ -77,7 +77,7 @@ def bounds(kind: str, cap: int, relation: Neighbours) -> tuple[int, int]:
     """What the docstring claims, written down once more."""
     times = 2 if relation is Neighbours.REPLACE_ONE else 1
     squared = cap if kind == "visits" else cap**2
-    return times * cap * WHOLE, times * squared * WHOLE**2
+    return times * cap * FULL_WEIGHT, times * squared * FULL_WEIGHT**2
 
 
 @pytest.mark.parametrize("relation", Neighbours)
@@ -92,7 +92,7 @@ def test_nobody_moves_counts_by_more_than_is_claimed(
     assert l1 <= most_l1
     assert l2 <= most_l2
     if relation is Neighbours.ADD_REMOVE:
-        assert l1 > 0.9 * cap * WHOLE  # somebody uses what is allowed
+        assert l1 > 0.9 * cap * FULL_WEIGHT  # somebody uses what is allowed
     # And the noise is made for no less.
     assert float(one.noise.l1_sensitivity) >= most_l1
 
@@ -100,9 +100,9 @@ def test_nobody_moves_counts_by_more_than_is_claimed(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cap_after_counting_is_found(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything counts in full, and only the counts of all are cut."""
-    whole = lambda owners, _cap: np.full(len(owners), WHOLE, dtype=np.int64)  # noqa: E731
+    whole = lambda owners, _cap: np.full(len(owners), FULL_WEIGHT, dtype=np.int64)  # noqa: E731
     monkeypatch.setattr(measurement, "weights", whole)
-    assert worst(method(kind, 1), replaced=False)[0] > WHOLE
+    assert worst(method(kind, 1), replaced=False)[0] > FULL_WEIGHT
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,4 +115,4 @@ def test_a_cap_for_each_trip_is_found(kind: str, monkeypatch: pytest.MonkeyPatch
         return right(self, each)
 
     monkeypatch.setattr(counts.PathCounts, "_items", by_path)
-    assert worst(method(kind, 1), replaced=False)[0] > WHOLE
+    assert worst(method(kind, 1), replaced=False)[0] > FULL_WEIGHT

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.trajectory import measurement
 from sfumato.methods.trajectory.measurement import Measuring, PathCost
@@ -44,7 +44,7 @@ def test_a_table_of_steps_keeps_its_epsilon() -> None:
 
 
 def test_steps_that_all_count_in_full_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = lambda owners, _cap: np.full(len(owners), WHOLE, dtype=np.int64)  # noqa: E731
+    whole = lambda owners, _cap: np.full(len(owners), FULL_WEIGHT, dtype=np.int64)  # noqa: E731
     monkeypatch.setattr(measurement, "weights", whole)
     found = audit(measured, PAIR, Pure(epsilon=Fraction(2)), entropy=SeededEntropy(2), draws=600)
     assert found.violated

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.engines.base import named
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.column import Column, Kind
@@ -167,8 +167,8 @@ def test_F7_a_key_that_is_overwritten_takes_its_bound_along(ask: Ask, relation: 
     sql = "SELECT g, COUNT(*) FROM (SELECT who, 7 AS g FROM t) v GROUP BY g"
     found, allowed = figure(ask, sql, table, unit)
     alone, _ = figure(ask, sql, table.slice(100), unit)
-    assert allowed.l1 == found - alone == 100 * WHOLE
-    assert allowed.l2_squared == (100 * WHOLE) ** 2
+    assert allowed.l1 == found - alone == 100 * FULL_WEIGHT
+    assert allowed.l2_squared == (100 * FULL_WEIGHT) ** 2
     people = "SELECT g, COUNT(DISTINCT who) FROM t GROUP BY g"
     both = 1 if relation is Neighbours.ADD_REMOVE else 2
     assert figure(ask, people, table, unit)[1].l2_squared == both * 100
@@ -181,7 +181,7 @@ def test_F18_a_thousand_rows_joined_to_themselves(ask: Ask, max_rows: int) -> No
     sql = "SELECT COUNT(*) FROM t a JOIN t b ON a.who = b.who"
     found, allowed = figure(ask, sql, table, unit)
     alone, _ = figure(ask, sql, table.slice(1_000), unit)
-    assert allowed.l1 == max_rows * WHOLE
+    assert allowed.l1 == max_rows * FULL_WEIGHT
     assert 0 <= found - alone <= allowed.l1
 
 

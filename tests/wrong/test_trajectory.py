@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.fixtures.trajectory import loss
 
-from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.trajectory import dpt, measurement
 from sfumato.methods.trajectory.cells import Box
@@ -49,7 +49,9 @@ def test_the_right_one_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cap_after_counting_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every step counts in full, and only what is drawn is cut to a length."""
     monkeypatch.setattr(
-        measurement, "weights", lambda owners, _cap: np.full(len(owners), WHOLE, dtype=np.int64)
+        measurement,
+        "weights",
+        lambda owners, _cap: np.full(len(owners), FULL_WEIGHT, dtype=np.int64),
     )
     assert loss(METHOD.learn, paths(), monkeypatch) > 1
 

@@ -84,7 +84,7 @@ def text_limits(columns: Iterable[Column], unit: Unit) -> dict[str, TextLimit | 
         if column.kind is not Kind.TEXT:
             limits[column.name] = None
         elif column.name in unit.columns:
-            limits[column.name] = TextLimit(max(column.characters, USUAL_LENGTH), whole=True)
+            limits[column.name] = TextLimit(max(column.characters, USUAL_LENGTH), drops_longer=True)
         else:
             limits[column.name] = TextLimit(column.characters)
     return limits

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from sfumato.data.engines.base import FolderTarget, TableTarget
-from sfumato.data.files.parquet_folder import IN_FOLDER
+from sfumato.data.files.parquet_folder import SIDECAR_NAME
 from sfumato.data.files.writers import format_of
 from sfumato.errors import OutputError, SourceError, option
 from sfumato.filesystem import check_apart, check_target, sweep
@@ -51,7 +51,7 @@ class OutputFiles:
     def written(self) -> list[Path]:
         """Every path of it, the side-car last."""
         folder = self.path if self.several else self.path.parent
-        beside = IN_FOLDER if self.several else f"{self.path.name}.json"
+        beside = SIDECAR_NAME if self.several else f"{self.path.name}.json"
         return [folder / file for file in (*self.files.values(), beside)]
 
 
@@ -254,7 +254,7 @@ def check_replaceable(folder: Path) -> None:
     except SourceError:
         sidecar = None
     present = {entry.name for entry in folder.iterdir()}
-    if present and (sidecar is None or present != {*release_files(sidecar), IN_FOLDER}):
+    if present and (sidecar is None or present != {*release_files(sidecar), SIDECAR_NAME}):
         raise OutputError(
             "output_not_a_release",
             f"Cannot replace the directory '{folder}': it holds something else than a release. "

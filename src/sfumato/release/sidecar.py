@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.data.files.parquet_folder import IN_FOLDER
+from sfumato.data.files.parquet_folder import SIDECAR_NAME
 from sfumato.data.schema.layout import USUAL, FileLayout, separator_of
 from sfumato.errors import SchemaError, SourceError
 from sfumato.filesystem import unfinished
@@ -66,7 +66,7 @@ class Saved(NamedTuple):
 
 def sidecar_file(path: Path) -> Path:
     """Where the description of a saved release lies."""
-    return path / IN_FOLDER if is_folder(path) else path.with_name(path.name + ".json")
+    return path / SIDECAR_NAME if is_folder(path) else path.with_name(path.name + ".json")
 
 
 def holder_file(path: Path) -> Path:

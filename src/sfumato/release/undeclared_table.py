@@ -12,7 +12,7 @@ from sfumato.data.engines.kind_fit import fitting_cells, fitting_kinds
 from sfumato.data.engines.kinds import check_cells
 from sfumato.data.engines.sources import open_source
 from sfumato.data.files.formats import TEXT, ends_in
-from sfumato.data.inspection.declarations import seen_schema
+from sfumato.data.inspection.declarations import observed_schema
 from sfumato.data.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
 from sfumato.data.inspection.roles import Guess, guess, holds_no_quantity, kind_of
 from sfumato.data.inspection.spellings import (
@@ -24,9 +24,9 @@ from sfumato.data.inspection.spellings import (
 )
 from sfumato.data.inspection.text_doubts import (
     DAY_DIGITS,
-    as_days,
-    said_of_look,
-    said_of_merged,
+    likeness_warning,
+    merged_warning,
+    read_as_days,
     text_instead,
 )
 from sfumato.data.schema.column import Column, Kind
@@ -91,7 +91,7 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
         columns = tuple(guessed.column for guessed in guesses)
         layout = engine.layout if isinstance(engine, DuckDB) else USUAL
         schema = Schema(_name(source), columns, layout=layout)
-        seen = seen_schema(schema, profiles)
+        seen = observed_schema(schema, profiles)
     except BaseException:
         engine.close()
         raise
@@ -107,7 +107,7 @@ def _recognised(
     """
     numbers = not holds_no_quantity(name)
     if kind is Kind.INTEGER and fact.shortest == fact.longest == DAY_DIGITS and numbers:
-        return as_days(engine, engine.table, name)
+        return read_as_days(engine, engine.table, name)
     if kind not in (Kind.TEXT, Kind.REAL) or (kind is Kind.TEXT and fits and len(fits) > 1):
         return Recognised()
     shapes, present = shapes_of(engine, engine.table, name)
@@ -121,10 +121,10 @@ def _recognised(
     if real.kind is Kind.REAL:
         lost = text_instead(engine, engine.table, real)
         recognised = lost or replace(
-            recognised, warnings=(*recognised.warnings, *said_of_merged(engine, engine.table, real))
+            recognised, warnings=(*recognised.warnings, *merged_warning(engine, engine.table, real))
         )
     elif recognised == Recognised():
-        warnings = said_of_look(engine, engine.table, name, shapes, present, numbers=numbers)
+        warnings = likeness_warning(engine, engine.table, name, shapes, present, numbers=numbers)
         recognised = Recognised(None, warnings)
     return as_text(recognised) if fits is None else recognised
 

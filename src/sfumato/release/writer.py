@@ -19,8 +19,8 @@ from sfumato.data.engines.base import TableTarget
 from sfumato.data.engines.kinds import kinds_of
 from sfumato.data.files.column_spelling import keys_in
 from sfumato.data.files.formats import EXCEL, ends_in
-from sfumato.data.files.parquet_folder import IN_FOLDER
-from sfumato.data.files.sheet_labels import typed
+from sfumato.data.files.parquet_folder import SIDECAR_NAME
+from sfumato.data.files.sheet_labels import with_typed_labels
 from sfumato.data.files.writers import format_of
 from sfumato.data.schema.layout import USUAL, FileLayout
 from sfumato.errors import OutputError
@@ -100,7 +100,7 @@ class ReleaseWriter:
     ) -> None:
         """Write a table to a file in the format of its name; text files follow the layout."""
         if ends_in(file, EXCEL):
-            rows = typed(rows)
+            rows = with_typed_labels(rows)
             columns = kinds_of(rows.schema)
         path, write = self._stage_file(file), format_of(Path(file))
         with path.open("wb") as stream:
@@ -137,7 +137,7 @@ class ReleaseWriter:
             mine = self._stage(holder_file(self.path), private=True)
             mine.write_text(describe_to_holder(release, self._saved), encoding="utf-8")
         description = describe(release, self._saved, self.files)
-        name = IN_FOLDER if self.several else f"{self.path.name}.json"
+        name = SIDECAR_NAME if self.several else f"{self.path.name}.json"
         self._stage_file(name).write_text(description, encoding="utf-8")
 
     def _stage_file(self, name: str) -> Path:

@@ -185,7 +185,7 @@ class KnownSources:
         if recorded & new.compared:
             return True
         return current is not None and (
-            current.identity.same(new.identity) or not current.marks.isdisjoint(new.marks)
+            current.identity.matches(new.identity) or not current.marks.isdisjoint(new.marks)
         )
 
 
@@ -228,7 +228,7 @@ def _meet(config: Config, neighbour: PrivateSet | PublicSet, current: KnownSourc
     nothing: a file system has given them to others.
     """
     try:
-        return identify(source_of(config.folder, neighbour.source)).same(current.identity)
+        return identify(source_of(config.folder, neighbour.source)).matches(current.identity)
     except SfumatoError:
         return bool(current.nodes & set(neighbour.identity))
 

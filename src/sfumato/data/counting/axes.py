@@ -68,10 +68,10 @@ class Listed:
         """The SQL that says whether a value of `code` is on the axis."""
         values = self.values.drop_null().to_pylist()
         literals = [
-            exp.cast(exp.convert(repr(one)), "DOUBLE")
-            if isinstance(one, float)
-            else exp.convert(one)
-            for one in values
+            exp.cast(exp.convert(repr(value)), "DOUBLE")
+            if isinstance(value, float)
+            else exp.convert(value)
+            for value in values
         ]
         missing = exp.column(key).is_(exp.Null())
         if not literals:
@@ -119,21 +119,21 @@ class Grid:
         # Distances may need 64 bits without a sign; the points themselves fit 64 bits with one, so
         # arithmetic modulo 2^64 gives them exactly.
         distances = inside.astype(np.uint64) * np.uint64(int(step))
-        whole = (distances + np.uint64(int(first) % 2**64)).view(np.int64)
-        array = pa.array(whole, mask=codes >= self.points)
+        integers = (distances + np.uint64(int(first) % 2**64)).view(np.int64)
+        array = pa.array(integers, mask=codes >= self.points)
         return array.cast(pa.int32()).cast(pa.date32()) if self.kind is Kind.DATE else array
 
-    def _reals(self, places: IntArray) -> FloatArray:
+    def _reals(self, positions: IntArray) -> FloatArray:
         """Points as their declaration reads: 0.3 where low is 0 and step 0.1, not 3 times 0.1.
 
         One division of two whole numbers that floats hold exactly is rounded to the nearest float.
         """
-        low, step = (Fraction(str(one)) for one in (self.bounds.low, self.bounds.grid_step))
-        parts = lcm(low.denominator, step.denominator)
-        first, width = int(low * parts), int(step * parts)
-        if max(abs(first) + self.points * width, parts) < 1 << 53:
-            return np.asarray((first + places * width) / parts)
-        return np.asarray(float(low) + places * float(step), dtype=np.float64)
+        low, step = (Fraction(str(value)) for value in (self.bounds.low, self.bounds.grid_step))
+        denominator = lcm(low.denominator, step.denominator)
+        first, width = int(low * denominator), int(step * denominator)
+        if max(abs(first) + self.points * width, denominator) < 1 << 53:
+            return np.asarray((first + positions * width) / denominator)
+        return np.asarray(float(low) + positions * float(step), dtype=np.float64)
 
     def code(self) -> exp.Expr:
         """The SQL that turns a value into its code; NULL where the axis has no place for it."""
@@ -158,8 +158,8 @@ class Grid:
         """The nearest point of a value strictly inside the bounds."""
         low, step = self.bounds.low, self.bounds.grid_step or 1
         if self.kind is Kind.REAL:
-            places = exp.Paren(this=value - literal(low)) / literal(Decimal(step))
-            nearest = exp.Floor(this=places + exp.cast(exp.convert("0.5"), "DOUBLE"))
+            steps = exp.Paren(this=value - literal(low)) / literal(Decimal(step))
+            nearest = exp.Floor(this=steps + exp.cast(exp.convert("0.5"), "DOUBLE"))
             # However doubles were rounded, codes end with the last point.
             last = exp.cast(exp.convert(self.points - 1), "DOUBLE")
             return exp.Least(this=nearest, expressions=[last], ignore_nulls=True)
@@ -181,26 +181,27 @@ def nearest_point(value: exp.Expr, low: int, step: int) -> exp.Expr:
     if step == 1:
         return exp.Paren(this=value - literal(low)) if low else value
     width = literal(step)
-    (whole, beyond), rest = divmod(low, step), exp.Mod(this=value.copy(), expression=width.copy())
+    low_steps, low_remainder = divmod(low, step)
+    remainder = exp.Mod(this=value.copy(), expression=width.copy())
     case = exp.case()
     for offset in (1, 0, -1):
         # r - s >= (k - 1/2) step, in whole numbers.
-        least = beyond - (1 - 2 * offset) * step // 2
+        least = low_remainder - (1 - 2 * offset) * step // 2
         if least <= 1 - step:
-            return _moved(value, width, whole, case, offset)
+            return _moved(value, width, low_steps, case, offset)
         if least < step:
-            reached = exp.GTE(this=rest.copy(), expression=literal(least))
+            reached = exp.GTE(this=remainder.copy(), expression=literal(least))
             case = case.when(reached, literal(offset))
-    return _moved(value, width, whole, case, -2)
+    return _moved(value, width, low_steps, case, -2)
 
 
 def _moved(
-    value: exp.Expr, width: exp.Expr, whole: int, case: exp.Case, otherwise: int
+    value: exp.Expr, width: exp.Expr, low_steps: int, case: exp.Case, otherwise: int
 ) -> exp.Expr:
     """How many steps a value is from a multiple of the step, moved by what a case says."""
     moved: exp.Expr = case.else_(literal(otherwise)) if case.args.get("ifs") else literal(otherwise)
     steps = exp.Paren(this=exp.IntDiv(this=exp.Paren(this=value), expression=width))
-    return exp.Paren(this=steps - literal(whole)) + moved
+    return exp.Paren(this=steps - literal(low_steps)) + moved
 
 
 Axis = Listed | Grid

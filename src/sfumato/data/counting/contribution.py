@@ -69,7 +69,7 @@ def bound(
         .join("sf_excessive", on=_same_person(), join_type="left", copy=False)
         .where(exp.column(PERSON, table="sf_excessive").is_(exp.Null()), copy=False)
     )
-    drawn = exp.select(*map(exp.column, used), exp.alias_(_kept(unit.max_rows), COUNT)).from_(
+    drawn = exp.select(*map(exp.column, used), exp.alias_(_kept_rows(unit.max_rows), COUNT)).from_(
         "sf_chosen", copy=False
     )
     # A combination that keeps no row is dropped. With a count of 0 its key would still take part in
@@ -156,8 +156,8 @@ def _placed(keys: Sequence[str], groups: int) -> exp.Query:
 
 def _first(rows: exp.Expr, order: exp.Order, groups: int) -> exp.Select:
     """The rows of everybody's first groups, in an order that tells groups apart."""
-    place = exp.Window(this=exp.DenseRank(), partition_by=[exp.column(PERSON)], order=order)
-    placed = exp.select(exp.Star(), exp.alias_(place, "sf_place", copy=False)).from_(
+    rank = exp.Window(this=exp.DenseRank(), partition_by=[exp.column(PERSON)], order=order)
+    placed = exp.select(exp.Star(), exp.alias_(rank, "sf_place", copy=False)).from_(
         rows, copy=False
     )
     return (
@@ -194,7 +194,7 @@ def _counted(rows: exp.Expr) -> exp.Expr:
     return exp.Least(this=rows, expressions=[most], ignore_nulls=True)
 
 
-def _kept(max_rows: int) -> exp.Expr:
+def _kept_rows(max_rows: int) -> exp.Expr:
     """How many rows a chosen combination keeps."""
     total, running, before, count = (
         exp.column(name) for name in ("sf_total", "sf_running", "sf_before", COUNT)
@@ -210,8 +210,8 @@ def _kept(max_rows: int) -> exp.Expr:
 
 
 def _order(*values: str | exp.Expr) -> exp.Order:
-    trees = [exp.column(one) if isinstance(one, str) else one for one in values]
-    return exp.Order(expressions=[exp.Ordered(this=one, nulls_first=False) for one in trees])
+    keys = [exp.column(value) if isinstance(value, str) else value for value in values]
+    return exp.Order(expressions=[exp.Ordered(this=value, nulls_first=False) for value in keys])
 
 
 def _same_person() -> exp.Expr:
@@ -219,8 +219,8 @@ def _same_person() -> exp.Expr:
 
 
 WEIGHT = "sf_weight"
-WHOLE_BITS = 17
-WHOLE = 1 << WHOLE_BITS
+WEIGHT_BITS = 17
+FULL_WEIGHT = 1 << WEIGHT_BITS
 """The weight of a row of a person who is within the bounds."""
 
 _BUCKETS = 62
@@ -232,7 +232,7 @@ _BIT, _USED = "sf_bit", "sf_used"
 def weigh_rows(rows: exp.Query, unit: Unit) -> exp.Select:
     """Give every row of somebody its weight; only people with too many rows are looked up."""
     size = _integer(exp.Count(this=exp.Star()))
-    allowed = exp.cast(exp.convert(unit.max_rows * WHOLE), "BIGINT")
+    allowed = exp.cast(exp.convert(unit.max_rows * FULL_WEIGHT), "BIGINT")
     share = _integer(exp.IntDiv(this=allowed, expression=size))
     heavy = (
         exp.select(exp.column(PERSON), exp.alias_(share, WEIGHT, copy=False))
@@ -241,7 +241,7 @@ def weigh_rows(rows: exp.Query, unit: Unit) -> exp.Select:
         .having(size.copy() > exp.convert(unit.max_rows), copy=False)
     )
     weight = exp.Coalesce(
-        this=exp.column(WEIGHT, table="sf_found"), expressions=[exp.convert(WHOLE)]
+        this=exp.column(WEIGHT, table="sf_found"), expressions=[exp.convert(FULL_WEIGHT)]
     )
     return _with_person(rows, heavy).select(exp.alias_(weight, WEIGHT, copy=False), copy=False)
 
@@ -255,18 +255,18 @@ def keep_groups(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed)
 
 def _early(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed) -> exp.Query:
     """The rows of somebody but those whose group is surely not among that person's first ones."""
-    one = exp.cast(exp.convert(1), "BIGINT")
-    bit = exp.BitwiseLeftShift(this=one, expression=exp.cast(_bucket(keys, keyed), "INT"))
+    unit_bit = exp.cast(exp.convert(1), "BIGINT")
+    bit = exp.BitwiseLeftShift(this=unit_bit, expression=exp.cast(_bucket(keys, keyed), "INT"))
     marked = exp.select(exp.Star(), exp.alias_(bit, _BIT, copy=False)).from_(
         rows.subquery("sf_all", copy=False), copy=False
     )
     used = exp.BitwiseOrAgg(this=exp.column(_BIT))
-    many = exp.BitwiseCount(this=used.copy()) > exp.convert(groups)
+    too_many = exp.BitwiseCount(this=used.copy()) > exp.convert(groups)
     crowded = (
         exp.select(exp.column(PERSON), exp.alias_(used, _USED, copy=False))
         .from_(marked.subquery("sf_marked"), copy=False)
         .group_by(exp.column(PERSON), copy=False)
-        .having(many, copy=False)
+        .having(too_many, copy=False)
     )
     buckets = exp.column(_USED, table="sf_found")
     below = exp.Paren(this=exp.column(_BIT, table="sf_rows") - exp.convert(1))

@@ -19,7 +19,7 @@ def between(table: exp.Expr, of: str, low: date, high: date) -> exp.Select:
     """The rows of a table from one day to another, both included."""
     # Half open, so that a time on the last day belongs to it as well.
     behind = high if high == date.max else high + timedelta(days=1)
-    first, stop = (exp.cast(exp.Literal.string(one.isoformat()), "DATE") for one in (low, behind))
+    first, stop = (exp.cast(exp.Literal.string(day.isoformat()), "DATE") for day in (low, behind))
     return everything(table.copy()).where(exp.and_(column(of) >= first, column(of) < stop))
 
 

@@ -38,26 +38,26 @@ _RANGE_FACTOR = 4  # a table of this many slots per value is still cheaper than 
 
 def encode(reader: pa.RecordBatchReader, columns: Sequence[str | Axis]) -> Coded:
     """Code batches of (values of each column, count), holding codes and dictionaries only."""
-    nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
+    empty = pa.RecordBatch.from_pylist([], schema=reader.schema)
     chunks: list[list[Any]] = [[] for _ in columns]
     counts: list[IntArray] = []
-    for batch in chain([nothing], reader):
+    for batch in chain([empty], reader):
         counted = batch.column(len(columns)).fill_null(0)
         counts.append(counted.to_numpy(zero_copy_only=False).astype(np.int64))
-        for place, held in enumerate(chunks):
-            held.append(_held(batch.column(place)))
+        for position, held in enumerate(chunks):
+            held.append(_held(batch.column(position)))
     axes: list[Axis] = []
     codes: list[NDArray[np.integer]] = []
-    for place, column in enumerate(columns):
-        axis, coded = _code(chunks[place], column)
-        chunks[place] = []
+    for position, column in enumerate(columns):
+        axis, coded = _code(chunks[position], column)
+        chunks[position] = []
         axes.append(axis)
         codes.append(coded)
     return tuple(axes), codes, np.concatenate(counts)
 
 
 @dataclass(frozen=True)
-class _Whole:
+class _Integers:
     """Values of one batch that are whole numbers or stored as such, and which of them are NULL."""
 
     kind: pa.DataType
@@ -65,13 +65,13 @@ class _Whole:
     missing: BoolArray | None
 
 
-def _held(values: pa.Array) -> pa.Array | _Whole:
+def _held(values: pa.Array) -> pa.Array | _Integers:
     """What is kept of a batch; texts of every width become one type, and -0.0 becomes 0.0."""
     kind = values.type
     if pa.types.is_date32(kind):
-        return _whole(values.cast(pa.int32()), kind)
+        return _integers(values.cast(pa.int32()), kind)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
-        return _whole(values.cast(pa.int64()), kind if pa.types.is_boolean(kind) else pa.int64())
+        return _integers(values.cast(pa.int64()), kind if pa.types.is_boolean(kind) else pa.int64())
     plain = values.cast(pa.string()) if not pa.types.is_floating(kind) else _positive_zero(values)
     return plain.dictionary_encode()
 
@@ -80,13 +80,13 @@ def _positive_zero(values: pa.Array) -> pa.Array:
     return pc.add(values.cast(pa.float64()), 0.0)
 
 
-def _whole(values: pa.Array, kind: pa.DataType) -> _Whole:
+def _integers(values: pa.Array, kind: pa.DataType) -> _Integers:
     """Copy numbers; most of them need no more than 32 bits."""
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
     ends = np.array([numbers.min(initial=0), numbers.max(initial=0)])
     narrow = np.array_equal(ends.astype(np.int32), ends)
     missing = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
-    return _Whole(kind, numbers.astype(np.int32 if narrow else np.int64), missing)
+    return _Integers(kind, numbers.astype(np.int32 if narrow else np.int64), missing)
 
 
 def _code(chunks: list[Any], column: str | Axis) -> tuple[Axis, NDArray[np.integer]]:
@@ -96,7 +96,7 @@ def _code(chunks: list[Any], column: str | Axis) -> tuple[Axis, NDArray[np.integ
         if missing is not None:
             numbers[missing] = OUTSIDE
         return column, _narrow(numbers, column.size)
-    numbered = _numbered if isinstance(chunks[0], _Whole) else _unified
+    numbered = _numbered if isinstance(chunks[0], _Integers) else _unified
     dictionary, indices = numbered(chunks)
     if isinstance(column, str):
         order = pc.sort_indices(dictionary)
@@ -110,8 +110,8 @@ def _code(chunks: list[Any], column: str | Axis) -> tuple[Axis, NDArray[np.integ
     else:
         axis = column
         with_missing = pa.concat_arrays([dictionary, pa.nulls(1, type=dictionary.type)])
-        found = pc.index_in(with_missing.cast(column.values.type), value_set=column.values)
-        code_of = found.fill_null(OUTSIDE).to_numpy()
+        codes = pc.index_in(with_missing.cast(column.values.type), value_set=column.values)
+        code_of = codes.fill_null(OUTSIDE).to_numpy()
     return axis, _narrow(code_of, axis.size)[indices]
 
 
@@ -119,11 +119,11 @@ def _unified(chunks: list[pa.Array]) -> tuple[pa.Array, NDArray[np.integer]]:
     """The different values, and for each value its place among them; past the end for NULL."""
     unified = pa.chunked_array(chunks).unify_dictionaries()
     dictionary = unified.chunk(0).dictionary
-    places = [chunk.indices.fill_null(len(dictionary)).to_numpy() for chunk in unified.chunks]
-    return dictionary, np.concatenate(places)
+    positions = [chunk.indices.fill_null(len(dictionary)).to_numpy() for chunk in unified.chunks]
+    return dictionary, np.concatenate(positions)
 
 
-def _numbered(chunks: list[_Whole]) -> tuple[pa.Array, NDArray[np.integer]]:
+def _numbered(chunks: list[_Integers]) -> tuple[pa.Array, NDArray[np.integer]]:
     """The same of numbers."""
     kind = chunks[0].kind
     numbers, missing = _joined(chunks)
@@ -132,16 +132,16 @@ def _numbered(chunks: list[_Whole]) -> tuple[pa.Array, NDArray[np.integer]]:
     if high - low >= max(_SHORT_RANGE, _RANGE_FACTOR * len(numbers)):
         coded = pa.array(numbers, mask=missing).dictionary_encode()
         distinct = coded.dictionary
-        places = coded.indices.fill_null(len(distinct)).to_numpy()
+        positions = coded.indices.fill_null(len(distinct)).to_numpy()
     else:
         used = np.zeros(high - low + 2, dtype=bool)
         used[present - low] = True
         distinct = pa.array(np.flatnonzero(used) + low)
-        place_of = np.cumsum(used, dtype=np.int32) - 1
+        position_of = np.cumsum(used, dtype=np.int32) - 1
         # Where there is no number, the slot behind the highest stands for NULL.
-        place_of[-1] = len(distinct)
-        places = place_of[_shifted(numbers, low, missing, len(used) - 1)]
-    return _stored(distinct, kind), places
+        position_of[-1] = len(distinct)
+        positions = position_of[_shifted(numbers, low, missing, len(used) - 1)]
+    return _stored(distinct, kind), positions
 
 
 def _shifted(
@@ -158,7 +158,7 @@ def _stored(distinct: pa.Array, kind: pa.DataType) -> pa.Array:
     return distinct.cast(kind)
 
 
-def _joined(chunks: Sequence[_Whole]) -> tuple[NDArray[np.integer], BoolArray | None]:
+def _joined(chunks: Sequence[_Integers]) -> tuple[NDArray[np.integer], BoolArray | None]:
     """All numbers, and which are NULL where any is."""
     numbers = np.concatenate([chunk.numbers for chunk in chunks])
     if all(chunk.missing is None for chunk in chunks):

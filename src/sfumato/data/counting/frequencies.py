@@ -87,9 +87,9 @@ class Frequencies:
 
     def marginal(self, columns: Sequence[str]) -> Frequencies:
         """Frequencies of some of the columns, in the order given, rolled up from these."""
-        places = [self.columns.index(column) for column in columns]
-        axes = tuple(self.axes[place] for place in places)
-        codes = tuple(self.codes[place] for place in places)
+        positions = [self.columns.index(column) for column in columns]
+        axes = tuple(self.axes[position] for position in positions)
+        codes = tuple(self.codes[position] for position in positions)
         return _collect(axes, codes, self.counts)
 
     def people(self, columns: Sequence[str], person: str) -> Frequencies:
@@ -141,9 +141,9 @@ def count(
     soon as they are met. For each of the `shared`, numbers of rows that are not negative or -1, one
     more column tells which all rows of a combination share, or that they are `DIFFERENT`.
     """
-    keys, numbers = _keys(columns), [f"sf_shared_{place}" for place in range(len(shared))]
+    keys, numbers = _keys(columns), [f"sf_shared_{position}" for position in range(len(shared))]
     rows: exp.Query = _rows(table, columns, keys, where)
-    named = (exp.alias_(one, name) for one, name in zip(shared, numbers, strict=True))
+    named = (exp.alias_(tree, name) for tree, name in zip(shared, numbers, strict=True))
     rows = rows.select(*named)
     if unit.by_person:
         if salt is None or weight is not None:
@@ -156,8 +156,8 @@ def count(
     elif weight is not None:
         rows = rows.select(exp.alias_(exp.column(weight, quoted=True), COUNT))
     counted = _counted(rows, keys, has_counts=unit.by_person or weight is not None)
-    for place, name in enumerate(numbers, start=len(keys)):
-        counted.selects.insert(place, _if_alike(name))
+    for position, name in enumerate(numbers, start=len(keys)):
+        counted.selects.insert(position, _if_alike(name))
     reader = engine.stream(counted)
     if most is not None:
         names = [column if isinstance(column, str) else column.column for column in columns]
@@ -219,23 +219,25 @@ class BoundedCounter:
             )
         if not columns:
             return self.of(names[:1]).marginal(())
-        keys, places = _keys(self.axes), [names.index(column) for column in columns]
+        keys, positions = _keys(self.axes), [names.index(column) for column in columns]
         rows: exp.Query = _rows(self.table, self.axes, keys, None)
         if self.unit.by_person:
             rows = _bounded(rows, self.unit, keys, self.salt)
-        others = [
+        holds_others = [
             axis.holds(key)
-            for place, (axis, key) in enumerate(zip(self.axes, keys, strict=True))
-            if place not in places
+            for position, (axis, key) in enumerate(zip(self.axes, keys, strict=True))
+            if position not in positions
         ]
-        counted = _counted(rows, [keys[place] for place in places], has_counts=self.unit.by_person)
-        asked = tuple(self.axes[place] for place in places)
-        answer = self.engine.stream(counted.where(*others, copy=False))
+        counted = _counted(
+            rows, [keys[position] for position in positions], has_counts=self.unit.by_person
+        )
+        asked = tuple(self.axes[position] for position in positions)
+        answer = self.engine.stream(counted.where(*holds_others, copy=False))
         return _keep_inside(*encode(answer, asked), "drop")
 
 
 def _keys(columns: Sequence[str | Axis]) -> list[str]:
-    return [f"sf_key_{place}" for place in range(len(columns))]
+    return [f"sf_key_{position}" for position in range(len(columns))]
 
 
 def _bounded(rows: exp.Query, unit: Unit, keys: Sequence[str], salt: str) -> exp.Query:

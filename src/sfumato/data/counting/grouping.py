@@ -114,14 +114,14 @@ def _digits(
     key: NDArray[np.integer], sizes: Sequence[int], types: Sequence[np.dtype[np.integer]]
 ) -> list[Codes]:
     """The codes of which keys were made."""
-    found: list[Codes] = []
+    codes: list[Codes] = []
     if prod(map(int, sizes)) < 1 << 32:
         key = key.astype(np.uint32)  # many times faster to divide
     for size, kind in zip(reversed(sizes), reversed(types), strict=True):
-        rest = key // key.dtype.type(size)
-        found.append((key - rest * key.dtype.type(size)).astype(kind))
-        key = rest
-    return found[::-1]
+        quotient = key // key.dtype.type(size)
+        codes.append((key - quotient * key.dtype.type(size)).astype(kind))
+        key = quotient
+    return codes[::-1]
 
 
 def sums(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> Counts:
@@ -156,8 +156,8 @@ def _group_dense(key: IntArray, radix: int, counts: Counts) -> Groups:
 
 
 def _group_sorted(key: IntArray, radix: int, counts: Counts) -> Groups:
-    found = _runs(key, radix, counts)
-    return Groups(found.order[found.starts], found.counts)
+    groups = _runs(key, radix, counts)
+    return Groups(groups.order[groups.starts], groups.counts)
 
 
 def _runs(key: IntArray, radix: int, counts: Counts) -> SortedGroups:
@@ -179,12 +179,12 @@ def _runs(key: IntArray, radix: int, counts: Counts) -> SortedGroups:
 
 def _sort(numbers: IntArray) -> None:
     """Sort in place: a part on each core, then the stable sort joins the parts in one pass."""
-    parts = 1 if len(numbers) < _SORTED_ALONE else (os.cpu_count() or 1)
-    if parts == 1:
+    part_count = 1 if len(numbers) < _SORTED_ALONE else (os.cpu_count() or 1)
+    if part_count == 1:
         numbers.sort()
         return
-    with ThreadPoolExecutor(parts) as workers:
-        list(workers.map(np.ndarray.sort, np.array_split(numbers, parts)))
+    with ThreadPoolExecutor(part_count) as workers:
+        list(workers.map(np.ndarray.sort, np.array_split(numbers, part_count)))
     numbers.sort(kind="stable")
 
 
@@ -195,8 +195,8 @@ def _starts(ordered: IntArray) -> IntArray:
     return np.flatnonzero(first)
 
 
-def ragged(firsts: IntArray, many: IntArray) -> IntArray:
+def ragged(firsts: IntArray, lengths: IntArray) -> IntArray:
     """The places of runs one after the other: each from its first, so many."""
-    steps = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    places: IntArray = np.repeat(firsts, many) + steps
-    return places
+    steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    positions: IntArray = np.repeat(firsts, lengths) + steps
+    return positions

@@ -60,11 +60,11 @@ def digest(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
     """The md5, in hexadecimal, of a salt and some values as text."""
     text: exp.Expr = exp.convert(salt)
     for value in values:
-        part = exp.Coalesce(
+        text_of_value = exp.Coalesce(
             this=exp.cast(value.copy(), "TEXT"), expressions=[exp.convert(_MISSING)]
         )
         separated = exp.DPipe(this=text, expression=exp.convert(_SEPARATOR))
-        text = exp.DPipe(this=separated, expression=part)
+        text = exp.DPipe(this=separated, expression=text_of_value)
     return exp.MD5(this=text)
 
 
@@ -87,9 +87,9 @@ def sealed(key: str, values: Sequence[exp.Expr]) -> exp.Expr:
     result is seen.
     """
 
-    def hashed(part: Sequence[exp.Expr]) -> exp.Expr:
+    def hashed(values: Sequence[exp.Expr]) -> exp.Expr:
         text: exp.Expr = exp.convert(key)
-        for value in part:
+        for value in values:
             written = exp.cast(value.copy(), "TEXT")
             length = exp.cast(exp.Length(this=written.copy()), "TEXT")
             headed = exp.DPipe(
@@ -105,10 +105,10 @@ def sealed(key: str, values: Sequence[exp.Expr]) -> exp.Expr:
 def integer(hexadecimal: exp.Expr) -> exp.Expr:
     """The integer that the first `DIGITS` hexadecimal digits spell, in plain arithmetic."""
     value: exp.Expr = exp.convert(0)
-    for place in range(1, DIGITS + 1):
+    for position in range(1, DIGITS + 1):
         digit = exp.Substring(
-            this=hexadecimal.copy(), start=exp.convert(place), length=exp.convert(1)
+            this=hexadecimal.copy(), start=exp.convert(position), length=exp.convert(1)
         )
-        position = exp.StrPosition(this=exp.convert(_HEXADECIMAL), substr=digit)
-        value = exp.Paren(this=value) * exp.convert(16) + exp.Paren(this=position - 1)
+        value_of_digit = exp.StrPosition(this=exp.convert(_HEXADECIMAL), substr=digit)
+        value = exp.Paren(this=value) * exp.convert(16) + exp.Paren(this=value_of_digit - 1)
     return exp.cast(value, "BIGINT")

@@ -31,20 +31,20 @@ _MOST_CELLS = 50_000_000
 CELLS_PER_VALUE = 25
 """A value of a hierarchy is held with its labels, which is so much more than a code."""
 
-_CLASS, _SIZE, _CROWD, _PERSON, _MANY = "sf_class", "sf_size", "sf_crowd", "sf_person", "sf_many"
+_CLASS, _SIZE, _CROWD, _PERSON, _COUNT = "sf_class", "sf_size", "sf_crowd", "sf_person", "sf_many"
 
 
 def most_cells() -> int:
     """How many cells our process may hold: the setting of the environment, or the usual."""
-    given = os.environ.get(SETTING, str(_MOST_CELLS)).replace("_", "")
-    if not given.isdecimal() or not int(given):
+    setting = os.environ.get(SETTING, str(_MOST_CELLS)).replace("_", "")
+    if not setting.isdecimal() or not int(setting):
         raise ParameterError(
             "parameter_out_of_range",
-            f"The environment sets {SETTING} to {given!r}; it must be a whole number above 0, "
+            f"The environment sets {SETTING} to {setting!r}; it must be a whole number above 0, "
             f"such as {_MOST_CELLS}.",
             hint="Correct it, or unset it.",
         )
-    return int(given)
+    return int(setting)
 
 
 def most_combinations(columns: int) -> int:
@@ -115,14 +115,14 @@ class SizeCounts:
     @property
     def squares(self) -> int:
         """The sum of the squares of all sizes."""
-        return sum(int(one) * int(many) for one, many in zip(self.sizes, self.rows, strict=True))
+        return sum(int(size) * int(rows) for size, rows in zip(self.sizes, self.rows, strict=True))
 
 
 def combinations(engine: Engine, table: exp.Table | exp.Subquery, columns: Sequence[str]) -> int:
     """How many combinations of some columns occur, counted where the data lies."""
     grouped = _grouped(table, columns).select(exp.alias_(exp.convert(1), _CLASS))
-    counted = exp.select(exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), _MANY))
-    return int(engine.run(counted.from_(grouped.subquery("sf_classes")))[_MANY][0].as_py())
+    counted = exp.select(exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), _COUNT))
+    return int(engine.run(counted.from_(grouped.subquery("sf_classes")))[_COUNT][0].as_py())
 
 
 def cells_of(engine: Engine, table: exp.Table | exp.Subquery, columns: Sequence[str]) -> int:
@@ -141,9 +141,9 @@ def smallest_crowds(
 ) -> SizeCounts:
     """How many people have which number of people in the smallest of their classes."""
     keys = [exp.alias_(exp.column(name, quoted=True), _key(i)) for i, name in enumerate(columns)]
-    who = exp.alias_(exp.column(person, quoted=True), _PERSON)
-    pairs = exp.select(*keys, who).distinct().from_(table.copy())
-    names = [exp.column(_key(place)) for place in range(len(columns))]
+    person_column = exp.alias_(exp.column(person, quoted=True), _PERSON)
+    pairs = exp.select(*keys, person_column).distinct().from_(table.copy())
+    names = [exp.column(_key(position)) for position in range(len(columns))]
     window = exp.Window(this=exp.Count(this=exp.Star()), partition_by=names)
     crowds = exp.select(_PERSON, exp.alias_(window, _CROWD)).from_(pairs.subquery("sf_pairs"))
     least = exp.select(
@@ -159,16 +159,16 @@ def _grouped(table: exp.Table | exp.Subquery, columns: Sequence[str]) -> exp.Sel
     return rows.group_by(*named) if named else rows
 
 
-def _counted(what: exp.Expr, name: str) -> exp.Expr:
-    return exp.alias_(exp.cast(exp.Count(this=what), "BIGINT"), name)
+def _counted(counted: exp.Expr, name: str) -> exp.Expr:
+    return exp.alias_(exp.cast(exp.Count(this=counted), "BIGINT"), name)
 
 
 def _size_counts(engine: Engine, sizes: exp.Select, name: str) -> SizeCounts:
-    counted = exp.select(name, _counted(exp.Star(), _MANY)).from_(sizes.subquery("sf_sized"))
-    found = engine.run(counted.group_by(name).order_by(name))
-    arrays = [found[column].to_numpy().astype(np.int64) for column in (name, _MANY)]
+    counted = exp.select(name, _counted(exp.Star(), _COUNT)).from_(sizes.subquery("sf_sized"))
+    result = engine.run(counted.group_by(name).order_by(name))
+    arrays = [result[column].to_numpy().astype(np.int64) for column in (name, _COUNT)]
     return SizeCounts(*arrays)
 
 
-def _key(place: int) -> str:
-    return f"sf_key_{place}"
+def _key(position: int) -> str:
+    return f"sf_key_{position}"

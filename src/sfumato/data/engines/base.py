@@ -66,12 +66,16 @@ class TableTarget:
         """Another table of its schema."""
         path = {"this": name, "db": self.schema, "catalog": self.catalog}
         return exp.Table(
-            **{part: exp.to_identifier(one, quoted=True) for part, one in path.items() if one}
+            **{
+                level: exp.to_identifier(identifier, quoted=True)
+                for level, identifier in path.items()
+                if identifier
+            }
         )
 
     def __str__(self) -> str:
-        parts = (part for part in (self.catalog, self.schema, self.name) if part)
-        return ".".join(f'"{part}"' if "." in part else part for part in parts)
+        names = (name for name in (self.catalog, self.schema, self.name) if name)
+        return ".".join(f'"{name}"' if "." in name else name for name in names)
 
 
 @dataclass(frozen=True)
@@ -221,8 +225,8 @@ def _cast(value: exp.Expr, to: str) -> exp.Expr:
 
 def created(kind: str, name: str | exp.Table, query: exp.Query) -> exp.Create:
     """Make a new view or table from a query."""
-    this = named(name) if isinstance(name, str) else name
-    return exp.Create(this=this, kind=kind, expression=query)
+    target = named(name) if isinstance(name, str) else name
+    return exp.Create(this=target, kind=kind, expression=query)
 
 
 def dropped(kind: str, table: exp.Table) -> exp.Drop:
@@ -237,8 +241,8 @@ def source_table(url: str, dialect: str) -> tuple[str, exp.Table]:
         table = exp.to_table(name, dialect=dialect)
     except ParseError:
         table = None
-    parts = {part for part, value in table.args.items() if value} if table else set()
-    if table is None or not {"this"} <= parts <= {"this", "db", "catalog"}:
+    levels = {level for level, value in table.args.items() if value} if table else set()
+    if table is None or not {"this"} <= levels <= {"this", "db", "catalog"}:
         raise SourceError(
             "address_malformed",
             f"The address of a {dialect} source must end in #table or #schema.table.",
@@ -274,8 +278,8 @@ def spark_address(url: str) -> SparkAddress:
     if "+" not in url.partition("://")[0]:
         master, _, table = url.partition("#")
         return SparkAddress(master, table=table)
-    found = _FOLDER.fullmatch(url)
-    if found is None:
+    match = _FOLDER.fullmatch(url)
+    if match is None:
         raise SourceError(
             "address_malformed",
             "Cannot read this address as a folder that Spark reads.",
@@ -284,9 +288,9 @@ def spark_address(url: str) -> SparkAddress:
                 "?master=spark://host:7077 or ?master=sc://host:15002 after it for another."
             ),
         )
-    path = re.sub(r"(/\.)+(?=/|$)", "", found["path"])  # Spark takes a last '.' for hidden
+    path = re.sub(r"(/\.)+(?=/|$)", "", match["path"])  # Spark takes a last '.' for hidden
     at = f"file://{path}" if path.startswith("/") else path
-    return SparkAddress(found["master"] or LOCAL, form=found["form"], path=at)
+    return SparkAddress(match["master"] or LOCAL, form=match["form"], path=at)
 
 
 P = ParamSpec("P")
@@ -368,9 +372,9 @@ def stream_translating_errors(
     schema: pa.Schema,
     advance: Callable[[], pa.RecordBatch | None],
     translate: Callable[[Exception], BaseException],
-    done: Callable[[], None],
+    close: Callable[[], None],
 ) -> pa.RecordBatchReader:
-    """Read batch after batch until None, with errors of ours only; `done` runs in any case."""
+    """Read batch after batch until None, with errors of ours only; `close` runs in any case."""
     sheltered_advance = translating_errors(translate)(advance)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -379,8 +383,8 @@ def stream_translating_errors(
                 yield batch
         except BaseException:
             with suppress(Exception):  # what cannot be closed now must not hide why
-                done()
+                close()
             raise
-        translating_errors(translate)(done)()
+        translating_errors(translate)(close)()
 
     return pa.RecordBatchReader.from_batches(schema, batches())

@@ -31,7 +31,7 @@ from sfumato.data.engines.base import (
     table_missing,
     translating_errors,
 )
-from sfumato.data.engines.duckdb_calls import Ahead, interruptible
+from sfumato.data.engines.duckdb_calls import BatchPrefetch, interruptible
 from sfumato.data.engines.kinds import chosen_kinds, fits, kind_asked, kinds_of, stored_schema
 from sfumato.data.files.cell_text import check_names, conform
 from sfumato.data.files.parquet_folder import check_local, write_folder
@@ -191,9 +191,9 @@ class DuckDB:
     @translating_errors(translate)
     def run(self, query: exp.Query) -> pa.Table:
         """Run a query and bring its whole result here."""
-        words = render(query, self.dialect)
+        sql = render(query, self.dialect)
         with self._cursor() as cursor:
-            result = interruptible(cursor, lambda: cursor.sql(words).to_arrow_table())
+            result = interruptible(cursor, lambda: cursor.sql(sql).to_arrow_table())
         self._check_files()
         return result
 
@@ -202,14 +202,14 @@ class DuckDB:
         """Run a query and bring its result here batch by batch."""
         with ExitStack() as stack:
             cursor = stack.enter_context(self._cursor())
-            words = render(query, self.dialect)
-            reader = interruptible(cursor, lambda: cursor.sql(words).to_arrow_reader(batch_rows))
+            sql = render(query, self.dialect)
+            reader = interruptible(cursor, lambda: cursor.sql(sql).to_arrow_reader(batch_rows))
             stack.callback(reader.close)
-            ahead = stack.enter_context(Ahead(cursor, lambda: next(reader, None)))
+            prefetch = stack.enter_context(BatchPrefetch(cursor, lambda: next(reader, None)))
             opened = stack.pop_all()
 
         def advance() -> pa.RecordBatch | None:
-            batch = ahead.take()
+            batch = prefetch.next_batch()
             if batch is None:
                 self._check_files()
             return batch
@@ -309,13 +309,13 @@ class DuckDB:
         """Copy Arrow data into a table, which all cursors see; a registered one they would not."""
         with self._cursor() as cursor:
             arrow = f"arrow_{token_hex(8)}"
-            words = render(created("TABLE", name, everything(named(arrow))), self.dialect)
+            sql = render(created("TABLE", name, everything(named(arrow))), self.dialect)
 
             def copy() -> None:
                 # All of it where Ctrl-C is not heard: inside a look at the data it would be lost.
                 cursor.register(arrow, data)
                 try:
-                    cursor.execute(words)
+                    cursor.execute(sql)
                 finally:
                     cursor.unregister(arrow)
 
@@ -343,9 +343,9 @@ class DuckDB:
             raise
 
     def _execute(self, statement: exp.Expr) -> None:
-        words = render(statement, self.dialect)
+        sql = render(statement, self.dialect)
         with self._cursor() as cursor:
-            interruptible(cursor, lambda: cursor.execute(words))
+            interruptible(cursor, lambda: cursor.execute(sql))
 
     def _check_files(self) -> None:
         for file in self._files:

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Ahead:
+class BatchPrefetch:
     """Makes the next batch while the last one is being used."""
 
     def __init__(
-        self, cursor: duckdb.DuckDBPyConnection, make: Callable[[], pa.RecordBatch | None]
+        self, cursor: duckdb.DuckDBPyConnection, fetch: Callable[[], pa.RecordBatch | None]
     ) -> None:
-        self._cursor, self._make = cursor, make
+        self._cursor, self._fetch = cursor, fetch
         self._worker = ThreadPoolExecutor(1)
-        self._next = self._worker.submit(make)
+        self._next = self._worker.submit(fetch)
 
-    def take(self) -> pa.RecordBatch | None:
+    def next_batch(self) -> pa.RecordBatch | None:
         """The next batch, or None after the last one."""
         try:
             batch = self._next.result()
@@ -33,7 +33,7 @@ class Ahead:
             self._cursor.interrupt()
             raise
         if batch is not None:
-            self._next = self._worker.submit(self._make)
+            self._next = self._worker.submit(self._fetch)
         return batch
 
     def __enter__(self) -> Self:

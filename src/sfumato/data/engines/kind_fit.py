@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from sfumato.data.engines.base import column
-from sfumato.data.files.cell_text import fitting, lenient
+from sfumato.data.files.cell_text import find_fitting_kinds, read_leniently
 from sfumato.data.schema.column import Kind
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ def fitting_kinds(engine: Engine) -> dict[str, set[Kind]]:
     names = [name for name, kind in engine.columns(engine.table).items() if kind is Kind.TEXT]
     if not names:
         return {}
-    return fitting(engine.stream(exp.select(*map(column, names)).from_(engine.table)), names)
+    return find_fitting_kinds(
+        engine.stream(exp.select(*map(column, names)).from_(engine.table)), names
+    )
 
 
 def fitting_cells(engine: Engine, asked: Column) -> int:
@@ -35,5 +37,5 @@ def fitting_cells(engine: Engine, asked: Column) -> int:
     return sum(
         pc.sum(pc.if_else(cells.is_valid(), batch.column(1), 0)).as_py() or 0
         for batch in engine.stream(counted)
-        for cells in [lenient(batch.column(0), asked)]
+        for cells in [read_leniently(batch.column(0), asked)]
     )

@@ -111,10 +111,10 @@ def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
     strange = [field for field in schema if kinds[field.name] is None]
     if strange:
         named = ", ".join(f"{field.name!r} ({_called(field.type)})" for field in strange[:5])
-        more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
+        others = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
         raise SourceError(
             "column_type_unsupported",
-            f"Cannot use the type of column {named}{more}. Allowed are integers up to 64 bits, "
+            f"Cannot use the type of column {named}{others}. Allowed are integers up to 64 bits, "
             f"reals, decimals of at most {DIGITS_OF_REAL} digits, text, dates, timestamps "
             "without a zone at midnight, and booleans; convert the others, in a database by a view "
             "with CAST(... AS DOUBLE PRECISION), say, or leave them out.",
@@ -155,14 +155,14 @@ def _check_dates(engine: Engine, names: Sequence[str]) -> None:
     if not names:
         return
     ends = [end(this=column(name)) for name in names for end in (exp.Min, exp.Max)]
-    aliased = (exp.alias_(end, f"sf_end_{place}") for place, end in enumerate(ends))
-    found = engine.run(exp.select(*aliased).from_(engine.table.copy()))
-    days = [cells.cast(pa.date32()).cast(pa.int32())[0].as_py() for cells in found.columns]
-    for place, day in enumerate(days):
+    aliased = (exp.alias_(end, f"sf_end_{position}") for position, end in enumerate(ends))
+    extremes = engine.run(exp.select(*aliased).from_(engine.table.copy()))
+    days = [cells.cast(pa.date32()).cast(pa.int32())[0].as_py() for cells in extremes.columns]
+    for position, day in enumerate(days):
         if day is not None and not _FIRST <= day <= _LAST:
             raise SourceError(
                 "cell_malformed",
-                f"Column {names[place // 2]!r} holds dates outside the years 1 to 9999, which "
+                f"Column {names[position // 2]!r} holds dates outside the years 1 to 9999, which "
                 "cannot be worked with.",
                 hint="Correct them in the source, or make them missing.",
             )
@@ -177,12 +177,12 @@ def _check_sound(engine: Engine, names: Collection[str]) -> None:
     # A malformed cell is counted as it is stored, but not as it is seen.
     lost = (
         exp.cast(exp.Count(this=column(name)) - exp.Count(this=sound(name, doubt)), "BIGINT").as_(
-            f"sf_lost_{place}"
+            f"sf_lost_{position}"
         )
-        for place, (name, doubt) in enumerate(asked.items())
+        for position, (name, doubt) in enumerate(asked.items())
     )
-    (found,) = engine.run(exp.select(*lost).from_(stored)).to_pylist()
-    for (name, doubt), cells in zip(asked.items(), found.values(), strict=True):
+    (lost_cells,) = engine.run(exp.select(*lost).from_(stored)).to_pylist()
+    for (name, doubt), cells in zip(asked.items(), lost_cells.values(), strict=True):
         if cells:
             raise SourceError(
                 "cell_malformed",

@@ -38,25 +38,25 @@ LIMITED = "sfumato.limited"
 
 @dataclass(frozen=True)
 class TextLimit:
-    """How many characters of a text are read. Of a `whole` one that is longer, none are.
+    """How many characters of a text are read. Of a longer one, none where it `drops_longer`.
 
     Two names of people must never become one by a cut: of two people in one the bound on what one
     of them contributes would not hold. So a longer name is NULL, and its rows belong to nobody.
     """
 
     characters: int
-    whole: bool = False
+    drops_longer: bool = False
 
     def applied(self, value: exp.Expr) -> exp.Expr:
         """The text as far as it is read. What has few bytes is not looked into: that is cheaper."""
         bits = exp.Anonymous(this="BIT_LENGTH", expressions=[value.copy()])
         short = exp.LTE(this=bits, expression=exp.convert(8 * self.characters))
         case = exp.case().when(short, value.copy())
-        if self.whole:
+        if self.drops_longer:
             fits = exp.Length(this=value.copy()) <= exp.convert(self.characters)
             return case.when(fits, value.copy())
-        first, many = exp.convert(1), exp.convert(self.characters)
-        return case.else_(exp.Substring(this=value.copy(), start=first, length=many))
+        first, length = exp.convert(1), exp.convert(self.characters)
+        return case.else_(exp.Substring(this=value.copy(), start=first, length=length))
 
 
 def limited(table: exp.Table, limits: Mapping[str, TextLimit | None]) -> exp.Table:
@@ -130,11 +130,11 @@ def sound(name: str, doubt: Doubt) -> exp.Expr:
     value = exp.column(name, quoted=True)
     match doubt:
         case Doubt.TIME:
-            parts = (
-                exp.Extract(this=exp.var(part), expression=value.copy()).eq(0)
-                for part in ("HOUR", "MINUTE", "SECOND")
+            time_fields = (
+                exp.Extract(this=exp.var(name), expression=value.copy()).eq(0)
+                for name in ("HOUR", "MINUTE", "SECOND")
             )
-            return exp.case().when(exp.and_(*parts), exp.cast(value, "DATE"))
+            return exp.case().when(exp.and_(*time_fields), exp.cast(value, "DATE"))
         case Doubt.BYTES:  # a function of Spark's, the only engine that stores such bytes
             valid = exp.Anonymous(this="IS_VALID_UTF8", expressions=[value.copy()])
             return exp.case().when(valid, value)

@@ -20,7 +20,7 @@ from sfumato.data.engines.base import column, everything
 from sfumato.data.engines.kinds import chosen_kinds, is_text, kinds_of
 from sfumato.data.files.cell_text import conform, longest
 from sfumato.data.files.formats import is_pattern, parquet_paths, partition_columns
-from sfumato.data.files.parquet import parquet_files, rows_of, schema_told
+from sfumato.data.files.parquet import footer_schema, parquet_files, rows_of
 from sfumato.data.schema.names import quoted
 from sfumato.errors import EngineError, SourceError
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sfumato.data.files.file_identity import RegularFile
 
 
-_FEW = 1024
+_COPIED_BATCH_ROWS = 1024
 """So many rows of files that are copied for their texts are held at a time."""
 
 
@@ -68,19 +68,19 @@ def view_parquet(
     if strict or _is_readable(engine, relation, longest_texts):
         engine.adopt(relation, kinds, rows=rows_of(files), strict=strict)
         return
-    chosen = chosen_kinds(kinds_of(schema_told(files[0])), kinds)
-    rows = rows_of(files, batch_rows=_FEW)
+    chosen = chosen_kinds(kinds_of(footer_schema(files[0])), kinds)
+    rows = rows_of(files, batch_rows=_COPIED_BATCH_ROWS)
     engine.load(conform(rows, chosen, strict=False, short_texts=short_texts), chosen)
 
 
 def check_partitions(files: Sequence[RegularFile]) -> None:
     """Refuse files of which the names of their folders tell a column that they lack."""
-    apart = partition_columns(file.path for file in files)
-    if apart and apart[0] not in schema_told(files[0]).names:
+    partition_names = partition_columns(file.path for file in files)
+    if partition_names and partition_names[0] not in footer_schema(files[0]).names:
         raise SourceError(
             "source_unsupported",
-            f"Cannot read these Parquet files as one table: {quoted(apart[0])} stands in the "
-            "names of their folders and not in the files.",
+            f"Cannot read these Parquet files as one table: {quoted(partition_names[0])} stands in "
+            "the names of their folders and not in the files.",
             hint=(
                 "Read the folder through Spark, as spark+parquet:///folder/, or write the column "
                 "into the files."
@@ -102,7 +102,7 @@ def _is_readable(engine: DuckDB, relation: exp.Expr, longest_texts: Mapping[str,
         exp.Max(this=exp.Length(this=column(name))).as_(f"sf_{at}") for at, name in enumerate(texts)
     )
     try:
-        found = engine.run(exp.select(*lengths).from_(relation.copy()))
+        longest_cells = engine.run(exp.select(*lengths).from_(relation.copy()))
     except (SourceError, EngineError) as error:
         too_long = bool(longest_texts) and error.code == "engine_out_of_memory"
         if error.code != "not_utf8" and not too_long:
@@ -110,6 +110,6 @@ def _is_readable(engine: DuckDB, relation: exp.Expr, longest_texts: Mapping[str,
         return False
     return all(
         (length.as_py() or 0) <= longest_texts[name]
-        for name, (length,) in zip(texts, found.columns, strict=True)
+        for name, (length,) in zip(texts, longest_cells.columns, strict=True)
         if name in longest_texts
     )

@@ -31,9 +31,9 @@ from sfumato.data.engines.malformed_cells import Doubt, doubted, doubts_of
 from sfumato.data.engines.postgres_catalogue import (
     check_encoding,
     identity_of,
-    reads,
+    reads_query,
+    relation_query,
     resolved,
-    there,
 )
 from sfumato.data.engines.postgres_dialect import DIALECT, from_hex, hashed, once, rendered
 from sfumato.data.files.parquet_folder import check_local, write_folder
@@ -154,10 +154,8 @@ class Postgres:
         try:
             for name, value in _SETTINGS.items():
                 self._execute(f"SET {name} TO {value}")
-            [told] = self._fetch(
-                "SELECT current_setting('server_encoding') AS encoding"
-            ).to_pylist()
-            check_encoding(told["encoding"])
+            [row] = self._fetch("SELECT current_setting('server_encoding') AS encoding").to_pylist()
+            check_encoding(row["encoding"])
         except BaseException:
             self.close()
             raise
@@ -186,7 +184,7 @@ class Postgres:
         names and numbers of all relations it reads, whatever address, search path or view led here.
         """
         name = render(exp.Literal.string(rendered(self._table)), self.dialect)
-        rows = self._fetch(reads(name)).to_pylist()
+        rows = self._fetch(reads_query(name)).to_pylist()
         if not rows:
             raise table_missing("PostgreSQL", f"{name} is not in the catalogue")
         return identity_of(rows)
@@ -213,13 +211,13 @@ class Postgres:
         self._execute(f"DECLARE {name} NO SCROLL CURSOR WITH HOLD FOR {rendered(query)}")
 
         def fetch(rows: int) -> pa.RecordBatch:
-            table = self._fetch(f"FETCH FORWARD {rows} FROM {name}", whole=False)
+            table = self._fetch(f"FETCH FORWARD {rows} FROM {name}", uses_copy=False)
             return table.combine_chunks().to_batches()[0] if table.num_rows else None
 
         def close() -> None:
             self._execute(f"CLOSE {name}")
 
-        schema = self._fetch(f"FETCH FORWARD 0 FROM {name}", whole=False).schema
+        schema = self._fetch(f"FETCH FORWARD 0 FROM {name}", uses_copy=False).schema
         return stream_translating_errors(schema, lambda: fetch(batch_rows), _translate, close)
 
     @contextmanager
@@ -274,14 +272,14 @@ class Postgres:
         self.check(target, overwrite=overwrite)
         drafted = target.beside(f"draft_{token_hex(8)}")
         with self._transaction():
-            self._make(target, f"{rendered(created('TABLE', drafted, query))}")
-            self._make(target, f"COMMENT ON TABLE {rendered(drafted)} IS '{RELEASE}'")
+            self._run_step(target, f"{rendered(created('TABLE', drafted, query))}")
+            self._run_step(target, f"COMMENT ON TABLE {rendered(drafted)} IS '{RELEASE}'")
             yield drafted.copy()
             if overwrite:
                 self.check(target, overwrite=True)  # what has come since would be lost
-                self._make(target, f"DROP TABLE IF EXISTS {rendered(target.table)}")
+                self._run_step(target, f"DROP TABLE IF EXISTS {rendered(target.table)}")
             name = rendered(exp.to_identifier(target.name, quoted=True))
-            self._make(target, f"ALTER TABLE {rendered(drafted)} RENAME TO {name}")
+            self._run_step(target, f"ALTER TABLE {rendered(drafted)} RENAME TO {name}")
 
     @translating_errors(_translate)
     def check(self, target: Target, *, overwrite: bool = False) -> None:
@@ -291,23 +289,23 @@ class Postgres:
             return
         _check_name(target)
         source, name = (
-            render(exp.Literal.string(rendered(one)), self.dialect)
-            for one in (self._table, target.table)
+            render(exp.Literal.string(rendered(table)), self.dialect)
+            for table in (self._table, target.table)
         )
-        listed = self._fetch(reads(source)).to_pylist() if overwrite else []
+        listed = self._fetch(reads_query(source)).to_pylist() if overwrite else []
         if not resolved(listed):
             raise table_unresolved(target)
-        found = self._fetch(there(name)).to_pylist()
-        if found and not overwrite:
+        relations = self._fetch(relation_query(name)).to_pylist()
+        if relations and not overwrite:
             raise table_exists(target)
-        for one in found:
-            if one["kind"] != "r" or one["oid"] in {row["oid"] for row in listed}:
+        for table in relations:
+            if table["kind"] != "r" or table["oid"] in {row["oid"] for row in listed}:
                 raise table_in_use(target)
-            if one["mark"] != RELEASE:
+            if table["mark"] != RELEASE:
                 raise table_not_a_release(target)
 
     @translating_errors(_translate)
-    def _make(self, target: TableTarget, statement: str) -> None:
+    def _run_step(self, target: TableTarget, statement: str) -> None:
         """Do one step towards a table, or say what is in its way."""
         try:
             self._execute(statement)
@@ -374,10 +372,12 @@ class Postgres:
 
     _statement = translating_errors(_translate)(_execute)
 
-    def _fetch(self, statement: str, *, whole: bool = True) -> pa.Table:
+    def _fetch(self, statement: str, *, uses_copy: bool = True) -> pa.Table:
         """Fetch a result; parts of a held cursor cannot come by COPY, whole results can."""
         with self._turn(), self._connection.cursor() as cursor:
-            cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": str(whole).lower()})
+            cursor.adbc_statement.set_options(
+                **{"adbc.postgresql.use_copy": str(uses_copy).lower()}
+            )
             cursor.execute(statement)
             table: pa.Table = cursor.fetch_arrow_table()
         return table.cast(pa.schema([field.remove_metadata() for field in table.schema]))

@@ -120,12 +120,12 @@ def check_encoding(encoding: str) -> None:
         )
 
 
-def reads(name: str) -> str:
+def reads_query(name: str) -> str:
     """The query that tells of a relation, named as a literal, which relations it stands for."""
     return _READS.format(name=name, of_values=",".join(_OF_VALUES.split()))
 
 
-_THERE = """
+_RELATION = """
 SELECT CAST(oid AS TEXT) AS oid, CAST(relkind AS TEXT) AS kind,
   OBJ_DESCRIPTION(oid, 'pg_class') AS mark
 FROM pg_class WHERE oid = CAST(TO_REGCLASS({name}) AS OID)
@@ -133,9 +133,9 @@ FROM pg_class WHERE oid = CAST(TO_REGCLASS({name}) AS OID)
 """A relation of a name, if there is one: what it is, and its comment, by which we know ours."""
 
 
-def there(name: str) -> str:
+def relation_query(name: str) -> str:
     """The query that tells of the relation that lies under a name, if one does."""
-    return _THERE.format(name=name)
+    return _RELATION.format(name=name)
 
 
 def identity_of(rows: Sequence[dict[str, Any]]) -> Identity:
@@ -154,10 +154,10 @@ def identity_of(rows: Sequence[dict[str, Any]]) -> Identity:
             "given"
         )
     home = f"postgresql {rows[0]['home']}"
-    called = [(f"{home}#{row[key]}", row["also"]) for row in rows for key in ("name", "oid")]
+    names = [(f"{home}#{row[key]}", row["also"]) for row in rows for key in ("name", "oid")]
     return Identity(
-        frozenset(one for one, also in called if not also),
-        frozenset(one for one, also in called if also),
+        frozenset(name for name, also in names if not also),
+        frozenset(name for name, also in names if also),
     )
 
 

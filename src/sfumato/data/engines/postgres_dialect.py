@@ -37,8 +37,8 @@ def _is_long(tree: exp.Expr) -> bool:
     """Whether a tree is surely a BIGINT: a cast to it, or made of such alone."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
-    whole = isinstance(tree, exp.Div) and bool(tree.args.get("typed"))
-    if whole or isinstance(tree, exp.Add | exp.Sub | exp.Mul):
+    is_integer_division = isinstance(tree, exp.Div) and bool(tree.args.get("typed"))
+    if is_integer_division or isinstance(tree, exp.Add | exp.Sub | exp.Mul):
         return _is_long(tree.this) and _is_long(tree.expression)
     return type(tree) is exp.Cast and tree.to.this is exp.DataType.Type.BIGINT
 

@@ -40,7 +40,7 @@ class Identity:
     nodes: frozenset[str] = frozenset()
     version: str | None = None
 
-    def same(self, other: Identity) -> bool:
+    def matches(self, other: Identity) -> bool:
         """Whether both read some of the same rows. What merely contains both proves nothing."""
         return bool(
             self.names & (other.names | other.also)
@@ -58,7 +58,7 @@ class Resolving(Protocol):
         ...
 
 
-def of_path(path: Path) -> Identity:
+def identity_of_path(path: Path) -> Identity:
     """A file by its real path and its node; a folder by its own and those of its Parquet files.
 
     A pattern is the files that match it now. Any folder above may be registered, and these be some
@@ -76,7 +76,7 @@ def of_path(path: Path) -> Identity:
     return _identity([real, *strange], {*paths, *real.parents}.difference(strange), files)
 
 
-def of_folder(folder: Path) -> Identity:
+def identity_of_folder(folder: Path) -> Identity:
     """A folder that a server reads, with everything in it, however deep."""
     files = files_within(folder)
     return _identity([folder.resolve()], [file.path for file in files], files)
@@ -84,11 +84,11 @@ def of_folder(folder: Path) -> Identity:
 
 def files_within(folder: Path) -> list[RegularFile]:
     """The files that a server reads of a folder, however deep: names with . or _ are its own."""
-    found = (one for one in files_beneath(folder) if one.name[0] not in "._")
-    return [regular_file(one) for one in sorted(found)]
+    files = (file for file in files_beneath(folder) if file.name[0] not in "._")
+    return [regular_file(file) for file in sorted(files)]
 
 
-def of_tables(file: RegularFile, tables: Iterable[str]) -> Identity:
+def identity_of_tables(file: RegularFile, tables: Iterable[str]) -> Identity:
     """Tables of a DuckDB file, by the names of its catalogue."""
     listed = list(tables)
     return Identity(
@@ -130,7 +130,7 @@ QualifiedName = tuple[str, str]
 """Schema and name, in small letters: DuckDB does not tell case apart."""
 
 _RELATIONS = """
-SELECT LOWER(schema_name) AS home, LOWER(table_name) AS name, NULL AS words
+SELECT LOWER(schema_name) AS home, LOWER(table_name) AS name, NULL AS definition
 FROM duckdb_tables() WHERE database_name = '{catalogue}'
 UNION ALL
 SELECT LOWER(schema_name), LOWER(view_name), sql
@@ -144,27 +144,28 @@ SELECT COUNT(*) AS n FROM duckdb_functions() WHERE database_name = '{catalogue}'
 def tables_read(engine: DuckDB, table: exp.Table) -> set[str]:
     """Name the table, and all that it reads if it is a view, as the catalogue knows them."""
     relations = _rows(engine, _RELATIONS, table.catalog)
-    words = {(row["home"], row["name"]): row["words"] for row in relations}
+    definitions = {(row["home"], row["name"]): row["definition"] for row in relations}
     start = (table.db.lower(), table.name.lower())
-    if start not in words:
+    if start not in definitions:
         raise table_missing("DuckDB", f"{start} is not in the catalogue")
-    if words[start] is not None and _rows(engine, _MACROS, table.catalog)[0]["n"]:
+    if definitions[start] is not None and _rows(engine, _MACROS, table.catalog)[0]["n"]:
         raise unresolved("it is a view in a file with macros, which may read any table")
-    found: set[QualifiedName] = set()
+    reached: set[QualifiedName] = set()
     waiting = [start]
     while waiting:
-        here = waiting.pop()
-        if here not in found:
-            found.add(here)
-            waiting += _named_in(words[here], here[0], words) if words[here] else ()
-    return {f"{home}.{name}" for home, name in found}
+        relation = waiting.pop()
+        if relation not in reached:
+            reached.add(relation)
+            if definition := definitions[relation]:
+                waiting += _named_in(definition, relation[0], definitions)
+    return {f"{home}.{name}" for home, name in reached}
 
 
-def _rows(engine: DuckDB, words: str, catalogue: str) -> list[dict[str, str]]:
-    query = parse_one(words.format(catalogue=catalogue), dialect="duckdb")
+def _rows(engine: DuckDB, sql: str, catalogue: str) -> list[dict[str, str]]:
+    query = parse_one(sql.format(catalogue=catalogue), dialect="duckdb")
     assert isinstance(query, exp.Query)
-    found: list[dict[str, str]] = engine.run(query).to_pylist()
-    return found
+    rows: list[dict[str, str]] = engine.run(query).to_pylist()
+    return rows
 
 
 def _named_in(view: str, home: str, known: dict[QualifiedName, str]) -> set[QualifiedName]:
@@ -173,16 +174,16 @@ def _named_in(view: str, home: str, known: dict[QualifiedName, str]) -> set[Qual
         tree = parse_one(view, dialect="duckdb")
     except SqlglotError:
         raise unresolved("it is a view in words that are not understood") from None
-    within = {one.alias.lower() for one in tree.find_all(exp.CTE)}
-    found: set[QualifiedName] = set()
+    local_names = {table.alias.lower() for table in tree.find_all(exp.CTE)}
+    relations: set[QualifiedName] = set()
     query = tree.expression
     if query is None:
         raise unresolved("it is a view in words that are not understood")
     for table in query.find_all(exp.Table):
         name, homes = table.name.lower(), [table.db.lower()] if table.db else [home, "main"]
-        meant = {(one, name) for one in homes} & known.keys()
+        candidates = {(schema, name) for schema in homes} & known.keys()
         plain = isinstance(table.this, exp.Identifier)
-        if not plain or (not meant and (table.db or name not in within)):
+        if not plain or (not candidates and (table.db or name not in local_names)):
             raise unresolved("it is a view that reads something outside its file")
-        found |= meant
-    return found
+        relations |= candidates
+    return relations

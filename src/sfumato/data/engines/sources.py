@@ -28,8 +28,8 @@ from sfumato.data.engines.parquet_source import check_partitions, view_parquet
 from sfumato.data.engines.source_identity import (
     Identity,
     Resolving,
-    of_path,
-    of_tables,
+    identity_of_path,
+    identity_of_tables,
     tables_read,
 )
 from sfumato.data.files.cell_text import check_names, conform, shortened
@@ -44,7 +44,7 @@ from sfumato.data.files.formats import (
     is_parquet,
     parquet_paths,
 )
-from sfumato.data.files.parquet import check_alike, schema_told
+from sfumato.data.files.parquet import check_alike, footer_schema
 from sfumato.data.schema.layout import USUAL, FileLayout
 from sfumato.errors import SourceError
 
@@ -136,10 +136,10 @@ def open_source(
 
 def _check_scheme(source: str) -> None:
     """Say what an address needs that is none; it may hold a password, so it is not shown."""
-    found = re.match(r"\s*([a-z][a-z0-9+.-]+):/", source, re.IGNORECASE)  # C:/ is a disk
-    if found is None or source.startswith("duckdb://") or lexists(source):
+    match = re.match(r"\s*([a-z][a-z0-9+.-]+):/", source, re.IGNORECASE)  # C:/ is a disk
+    if match is None or source.startswith("duckdb://") or lexists(source):
         return
-    scheme = found[1].lower()
+    scheme = match[1].lower()
     if scheme in {*POSTGRES, *SPARK, "duckdb"}:
         needed = f"Write {scheme}:// at its very beginning, in small letters and with two slashes"
     else:
@@ -156,14 +156,14 @@ def identify(source: str, engine: Engine | None = None) -> Identity:
     A path needs none: its files are asked for what they are, and nothing in them is read.
     """
     if "://" not in source:
-        return of_path(Path(source))
+        return identity_of_path(Path(source))
     if engine is None:
         opening = _open_catalogue if source.startswith("duckdb://") else open_source
         with closing(opening(source)) as opened:
             return identify(source, opened)
     if isinstance(engine, DuckDB):
         file, table = duckdb_file(source)
-        return of_tables(file, tables_read(engine, table))
+        return identity_of_tables(file, tables_read(engine, table))
     assert isinstance(engine, Resolving)
     return engine.identity()
 
@@ -217,7 +217,7 @@ def open_duckdb(
 
 
 def _names_files(source: Source) -> TypeGuard[Sequence[str | Path]]:
-    return isinstance(source, Sequence) and all(isinstance(one, str | Path) for one in source)
+    return isinstance(source, Sequence) and all(isinstance(path, str | Path) for path in source)
 
 
 @dataclass(frozen=True)
@@ -243,8 +243,8 @@ class _Reading:
             except SourceError as error:
                 if error.code != "not_utf8" or self.declared or self.layout.encoding:
                     raise
-                found = replace(self.layout, encoding=encoding_of(self.path))
-                replace(self, layout=found)._copy(engine, kinds)  # noqa: SLF001  one of us
+                layout = replace(self.layout, encoding=encoding_of(self.path))
+                replace(self, layout=layout)._copy(engine, kinds)  # noqa: SLF001  one of us
 
     def _copy(self, engine: DuckDB, kinds: Mapping[str, Asked]) -> None:
         with closing(self.opened()) as file:
@@ -286,8 +286,8 @@ def open_file(
 
 def duckdb_parts(url: str) -> tuple[str, str]:
     """The path and the table's name of a duckdb:// URL; a name has a '#' in quotes alone."""
-    found = re.fullmatch(r'duckdb://(.*)#((?:[^#"]|"[^"]*")*)', url, re.DOTALL)
-    return ("", "") if found is None else (found[1], found[2])
+    match = re.fullmatch(r'duckdb://(.*)#((?:[^#"]|"[^"]*")*)', url, re.DOTALL)
+    return ("", "") if match is None else (match[1], match[2])
 
 
 def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:
@@ -318,7 +318,7 @@ def attached(engine: DuckDB, url: str) -> exp.Table:
     with file.open() as stream:
         if stream.read(12)[8:] != b"DUCK":
             raise SourceError(
-                "file_damaged", f"{file.given!r} is not a DuckDB file.", hint="Name another."
+                "file_damaged", f"{file.name!r} is not a DuckDB file.", hint="Name another."
             )
     engine.watch([file])
     engine.attach(file, _ATTACHED)
@@ -367,9 +367,9 @@ def missing_columns(
         files = files_of(source)
         check_partitions(files)
         # One that is known stands for all of them.
-        looked_at = [*[one for one in files if one in known][:1], *set(files).difference(known)]
+        looked_at = [*[file for file in files if file in known][:1], *set(files).difference(known)]
         check_alike(looked_at)
-        names = schema_told(looked_at[0]).names
+        names = footer_schema(looked_at[0]).names
     else:
         with closing(_Reading(path, layout, declared, strict=False).opened()) as file:
             names = file.names

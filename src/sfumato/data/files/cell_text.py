@@ -12,7 +12,7 @@ What counts as a value, in text:
 - date: YYYY-MM-DD, years 0001 to 9999, days that exist.
 - boolean: `true` or `false` in any case.
 
-Where a column declares how it is spelled, that is what counts instead: `files/spelled.py`.
+Where a column declares how it is spelled, that is what counts instead: `column_spelling`.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def conform(
     if short_texts:
         # Before: a conversion fails where the texts of a batch have 2 GiB. After: bytes are texts
         # only then, and one cell that is not UTF-8 makes bytes of its whole column.
-        made = conform(shortened(batches, kinds), kinds, strict=strict)
-        yield from shortened(made, kinds)
+        converted = conform(shortened(batches, kinds), kinds, strict=strict)
+        yield from shortened(converted, kinds)
         return
     schema = stored_schema(kinds)
     rows_before = 0
@@ -147,12 +147,14 @@ def _shorter(cells: CellArray, characters: int) -> CellArray:
     return cells if bytes_of <= characters else pc.utf8_slice_codeunits(cells, 0, characters)
 
 
-def lenient(cells: CellArray, asked: Column) -> CellArray:
+def read_leniently(cells: CellArray, asked: Column) -> CellArray:
     """Read cells as a column; what does not fit is NULL."""
     return _converted(cells, asked, asked.name, None)
 
 
-def fitting(batches: Iterable[pa.RecordBatch], names: Iterable[str]) -> dict[str, set[Kind]]:
+def find_fitting_kinds(
+    batches: Iterable[pa.RecordBatch], names: Iterable[str]
+) -> dict[str, set[Kind]]:
     """Find, for text columns, the kinds that every cell of a column fits.
 
     A column without any value fits every kind.
@@ -246,7 +248,7 @@ def _exact(cells: CellArray, kind: Kind) -> CellArray | None:
     try:
         values = pc.cast(cells, STORED[kind], safe=True)
         if types.is_timestamp(cells.type):  # Arrow drops the time of day without a word
-            return values if _all(pc.equal(pc.cast(values, cells.type), cells)) else None
+            return values if _all_hold(pc.equal(pc.cast(values, cells.type), cells)) else None
     except pa.ArrowInvalid:
         return None
     return values
@@ -257,8 +259,8 @@ def _parsed(cells: CellArray, kind: Kind) -> CellArray | None:
     if kind is Kind.TEXT:
         return pc.cast(cells, pa.string())
     # Most integer columns are bare digits, and asking for those is seven times faster.
-    bare = kind is Kind.INTEGER and _all(pc.ascii_is_decimal(cells))
-    if not bare and not _all(pc.match_substring_regex(cells, _PATTERN[kind])):
+    bare = kind is Kind.INTEGER and _all_hold(pc.ascii_is_decimal(cells))
+    if not bare and not _all_hold(pc.match_substring_regex(cells, _PATTERN[kind])):
         return None
     try:
         values = pc.cast(pc.utf8_ltrim(cells, "+") if not bare else cells, STORED[kind])
@@ -270,7 +272,7 @@ def _parsed(cells: CellArray, kind: Kind) -> CellArray | None:
     return values
 
 
-def _all(checks: CellArray) -> bool:
+def _all_hold(checks: CellArray) -> bool:
     """Whether all checks hold; missing cells always do."""
     return pc.all(checks, min_count=0).as_py() is True
 

@@ -34,50 +34,50 @@ def read_spelled(cells: CellArray, spelling: Spelling, kind: Kind) -> CellArray 
 
 
 def _read(cells: CellArray, spelling: Spelling, kind: Kind) -> CellArray | None:
-    found = pc.extract_regex(cells, f"^{spelling.pattern(kind)}$")
-    if found.null_count:
+    matches = pc.extract_regex(cells, f"^{spelling.pattern(kind)}$")
+    if matches.null_count:
         return None
-    parts = {field.name: pc.struct_field(found, field.name) for field in found.type}
+    groups = {field.name: pc.struct_field(matches, field.name) for field in matches.type}
     if isinstance(spelling, DateSpelling):
-        plain = _iso(parts, spelling.pivot)
+        plain = _iso(groups, spelling.pivot)
     else:
-        plain = _number(parts, spelling, kind)
+        plain = _number(groups, spelling, kind)
     try:
         values = pc.cast(plain, STORED[kind])
     except pa.ArrowInvalid:
         return None
     if kind is Kind.REAL:
-        lost = pc.and_(pc.is_inf(values), pc.equal(parts["special"], ""))
+        lost = pc.and_(pc.is_inf(values), pc.equal(groups["special"], ""))
         return None if pc.any(lost).as_py() else values
     return values
 
 
-def _iso(parts: Mapping[str, CellArray], pivot: int | None) -> CellArray:
-    year = parts["year"]
+def _iso(groups: Mapping[str, CellArray], pivot: int | None) -> CellArray:
+    year = groups["year"]
     if pivot is not None:
-        after = pc.greater(pc.cast(year, pa.int8()), pivot)
-        year = _joined(pc.if_else(after, *_texts("19", "20")), year)
-    month, day = (pc.utf8_lpad(parts[name], 2, "0") for name in ("month", "day"))
+        is_past_pivot = pc.greater(pc.cast(year, pa.int8()), pivot)
+        year = _joined(pc.if_else(is_past_pivot, *_texts("19", "20")), year)
+    month, day = (pc.utf8_lpad(groups[name], 2, "0") for name in ("month", "day"))
     return _joined(year, month, day, separator="-")
 
 
-def _number(parts: Mapping[str, CellArray], spelling: NumberSpelling, kind: Kind) -> CellArray:
-    sign, whole = parts["sign"], parts["whole"]
-    if "inner" in parts:
-        sign = _joined(sign, parts["inner"])
+def _number(groups: Mapping[str, CellArray], spelling: NumberSpelling, kind: Kind) -> CellArray:
+    sign, digits = groups["sign"], groups["whole"]
+    if "inner" in groups:
+        sign = _joined(sign, groups["inner"])
     if spelling.thousands is not None:
-        whole = pc.replace_substring_regex(whole, "[^0-9]", "")
-    written = [pc.utf8_ltrim(sign, "+"), whole]
+        digits = pc.replace_substring_regex(digits, "[^0-9]", "")
+    written = [pc.utf8_ltrim(sign, "+"), digits]
     if kind is Kind.REAL:
         written += [
-            pc.replace_substring(parts["decimals"], spelling.point, "."),
-            parts["special"],
+            pc.replace_substring(groups["decimals"], spelling.point, "."),
+            groups["special"],
         ]
     return _joined(*written)
 
 
-def _joined(*parts: CellArray, separator: str = "") -> CellArray:
-    return pc.binary_join_element_wise(*parts, *_texts(separator))
+def _joined(*texts: CellArray, separator: str = "") -> CellArray:
+    return pc.binary_join_element_wise(*texts, *_texts(separator))
 
 
 def _texts(*texts: str) -> list[pa.Scalar[Any]]:
@@ -94,7 +94,7 @@ def write_spelled(cells: CellArray, spelling: Spelling) -> CellArray:
     if isinstance(spelling, NumberSpelling):
         plain = pc.extract_regex(pc.cast(coded.dictionary, pa.large_string()), _PLAIN)
         # An exponent, an infinity or NaN is so rare that all of its batch can take the slow way.
-        written = None if plain.null_count else _signed(plain, spelling)
+        written = None if plain.null_count else _with_signs(plain, spelling)
     if written is None:
         values = (
             Decimal(repr(value)) if isinstance(value, float) else value
@@ -104,18 +104,20 @@ def write_spelled(cells: CellArray, spelling: Spelling) -> CellArray:
     return written.take(coded.indices)
 
 
-def _signed(plain: CellArray, spelling: NumberSpelling) -> CellArray:
-    sign, whole, decimals = (pc.struct_field(plain, name) for name in ("sign", "whole", "decimals"))
+def _with_signs(plain: CellArray, spelling: NumberSpelling) -> CellArray:
+    sign, digits, decimals = (
+        pc.struct_field(plain, name) for name in ("sign", "whole", "decimals")
+    )
     if spelling.thousands is not None:
-        while pc.any(pc.match_substring_regex(whole, "^[0-9]{4}")).as_py():
-            parted = f"\\1{spelling.thousands}\\2"
-            whole = pc.replace_substring_regex(whole, "^([0-9]+)([0-9]{3})", parted)
+        while pc.any(pc.match_substring_regex(digits, "^[0-9]{4}")).as_py():
+            separated = f"\\1{spelling.thousands}\\2"
+            digits = pc.replace_substring_regex(digits, "^([0-9]+)([0-9]{3})", separated)
     if spelling.places:
-        digits = pc.utf8_rpad(pc.utf8_ltrim(decimals, "."), spelling.places, "0")
-        decimals = _joined(*_texts("."), digits)
+        padded = pc.utf8_rpad(pc.utf8_ltrim(decimals, "."), spelling.places, "0")
+        decimals = _joined(*_texts("."), padded)
     decimals = pc.replace_substring(decimals, ".", spelling.point)
     before, behind = _texts(*spelling.around)
-    return _joined(sign, before, whole, decimals, behind)
+    return _joined(sign, before, digits, decimals, behind)
 
 
 def marked(schema: pa.Schema, spellings: Mapping[str, Spelling]) -> pa.Schema:

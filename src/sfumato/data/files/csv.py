@@ -108,12 +108,12 @@ class CsvFile:
         if not header.strip():
             raise SourceError(
                 "table_malformed",
-                f"{self._file.given!r} has no header. The first line must name the columns.",
+                f"{self._file.name!r} has no header. The first line must name the columns.",
             )
-        fixed = fixed_separator(self._file.given)
+        fixed = fixed_separator(self._file.name)
         separator = fixed or layout.separator
         if separator is None and declared:
-            separator = told_separator(header, declared)
+            separator = separator_by_names(header, declared)
         self.separator = separator or detect_separator(header, self._records.peek())
         check_count(header.count(self.separator.encode()) + 1)
         self.names = split_row(header, self.separator)
@@ -166,20 +166,20 @@ class CsvFile:
             )
 
     def _refuse_other_formats(self, first: bytes) -> None:
-        for magic, (what, remedy) in _MAGIC.items():
+        for magic, (format_name, remedy) in _MAGIC.items():
             if first.startswith(magic):
                 raise SourceError(
                     "file_damaged",
-                    f"{self._file.given!r} is named as a text file but is {what}. {remedy}.",
+                    f"{self._file.name!r} is named as a text file but is {format_name}. {remedy}.",
                 )
 
 
 class _Expanding:
     """A gzip stream that refuses to be a bomb."""
 
-    def __init__(self, raw: BinaryIO, given: str) -> None:
+    def __init__(self, raw: BinaryIO, name: str) -> None:
         self._raw = raw
-        self._given = given
+        self._name = name
         self._expanded = 0
         self._stream = gzip.GzipFile(fileobj=raw, mode="rb")
 
@@ -190,13 +190,13 @@ class _Expanding:
         except (EOFError, OSError, zlib.error):
             raise SourceError(
                 "file_damaged",
-                f"{self._given!r} is not a whole gzip file. Compress or fetch it again.",
+                f"{self._name!r} is not a whole gzip file. Compress or fetch it again.",
             ) from None
         self._expanded += len(data)
         if self._expanded > max(EXPANSION_FREE, MOST_EXPANSION * self._raw.tell()):
             raise SourceError(
                 "file_too_large",
-                f"{self._given!r} grows more than {MOST_EXPANSION} times when it is expanded.",
+                f"{self._name!r} grows more than {MOST_EXPANSION} times when it is expanded.",
                 hint="Expand it yourself if you trust it.",
             )
         return data
@@ -209,15 +209,15 @@ class _Expanding:
 
 def _read_fully(stream: ByteStream, size: int) -> bytes:
     first = stream.read(size)
-    while len(first) < size and (more := stream.read(size - len(first))):
-        first += more
+    while len(first) < size and (block := stream.read(size - len(first))):
+        first += block
     return first
 
 
 def _opened(file: RegularFile) -> ByteStream:
     raw = file.open()
     if file.path.suffix.lower() == ".gz":
-        return _Expanding(raw, file.given)
+        return _Expanding(raw, file.name)
     return raw
 
 
@@ -240,17 +240,17 @@ def split_row(row: bytes, separator: str) -> list[str]:
         ) from None
 
 
-def told_separator(header: bytes, declared: Collection[str]) -> str:
+def separator_by_names(header: bytes, declared: Collection[str]) -> str:
     """Find the separator under which the header names the most declared columns."""
 
-    def told(separator: str) -> tuple[int, int]:
+    def score(separator: str) -> tuple[int, int]:
         try:
             names = split_row(header, separator)
         except SourceError:  # a name in quotes ends where only its own separator follows
             return (-1, 0)
         return (len(set(declared).intersection(names)), len(names))
 
-    return max(SEPARATORS, key=told)
+    return max(SEPARATORS, key=score)
 
 
 def detect_separator(header: bytes, ahead: bytes) -> str:
@@ -260,7 +260,7 @@ def detect_separator(header: bytes, ahead: bytes) -> str:
 
     def agreement(separator: str) -> tuple[float, int]:
         counts = [row.count(separator.encode()) for row in unquoted]
-        same = sum(count == counts[0] for count in counts) / len(counts)
-        return (same if counts[0] else 0.0, counts[0])
+        agreeing_share = sum(count == counts[0] for count in counts) / len(counts)
+        return (agreeing_share if counts[0] else 0.0, counts[0])
 
     return max(SEPARATORS, key=agreement)

@@ -70,51 +70,51 @@ class Records:
     def header(self) -> bytes:
         """Take the first row, whatever its separator, without its line end."""
         self._fill()
-        ends = _outside(np.frombuffer(self._ahead, np.uint8), _NEWLINE)
+        ends = _positions_outside_quotes(np.frombuffer(self._ahead, np.uint8), _NEWLINE)
         row = self._ahead[: ends[0] + 1] if ends.size else self._last(self._ahead)
         self._check_bytes(row)
-        self._take(row)
+        self._advance(row)
         return self._mended(row).rstrip(b"\r\n")
 
     def blocks(self, separator: int, columns: int) -> Iterator[bytes]:
         """Give out the other rows in blocks, each with the same number of cells."""
         blank_line: int | None = None
         while self._fill():
-            ends = _outside(np.frombuffer(self._ahead, np.uint8), _NEWLINE)
+            ends = _positions_outside_quotes(np.frombuffer(self._ahead, np.uint8), _NEWLINE)
             block = self._ahead[: ends[-1] + 1] if ends.size else self._last(self._ahead)
             if not ends.size:
                 ends = np.array([len(block) - 1])
             self._check_bytes(block)
             blank_line = self._check_rows(block, ends, separator, columns, blank_line)
-            self._take(block)
+            self._advance(block)
             yield self._mended(block)
 
     def _fill(self) -> bool:
         """Read until a whole row is at hand or there is no more; say whether anything is left."""
-        if _outside(np.frombuffer(self._ahead, np.uint8), _NEWLINE).size == 0:
-            more = self._stream.read(READ_BYTES)
-            self._ahead += more
+        if _positions_outside_quotes(np.frombuffer(self._ahead, np.uint8), _NEWLINE).size == 0:
+            block = self._stream.read(READ_BYTES)
+            self._ahead += block
         return bool(self._ahead)
 
-    def _last(self, rest: bytes) -> bytes:
+    def _last(self, row: bytes) -> bytes:
         """Take a rest without a line end: the last row, unless it is too long or unclosed."""
-        more = self._stream.read(1)
-        if more:
-            self._ahead = rest + more
+        next_byte = self._stream.read(1)
+        if next_byte:
+            self._ahead = row + next_byte
             self._refuse(
                 "table_malformed",
                 f"starts a row longer than {READ_BYTES >> 20} MiB",
                 "Is a quote left open, or is it not a CSV",
             )
-        if rest.count(b'"') % 2:
+        if row.count(b'"') % 2:
             self._refuse(
                 "table_malformed",
                 "starts a row whose quote is never closed",
                 "Close it, or double a quote that belongs to the text",
             )
-        return rest + b"\n"
+        return row + b"\n"
 
-    def _take(self, block: bytes) -> None:
+    def _advance(self, block: bytes) -> None:
         """Move on past a block that was checked."""
         self._ahead = self._ahead[len(block) :]
         self._offset += len(block)
@@ -141,7 +141,7 @@ class Records:
                 self._refuse_byte("not_utf8", "is not valid UTF-8", error.start)
         data = np.frombuffer(block, np.uint8)
         if b"\r" in block:
-            returns = _outside(data, _RETURN)
+            returns = _positions_outside_quotes(data, _RETURN)
             lone = returns[data[np.minimum(returns + 1, data.size - 1)] != _NEWLINE]
             if lone.size:
                 self._refuse(
@@ -163,7 +163,7 @@ class Records:
         data = np.frombuffer(block, np.uint8)
         if b'"' in block:
             self._check_quotes(data, separator)
-        separators = _outside(data, separator)
+        separators = _positions_outside_quotes(data, separator)
         cells = np.diff(np.searchsorted(separators, ends), prepend=0) + 1
         starts = np.concatenate(([0], ends[:-1] + 1))
         sizes = ends - starts - (data[np.maximum(ends - 1, 0)] == _RETURN)
@@ -220,22 +220,22 @@ class Records:
     def _line_at(self, position: int) -> int:
         return self._line + self._ahead.count(b"\n", 0, position)
 
-    def _refuse(self, code: str, what: str, remedy: str, position: int = 0) -> NoReturn:
-        raise SourceError(code, f"Line {self._line_at(position):,} {what}. {remedy}.")
+    def _refuse(self, code: str, problem: str, remedy: str, position: int = 0) -> NoReturn:
+        raise SourceError(code, f"Line {self._line_at(position):,} {problem}. {remedy}.")
 
-    def _refuse_byte(self, code: str, what: str, position: int) -> NoReturn:
-        place = "" if self._decoded else f"at offset {self._offset + position:,} "
+    def _refuse_byte(self, code: str, problem: str, position: int) -> NoReturn:
+        offset = "" if self._decoded else f"at offset {self._offset + position:,} "
         raise SourceError(
             code,
-            f"The byte {place}(line {self._line_at(position):,}) {what}. Save the file as UTF-8, "
-            'or say in the schema what it is, e.g. file.encoding = "windows-1252".',
+            f"The byte {offset}(line {self._line_at(position):,}) {problem}. Save the file as "
+            'UTF-8, or say in the schema what it is, e.g. file.encoding = "windows-1252".',
         )
 
 
-def _outside(data: NDArray[np.uint8], byte: int) -> NDArray[np.intp]:
+def _positions_outside_quotes(data: NDArray[np.uint8], byte: int) -> NDArray[np.intp]:
     """Find a byte outside quotes."""
-    found = data == byte
+    is_match = data == byte
     quotes = data == _QUOTE
     if quotes.any():
-        found &= ~np.logical_xor.accumulate(quotes)
-    return np.flatnonzero(found)
+        is_match &= ~np.logical_xor.accumulate(quotes)
+    return np.flatnonzero(is_match)

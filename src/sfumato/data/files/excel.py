@@ -52,8 +52,8 @@ class ExcelFile:
         rows: list[list[Any]] = sheet.to_python(skip_empty_area=False)
         while rows and not any(cell != "" for cell in rows[-1]):
             rows.pop()
-        self._what = f"Sheet {quoted(sheet.name)} of {self._file.given!r}"
-        first = next((n for n, row in enumerate(rows) if any(map(_says, row))), None)
+        self._what = f"Sheet {quoted(sheet.name)} of {self._file.name!r}"
+        first = next((n for n, row in enumerate(rows) if any(map(_has_content, row))), None)
         if first is None:
             raise SourceError(
                 "table_malformed", f"{self._what} is empty.", hint="Name another with file.sheet."
@@ -103,12 +103,12 @@ class ExcelFile:
                 f"{self._what}: row {self._first_row + empty[0]:,} is empty but rows follow it.",
                 hint="Remove it, or keep the table that follows in a sheet of its own.",
             )
-        gone = set(empty)
-        kept = [row for n, row in enumerate(rows) if n not in gone] if gone else rows
-        cells = list(zip(*kept, strict=True)) or [()] * len(names)
+        skipped = set(empty)
+        table_rows = [row for n, row in enumerate(rows) if n not in skipped] if skipped else rows
+        cells = list(zip(*table_rows, strict=True)) or [()] * len(names)
         columns = {
-            place: [None if cell == "" else cell for cell in cells[place]]
-            for place in range(len(names))
+            position: [None if cell == "" else cell for cell in cells[position]]
+            for position in range(len(names))
         }
         nameless = [
             p for p, name in enumerate(names) if not name and any(c is not None for c in columns[p])
@@ -123,16 +123,16 @@ class ExcelFile:
                     "schema."
                 ),
             )
-        places = [place for place, name in enumerate(names) if name]
-        if not places:
+        named = [position for position, name in enumerate(names) if name]
+        if not named:
             raise SourceError(
                 "table_malformed",
                 f"{self._what} names no column in row {self._first_row - 1:,}, which is taken for "
                 "the header.",
                 hint="Name them there, or say which row does: file.header_row = 2.",
             )
-        check_names([names[place] for place in places])
-        return {names[place]: columns[place] for place in places}
+        check_names([names[position] for position in named])
+        return {names[position]: columns[position] for position in named}
 
 
 def _workbook(file: RegularFile) -> CalamineWorkbook:
@@ -141,19 +141,19 @@ def _workbook(file: RegularFile) -> CalamineWorkbook:
     except ImportError:
         raise SourceError(
             "package_missing",
-            f"Cannot read {file.given!r}: Excel files need packages that are not installed.",
+            f"Cannot read {file.name!r}: Excel files need packages that are not installed.",
             hint="Install them with: pip install 'sfumato[excel]', or save it as CSV.",
         ) from None
     return CalamineWorkbook.from_path(str(file.path))
 
 
-def _sheet(file: RegularFile, wanted: str | None, *, titles: bool) -> tuple[CalamineSheet, bool]:
+def _sheet(file: RegularFile, name: str | None, *, titles: bool) -> tuple[CalamineSheet, bool]:
     """The sheet asked for, or the first that holds anything; and whether there are others.
 
     Unless `titles` count too, one with several rows goes before one that has a title alone.
     """
     try:
-        return _found(file, _workbook(file), wanted, titles=titles)
+        return _choose_sheet(file, _workbook(file), name, titles=titles)
     except SourceError:
         raise
     except (KeyboardInterrupt, SystemExit):
@@ -164,53 +164,56 @@ def _sheet(file: RegularFile, wanted: str | None, *, titles: bool) -> tuple[Cala
     raise damaged(file)
 
 
-def _found(
-    file: RegularFile, book: CalamineWorkbook, wanted: str | None, *, titles: bool
+def _choose_sheet(
+    file: RegularFile, book: CalamineWorkbook, name: str | None, *, titles: bool
 ) -> tuple[CalamineSheet, bool]:
     from python_calamine import SheetTypeEnum, SheetVisibleEnum
 
-    sheets = [one for one in book.sheets_metadata if one.typ == SheetTypeEnum.WorkSheet]
-    names = [one.name for one in sheets]
-    if wanted is not None:
-        if wanted not in names:
+    sheets = [entry for entry in book.sheets_metadata if entry.typ == SheetTypeEnum.WorkSheet]
+    names = [entry.name for entry in sheets]
+    if name is not None:
+        if name not in names:
             raise SourceError(
                 "table_malformed",
-                f"{file.given!r} has no sheet {quoted(wanted)}, which file.sheet names. It has "
+                f"{file.name!r} has no sheet {quoted(name)}, which file.sheet names. It has "
                 f"{', '.join(map(quoted, names))}.",
             )
-        return book.get_sheet_by_name(wanted), len(names) > 1
-    shown = [one.name for one in sheets if one.visible == SheetVisibleEnum.Visible]
+        return book.get_sheet_by_name(name), len(names) > 1
+    shown = [entry.name for entry in sheets if entry.visible == SheetVisibleEnum.Visible]
     title = None
-    for name in shown:
-        sheet = book.get_sheet_by_name(name)
+    for sheet_name in shown:
+        sheet = book.get_sheet_by_name(sheet_name)
         if sheet.start is not None and sheet.end is not None:
             if titles or sheet.end[0] > sheet.start[0]:
                 return sheet, len(names) > 1
             title = title or sheet
     if title is not None:
         return title, len(names) > 1
-    raise SourceError("table_malformed", f"{file.given!r} has no sheet with anything in it.")
+    raise SourceError("table_malformed", f"{file.name!r} has no sheet with anything in it.")
 
 
 def _header(rows: list[list[Any]], first: int) -> int:
     """The first row that names every column, below a title or a row of groups; else the first."""
-    width = max((place for row in rows for place, cell in enumerate(row) if cell != ""), default=0)
-    for place in range(first, min(first + _TITLE_ROWS, len(rows))):
-        if all(cell != "" for cell in rows[place][: width + 1]):
-            return place if all(isinstance(c, str) for c in rows[place][: width + 1]) else first
+    width = max(
+        (position for row in rows for position, cell in enumerate(row) if cell != ""), default=0
+    )
+    for position in range(first, min(first + _TITLE_ROWS, len(rows))):
+        cells = rows[position][: width + 1]
+        if all(cell != "" for cell in cells):
+            return position if all(isinstance(cell, str) for cell in cells) else first
     return first
 
 
-def _says(cell: object) -> bool:
+def _has_content(cell: object) -> bool:
     """Whether a cell holds more than spaces."""
     return not isinstance(cell, str) or cell.strip() != ""
 
 
-def _letters(place: int) -> str:
+def _letters(position: int) -> str:
     """The letters of a column: 0 is A, 26 is AA."""
     letters = ""
-    place += 1
-    while place:
-        place, digit = divmod(place - 1, 26)
+    position += 1
+    while position:
+        position, digit = divmod(position - 1, 26)
         letters = chr(ord("A") + digit) + letters
     return letters

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from sfumato.errors import SourceError
 from sfumato.platform_support import BYTES_AS_THEY_ARE, NO_WAITING, NOT_INHERITED
 
-_STRANGE = {
+_OTHER_SORTS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe",
     stat.S_IFCHR: "a device",
@@ -37,7 +37,8 @@ class Version:
 class RegularFile:
     """A readable regular file behind any symbolic links, as it was when first seen."""
 
-    given: str
+    name: str
+    """The path as the caller wrote it, for messages."""
     path: Path
     version: Version
 
@@ -50,7 +51,7 @@ class RegularFile:
         if "\\" in str(self.path) and re.search(r"[*?\[]", str(self.path)):
             raise SourceError(
                 "file_unreadable",
-                f"Cannot read {self.given!r}: its path has both a backslash and one of * ? [, "
+                f"Cannot read {self.name!r}: its path has both a backslash and one of * ? [, "
                 "which DuckDB cannot be told apart from a pattern.",
                 hint="Rename the file or its folder.",
             )
@@ -58,55 +59,55 @@ class RegularFile:
 
     def open(self) -> BinaryIO:
         """Open it for reading, if it is still there."""
-        return os.fdopen(_descriptor(self.given, self.path)[0], "rb")
+        return os.fdopen(_descriptor(self.name, self.path)[0], "rb")
 
     def check_unchanged(self) -> None:
         """Refuse to go on with a file that changed or vanished."""
         try:
-            now = _version(self.path.stat())
+            current = _version(self.path.stat())
         except OSError:
-            now = None
-        if now != self.version:
+            current = None
+        if current != self.version:
             raise SourceError(
                 "source_changed",
-                f"{self.given!r} was changed or removed while it was being read. "
+                f"{self.name!r} was changed or removed while it was being read. "
                 "Start again when nothing writes to it.",
             )
 
 
 def regular_file(path: Path | str) -> RegularFile:
     """Find the regular file behind a path, or say why there is none."""
-    given = str(path)
+    name = str(path)
     try:
         real = Path(path).resolve()
     except (OSError, RuntimeError, ValueError):
-        raise _refusal(given, "source_missing", "is not a usable path") from None
-    descriptor, version = _descriptor(given, real)
+        raise _refusal(name, "source_missing", "is not a usable path") from None
+    descriptor, version = _descriptor(name, real)
     os.close(descriptor)
-    return RegularFile(given, real, version)
+    return RegularFile(name, real, version)
 
 
-def _descriptor(given: str, path: Path) -> tuple[int, Version]:
+def _descriptor(name: str, path: Path) -> tuple[int, Version]:
     """Open without waiting for a writer, so that a named pipe cannot make us hang."""
     try:
         descriptor = os.open(path, os.O_RDONLY | NO_WAITING | NOT_INHERITED | BYTES_AS_THEY_ARE)
     except (FileNotFoundError, NotADirectoryError):
-        raise _refusal(given, "source_missing", "does not exist") from None
+        raise _refusal(name, "source_missing", "does not exist") from None
     except PermissionError:
-        raise _refusal(given, "file_unreadable", "may not be read by this user") from None
+        raise _refusal(name, "file_unreadable", "may not be read by this user") from None
     except (OSError, ValueError):
-        raise _refusal(given, "file_unreadable", "cannot be opened") from None
+        raise _refusal(name, "file_unreadable", "cannot be opened") from None
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        what = _STRANGE.get(stat.S_IFMT(status.st_mode), "not a regular file")
-        raise _refusal(given, "file_unreadable", f"is {what}")
+        sort = _OTHER_SORTS.get(stat.S_IFMT(status.st_mode), "not a regular file")
+        raise _refusal(name, "file_unreadable", f"is {sort}")
     return descriptor, _version(status)
 
 
-def _refusal(given: str, code: str, reason: str) -> SourceError:
+def _refusal(name: str, code: str, reason: str) -> SourceError:
     return SourceError(
-        code, f"Cannot read {given!r}: it {reason}. Name a CSV or Parquet file that can be read."
+        code, f"Cannot read {name!r}: it {reason}. Name a CSV or Parquet file that can be read."
     )
 
 

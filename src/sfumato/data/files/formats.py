@@ -22,7 +22,7 @@ STATISTICS = (".sav", ".zsav", ".dta", ".sas7bdat", ".xpt")
 READ = (*TEXT, *PARQUET, *EXCEL, *STATISTICS)
 WRITTEN = (*TEXT, *PARQUET, *EXCEL)
 
-_PARTING = ",;|~^:#"
+_SEPARATORS = ",;|~^:#"
 """Signs that part cells in some file or other, and are rare in names."""
 
 _TABS = (".tsv", ".tsv.gz")
@@ -41,7 +41,7 @@ def fixed_separator(name: str) -> str | None:
 
 def separator_hint(name: str, columns: Sequence[str]) -> str | None:
     """A question to the owner of a file of text whose only column looks like several."""
-    sign = next((sign for sign in _PARTING if sign in columns[0]), None)
+    sign = next((sign for sign in _SEPARATORS if sign in columns[0]), None)
     if len(columns) != 1 or sign is None or not ends_in(name, TEXT):
         return None
     next_step = f'Add separator = "{sign}" under [file] in its schema, and name its columns there.'
@@ -57,13 +57,13 @@ _PATTERN = re.compile(r"[*?\[]")
 
 def is_parquet(path: Path) -> bool:
     """Whether a path is to be read as Parquet: by its ending, or as a folder."""
-    return ends_in(path.name, PARQUET) or _is(path, Path.is_dir)
+    return ends_in(path.name, PARQUET) or _holds(path, Path.is_dir)
 
 
 def is_pattern(path: Path) -> bool:
     """Whether it stands for the files that match it; what there is stands for itself."""
     named = ends_in(path.name, PARQUET) and _PATTERN.search(str(path)) is not None
-    return named and not _is(path, Path.exists)
+    return named and not _holds(path, Path.exists)
 
 
 def parquet_paths(path: Path) -> list[Path]:
@@ -74,38 +74,38 @@ def parquet_paths(path: Path) -> list[Path]:
     """
     if is_pattern(path):
         matching = glob(str(path), recursive=True)  # noqa: PTH207  as a shell: nothing hidden
-        return _once(map(Path, matching), path) or [path]
-    if not _is(path, Path.is_dir):
+        return _table_files(map(Path, matching), path) or [path]
+    if not _holds(path, Path.is_dir):
         return [path]
-    found = (one for one in files_beneath(path) if one.name.endswith(".parquet"))
-    return _once(found, path) or [path]
+    parquet_files = (file for file in files_beneath(path) if file.name.endswith(".parquet"))
+    return _table_files(parquet_files, path) or [path]
 
 
 def files_beneath(folder: Path) -> Iterator[Path]:
     """All files of a folder, however deep; what vanishes meanwhile is none of them."""
-    for place, _, names in os.walk(folder):
-        yield from (one for name in names if (one := Path(place, name)).is_file())
+    for directory, _, names in os.walk(folder):
+        yield from (file for name in names if (file := Path(directory, name)).is_file())
 
 
 def partition_columns(paths: Iterable[Path]) -> list[str]:
     """The columns that only the names of folders tell, year=2024 beside year=2025."""
-    told = {frozenset(part for part in path.parent.parts if "=" in part) for path in paths}
-    differing = frozenset.union(*told) - frozenset.intersection(*told)
-    return sorted({part.partition("=")[0] for part in differing})
+    folder_names = {frozenset(name for name in path.parent.parts if "=" in name) for path in paths}
+    differing = frozenset.union(*folder_names) - frozenset.intersection(*folder_names)
+    return sorted({name.partition("=")[0] for name in differing})
 
 
-def _once(found: Iterable[Path], path: Path) -> list[Path]:
+def _table_files(paths: Iterable[Path], path: Path) -> list[Path]:
     """The files found that are part of the table; one that a link leads to again counts once."""
-    listed = sorted((one for one in found if not _apart(one, path.parts)), reverse=True)
-    return sorted({one.resolve(): one for one in listed}.values())
+    listed = sorted((file for file in paths if not _is_hidden(file, path.parts)), reverse=True)
+    return sorted({file.resolve(): file for file in listed}.values())
 
 
-def _apart(path: Path, named: Sequence[str]) -> bool:
-    return any(part[0] in "._" for part in path.parts if part not in named)
+def _is_hidden(path: Path, named: Sequence[str]) -> bool:
+    return any(name[0] in "._" for name in path.parts if name not in named)
 
 
-def _is(path: Path, asked: Callable[[Path], bool]) -> bool:
+def _holds(path: Path, test: Callable[[Path], bool]) -> bool:
     try:
-        return asked(path)
+        return test(path)
     except (OSError, ValueError):
         return False

@@ -150,13 +150,13 @@ _SMALLEST = 12
 def parquet_files(paths: Sequence[Path | str]) -> list[RegularFile]:
     """Check the files of one table: whole, readable, of types we know, all with one schema."""
     files = [regular_file(path) for path in paths]
-    _check_same(files, [_schema(file) for file in files])
+    _check_same(files, [_checked_schema(file) for file in files])
     return files
 
 
 def check_alike(files: Sequence[RegularFile], *, ordered: bool = True) -> None:
     """Refuse files of one table of which the footers tell other columns, or another order."""
-    _check_same(files, [schema_told(file) for file in files], ordered=ordered)
+    _check_same(files, [footer_schema(file) for file in files], ordered=ordered)
 
 
 def _check_same(
@@ -167,7 +167,7 @@ def _check_same(
         if differences:
             raise SourceError(
                 "schema_differs",
-                f"{file.given!r} does not have the columns of {files[0].given!r}: "
+                f"{file.name!r} does not have the columns of {files[0].name!r}: "
                 f"{'; '.join(differences[:10])}. All files of a table must agree.",
             )
 
@@ -182,7 +182,7 @@ def rows_of(files: Sequence[RegularFile], *, batch_rows: int = 1 << 16) -> Itera
     for file in files:
         with file.open() as stream:
             for batch in parquet.ParquetFile(stream).iter_batches(batch_rows):
-                arrays = [_whole(cells) for cells in batch.columns]
+                arrays = [_valid_cells(cells) for cells in batch.columns]
                 yield pa.record_batch(arrays, names=batch.schema.names)
         file.check_unchanged()
 
@@ -194,7 +194,7 @@ _AS_BYTES = {
 }
 
 
-def _whole(cells: CellArray) -> CellArray:
+def _valid_cells(cells: CellArray) -> CellArray:
     """Cells that are what their type says; text that is not, as the bytes that it is."""
     try:
         cells.validate(full=True)
@@ -207,7 +207,7 @@ def _whole(cells: CellArray) -> CellArray:
     return cells
 
 
-def schema_told(file: RegularFile) -> pa.Schema:
+def footer_schema(file: RegularFile) -> pa.Schema:
     """Read the schema of one file from its footer, whatever its rows are."""
     _check_frame(file)
     schema = _metadata(file).schema.to_arrow_schema()
@@ -216,9 +216,9 @@ def schema_told(file: RegularFile) -> pa.Schema:
     return schema
 
 
-def _schema(file: RegularFile) -> pa.Schema:
+def _checked_schema(file: RegularFile) -> pa.Schema:
     """Read the schema of one file, or say why it cannot be read."""
-    schema, metadata = schema_told(file), _metadata(file)
+    schema, metadata = footer_schema(file), _metadata(file)
     old = [
         name
         for position, name in enumerate(schema.names)
@@ -272,21 +272,21 @@ def _check_frame(file: RegularFile) -> None:
         raise _refusal(file, "file_damaged", "its footer claims to be longer than the file")
 
 
-def _differences(expected: pa.Schema, found: pa.Schema, *, ordered: bool) -> list[str]:
+def _differences(expected: pa.Schema, actual: pa.Schema, *, ordered: bool) -> list[str]:
     """List how two schemas differ in names, order and types."""
-    missing = [f"{name!r} is missing" for name in expected.names if name not in found.names]
-    extra = [f"{name!r} is new" for name in found.names if name not in expected.names]
+    missing = [f"{name!r} is missing" for name in expected.names if name not in actual.names]
+    extra = [f"{name!r} is new" for name in actual.names if name not in expected.names]
     types = [
-        f"{field.name!r} is {found.field(field.name).type} instead of {field.type}"
+        f"{field.name!r} is {actual.field(field.name).type} instead of {field.type}"
         for field in expected
-        if field.name in found.names and found.field(field.name).type != field.type
+        if field.name in actual.names and actual.field(field.name).type != field.type
     ]
-    if ordered and not missing + extra + types and expected.names != found.names:
+    if ordered and not missing + extra + types and expected.names != actual.names:
         return ["the columns are in another order"]
     return missing + extra + types
 
 
 def _refusal(file: RegularFile, code: str, reason: str) -> SourceError:
     return SourceError(
-        code, f"Cannot read {file.given!r} as Parquet: {reason}. Write or fetch the file again."
+        code, f"Cannot read {file.name!r} as Parquet: {reason}. Write or fetch the file again."
     )

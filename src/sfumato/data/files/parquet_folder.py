@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 PART_BYTES = 128 << 20
 """A part that has grown to so many bytes is closed, and the next one begun."""
 
-IN_FOLDER = "release.json"
+SIDECAR_NAME = "release.json"
 """The side-car of a release in a folder, which is no part of it."""
 
 
-def part_name(place: int) -> str:
+def part_name(number: int) -> str:
     """The name of a part, by its place among all."""
-    return f"part-{place:05}.parquet"
+    return f"part-{number:05}.parquet"
 
 
 def parts_in(folder: Path) -> list[Path]:
@@ -45,7 +45,7 @@ def write_folder(
     engine: str, open_reader: Callable[[], Batches], target: FolderTarget, *, overwrite: bool
 ) -> None:
     """Write a query's result, as it arrives, to parts; the query starts after all checks."""
-    path = _reached(engine, target)
+    path = _local_folder(engine, target)
     with whole_folder(path, overwrite=overwrite, known_as=str(target)) as temporary:
         temporary.mkdir()
         _write_parts(open_reader(), temporary)
@@ -54,13 +54,13 @@ def write_folder(
 def check_local(engine: str, target: Path | FolderTarget, *, overwrite: bool) -> None:
     """Refuse early a file or folder that cannot be written from here."""
     if isinstance(target, FolderTarget):
-        path = _reached(engine, target)
-        _check_place(path, Path(os.path.realpath(path)), overwrite=overwrite)
+        path = _local_folder(engine, target)
+        _check_replaceable(path, Path(os.path.realpath(path)), overwrite=overwrite)
     else:
         check_target(target, overwrite=overwrite)
 
 
-def _reached(engine: str, target: FolderTarget) -> Path:
+def _local_folder(engine: str, target: FolderTarget) -> Path:
     """The folder of this machine, which is as far as engines reach that hand their rows to us."""
     if target.local is None:
         raise OutputError(
@@ -77,9 +77,9 @@ def _write_parts(rows: Batches, folder: Path) -> None:
 
     arriving = iter(rows)
     batch: pa.RecordBatch | None = next(arriving, None)
-    for place in count():
+    for number in count():
         with (
-            (folder / part_name(place)).open("wb") as stream,
+            (folder / part_name(number)).open("wb") as stream,
             parquet.ParquetWriter(stream, rows.schema, write_page_checksum=True) as writer,
         ):
             size = 0
@@ -100,13 +100,14 @@ def whole_folder(path: Path, *, overwrite: bool, known_as: str = "") -> Iterator
     """
     final, known = Path(os.path.realpath(path)), Path(known_as or path)
     try:
-        _check_place(known, final, overwrite=overwrite)
+        _check_replaceable(known, final, overwrite=overwrite)
         with Scratch(final.parent, f".{final.name}.") as scratch:
             temporary, old = scratch / "whole", scratch / "old"
             yield temporary
-            for one in (*temporary.iterdir(), temporary):
-                sync(one)
-            _check_place(known, final, overwrite=overwrite)  # what has come since would be lost
+            for path_inside in (*temporary.iterdir(), temporary):
+                sync(path_inside)
+            # Checked again: what has come to this name since the first check would be lost.
+            _check_replaceable(known, final, overwrite=overwrite)
             if final.exists():
                 final.rename(old)
             try:
@@ -120,7 +121,7 @@ def whole_folder(path: Path, *, overwrite: bool, known_as: str = "") -> Iterator
         raise unwritable(known, error) from None
 
 
-def _check_place(path: Path, final: Path, *, overwrite: bool) -> None:
+def _check_replaceable(path: Path, final: Path, *, overwrite: bool) -> None:
     """A folder is made where there is none, or one of nothing but parts that may be replaced."""
     if not final.parent.is_dir():
         raise OutputError(
@@ -131,8 +132,8 @@ def _check_place(path: Path, final: Path, *, overwrite: bool) -> None:
     check_room(path, final.parent)
     if not os.path.lexists(final):
         return
-    inside = [one.name for one in final.iterdir()] if final.is_dir() else None
-    if inside is None or not all(ends_in(name, PARQUET) or name == IN_FOLDER for name in inside):
+    inside = [entry.name for entry in final.iterdir()] if final.is_dir() else None
+    if inside is None or not all(ends_in(name, PARQUET) or name == SIDECAR_NAME for name in inside):
         raise OutputError(
             "output_not_a_release",
             f"Cannot replace '{path}': it is something else than a folder of Parquet files.",

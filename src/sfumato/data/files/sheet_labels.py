@@ -60,24 +60,24 @@ def _column(field: pa.Field[Any]) -> Column | None:
     return Column(field.name, Kind(kind), spelling=spelling_of(Kind(kind), keys))
 
 
-def typed(rows: Batches) -> Batches:
+def with_typed_labels(rows: Batches) -> Batches:
     """The same rows, with values for labels wherever a whole column of them is plain values."""
-    asked = [(place, _column(field)) for place, field in enumerate(rows.schema)]
-    if not any(column for _, column in asked):
+    labelled_columns = [(position, _column(field)) for position, field in enumerate(rows.schema)]
+    if not any(column for _, column in labelled_columns):
         return rows
-    table = pa.Table.from_batches(_fitting(rows), rows.schema)
-    for place, column in asked:
-        values = None if column is None else _values(table.column(place), column)
+    table = pa.Table.from_batches(_until_too_many(rows), rows.schema)
+    for position, column in labelled_columns:
+        values = None if column is None else _values(table.column(position), column)
         if column is None or values is None:
             continue
         spellings = {} if column.spelling is None else {column.name: column.spelling}
         field = marked(pa.schema([(column.name, STORED[column.kind])]), spellings).field(0)
-        table = table.set_column(place, field, values)
-    whole: Batches = table.to_reader()
-    return whole
+        table = table.set_column(position, field, values)
+    reader: Batches = table.to_reader()
+    return reader
 
 
-def _fitting(rows: Batches) -> Iterator[pa.RecordBatch]:
+def _until_too_many(rows: Batches) -> Iterator[pa.RecordBatch]:
     """Batches until there are more rows than a sheet holds, which then refuses them."""
     seen = 0
     for batch in rows:

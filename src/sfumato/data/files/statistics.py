@@ -86,17 +86,17 @@ class StatisticsFile:
         declared: Collection[str] = (),
     ) -> None:
         self._file = regular_file(path)
-        told = _read(self._file, layout)
+        content = _read(self._file, layout)
         ending = self._file.path.suffix.lower()
         family = _FAMILY.get(ending, ending)
         self._labels: Mapping[str, Mapping[Cell, str]] = {
-            name: dict(labels) for name, labels in told["labels"].items()
+            name: dict(labels) for name, labels in content["labels"].items()
         }
         self._columns: dict[str, Sequence[Cell]] = {
-            name: _dated(
-                [None if cell == "" else cell for cell in column], told["formats"][name], family
+            name: _with_dates(
+                [None if cell == "" else cell for cell in column], content["formats"][name], family
             )
-            for name, column in told["columns"].items()
+            for name, column in content["columns"].items()
         }
         if not declared:
             self._columns = {name: settled(column) for name, column in self._columns.items()}
@@ -134,7 +134,7 @@ class StatisticsFile:
         return [labels.get(cell) or as_text(cell) for cell in self._columns[name]]
 
 
-def _dated(cells: list[Cell], form: str, family: str) -> list[Cell]:
+def _with_dates(cells: list[Cell], form: str, family: str) -> list[Cell]:
     """Numbers that stand for days or times as such; one beyond the calendar stays a number."""
     for key, (pattern, epoch, unit) in _TIMES.items():
         if key.partition(" ")[0] == family and re.fullmatch(pattern, form):
@@ -157,7 +157,7 @@ def _read(file: RegularFile, layout: FileLayout) -> dict[str, Any]:
     if find_spec("pyreadstat") is None:
         raise SourceError(
             "package_missing",
-            f"Cannot read {file.given!r}: files of SPSS, Stata and SAS need packages that are not "
+            f"Cannot read {file.name!r}: files of SPSS, Stata and SAS need packages that are not "
             "installed.",
             hint="Install them with: pip install 'sfumato[statistics]', or save it as CSV.",
         )
@@ -168,31 +168,31 @@ def _read(file: RegularFile, layout: FileLayout) -> dict[str, Any]:
         "most_bytes": max(EXPANSION_FREE, MOST_EXPANSION * file.version.size),
     }
     # What it says when it fails may quote data.
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", readstat_process.__file__, json.dumps(task, allow_nan=False)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         check=False,
     )
-    told: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     with suppress(ValueError, RecursionError):
-        told = json.loads(done.stdout) if done.returncode == 0 else {}
-    if told.get("too_large"):
+        content = json.loads(process.stdout) if process.returncode == 0 else {}
+    if content.get("too_large"):
         raise _bomb(file)
-    if not told:
+    if not content:
         raise SourceError(
             "file_damaged",
-            f"Cannot read {file.given!r}: it is no whole {file.path.suffix.lower()} file, or its "
+            f"Cannot read {file.name!r}: it is no whole {file.path.suffix.lower()} file, or its "
             "text is in another encoding. Save it again, or say what it is in the schema, e.g. "
             'file.encoding = "windows-1252".',
         )
-    return told
+    return content
 
 
 def _bomb(file: RegularFile) -> SourceError:
     return SourceError(
         "file_too_large",
-        f"{file.given!r} grows more than {MOST_EXPANSION} times when it is expanded.",
+        f"{file.name!r} grows more than {MOST_EXPANSION} times when it is expanded.",
         hint="Save it as CSV if you trust it.",
     )

@@ -105,11 +105,11 @@ class Decoded:
             return self._decoder.decode(block, final=self._ended)
         except UnicodeDecodeError as error:
             known = error.object[: error.start].decode(self._codec, "replace")
-            place = self._taken - len(error.object) + error.start
+            offset = self._taken - len(error.object) + error.start
             line = self._lines + known.count("\n")
         raise SourceError(
             "encoding_wrong",
-            f"The byte at offset {place:,} (line {line:,}) of {self._file.given!r} is no letter of "
+            f"The byte at offset {offset:,} (line {line:,}) of {self._file.name!r} is no letter of "
             f"its encoding, {self._codec}. Declare the encoding that it has in the schema, e.g. "
             'file.encoding = "windows-1252", or save the file as UTF-8.',
         )
@@ -127,7 +127,7 @@ class Decoded:
         if self._ended and self._foreign:
             raise SourceError(
                 "encoding_wrong",
-                f"{self._file.given!r} is UTF-8, but its schema declares "
+                f"{self._file.name!r} is UTF-8, but its schema declares "
                 f'file.encoding = "{self._codec}". Remove that line, or name a file in that '
                 "encoding.",
             )

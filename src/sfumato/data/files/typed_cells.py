@@ -82,32 +82,33 @@ def read_cells(
     columns: Mapping[str, Sequence[Cell]], asked: Mapping[str, Asked], *, strict: bool
 ) -> Iterator[pa.RecordBatch]:
     """Read columns of cells as kinds: what has the type as it is, all else as if it were text."""
-    schema, kinds = stored_schema(asked), {name: kind_asked(one) for name, one in asked.items()}
+    schema = stored_schema(asked)
+    kinds = {name: kind_asked(column) for name, column in asked.items()}
     texts = pa.schema([(name, pa.string()) for name in kinds])
     rows = max(map(len, columns.values()), default=0)
 
     def written() -> Iterator[pa.RecordBatch]:
         for start in range(0, rows, ROWS_AT_ONCE):
-            parts = [_part(columns[name], start) for name in kinds]
+            chunks = [_chunk(columns[name], start) for name in kinds]
             spelled = [
                 pa.array(
-                    [None if _native(cell, kind) is not None else as_text(cell) for cell in part],
+                    [None if _native(cell, kind) is not None else as_text(cell) for cell in chunk],
                     pa.string(),
                 )
-                for part, kind in zip(parts, kinds.values(), strict=True)
+                for chunk, kind in zip(chunks, kinds.values(), strict=True)
             ]
             yield pa.record_batch(spelled, schema=texts)
 
-    for place, batch in enumerate(conform(written(), asked, strict=strict)):
+    for number, batch in enumerate(conform(written(), asked, strict=strict)):
         merged = []
         for name, read in zip(kinds, batch.columns, strict=True):
-            chunk, kind = _part(columns[name], place * ROWS_AT_ONCE), kinds[name]
+            chunk, kind = _chunk(columns[name], number * ROWS_AT_ONCE), kinds[name]
             native = pa.array([_native(cell, kind) for cell in chunk], STORED[kind])
             merged.append(read if native.null_count == len(native) else pc.coalesce(native, read))
         yield pa.record_batch(merged, schema=schema)
 
 
-def _part(cells: Sequence[Cell], start: int) -> Sequence[Cell]:
+def _chunk(cells: Sequence[Cell], start: int) -> Sequence[Cell]:
     return cells[start : start + ROWS_AT_ONCE]
 
 

@@ -35,8 +35,8 @@ _LOCAL_DAY = 14
 _RISKY = re.compile("[=+@-]|[\t\r]")
 """What a program might run when it is typed in again, or after another export."""
 
-_NAME = "Sheet1"
-_MADE = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+_SHEET_NAME = "Sheet1"
+_CREATED = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 """Equal tables give equal files."""
 
 
@@ -55,11 +55,11 @@ def write_sheet(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLa
     with Scratch(temporary_folder(), "sfumato-") as folder:
         options = {"constant_memory": True, "tmpdir": str(folder)}
         book = Workbook(stream, options)
-        book.set_properties({"created": _MADE})
+        book.set_properties({"created": _CREATED})
         try:
-            sheet = book.add_worksheet(layout.sheet or layout.found_sheet or _NAME)
+            sheet = book.add_worksheet(layout.sheet or layout.found_sheet or _SHEET_NAME)
         except XlsxWriterException:  # a name of a sheet of another program
-            sheet = book.add_worksheet(_NAME)
+            sheet = book.add_worksheet(_SHEET_NAME)
         try:
             _write_rows(reader, sheet, _Formats(book), (layout.header_row or 1) - 1)
         except BaseException:
@@ -69,7 +69,9 @@ def write_sheet(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLa
         try:
             book.close()
         except FileCreateError as error:  # what the system said of the disk is inside
-            raise next((one for one in error.args if isinstance(one, OSError)), error) from None
+            raise next(
+                (cause for cause in error.args if isinstance(cause, OSError)), error
+            ) from None
     return FileLayout(sheet=layout.sheet, header_row=layout.header_row)
 
 
@@ -85,24 +87,26 @@ class _Formats:
 def _write_rows(reader: Batches, sheet: Worksheet, formats: _Formats, row: int) -> None:
     """Write the names into a row, from 0, and what there is below; above it nothing stands."""
     most = MOST_ROWS - 1 - row
-    for place, name in enumerate(reader.schema.names):
-        sheet.write_string(row, place, name, formats.name)
+    for column, name in enumerate(reader.schema.names):
+        sheet.write_string(row, column, name, formats.name)
     for batch in reader:
         if row + batch.num_rows >= MOST_ROWS:
             raise _too_large("too many rows", f"{most:,} below its header")
         columns = [cells.to_pylist() for cells in batch.columns]
-        writes = [_writing(sheet, formats, name) for name in batch.schema.names]
+        writes = [_cell_writer(sheet, formats, name) for name in batch.schema.names]
         for cells in zip(*columns, strict=True):
             row += 1
-            for place, cell in enumerate(cells):
+            for column, cell in enumerate(cells):
                 if cell is not None:
-                    writes[place](row, place, cell)
+                    writes[column](row, column, cell)
 
 
-def _writing(sheet: Worksheet, formats: _Formats, name: str) -> Callable[[int, int, object], None]:
+def _cell_writer(
+    sheet: Worksheet, formats: _Formats, name: str
+) -> Callable[[int, int, object], None]:
     """Whoever writes the cells of a column, each by its own type."""
 
-    def text(row: int, place: int, cell: str) -> None:
+    def text(row: int, column: int, cell: str) -> None:
         if len(cell) > LONGEST_TEXT or "\0" in cell:
             raise OutputError(
                 "output_text_unfit",
@@ -110,29 +114,29 @@ def _writing(sheet: Worksheet, formats: _Formats, name: str) -> Callable[[int, i
                 "letters, which no Excel file can hold.",
                 hint="Choose a name that ends in .parquet.",
             )
-        sheet.write_string(row, place, cell, formats.guarded if _RISKY.match(cell) else None)
+        sheet.write_string(row, column, cell, formats.guarded if _RISKY.match(cell) else None)
 
-    def write(row: int, place: int, cell: object) -> None:
+    def write(row: int, column: int, cell: object) -> None:
         match cell:
             case bool():
-                sheet.write_boolean(row, place, cell)
+                sheet.write_boolean(row, column, cell)
             case int() | float() if abs(cell) <= _EXACT:  # not NaN, not infinite
-                sheet.write_number(row, place, cell)
+                sheet.write_number(row, column, cell)
             case float() if abs(cell) < float("inf"):
-                sheet.write_number(row, place, cell)
+                sheet.write_number(row, column, cell)
             case date() if cell >= _FIRST_DAY:
-                sheet.write_datetime(row, place, datetime.combine(cell, time()), formats.day)
+                sheet.write_datetime(row, column, datetime.combine(cell, time()), formats.day)
             case date():
-                text(row, place, cell.isoformat())
+                text(row, column, cell.isoformat())
             case _:
-                text(row, place, str(cell))
+                text(row, column, str(cell))
 
     return write
 
 
-def _too_large(given: str, allowed: str) -> OutputError:
+def _too_large(size: str, allowed: str) -> OutputError:
     return OutputError(
         "file_too_large",
-        f"The table has {given}, but an Excel sheet holds at most {allowed}.",
+        f"The table has {size}, but an Excel sheet holds at most {allowed}.",
         hint="Choose a name that ends in .csv or .parquet.",
     )

@@ -71,7 +71,7 @@ def lines(batch: pa.RecordBatch, separator: str = ",") -> bytes:
 
 def guarded_names(names: Sequence[str]) -> list[str]:
     """Headers that no spreadsheet runs, for a file that is not read as a data set again."""
-    return [f"'{one}" if re.match(_FORMULA, one) else one for one in names]
+    return [f"'{name}" if re.match(_FORMULA, name) else name for name in names]
 
 
 def unguarded(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -111,11 +111,11 @@ def _any(checks: CellArray) -> bool:
     return pc.any(checks).as_py() is True
 
 
-def _joined(*parts: CellArray | str, separator: str = "") -> CellArray:
+def _joined(*texts: CellArray | str, separator: str = "") -> CellArray:
     """Join text row by row; a missing part is empty."""
     large = [
-        pa.scalar(part, pa.large_string()) if isinstance(part, str) else part
-        for part in (*parts, separator)
+        pa.scalar(text, pa.large_string()) if isinstance(text, str) else text
+        for text in (*texts, separator)
     ]
     return pc.binary_join_element_wise(*large, null_handling="replace", null_replacement="")
 
@@ -158,11 +158,11 @@ def layout_for(table: pa.Table, layout: FileLayout) -> FileLayout:
 
     For what must not be lost, as it is paid for; whoever reads it is told the layout.
     """
-    texts = [column for column in table.columns if is_text(column.type)]
-    held = (pc.unique(column).drop_null().to_pylist() for column in texts)
+    text_columns = [column for column in table.columns if is_text(column.type)]
+    columns = (pc.unique(column).drop_null().to_pylist() for column in text_columns)
     try:
-        for one in (table.column_names, *held):
-            "\n".join(one).encode(layout.codec)
+        for texts in (table.column_names, *columns):
+            "\n".join(texts).encode(layout.codec)
     except UnicodeEncodeError:
         return replace(layout, encoding=None)
     return layout
@@ -230,16 +230,16 @@ def _encoding(layout: FileLayout) -> Callable[[bytes, pa.RecordBatch | None], by
 
 def _unencodable(batch: pa.RecordBatch | None, codec: str, layout: FileLayout) -> OutputError:
     """Some letter is not in the encoding of the input; only the name of the column is told."""
-    what = "The header"
+    title = "The header"
     for name, cells in zip(batch.schema.names, batch.columns, strict=True) if batch else ():
         try:
             lines(pa.record_batch([cells], [name])).decode("utf-8").encode(codec)
         except UnicodeEncodeError:
-            what = f"Column {name!r}"
+            title = f"Column {name!r}"
             break
     return OutputError(
         "output_text_unfit",
-        f"{what} has letters that {layout.encoding}, the encoding of the input, does not have.",
+        f"{title} has letters that {layout.encoding}, the encoding of the input, does not have.",
         hint=(
             "Save the input as UTF-8 and remove file.encoding from its schema, or choose a name "
             "that ends in .parquet or .xlsx."

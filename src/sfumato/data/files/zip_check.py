@@ -73,7 +73,7 @@ def damaged(file: RegularFile) -> SourceError:
 
 def _refusal(file: RegularFile, code: str, reason: str, remedy: str) -> SourceError:
     return SourceError(
-        code, f"Cannot read {file.given!r} as an Excel file: {reason}. {remedy}, or save it as CSV."
+        code, f"Cannot read {file.name!r} as an Excel file: {reason}. {remedy}, or save it as CSV."
     )
 
 
@@ -117,17 +117,17 @@ def _unpacked(stream: BinaryIO, member: zipfile.ZipInfo) -> Iterator[bytes]:
     if len(head) < 30 or head[:4] != _PACKAGE:
         raise zipfile.BadZipFile
     stream.seek(int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little"), 1)
-    left = member.compress_size
+    bytes_left = member.compress_size
     if member.compress_type == _STORED:
-        while left and (block := stream.read(min(_BLOCK, left))):
-            left -= len(block)
+        while bytes_left and (block := stream.read(min(_BLOCK, bytes_left))):
+            bytes_left -= len(block)
             yield block
         return
     if member.compress_type != _DEFLATED:
         raise zipfile.BadZipFile
     inflating = zlib.decompressobj(-zlib.MAX_WBITS)
-    while left and not inflating.eof and (packed := stream.read(min(_BLOCK, left))):
-        left -= len(packed)
+    while bytes_left and not inflating.eof and (packed := stream.read(min(_BLOCK, bytes_left))):
+        bytes_left -= len(packed)
         while packed:
             yield inflating.decompress(packed, _BLOCK)
             packed = inflating.unconsumed_tail
@@ -160,8 +160,8 @@ class _Extent:
                 raise ValueError("a sheet that is no XML") from None
             self._parser = None
         if self._places:
-            columns = {place.rstrip(digits) for place in self._places}
-            rows = {place.lstrip(ascii_uppercase) for place in self._places}
+            columns = {reference.rstrip(digits) for reference in self._places}
+            rows = {reference.lstrip(ascii_uppercase) for reference in self._places}
             self._columns = max(self._columns, *map(_number, columns))
             self._rows = max(self._rows, *map(int, rows))
             self._places.clear()
@@ -174,8 +174,8 @@ class _Extent:
             return
         if local == "c":
             self._column += 1
-            if place := attributes.get("r"):
-                self._places.append(place)
+            if reference := attributes.get("r"):
+                self._places.append(reference)
             elif self._column > self._columns:
                 self._columns = self._column
         elif local == "row":

@@ -41,7 +41,7 @@ _LONG_YEARS = 20
 """From so many years on, dates are bounded by decades."""
 
 
-def seen_column(profile: ColumnProfile, column: Column) -> Column:
+def observed_column(profile: ColumnProfile, column: Column) -> Column:
     """A guessed column with all that its owner could declare of it."""
     domain = None
     if column.role is not Role.IDENTIFIER and profile.present:
@@ -99,9 +99,9 @@ def _years(low: date, high: date) -> Bounds:
     return Bounds(date(first, 1, 1), date(last, 12, 31))
 
 
-def seen_schema(schema: Schema, profiles: Sequence[ColumnProfile]) -> Schema:
+def observed_schema(schema: Schema, profiles: Sequence[ColumnProfile]) -> Schema:
     """A guessed schema with all that its owner could declare, the unit included."""
-    columns = tuple(map(seen_column, profiles, schema.columns))
+    columns = tuple(map(observed_column, profiles, schema.columns))
     several = (
         profile
         for profile, column in zip(profiles, columns, strict=True)

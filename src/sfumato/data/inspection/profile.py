@@ -29,7 +29,7 @@ class ColumnProfile:
     present cell could be read as, and `padded` whether a whole number among the cells begins with
     a zero that reading it as a number would lose. `distinct`, the lengths, the ends and `top` leave
     missing cells aside. The lengths are in characters, of text only. `minimum`, `maximum` and `top`
-    hold values of the kind that `inference.kind_of` answers, which needs none of the three; `top`
+    hold values of the kind that `roles.kind_of` answers, which needs none of the three; `top`
     has the most frequent values with their counts, all of them where they are few enough.
     `spelling` is how the cells are written where they were read by it, and `warnings` is what the
     owner must know of how they were taken.

@@ -36,13 +36,13 @@ class Hint:
 
     meaning: str
     role: Role
-    words: frozenset[str]
+    name_words: frozenset[str]
 
     def fits(self, token: str) -> bool:
         """Whether a word of a column's name says this."""
-        if token in self.words:
+        if token in self.name_words:
             return True
-        return any(token.startswith(prefix) for prefix in self.words if len(prefix) >= _LONG)
+        return any(token.startswith(prefix) for prefix in self.name_words if len(prefix) >= _LONG)
 
 
 def hint(name: str) -> Hint | None:

@@ -115,7 +115,7 @@ def as_text(recognised: Recognised) -> Recognised:
     if column is None or column.kind in (Kind.INTEGER, Kind.TEXT):
         return Recognised(None, recognised.warnings)
     warning = (
-        f"taken as the text that its source holds, though every cell is one of {words_of(column)}. "
+        f"taken as the text that its source holds, though every cell is one of {describe(column)}. "
         f"To have it read so, write {lines_of(column)}."
     )
     return Recognised(None, (warning,))
@@ -123,7 +123,7 @@ def as_text(recognised: Recognised) -> Recognised:
 
 def recognise_reals(name: str, shapes: Shapes, present: int) -> Recognised:
     """How many decimals a column of plain reals has, where all cells have as many."""
-    warnings = _said_of_points(name, shapes, present)
+    warnings = _points_warning(name, shapes, present)
     readings = (reading for reading in _number_readings(shapes) if reading.spelling is None)
     decimals = _common(
         {*next((reading.decimals for reading in readings if reading.rows == present), ())}
@@ -133,7 +133,7 @@ def recognise_reals(name: str, shapes: Shapes, present: int) -> Recognised:
     return Recognised(Column(name, Kind.REAL, spelling=NumberSpelling(places=decimals)))
 
 
-def _said_of_points(name: str, shapes: Shapes, present: int) -> tuple[str, ...]:
+def _points_warning(name: str, shapes: Shapes, present: int) -> tuple[str, ...]:
     """What to say of a column of reals all of which could have a point between thousands."""
     readings = _number_readings(shapes)
     best = max((reading.rows for reading in readings), default=0)
@@ -167,7 +167,7 @@ def _decided(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Rec
         return Recognised(fitting_columns[0])
     if fitting_columns:
         readings_text = " or ".join(
-            f"{words_of(column)} ({lines_of(column)})" for column in fitting_columns
+            f"{describe(column)} ({lines_of(column)})" for column in fitting_columns
         )
         warning = (
             f"taken as text, because its cells can be read in two ways: {readings_text}. Write one."
@@ -177,13 +177,13 @@ def _decided(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Rec
     if cells < ENOUGH * present:
         return Recognised()
     warning = (
-        f"taken as text, though {cells:,} of {present:,} cells are {words_of(column)}; "
+        f"taken as text, though {cells:,} of {present:,} cells are {describe(column)}; "
         f"the other {present - cells:,} must be left empty before you write {lines_of(column)}."
     )
     return Recognised(None, (warning,))
 
 
-def words_of(column: Column) -> str:
+def describe(column: Column) -> str:
     """How the cells of a column are written, for people."""
     if column.spelling is not None:
         return column.spelling.describe(column.kind)
@@ -199,7 +199,7 @@ def lines_of(column: Column) -> str:
 
 
 _DATE = re.compile(
-    r"(?:(?P<year>9{4})(?P<sep>\. |[-/. ])(?P<one>9{1,2})(?P=sep)(?P<two>9{1,2})"
+    r"(?:(?P<year>9{4})(?P<sep>\. |[-/. ])(?P<month>9{1,2})(?P=sep)(?P<day>9{1,2})"
     r"|(?P<first>9{1,2})(?P<mark>\. |[-/. ])(?P<second>9{1,2})(?P=mark)(?P<last>9{4}|99))"
     r"(?P<time>(?P<lead>,? |T)9{1,2}:99(?P<seconds>:99(?P<comma>[.,]9{1,9})?)?"
     r"(?P<half> ?[AaPp][Mm])?(?P<zone> ?(?:Z|[+-]99:?99))?)?"
@@ -246,7 +246,7 @@ def _date_readings(shapes: Shapes) -> list[_DateReading]:
         key = (match["year"] is not None, separator, two_digits)
         reading = by_format.setdefault(key, _DateReading(*key))
         reading.rows += rows
-        reading.unpadded |= "9" in (match["one"], match["two"], match["first"], match["second"])
+        reading.unpadded |= "9" in (match["month"], match["day"], match["first"], match["second"])
         if match["time"]:
             reading.times[_time_format(match)] += rows
     return sorted(by_format.values(), key=lambda date_reading: -date_reading.rows)

@@ -54,7 +54,7 @@ class Inspection(Shown):
 
     def _card(self) -> Card:
         highest = sorted(
-            self.sets, key=lambda risk_of_set: (-risk_of_set.unique_share, len(risk_of_set.columns))
+            self.sets, key=lambda set_risk: (-set_risk.unique_share, len(set_risk.columns))
         )
         worst = f"; {_describe_risk(highest[0])} of the {self.counted}" if highest else ""
         risk = self.reidentification
@@ -65,11 +65,11 @@ class Inspection(Shown):
             for name, attacker in attackers.items()
         }
         rows = [
-            (" + ".join(risk_of_set.columns), f"{100 * risk_of_set.unique_share:.1f} %")
-            for risk_of_set in highest
+            (" + ".join(set_risk.columns), f"{100 * set_risk.unique_share:.1f} %")
+            for set_risk in highest
         ]
         table = CardTable(("Columns", "Unique"), rows[:_SHOWN], max(0, len(rows) - _SHOWN))
-        roles = [f"{guesse.column.name} is {guesse.column.role}" for guesse in self.guesses]
+        roles = [f"{guess.column.name} is {guess.column.role}" for guess in self.guesses]
         notes = [f"{'; '.join(roles)}.", *([self.left_out] if self.left_out else [])]
         columns = plural(len(self.guesses), "column")
         line = f"{plural(self.rows, 'row')}, {columns}{worst}"
@@ -88,7 +88,7 @@ class Inspection(Shown):
     @property
     def left_out(self) -> str | None:
         """What was not examined because there are too many sets, in words; None if nothing was."""
-        width = max((len(columns.columns) for columns in self.sets), default=0)
+        width = max((len(set_risk.columns) for set_risk in self.sets), default=0)
         if self.largest >= min(LARGEST, width - 1):
             return None
         return (

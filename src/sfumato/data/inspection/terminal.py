@@ -63,10 +63,10 @@ def _warnings(inspection: Inspection) -> list[RenderableType]:
 
 def _headline(inspection: Inspection) -> str:
     """The sentence a person remembers, about the smallest set that is nearly as telling as any."""
-    most = max(columns.unique_share for columns in inspection.sets)
+    most = max(set_risk.unique_share for set_risk in inspection.sets)
     telling = min(
-        (columns for columns in inspection.sets if columns.unique_share >= 0.9 * most),
-        key=lambda risk: (len(risk.columns), -risk.unique_share),
+        (set_risk for set_risk in inspection.sets if set_risk.unique_share >= 0.9 * most),
+        key=lambda set_risk: (len(set_risk.columns), -set_risk.unique_share),
     )
     return (
         f"{_name(telling)}: unique for {100 * telling.unique_share:.0f} % of the "
@@ -77,12 +77,12 @@ def _headline(inspection: Inspection) -> str:
 def _sets(inspection: Inspection) -> RenderableType:
     """The most telling sets of each size, small to large."""
     chosen: dict[tuple[str, ...], SetRisk] = {}
-    sizes = sorted({len(columns.columns) for columns in inspection.sets})
+    sizes = sorted({len(set_risk.columns) for set_risk in inspection.sets})
     for size in sizes:
-        of_size = [columns for columns in inspection.sets if len(columns.columns) == size]
-        for risk_of_set in of_size[: max(1, _MOST_BARS // len(sizes))]:
-            chosen[risk_of_set.columns] = risk_of_set
-    rows = [(f"{_name(risk_of_set)}", risk_of_set.unique_share) for risk_of_set in chosen.values()]
+        of_size = [set_risk for set_risk in inspection.sets if len(set_risk.columns) == size]
+        for set_risk in of_size[: max(1, _MOST_BARS // len(sizes))]:
+            chosen[set_risk.columns] = set_risk
+    rows = [(_name(set_risk), set_risk.unique_share) for set_risk in chosen.values()]
     title = f"Most telling sets of columns (of {len(inspection.sets):,} examined)"
     shown = bar_table(rows, what=title, value="unique", percent=True)
     return Group(shown, f"\n{left_out}") if (left_out := inspection.left_out) else shown

@@ -17,9 +17,9 @@ from sfumato.data.inspection.spellings import (
     SPACES,
     Recognised,
     date_rows,
+    describe,
     lines_of,
     number_rows,
-    words_of,
 )
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.names import count
@@ -52,21 +52,21 @@ def text_instead(engine: Engine, table: exp.Table, column: Column) -> Recognised
     name = column.name
     present = _matching(engine, table, name, "")
     if present and _matching(engine, table, name, _MONTHS) == present:
-        why = "every cell looks like a month and a year, such as 06.1990, and no number"
+        reason = "every cell looks like a month and a year, such as 06.1990, and no number"
     elif padded := _matching(engine, table, name, _PADDED):
-        why = (
+        reason = (
             f"{count(padded, 'cell begins', 'cells begin')} with a zero before other digits, which "
             "a number would lose: they may be codes or months"
         )
     elif any(_changes(text, column) for text in _texts(engine, table, name, _LONG)):
-        why = "some cells have more digits than a number can hold without changing them"
+        reason = "some cells have more digits than a number can hold without changing them"
     else:
         return None
-    warning = f"taken as text, because {why}. If they are numbers, write {lines_of(column)}."
+    warning = f"taken as text, because {reason}. If they are numbers, write {lines_of(column)}."
     return Recognised(Column(name, Kind.TEXT), (warning,))
 
 
-def said_of_merged(engine: Engine, table: exp.Table, column: Column) -> tuple[str, ...]:
+def merged_warning(engine: Engine, table: exp.Table, column: Column) -> tuple[str, ...]:
     """What to say of reals that differ in their text alone: 1.10 and 1.1 may be versions."""
     # Only texts that end in a zero or begin with a plus can be the same number as another.
     odd = list(_texts(engine, table, column.name, "[.,][0-9]*0([^0-9]|$)|^[+.,]|[.,]$|[eE]|^-0"))
@@ -83,7 +83,7 @@ def said_of_merged(engine: Engine, table: exp.Table, column: Column) -> tuple[st
     return (warning,)
 
 
-def as_days(engine: Engine, table: exp.Table, name: str) -> Recognised:
+def read_as_days(engine: Engine, table: exp.Table, name: str) -> Recognised:
     """Eight digits that are all days, as 19761224 is: text until its owner says what they are."""
     day = Column(name, Kind.DATE, spelling=DateSpelling("%Y%m%d"))
     texts = list(_texts(engine, table, name, ""))
@@ -93,13 +93,13 @@ def as_days(engine: Engine, table: exp.Table, name: str) -> Recognised:
         return Recognised()
     number = Column(name, Kind.INTEGER)
     warning = (
-        f"taken as text, because its cells can be read in two ways: {words_of(day)} "
-        f"({lines_of(day)}) or {words_of(number)} ({lines_of(number)}). Write one."
+        f"taken as text, because its cells can be read in two ways: {describe(day)} "
+        f"({lines_of(day)}) or {describe(number)} ({lines_of(number)}). Write one."
     )
     return Recognised(Column(name, Kind.TEXT), (warning,))
 
 
-def said_of_look(
+def likeness_warning(
     engine: Engine, table: exp.Table, name: str, shapes: Shapes, present: int, *, numbers: bool
 ) -> tuple[str, ...]:
     """What to say of text that looks like dates or numbers, written as nothing here reads them."""

@@ -88,10 +88,10 @@ class UnheldTable:
     def _sets(self, columns: Columns, key: str | None = None) -> list[Columns]:
         """The sets of some columns that are asked for, all or those with a key."""
         sizes = range(1, min(self.largest, len(columns)) + 1)
-        sets = [columns_of_set for size in sizes for columns_of_set in combinations(columns, size)]
+        sets = [names for size in sizes for names in combinations(columns, size)]
         if columns == self.quasi and self.largest < len(columns):
             sets.append(columns)
-        return [columns for columns in sets if key is None or key in columns]
+        return [names for names in sets if key is None or key in names]
 
     def _plan(self, columns: Columns) -> tuple[int, str | None]:
         """In how many parts to count combinations, and by which column if not at once.

@@ -21,7 +21,7 @@ import numpy as np
 from sqlglot import exp
 
 from sfumato.data.counting.axes import literal
-from sfumato.data.counting.contribution import PERSON, WEIGHT, WHOLE, WHOLE_BITS, weigh_rows
+from sfumato.data.counting.contribution import FULL_WEIGHT, PERSON, WEIGHT, WEIGHT_BITS, weigh_rows
 from sfumato.data.schema.unit import Neighbours, Sensitivity, count_sensitivity
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def sums(
     found = np.zeros((groups, len(terms)), dtype=object)
     rows = _rows(data, coordinates, layers, group)
     wide = data.engine.traits.sums_widely
-    weighed = bits + (WHOLE_BITS if data.unit.by_person else 0)
+    weighed = bits + (WEIGHT_BITS if data.unit.by_person else 0)
     scales = _WIDE if wide else [1 << at for at in range(0, weighed, _PIECE_BITS)]
     for start in range(0, len(terms), _AT_ONCE):
         some = [_weighed(term, data.unit) for term in terms[start : start + _AT_ONCE]]
@@ -132,7 +132,7 @@ def sums(
 
 def whole_row(unit: Unit) -> int:
     """What a row that counts in full adds to a sum of ones."""
-    return WHOLE if unit.by_person else 1
+    return FULL_WEIGHT if unit.by_person else 1
 
 
 def person_sensitivity(unit: Unit, *, l1: int, l2_squared: int, signed: bool = True) -> Sensitivity:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.schema.unit import Sensitivity, count_sensitivity, people_sensitivity
 from sfumato.methods.options import whole
 from sfumato.methods.trajectory import measurement
@@ -83,7 +83,7 @@ class PathCounts:
         bounds = people_sensitivity if self.kind == "visits" else count_sensitivity
         sensitivity = bounds(unit, grouped=True)
         scaled = Sensitivity(
-            l1=sensitivity.l1 * WHOLE, l2_squared=sensitivity.l2_squared * WHOLE**2
+            l1=sensitivity.l1 * FULL_WEIGHT, l2_squared=sensitivity.l2_squared * FULL_WEIGHT**2
         )
         noises = [spending.noise(scaled) for spending in spendings(self.request.price)]
         return min(noises, key=lambda spending: spending.stddev)
@@ -105,7 +105,9 @@ class PathCounts:
     def error(self) -> Mapping[str, Any]:
         """How far a count is off."""
         noise = self.noise
-        return {"count": {"sd": noise.stddev / WHOLE, "bound95": noise.bound(0.05) / WHOLE}}
+        return {
+            "count": {"sd": noise.stddev / FULL_WEIGHT, "bound95": noise.bound(0.05) / FULL_WEIGHT}
+        }
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -121,7 +123,7 @@ class PathCounts:
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
         """Read paths, bounded by person, and count them with noise."""
         exact = self.counted(read_paths(rows, self.form))
-        noisy = self.noise.sample(exact, entropy).astype(np.float64) / WHOLE
+        noisy = self.noise.sample(exact, entropy).astype(np.float64) / FULL_WEIGHT
         return {self.kind: self._table(np.round(noisy, 3))}
 
     def counted(self, paths: Paths) -> IntArray:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.schema.unit import Sensitivity, count_sensitivity
 from sfumato.privacy.accounting.events import ConcentratedEvent, PureEvent
 from sfumato.privacy.mechanisms.spending import spendings
@@ -53,13 +53,13 @@ class PathCost:
         """The noise of a table that a share pays for, in parts of an item."""
         sensitivity = count_sensitivity(self.unit.bounded(cap), grouped=True)
         scaled = Sensitivity(
-            l1=sensitivity.l1 * WHOLE, l2_squared=sensitivity.l2_squared * WHOLE**2
+            l1=sensitivity.l1 * FULL_WEIGHT, l2_squared=sensitivity.l2_squared * FULL_WEIGHT**2
         )
         return self.spending.noise(scaled, share)
 
     def stddev(self, share: Fraction, cap: int = 1) -> float:
         """How far a count is off that a share pays for, in items."""
-        return self.noise(share, cap).stddev / WHOLE
+        return self.noise(share, cap).stddev / FULL_WEIGHT
 
 
 @dataclass
@@ -91,14 +91,18 @@ class Measuring:
         noise = self.cost.noise(share, cap)
         result = np.zeros(size)
         measured = np.arange(size) if asked is None else asked
-        result[measured] = noise.sample(exact[measured], self.entropy).astype(np.float64) / WHOLE
+        result[measured] = (
+            noise.sample(exact[measured], self.entropy).astype(np.float64) / FULL_WEIGHT
+        )
         return result
 
 
 def weights(owners: IntArray, cap: int) -> IntArray:
     """The weight of each item, in whole parts: those of one owner add up to the cap at most."""
     item_counts = np.bincount(owners) if len(owners) else np.zeros(0, dtype=np.int64)
-    item_weights: IntArray = np.minimum(WHOLE, cap * WHOLE // np.maximum(item_counts, 1))[owners]
+    item_weights: IntArray = np.minimum(
+        FULL_WEIGHT, cap * FULL_WEIGHT // np.maximum(item_counts, 1)
+    )[owners]
     return item_weights
 
 

@@ -13,7 +13,7 @@ import pytest
 from sqlglot import exp
 from tests.fixtures.questions import DATASET, argument, declared, plan
 
-from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.unit import Entity, Rows
 from sfumato.methods.query.answer.exact_aggregates import EngineQueries, ExactAggregates, all_groups
@@ -42,7 +42,7 @@ MEASURES = (
     Measure("spread", Function.STDDEV, Y),
     Measure("median", Function.QUANTILE, X, Fraction(1, 2)),
 )
-GRANULES = (WHOLE, WHOLE, 1, 1, WHOLE, WHOLE)
+GRANULES = (FULL_WEIGHT, FULL_WEIGHT, 1, 1, FULL_WEIGHT, FULL_WEIGHT)
 UNITS = (Rows(), Entity("who", 3), Entity("who", 5, 2))
 
 
@@ -118,8 +118,10 @@ def test_rows_beyond_the_bound_weigh_less(duckdb_engine: Open) -> None:
             of_person.setdefault(row["who"], []).append(row)
     asked = plan([declared("city", CITIES)], MEASURES[:5], unit=Entity("who", 4))
     rows, _, people, _, sums = aggregates(duckdb_engine(table), asked).values()
-    weights = {who: min(WHOLE, 4 * WHOLE // len(mine)) for who, mine in of_person.items()}
-    assert any(weight < WHOLE for weight in weights.values())
+    weights = {
+        who: min(FULL_WEIGHT, 4 * FULL_WEIGHT // len(mine)) for who, mine in of_person.items()
+    }
+    assert any(weight < FULL_WEIGHT for weight in weights.values())
     for place, city in enumerate(CITIES):
         mine = [row for who in of_person for row in of_person[who] if row["city"] == city]
         assert rows[place] == sum(weights[row["who"]] for row in mine)
@@ -136,9 +138,9 @@ def test_groups_beyond_the_bound_are_left_out(duckdb_engine: Open) -> None:
     asked = plan([declared("city", CITIES)], [MEASURES[0], MEASURES[4]], unit=Entity("who", 3, 2))
     rows, sums = aggregates(duckdb_engine(table), asked).values()
     assert rows == sums
-    assert sum(rows) == 600 * WHOLE
+    assert sum(rows) == 600 * FULL_WEIGHT
     # Each city is kept by 150 of 300 people on average, with standard deviation 8.7.
-    assert all(abs(count / WHOLE - 150) < 50 for count in rows[:4])
+    assert all(abs(count / FULL_WEIGHT - 150) < 50 for count in rows[:4])
 
 
 def test_kept_groups_are_the_first_by_hash(open_engine: Open) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.data.engines.kind_fit import fitting_kinds
-from sfumato.data.files.cell_text import conform, fitting
+from sfumato.data.files.cell_text import conform, find_fitting_kinds
 from sfumato.data.schema.column import Kind
 from sfumato.errors import SourceError
 
@@ -159,7 +159,7 @@ def test_fitting() -> None:
             }
         ),
     ]
-    assert fitting(batches, ["n", "r", "d", "t", "e"]) == {
+    assert find_fitting_kinds(batches, ["n", "r", "d", "t", "e"]) == {
         "n": {Kind.INTEGER, Kind.REAL, Kind.TEXT},
         "r": {Kind.REAL, Kind.TEXT},
         "d": {Kind.DATE, Kind.TEXT},

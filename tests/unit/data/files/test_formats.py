@@ -103,9 +103,9 @@ def test_columns_that_folders_name() -> None:
 def test_one_table_however_its_files_are_named() -> None:
     folder = identify("visits")
     for source in ("visits/*.parquet", "visits/old/c.parquet", "visits/old"):
-        assert folder.same(identify(source)), source
-        assert identify(source).same(folder), source
-    assert not identify("visits/a.parquet").same(identify("visits/b.parquet"))
+        assert folder.matches(identify(source)), source
+        assert identify(source).matches(folder), source
+    assert not identify("visits/a.parquet").matches(identify("visits/b.parquet"))
     before = identify("visits/*.parquet").version
     write("visits/z.parquet")
     assert identify("visits/*.parquet").version != before

@@ -119,7 +119,7 @@ def test_a_day_beyond_the_calendar_is_refused_by_place_or_missing(tmp_path: Path
     ],
 )
 def test_formats_of_days(family: str, form: str, number: float, at: object) -> None:
-    [cell] = statistics._dated([number], form, family)
+    [cell] = statistics._with_dates([number], form, family)
     if isinstance(cell, datetime):
         cell = cell.date() if not cell.time().hour else None
     assert cell == at

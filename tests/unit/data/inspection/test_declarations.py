@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.data.inspection.declarations import seen_column, seen_schema, with_people
+from sfumato.data.inspection.declarations import observed_column, observed_schema, with_people
 from sfumato.data.inspection.profile import ColumnProfile
 from sfumato.data.inspection.roles import guess
 from sfumato.data.schema.column import Kind
@@ -31,7 +31,7 @@ def profile(name: str, kind: Kind, distinct: int = 100, **facts: Any) -> ColumnP
 
 
 def domain(seen: ColumnProfile) -> Domain | None:
-    return seen_column(seen, guess(seen).column).domain
+    return observed_column(seen, guess(seen).column).domain
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_F14_no_proposed_end_is_anybodys_number(low: int, width: int) -> None:
 
 def schema_of(*profiles: ColumnProfile) -> tuple[Schema, Schema]:
     schema = Schema("visits", tuple(guess(one).column for one in profiles))
-    return schema, seen_schema(schema, profiles)
+    return schema, observed_schema(schema, profiles)
 
 
 PATIENT = profile("patient", Kind.TEXT, 60, top=(("a", 17), ("b", 3)))

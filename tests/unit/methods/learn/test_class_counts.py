@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tests.fixtures.class_learning import FEATURES, PERSON, STAGE, Row, spread, table
 
-from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
@@ -65,7 +65,7 @@ def test_rows_of_a_person_with_too_many_count_as_parts() -> None:
     few = [(2, *row[1:]) for row in spread(2)]
     nobody = [(None, *row[1:]) for row in spread(3)]
     for found in counted(many + few + nobody, unit):
-        assert found.sum() == 5 * (2 * WHOLE // 5) + 2 * WHOLE
+        assert found.sum() == 5 * (2 * FULL_WEIGHT // 5) + 2 * FULL_WEIGHT
 
 
 def test_no_rows_are_counted_as_nothing() -> None:
@@ -76,6 +76,6 @@ def test_no_rows_are_counted_as_nothing() -> None:
 
 def test_a_person_moves_a_table_by_all_of_their_rows() -> None:
     found = table_sensitivity(Entity("person", 3, relation=Neighbours.REPLACE_ONE))
-    assert found.l1 == 6 * WHOLE
-    assert found.l2_squared == 18 * WHOLE**2
+    assert found.l1 == 6 * FULL_WEIGHT
+    assert found.l2_squared == 18 * FULL_WEIGHT**2
     assert table_sensitivity(Rows()).l1 == 1

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.data.counting.axes import literal
-from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.engines.base import column
 from sfumato.data.engines.duckdb import DuckDB
 from sfumato.data.engines.sources import open_duckdb
@@ -55,7 +55,9 @@ def weights(unit: Unit) -> Any:
     people = np.asarray(ROWS["p"])
     own = np.bincount(people)[people]
     within = own <= unit.max_rows
-    return np.where(within, WHOLE, unit.max_rows * WHOLE // own) if unit.by_person else 1
+    return (
+        np.where(within, FULL_WEIGHT, unit.max_rows * FULL_WEIGHT // own) if unit.by_person else 1
+    )
 
 
 def test_sums_of_shrunk_rows_are_exact() -> None:
@@ -90,7 +92,7 @@ def test_more_terms_than_one_query_holds() -> None:
 
 def test_sums_beyond_64_bits_do_not_wrap() -> None:
     huge = literal(2**45 - 1)
-    for unit, whole in ((Rows(), 1), (Entity("p", 40), WHOLE)):
+    for unit, whole in ((Rows(), 1), (Entity("p", 40), FULL_WEIGHT)):
         terms = [huge * literal(1), literal(-(2**45))]
         found = summed(ROWS, unit, COLUMNS, terms)[0]
         assert found.tolist() == [200 * whole * (2**45 - 1), -200 * whole * 2**45]
@@ -133,7 +135,7 @@ def test_a_person_is_worth_so_many_rows() -> None:
     once = person_sensitivity(Rows(), l1=3, l2_squared=9)
     assert [once.l1, once.l2_squared] == [3, 9]
     person = person_sensitivity(Entity("p", 2), l1=3, l2_squared=9)
-    assert [person.l1, person.l2_squared] == [6 * WHOLE, 36 * WHOLE**2]
+    assert [person.l1, person.l2_squared] == [6 * FULL_WEIGHT, 36 * FULL_WEIGHT**2]
     replaced = Rows(relation=Neighbours.REPLACE_ONE)
     both = person_sensitivity(replaced, l1=3, l2_squared=9)
     apart = person_sensitivity(replaced, l1=3, l2_squared=9, signed=False)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from tests.fixtures.class_learning import AGE, STAGE, learnt, planned, spread, table
 
-from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.schema.unit import Entity, Neighbours
 from sfumato.methods.learn.random_tree import RandomTree
 from sfumato.privacy.accounting.composition import basic_price, total
@@ -39,7 +39,7 @@ def test_replaced_people_halve_the_rate() -> None:
         assert isinstance(learner, RandomTree)
         rates.append(learner.choice.rate)
         assert total(learner.event, basic_price) == (Fraction(1), Fraction(0))
-    assert rates == [Fraction(1, 3 * WHOLE), Fraction(1, 6 * WHOLE)]
+    assert rates == [Fraction(1, 3 * FULL_WEIGHT), Fraction(1, 6 * FULL_WEIGHT)]
 
 
 def test_leaves_without_rows_tell_any_class() -> None:

@@ -25,7 +25,7 @@ from sfumato.data.engines.kinds import kinds_of
 from sfumato.data.engines.malformed_cells import Doubt, doubted, doubts_of
 from sfumato.data.engines.spark.folders import check_folder, write_folder
 from sfumato.data.engines.spark.identity import identity_of
-from sfumato.data.engines.spark.jobs import SparkJobs, apart, cancel_jobs
+from sfumato.data.engines.spark.jobs import SparkJobs, cancel_jobs, in_own_thread
 from sfumato.data.engines.spark.log_silence import hush
 from sfumato.data.engines.spark.results import arrow_schema, batches_of
 from sfumato.data.engines.spark.session import check_running, translate
@@ -69,7 +69,7 @@ def create_view(frame: DataFrame, name: str) -> None:
 class Spark:
     """A Spark session, ours or the caller's, and a table that it sees.
 
-    `done` lets go of what was opened with it; `identity` tells what the table is, where the
+    `close` lets go of what was opened with it; `identity` tells what the table is, where the
     catalogue does not; `ready` refuses what can no longer be read as it was opened.
     """
 
@@ -83,7 +83,7 @@ class Spark:
         session: SparkSession,
         table: exp.Table,
         *,
-        done: Callable[[], None] | None = None,
+        close: Callable[[], None] | None = None,
         identity: Callable[[], Identity] | None = None,
         ready: Callable[[], None] | None = None,
     ) -> None:
@@ -92,9 +92,9 @@ class Spark:
         self._table = table
         self._doubts: dict[str, Doubt] = {}
         # Whoever protects a data frame has nothing to close: what was opened goes with the engine.
-        self._done = finalize(self, done) if done is not None else None
-        if self._done is not None:
-            self._done.atexit = False  # the end of the process ends it all
+        self._close = finalize(self, close) if close is not None else None
+        if self._close is not None:
+            self._close.atexit = False  # the end of the process ends it all
         self._identity = identity or partial(identity_of, session, table)
         self._ready = ready
 
@@ -106,7 +106,7 @@ class Spark:
     @translating_errors(translate)
     def identity(self) -> Identity:
         """Say what the table that it was opened on is, however it was spelled."""
-        return apart(self._identity)
+        return in_own_thread(self._identity)
 
     @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
@@ -121,21 +121,21 @@ class Spark:
             if table == self._table:
                 (self._ready or self._refresh)()
                 return self._look()
-            return self._told(table)
+            return self._schema(table)
 
-        return kinds_of(apart(look))
+        return kinds_of(in_own_thread(look))
 
     @translating_errors(translate)
     def look(self) -> pa.Schema:
         """See which columns its table has now, and which of them may hold malformed cells."""
-        return apart(self._look)
+        return in_own_thread(self._look)
 
     def _look(self) -> pa.Schema:
-        schema = self._told(self._table)
+        schema = self._schema(self._table)
         self._doubts = doubts_of(schema, bytes_unchecked=True)
         return schema
 
-    def _told(self, table: exp.Table) -> pa.Schema:
+    def _schema(self, table: exp.Table) -> pa.Schema:
         schema = arrow_schema(self._frame(everything(table)))
         check_names(schema.names)  # Spark could not tell twins apart once it is asked
         return schema
@@ -151,13 +151,13 @@ class Spark:
         jobs = SparkJobs(self._session)
         frame, schema = jobs.run(lambda: (frame := self._frame(query), arrow_schema(frame)))
         arriving = batches_of(frame, schema, jobs)
-        parts = (
+        batches = (
             batch.slice(start, batch_rows)
             for batch in arriving
             for start in range(0, batch.num_rows, batch_rows)
         )
         return stream_translating_errors(
-            schema, lambda: next(parts, None), translate, arriving.close
+            schema, lambda: next(batches, None), translate, arriving.close
         )
 
     @contextmanager
@@ -190,15 +190,19 @@ class Spark:
             with self.draft(query, target, overwrite=overwrite):
                 return
         self.check(target, overwrite=overwrite)
-        write_folder(self._session, self._words(query), target, overwrite=overwrite)
+        write_folder(self._session, self._sql(query), target, overwrite=overwrite)
 
     @translating_errors(translate)
     def check(self, target: Target, *, overwrite: bool = False) -> None:
         """Refuse early what is there, what it reads itself, and what it does not reach."""
         if isinstance(target, TableTarget):
-            apart(lambda: check_table(self._session, target, self._table, overwrite=overwrite))
+            in_own_thread(
+                lambda: check_table(self._session, target, self._table, overwrite=overwrite)
+            )
         elif isinstance(target, FolderTarget):
-            apart(lambda: check_folder(self._session, target, self._table, overwrite=overwrite))
+            in_own_thread(
+                lambda: check_folder(self._session, target, self._table, overwrite=overwrite)
+            )
         else:
             check_target(target, overwrite=overwrite)
 
@@ -207,7 +211,7 @@ class Spark:
     ) -> AbstractContextManager[exp.Table]:
         """Write a query's result to a table that gets its name in the end."""
         self.check(target, overwrite=overwrite)
-        return drafted(self._session, self._words(query), target, overwrite=overwrite)
+        return drafted(self._session, self._sql(query), target, overwrite=overwrite)
 
     @translating_errors(translate)
     def cancel(self, thread: int) -> None:
@@ -217,8 +221,8 @@ class Spark:
     @translating_errors(translate)
     def close(self) -> None:
         """Let go of the session, and of what was opened with it."""
-        if self._done is not None:
-            apart(self._done)
+        if self._close is not None:
+            in_own_thread(self._close)
 
     def _refresh(self) -> None:
         """Have Spark look for the files of its table again; what is no table may be a path."""
@@ -230,17 +234,17 @@ class Spark:
 
     def _frame(self, query: exp.Query) -> DataFrame:
         """A query as Spark has read it; nothing is run."""
-        return self._session.sql(self._words(query))
+        return self._session.sql(self._sql(query))
 
-    def _words(self, query: exp.Query) -> str:
+    def _sql(self, query: exp.Query) -> str:
         return render(query, self.dialect)
 
     @contextmanager
     def _temporary(self, frame: Callable[[], DataFrame]) -> Iterator[exp.Table]:
         """A frame under a name of its own, for a while."""
         name = f"view_{token_hex(8)}"
-        translating_errors(translate)(apart)(lambda: create_view(frame(), name))
+        translating_errors(translate)(in_own_thread)(lambda: create_view(frame(), name))
         try:
             yield named(name)
         finally:
-            apart(lambda: self._session.catalog.dropTempView(name))
+            in_own_thread(lambda: self._session.catalog.dropTempView(name))

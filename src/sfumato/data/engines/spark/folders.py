@@ -12,7 +12,7 @@ import shutil
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from sfumato.data.engines.spark.jobs import SparkJobs, apart
+from sfumato.data.engines.spark.jobs import SparkJobs, in_own_thread
 from sfumato.data.engines.spark.tables import reads
 from sfumato.data.files.formats import PARQUET, ends_in
 from sfumato.data.files.parquet_folder import check_local, part_name, parts_in, whole_folder
@@ -39,30 +39,30 @@ def write_folder(
         return
     known_as = str(target)
     with whole_folder(target.local, overwrite=overwrite, known_as=known_as) as temporary:
-        rows = _written(session, query, temporary.as_uri(), known_as)
+        rows = _write_counted(session, query, temporary.as_uri(), known_as)
         if not temporary.is_dir() or _rows_in(temporary) != rows:
             raise _unseen(known_as)
-        for place, part in enumerate(parts_in(temporary)):
-            part.rename(temporary / part_name(place))
-        for one in temporary.iterdir():  # checksums of Hadoop's, and what a task left
-            if one.is_dir():
-                shutil.rmtree(one)
-            elif not ends_in(one.name, PARQUET) or one.name.startswith("."):
-                one.unlink()
+        for number, file in enumerate(parts_in(temporary)):
+            file.rename(temporary / part_name(number))
+        for entry in temporary.iterdir():  # checksums of Hadoop's, and what a task left
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif not ends_in(entry.name, PARQUET) or entry.name.startswith("."):
+                entry.unlink()
 
 
 def write_remote(session: SparkSession, query: str, address: str, *, overwrite: bool) -> None:
     """Have executors write to an address, and rename what they wrote when all of it is there."""
-    apart(lambda: check_remote(session, address, overwrite=overwrite))
+    in_own_thread(lambda: check_remote(session, address, overwrite=overwrite))
     files, final = _hadoop(session, address)
     scratch = _child(session, final.getParent(), f".{final.getName()}.{token_hex(8)}{MARK}")
-    whole, old = (_child(session, scratch, name) for name in ("whole", "old"))
-    apart(lambda: _sweep(session, files, final))
+    finished, old = (_child(session, scratch, name) for name in ("whole", "old"))
+    in_own_thread(lambda: _sweep(session, files, final))
 
     def settle() -> None:
         if files.exists(final):
             files.rename(final, old)
-        if not files.rename(whole, final):
+        if not files.rename(finished, final):
             raise OutputError(
                 "output_unwritable",
                 f"Cannot write '{address}': the finished folder could not be renamed to its place.",
@@ -75,22 +75,22 @@ def write_remote(session: SparkSession, query: str, address: str, *, overwrite: 
         files.delete(scratch, True)
 
     try:
-        rows = _written(session, query, whole.toString(), address)
-        there = session.read.parquet(whole.toString())
-        if SparkJobs(session).run(there.count) != rows:
+        rows = _write_counted(session, query, finished.toString(), address)
+        written = session.read.parquet(finished.toString())
+        if SparkJobs(session).run(written.count) != rows:
             raise _unseen(address)
-        apart(settle)
+        in_own_thread(settle)
     finally:
-        apart(clear)
+        in_own_thread(clear)
 
 
 def check_folder(
     session: SparkSession, target: FolderTarget, source: exp.Table, *, overwrite: bool
 ) -> None:
     """Refuse early a folder that is there, that is read, or that cannot be reached."""
-    place = target.path if target.local is None else target.local.resolve().as_uri()
-    within = re.compile(rf"{re.escape(place.rstrip('/').replace('file:///', 'file:/'))}/")
-    if any(within.match(one.replace("file:///", "file:/")) for one in reads(session, source)):
+    address = target.path if target.local is None else target.local.resolve().as_uri()
+    within = re.compile(rf"{re.escape(address.rstrip('/').replace('file:///', 'file:/'))}/")
+    if any(within.match(file.replace("file:///", "file:/")) for file in reads(session, source)):
         raise OutputError(
             "output_busy",
             f"Cannot write '{target.path}': it is read, and would be lost or changed, which "
@@ -108,7 +108,7 @@ def check_remote(session: SparkSession, address: str, *, overwrite: bool) -> Non
     files, final = _hadoop(session, address)
     if not files.exists(final):
         return
-    inside = [one.getPath().getName() for one in files.listStatus(final)]
+    inside = [status.getPath().getName() for status in files.listStatus(final)]
     if not overwrite or not all(ends_in(name, PARQUET) for name in inside):
         raise OutputError(
             "output_exists",
@@ -120,7 +120,7 @@ def check_remote(session: SparkSession, address: str, *, overwrite: bool) -> Non
         )
 
 
-def _written(session: SparkSession, query: str, address: str, said: str) -> int:
+def _write_counted(session: SparkSession, query: str, address: str, known_as: str) -> int:
     """Write to a new folder; the rows are counted on their way."""
     from pyspark.sql import Observation, functions
 
@@ -135,20 +135,21 @@ def _written(session: SparkSession, query: str, address: str, said: str) -> int:
         return SparkJobs(session).run(write)
     except Exception as error:
         if "Mkdirs failed to create" in str(error):  # on a machine without that folder
-            raise _unseen(said) from None
+            raise _unseen(known_as) from None
         raise
 
 
 def _rows_in(folder: Path) -> int:
     from pyarrow import parquet
 
-    return sum(parquet.read_metadata(part).num_rows for part in parts_in(folder))
+    return sum(parquet.read_metadata(file).num_rows for file in parts_in(folder))
 
 
-def _unseen(said: str) -> OutputError:
+def _unseen(known_as: str) -> OutputError:
     return OutputError(
         "output_unwritable",
-        f"Cannot write '{said}': Spark's executors do not write to where this machine reads it.",
+        f"Cannot write '{known_as}': Spark's executors do not write to where this machine "
+        "reads it.",
         hint=(
             "Name an address that both reach, such as hdfs://host/folder/, or a table, table:NAME."
         ),
@@ -175,8 +176,8 @@ def _child(session: Any, parent: Any, name: str) -> Any:
 def _sweep(session: Any, files: Any, final: Any) -> None:
     """Remove what earlier writings to the same address left; one of them may have the old one."""
     pattern = _child(session, final.getParent(), f".{final.getName()}.*{MARK}")
-    for found in files.globStatus(pattern):
-        old = _child(session, found.getPath(), "old")
+    for scratch in files.globStatus(pattern):
+        old = _child(session, scratch.getPath(), "old")
         if files.exists(old) and not files.exists(final):
             files.rename(old, final)
-        files.delete(found.getPath(), True)
+        files.delete(scratch.getPath(), True)

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from sfumato.data.engines.base import render
-from sfumato.data.engines.source_identity import Identity, of_folder, of_path, unresolved
+from sfumato.data.engines.source_identity import (
+    Identity,
+    identity_of_folder,
+    identity_of_path,
+    unresolved,
+)
 from sfumato.data.engines.spark.session import is_remote
 
 if TYPE_CHECKING:
@@ -26,30 +31,31 @@ def identity_of(session: SparkSession, named: exp.Table) -> Identity:
     names = {f"{home}#{'.'.join(component.lower() for component in path if component)}"}
     also, nodes = set[str](), set[str]()
     if is_remote(session):  # the analyzer is out of reach
-        read = [_told(session, name)]
+        read = [_described_location(session, name)]
     else:
         plan = session.table(name)._jdf.queryExecution().analyzed()  # noqa: SLF001
-        read = [_lies(leaf) for leaf in _leaves(plan)]
+        read = [_relation_location(leaf) for leaf in _leaves(plan)]
     for table, folders in read:
         names |= {f"{home}#{table.lower()}"} if table else set()
-        for found in map(of_location, folders):
-            names |= found.names
-            also |= found.also
-            nodes |= found.nodes
+        for identity in map(identity_of_location, folders):
+            names |= identity.names
+            also |= identity.also
+            nodes |= identity.nodes
     return Identity(frozenset(names), frozenset(also), frozenset(nodes))
 
 
-def _told(session: SparkSession, name: str) -> tuple[str | None, list[str]]:
+def _described_location(session: SparkSession, name: str) -> tuple[str | None, list[str]]:
     """Where a table lies, as its description has it; of a view only its words are told."""
     rows = session.sql(f"DESCRIBE EXTENDED {name}").toArrow().to_pylist()
-    marks = [place for place, row in enumerate(rows) if row["col_name"].startswith("# Detailed ")]
-    told = {row["col_name"]: row["data_type"] for row in rows[marks[-1] :]} if marks else {}
-    if told.get("Type") not in {"MANAGED", "EXTERNAL"} or not told.get("Location"):
+    starts = [index for index, row in enumerate(rows) if row["col_name"].startswith("# Detailed ")]
+    details = rows[starts[-1] :] if starts else []
+    description = {row["col_name"]: row["data_type"] for row in details}
+    if description.get("Type") not in {"MANAGED", "EXTERNAL"} or not description.get("Location"):
         raise unresolved(
             "over Spark Connect only tables tell where they lie, and this is a view or lies in no "
             "files"
         )
-    return None, [unquote(told["Location"])]
+    return None, [unquote(description["Location"])]
 
 
 _OF_NOBODY = {"OneRowRelation", "LocalRelation", "Range"}
@@ -63,15 +69,15 @@ def _leaves(plan: Any) -> list[Any]:
     return [leaf for leaf in leaves if leaf.getClass().getSimpleName() not in _OF_NOBODY]
 
 
-def _lies(leaf: Any) -> tuple[str | None, list[str]]:
+def _relation_location(leaf: Any) -> tuple[str | None, list[str]]:
     """What a relation is called in the catalogue, if it is, and the folders of its files."""
     match leaf.getClass().getSimpleName():
         case "LogicalRelation":
             relation, table = leaf.relation(), leaf.catalogTable()
             if relation.getClass().getSimpleName() == "HadoopFsRelation":
-                places = [str(one.toString()) for one in listed(relation.location().rootPaths())]
+                folders = [str(path.toString()) for path in listed(relation.location().rootPaths())]
                 called = table.get().identifier().unquotedString() if table.isDefined() else None
-                return called, places
+                return called, folders
         case "HiveTableRelation":
             table = leaf.tableMeta()
             return table.identifier().unquotedString(), [unquote(table.location().toString())]
@@ -80,14 +86,16 @@ def _lies(leaf: Any) -> tuple[str | None, list[str]]:
     raise unresolved("it reads rows that lie in no files of Spark's own catalogue")
 
 
-def of_location(location: str) -> Identity:
+def identity_of_location(location: str) -> Identity:
     """A folder of this machine by its files, another one by its address."""
     local = local_path(location)
     if local is None:
         return Identity(frozenset({location.rstrip("/")}))
     if local.is_file():
-        return of_path(local)
-    return of_folder(local) if local.is_dir() else Identity(frozenset({str(local.resolve())}))
+        return identity_of_path(local)
+    if local.is_dir():
+        return identity_of_folder(local)
+    return Identity(frozenset({str(local.resolve())}))
 
 
 def local_path(location: str) -> Path | None:
@@ -99,4 +107,4 @@ def local_path(location: str) -> Path | None:
 
 def listed(sequence: Any) -> list[Any]:
     """A sequence of Scala's as a list."""
-    return [sequence.apply(place) for place in range(sequence.size())]
+    return [sequence.apply(index) for index in range(sequence.size())]

@@ -24,7 +24,7 @@ _PATIENCE_SECONDS = 0.1
 """After how long a job that began while it was being stopped is stopped again."""
 
 
-def apart(
+def in_own_thread(
     work: Callable[[], R], stop: Callable[[], None] | None = None, *, awaited: bool = True
 ) -> R:
     """Do what Ctrl-C must not break off, and pass Ctrl-C on when it has been stopped or has ended.
@@ -33,22 +33,22 @@ def apart(
     """
     if current_thread() is not main_thread():
         return work()
-    done = Future[R]()
+    future = Future[R]()
 
     def run() -> None:
         try:
-            done.set_result(work())
+            future.set_result(work())
         except BaseException as error:  # noqa: BLE001  it is raised again by the one who waits
-            done.set_exception(error)
+            future.set_exception(error)
 
     Thread(target=run, daemon=True).start()
     try:
-        return done.result()
+        return future.result()
     except KeyboardInterrupt:
-        while awaited and not done.done():
+        while awaited and not future.done():
             if stop is not None:
                 stop()
-            wait([done], _PATIENCE_SECONDS)
+            wait([future], _PATIENCE_SECONDS)
         raise
 
 
@@ -67,7 +67,7 @@ class SparkJobs:
 
     def run(self, work: Callable[[], R]) -> R:
         """Do what starts jobs."""
-        return apart(lambda: self.tagged(work), self.stop)
+        return in_own_thread(lambda: self.tagged(work), self.stop)
 
     def tagged(self, work: Callable[[], R]) -> R:
         """Do what starts jobs in this thread."""

@@ -39,15 +39,17 @@ def start_java(settings: Mapping[str, str]) -> None:
 
     if SparkContext._gateway is not None:  # noqa: SLF001  there is no other way to look
         return
-    with TemporaryFile() as said:
-        output = {"stdout": said, "stderr": said}
+    with TemporaryFile() as java_output:
+        output = {"stdout": java_output, "stderr": java_output}
         failed = ""
         try:
             conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
             gateway = launch_gateway(conf, output)
         except Exception as error:  # noqa: BLE001  whatever it is, what Java said explains it
-            said.seek(0)
-            failed = f"{type(error).__name__}: {error} {said.read().decode(errors='replace')}"
+            java_output.seek(0)
+            failed = (
+                f"{type(error).__name__}: {error} {java_output.read().decode(errors='replace')}"
+            )
     if failed:
         raise engine_failed("Spark", failed)
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  or it would start another

@@ -59,20 +59,20 @@ def why_not_fixed(plan: Any) -> str | None:
             return reason
         for expression in listed(node.expressions()):
             for inner in _tree(expression):
-                reason = _moving(inner)
+                reason = _why_unstable(inner)
                 if reason is not None:
                     return reason
     return None
 
 
-def _moving(part: Any) -> str | None:
+def _why_unstable(node: Any) -> str | None:
     """Why a part of an expression may give another value at the next look."""
-    kind = _kind(part)
+    kind = _kind(node)
     if kind in _CLOCK:
         return f"{_CLOCK[kind]} is another at each look"
     if kind in _VALUES_AS_THEY_COME:
         return f"{_VALUES_AS_THEY_COME[kind]} depends on the order in which rows come"
-    if kind == "WindowExpression" and _counts_rows(part):
+    if kind == "WindowExpression" and _counts_rows(node):
         return "a window of rows depends on the order in which rows come; say RANGE instead of ROWS"
     return None
 
@@ -94,7 +94,7 @@ def _counts_rows(window: Any) -> bool:
 def file_indexes(plan: Any) -> list[Any]:
     """The lists of files that a plan reads, which Spark makes once."""
     relations = (node.relation() for node in _nodes(plan) if _kind(node) == "LogicalRelation")
-    return [one.location() for one in relations if _kind(one) == "HadoopFsRelation"]
+    return [relation.location() for relation in relations if _kind(relation) == "HadoopFsRelation"]
 
 
 def _settled(node: Any) -> bool:
@@ -112,7 +112,7 @@ def _settled(node: Any) -> bool:
 
 
 def _ids(attributes: Any) -> set[int]:
-    return {one.exprId().id() for one in listed(attributes)}
+    return {attribute.exprId().id() for attribute in listed(attributes)}
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

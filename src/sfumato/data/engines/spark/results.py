@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.engines.spark.jobs import SparkJobs
 
-_LITTLE, _MUCH = 4 << 20, 32 << 20
+_SMALL, _LARGE = 4 << 20, 32 << 20
 """Bytes of a window of partitions after which the next one is twice, or half, as wide."""
 
 
@@ -60,23 +60,23 @@ def _from_server(frame: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a frame of Spark Connect, as they arrive."""
     client = frame.sparkSession.client
     plan = frame._plan  # noqa: SLF001
-    for part in client.to_table_as_iterator(plan.to_proto(client), plan.observations):
-        if isinstance(part, pa.Table):
-            yield from part.cast(schema).to_batches()
+    for chunk in client.to_table_as_iterator(plan.to_proto(client), plan.observations):
+        if isinstance(chunk, pa.Table):
+            yield from chunk.cast(schema).to_batches()
 
 
 def _windows(frame: DataFrame) -> Iterator[list[bytes]]:
     """Arrow messages of the partitions of a frame, in windows as wide as their bytes allow."""
     # What comes before the last exchange is run here, and decides how many partitions follow.
     batches = frame._jdf.toArrowBatchRdd().toJavaRDD()  # noqa: SLF001
-    left, width = range(batches.getNumPartitions()), 1
-    while left:
-        window, left = left[:width], left[width:]
+    partitions_left, width = range(batches.getNumPartitions()), 1
+    while partitions_left:
+        window, partitions_left = partitions_left[:width], partitions_left[width:]
         messages = _fetch(frame.sparkSession.sparkContext, batches, list(window))
         size = sum(map(len, messages))
-        if size < _LITTLE:
+        if size < _SMALL:
             width *= 2
-        elif size > _MUCH:
+        elif size > _LARGE:
             width = max(1, width // 2)
         yield messages
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sfumato.data.engines.base import LOCAL, engine_failed, table_missing, translating_errors
-from sfumato.data.engines.spark.jobs import apart
+from sfumato.data.engines.spark.jobs import in_own_thread
 from sfumato.data.engines.spark.log_silence import hush, start_java
 from sfumato.errors import EngineError, SourceError
 from sfumato.text import without_passwords
@@ -47,7 +47,7 @@ part comes to the driver at once, and rows that are alike take little room until
 _TOO_MUCH = ("TaskResultLost", "OutOfMemoryError", "spark.driver.maxResultSize")
 """What Spark says when something does not fit; which of its parts it was does not tell of rows."""
 
-_SAME = {"etc/utc": "utc", "gmt": "utc", "z": "utc", "+00:00": "utc"}
+_UTC_NAMES = {"etc/utc": "utc", "gmt": "utc", "z": "utc", "+00:00": "utc"}
 """Other names of the time zone that is needed."""
 
 _PORT, _PATIENCE = 15002, 10
@@ -124,14 +124,14 @@ def _started(address: str) -> _Held:
     local = address == LOCAL
     running = SparkContext._active_spark_context  # noqa: SLF001  no other way to look
     if running is None:
-        session = apart(lambda: _built("local[*]" if local else address), awaited=False)
+        session = in_own_thread(lambda: _built("local[*]" if local else address), awaited=False)
         return _Held(session, session.stop, started=True)
-    here = str(running.master)
-    if here != address and not (local and here.startswith("local")):
+    running_master = str(running.master)
+    if running_master != address and not (local and running_master.startswith("local")):
         raise SourceError(
             "source_unsupported",
-            f"Cannot open Spark at {address}: this process runs Spark at {here} already, and can "
-            "run one only. Stop that one with spark.stop(), or use another process.",
+            f"Cannot open Spark at {address}: this process runs Spark at {running_master} already, "
+            "and can run one only. Stop that one with spark.stop(), or use another process.",
         )
     beside = SparkSession.builder.getOrCreate().newSession()
     return _Held(_prepared(beside), ExitStack().close)
@@ -145,9 +145,9 @@ def _connected(address: str) -> _Held:
         from pyspark.sql.connect.session import SparkSession
     except ImportError:
         raise _not_installed("Spark Connect", "spark-connect") from None
-    _knock(address)
+    _check_reachable(address)
     # The builder would make it the caller's own active session; the class itself does not.
-    session = _prepared(apart(lambda: SparkSession(connection=address), awaited=False))
+    session = _prepared(in_own_thread(lambda: SparkSession(connection=address), awaited=False))
     # By default a server that is gone is waited for ten minutes and more, and Ctrl-C with it.
     session.client.set_retry_policies([DefaultPolicy(_RETRIES, max_backoff=_LONGEST_PAUSE)])
     return _Held(session, session.stop)
@@ -187,13 +187,13 @@ def forgets_tables(session: SparkSession) -> bool:
 
 def check_settings(session: SparkSession) -> None:
     """Refuse somebody's session whose settings would change what our queries mean."""
-    wrong = _wrong(session)
+    wrong = _unsuitable_settings(session)
     if wrong:
-        given = ", ".join(f"{name}={value}" for name, value in wrong.items())
+        settings = ", ".join(f"{name}={value}" for name, value in wrong.items())
         lines = "; ".join(f'spark.conf.set("{name}", "{NEEDED[name]}")' for name in wrong)
         raise SourceError(
             "source_unsupported",
-            f"Cannot read this data frame: its session has {given}, with which figures would "
+            f"Cannot read this data frame: its session has {settings}, with which figures would "
             "differ. The session is yours, so we do not change it.",
             hint=f"Write: {lines}.",
         )
@@ -210,23 +210,23 @@ def _built(master: str) -> SparkSession:
 
 
 def _prepared(session: SparkSession) -> SparkSession:
-    for name in _wrong(session):
+    for name in _unsuitable_settings(session):
         session.conf.set(name, NEEDED[name])
     return session
 
 
-def _wrong(session: SparkSession) -> dict[str, str]:
+def _unsuitable_settings(session: SparkSession) -> dict[str, str]:
     """The settings that are not as needed, as they are."""
-    found = {name: session.conf.get(name) or "" for name in NEEDED}
-    meant = {name: _SAME.get(value.lower(), value.lower()) for name, value in found.items()}
-    return {name: found[name] for name, value in NEEDED.items() if meant[name] != value.lower()}
+    current = {name: session.conf.get(name) or "" for name in NEEDED}
+    meant = {name: _UTC_NAMES.get(value.lower(), value.lower()) for name, value in current.items()}
+    return {name: current[name] for name, value in NEEDED.items() if meant[name] != value.lower()}
 
 
-def _knock(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Find out quickly that nobody is there: the client would go on trying for minutes."""
-    place = urlsplit(address)
+    url = urlsplit(address)
     try:
-        host, port = place.hostname or "", place.port or _PORT
+        host, port = url.hostname or "", url.port or _PORT
         socket.create_connection((host, port), _PATIENCE).close()
     except (OSError, ValueError) as error:
         raise EngineError(
@@ -237,9 +237,9 @@ def _knock(address: str) -> None:
         ) from None
 
 
-def _not_installed(what: str, extra: str) -> SourceError:
+def _not_installed(product: str, extra: str) -> SourceError:
     return SourceError(
         "package_missing",
-        f"{what} needs packages that are not installed.",
+        f"{product} needs packages that are not installed.",
         hint=f"Install them with: pip install 'sfumato[{extra}]'.",
     )

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from sfumato.data.engines.base import named, source_table, spark_address, translating_errors
 from sfumato.data.engines.source_identity import files_within, unresolved
 from sfumato.data.engines.spark.engine import Spark, create_view
-from sfumato.data.engines.spark.identity import local_path, of_location
+from sfumato.data.engines.spark.identity import identity_of_location, local_path
 from sfumato.data.engines.spark.plan_stability import file_indexes, why_not_fixed
 from sfumato.data.engines.spark.session import (
     check_settings,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.data.engines.base import SparkAddress
     from sfumato.data.engines.source_identity import Identity
 
-_WRONG = {
+_FOLDER_ERRORS = {
     "PATH_NOT_FOUND": (
         "source_missing",
         "there is nothing of that name. Check the path, and that Spark's machines see it.",
@@ -74,18 +74,18 @@ def open_spark(url: str) -> Spark:
         session = start_session(asked.master)
         stack.callback(leave_session, asked.master)
         if table is not None:
-            return Spark(session, table, done=stack.pop_all().close)
+            return Spark(session, table, close=stack.pop_all().close)
         reader = session.read.format(asked.form)
         if asked.form == "parquet":
             reader = reader.option("mergeSchema", "true")  # so that files which disagree are heard
         named_wrongs = translating_errors(partial(_translate_folder, asked))
-        before = of_location(asked.path).version
+        before = identity_of_location(asked.path).version
         frame = named_wrongs(reader.load)(asked.path)
-        return named_wrongs(_seen)(
+        return named_wrongs(_engine_on_frame)(
             session,
             frame,
             stack.pop_all(),
-            partial(of_location, asked.path),
+            partial(identity_of_location, asked.path),
             partial(_check_folder, frame, asked.path, before),
         )
 
@@ -104,10 +104,10 @@ def open_frame(frame: DataFrame) -> Spark:
             raise _not_fixed(reason)
     read = frame.inputFiles()
     ready = partial(_check_frame, session, read, _version(read))
-    return _seen(session, frame, ExitStack(), _no_identity, ready)
+    return _engine_on_frame(session, frame, ExitStack(), _no_identity, ready)
 
 
-def _seen(
+def _engine_on_frame(
     session: SparkSession,
     frame: DataFrame,
     held: ExitStack,
@@ -119,8 +119,8 @@ def _seen(
     with held:
         create_view(frame, name)
         held.callback(_drop, session, name)
-        done = held.pop_all().close
-    return Spark(session, named(name), done=done, identity=identity, ready=ready)
+        close = held.pop_all().close
+    return Spark(session, named(name), close=close, identity=identity, ready=ready)
 
 
 def _drop(session: SparkSession, name: str) -> None:
@@ -131,7 +131,7 @@ def _drop(session: SparkSession, name: str) -> None:
 
 def _check_folder(frame: DataFrame, path: str, before: str | None) -> None:
     """Refuse a folder whose files changed; of one elsewhere Spark lists the files again."""
-    if of_location(path).version != before:
+    if identity_of_location(path).version != before:
         raise _changed("the files of the folder")
     if before is None and not is_remote(frame.sparkSession):
         for index in file_indexes(frame._jdf.queryExecution().analyzed()):  # noqa: SLF001
@@ -158,10 +158,10 @@ def _stamp(path: Path) -> object:
         return None
 
 
-def _changed(what: str) -> SourceError:
+def _changed(changed: str) -> SourceError:
     return SourceError(
         "source_changed",
-        f"Cannot go on: {what} changed after it was opened.",
+        f"Cannot go on: {changed} changed after it was opened.",
         hint="Open it again.",
     )
 
@@ -177,8 +177,8 @@ def _check_alike(asked: SparkAddress) -> None:
 def _translate_folder(asked: SparkAddress, error: Exception) -> BaseException:
     """Say what is wrong with a folder, where Spark says which of the usual things it is."""
     detail = without_passwords(f"{type(error).__name__}: {error}")
-    for words, (code, reason) in _WRONG.items():
-        if f"[{words}" in detail:
+    for condition, (code, reason) in _FOLDER_ERRORS.items():
+        if f"[{condition}" in detail:
             message = f"Spark cannot read {asked.path} as {asked.form}: {reason}"
             return SourceError(code, message, detail=detail)
     return translate(error)

@@ -11,7 +11,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from sfumato.data.engines.base import render, translating_errors
-from sfumato.data.engines.spark.jobs import SparkJobs, apart
+from sfumato.data.engines.spark.jobs import SparkJobs, in_own_thread
 from sfumato.data.engines.spark.session import forgets_tables, translate
 from sfumato.data.files.writers import RELEASE, table_exists, table_in_use, table_not_a_release
 from sfumato.errors import OutputError
@@ -41,36 +41,36 @@ def drafted(
     """Write a query's result to a table that gets its name in the end."""
     draft = target.beside(f"{target.name}_{token_hex(8)}_{_DRAFT}")
     try:
-        _make(session, query, draft)
+        _write_draft(session, query, draft)
         yield draft.copy()
-        _finish(lambda: _settle(session, draft, target, overwrite=overwrite))
+        _run_to_end(lambda: _settle(session, draft, target, overwrite=overwrite))
     except BaseException:
-        _finish(lambda: _discard(session, draft, target))
+        _run_to_end(lambda: _discard(session, draft, target))
         raise
 
 
 @translating_errors(translate)
-def _make(session: SparkSession, query: str, draft: exp.Table) -> None:
-    def make() -> None:
-        session.sql(query).write.saveAsTable(_words(draft))
-        session.sql(f"ALTER TABLE {_words(draft)} SET TBLPROPERTIES ('{_MARK}' = '{RELEASE}')")
+def _write_draft(session: SparkSession, query: str, draft: exp.Table) -> None:
+    def write() -> None:
+        session.sql(query).write.saveAsTable(_sql(draft))
+        session.sql(f"ALTER TABLE {_sql(draft)} SET TBLPROPERTIES ('{_MARK}' = '{RELEASE}')")
 
-    SparkJobs(session).run(make)
+    SparkJobs(session).run(write)
 
 
 @translating_errors(translate)
-def _finish(work: Callable[[], None]) -> None:
+def _run_to_end(work: Callable[[], None]) -> None:
     """Do all of what is done by names alone; Ctrl-C that comes meanwhile comes too late for it."""
-    done: list[bool] = []
+    finished: list[bool] = []
 
     def all_of_it() -> None:
         work()
-        done.append(True)
+        finished.append(True)
 
     try:
-        apart(all_of_it, lambda: None)
+        in_own_thread(all_of_it, lambda: None)
     except KeyboardInterrupt:
-        if not done:
+        if not finished:
             raise
 
 
@@ -79,7 +79,7 @@ def _settle(
 ) -> None:
     """Give a table its name; what had it is kept until that is done."""
     old = target.beside(f"{target.name}_{token_hex(8)}_{_OLD}")
-    replaced = overwrite and session.catalog.tableExists(_words(target.table))
+    replaced = overwrite and session.catalog.tableExists(_sql(target.table))
     if replaced:
         _check_release(session, target)  # what has come since would be lost
         _rename(session, target.table, old)
@@ -128,41 +128,41 @@ def check_table(
             f"Cannot create the table {str(target)!r}: there is no such schema. Create it first.",
         )
     sweep_tables(session, target)
-    name = _words(target.table)
+    name = _sql(target.table)
     if not session.catalog.tableExists(name):
         return
     if not overwrite:
         raise table_exists(target)
-    there = set(session.table(name).inputFiles())
-    if session.catalog.getTable(name).tableType != "MANAGED" or there & reads(session, source):
+    files = set(session.table(name).inputFiles())
+    if session.catalog.getTable(name).tableType != "MANAGED" or files & reads(session, source):
         raise table_in_use(target)
     _check_release(session, target)
 
 
 def _check_release(session: SparkSession, target: TableTarget) -> None:
     """Refuse to replace a table that somebody else made."""
-    told = session.sql(f"SHOW TBLPROPERTIES {_words(target.table)}").toArrow().to_pylist()
-    if {"key": _MARK, "value": RELEASE} not in told:
+    properties = session.sql(f"SHOW TBLPROPERTIES {_sql(target.table)}").toArrow().to_pylist()
+    if {"key": _MARK, "value": RELEASE} not in properties:
         raise table_not_a_release(target)
 
 
 def reads(session: SparkSession, source: exp.Table) -> set[str]:
     """The files that a table or a view reads; none where there is no such table."""
     with suppress(Exception):
-        return set(session.table(_words(source)).inputFiles())
+        return set(session.table(_sql(source)).inputFiles())
     return set()
 
 
 def sweep_tables(session: SparkSession, target: TableTarget) -> None:
     """Drop what earlier writings of a table of that name left, and put back what was replaced."""
-    place = f" IN {_schema(target)}" if target.schema else ""
-    found = session.sql(f"SHOW TABLES{place} LIKE '{target.name}_*_sfumato_*'").toArrow()
-    for name in found["tableName"].to_pylist():
-        left = re.fullmatch(rf"(.+)_[0-9a-f]{{16}}_({_DRAFT}|{_OLD})", name)
-        if left is None or left[1].lower() != target.name.lower():
+    schema_clause = f" IN {_schema(target)}" if target.schema else ""
+    tables = session.sql(f"SHOW TABLES{schema_clause} LIKE '{target.name}_*_sfumato_*'").toArrow()
+    for name in tables["tableName"].to_pylist():
+        match = re.fullmatch(rf"(.+)_[0-9a-f]{{16}}_({_DRAFT}|{_OLD})", name)
+        if match is None or match[1].lower() != target.name.lower():
             continue
-        missing = not session.catalog.tableExists(_words(target.table))
-        if left[2] == _OLD and missing:
+        missing = not session.catalog.tableExists(_sql(target.table))
+        if match[2] == _OLD and missing:
             _rename(session, target.beside(name), target.table)
         else:
             _drop(session, target.beside(name))
@@ -178,21 +178,21 @@ def _remove_folders(session: Any, target: TableTarget) -> None:
     home = jvm.org.apache.hadoop.fs.Path(session.catalog.getDatabase(schema).locationUri)
     files = home.getFileSystem(session._jsc.hadoopConfiguration())  # noqa: SLF001
     pattern = f"{target.name.lower()}_{'[0-9a-f]' * 16}_{_DRAFT}"
-    for found in files.globStatus(jvm.org.apache.hadoop.fs.Path(home, pattern)) or ():
-        files.delete(found.getPath(), True)
+    for status in files.globStatus(jvm.org.apache.hadoop.fs.Path(home, pattern)) or ():
+        files.delete(status.getPath(), True)
 
 
 def _rename(session: SparkSession, table: exp.Table, to: exp.Table) -> None:
-    session.sql(f"ALTER TABLE {_words(table)} RENAME TO {_words(to)}")
+    session.sql(f"ALTER TABLE {_sql(table)} RENAME TO {_sql(to)}")
 
 
 def _drop(session: SparkSession, table: exp.Table) -> None:
-    session.sql(f"DROP TABLE IF EXISTS {_words(table)}")
+    session.sql(f"DROP TABLE IF EXISTS {_sql(table)}")
 
 
 def _schema(target: TableTarget) -> str:
-    return _words(target.beside("")).rstrip(".")
+    return _sql(target.beside("")).rstrip(".")
 
 
-def _words(table: exp.Table) -> str:
+def _sql(table: exp.Table) -> str:
     return render(table, "spark")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.data.counting.contribution import WHOLE
+from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.schema.unit import (
     Entity,
     Neighbours,
@@ -203,7 +203,7 @@ def _ranking(unit: Unit, fine: int, *, grouped: bool) -> tuple[Unit, int]:
 def granule(plan: Plan, statistic: Statistic) -> int:
     """How many units of what the engine sums make one row, or one step of a value."""
     weighed = plan.unit.by_person and not isinstance(statistic, PeopleCount | DistinctCount)
-    return WHOLE if weighed else 1
+    return FULL_WEIGHT if weighed else 1
 
 
 def effect(plan: Plan, statistic: Statistic, *, grouped: bool) -> Effect:

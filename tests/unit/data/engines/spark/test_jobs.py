@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.data.engines.base import named
 from sfumato.data.engines.spark.engine import Spark
-from sfumato.data.engines.spark.jobs import apart
+from sfumato.data.engines.spark.jobs import in_own_thread
 from sfumato.errors import EngineError
 from sfumato.testing.engines import query, rows
 
@@ -58,7 +58,7 @@ def test_what_is_interrupted_has_been_stopped() -> None:
 
     pressing = interrupting(begun.is_set)
     with pytest.raises(KeyboardInterrupt):
-        apart(work, stopped.set)
+        in_own_thread(work, stopped.set)
     pressing.join()
     assert ended.is_set()
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_stopped_has_ended() -> None:
 
     pressing = interrupting(begun.is_set)
     with pytest.raises(KeyboardInterrupt):
-        apart(work)
+        in_own_thread(work)
     pressing.join()
     assert ended.is_set()
 
@@ -87,15 +87,15 @@ def test_what_is_not_awaited_goes_on() -> None:
 
     pressing = interrupting(begun.is_set)
     with pytest.raises(KeyboardInterrupt):
-        apart(work, awaited=False)
+        in_own_thread(work, awaited=False)
     go_on.set()
     pressing.join()
 
 
 def test_results_and_errors_come_through() -> None:
-    assert apart(lambda: 7) == 7
+    assert in_own_thread(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
-        apart(lambda: 1 // 0)
+        in_own_thread(lambda: 1 // 0)
 
 
 @pytest.mark.parametrize("way", ["run", "stream"])

@@ -54,8 +54,8 @@ def test_small_partitions_come_in_few_jobs_and_in_order(engine: Spark, widths: l
 def test_large_partitions_come_one_by_one(
     engine: Spark, widths: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results, "_LITTLE", 0)
-    monkeypatch.setattr(results, "_MUCH", 0)
+    monkeypatch.setattr(results, "_SMALL", 0)
+    monkeypatch.setattr(results, "_LARGE", 0)
     first = query("SELECT id FROM scattered WHERE id < 100")
     assert engine.stream(first).read_all().num_rows == 100
     assert set(widths) == {1}
