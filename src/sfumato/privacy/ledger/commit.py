@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from sfumato import filesystem
@@ -116,7 +117,9 @@ class GroupCommit:
 def _own_copy(error: BaseException) -> BaseException:
     """An error of one's own: raising the same object in many threads would mix tracebacks."""
     if isinstance(error, LedgerError):
-        return type(error)(error.code, error.sentence, detail=error.detail)
+        own_copy = copy(error)
+        own_copy.detail = error.detail  # a copy loses it, since errors travel without it
+        return own_copy
     return LedgerError(
         "ledger_failed",
         "The ledger's transaction was interrupted; no answer is given.",

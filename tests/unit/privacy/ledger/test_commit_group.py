@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from sfumato.errors import LedgerError
+from sfumato.errors import LedgerError, RolledBackError
 from sfumato.privacy.ledger.commit import GroupCommit, Ticket
 
 
@@ -78,6 +78,31 @@ def test_one_failure_is_everybody_s_and_the_next_batch_runs(failure: BaseExcepti
     assert all(isinstance(result, BaseException) for result in results)
     # All but the two who led their batches got an error of their own.
     assert sum(result is failure for result in results) == 2
+
+
+def test_an_own_error_keeps_every_field_of_the_shared_one() -> None:
+    commits, results = Commits(), list[object]()
+    group = GroupCommit(commits)
+    said: dict[str, Any] = {
+        "parameter": "head",
+        "given": 1,
+        "allowed": 2,
+        "hint": "Wait.",
+        "detail": "by 7",
+    }
+    failure = RolledBackError("busy", "Busy.", **said)
+    commits.failure = failure
+    threads = [start(group, results, 0)]
+    commits.entered.wait()
+    threads += [start(group, results, value) for value in range(1, 3)]
+    wait_for(group, 2)
+    commits.release.set()
+    for thread in threads:
+        thread.join()
+    [own] = [result for result in results if result is not failure]
+    assert isinstance(own, RolledBackError)
+    assert {name: getattr(own, name) for name in said} == said
+    assert (own.code, own.message) == ("busy", "Busy. Wait.")
     assert sum(isinstance(result, LedgerError) for result in results) >= 2
     commits.failure = None
     assert group.run(lambda _: 5) == 5
