@@ -31,7 +31,7 @@ COMMAND = Path(sys.executable).with_name("sfumato")
 NAMES = [
     *(name for chapter in COMMANDS.values() for name in chapter),
     # An example raises the budget, which those of the families spend.
-    *(operation.name for operation in all_operations()),
+    *(each.name for each in all_operations() if "command" in each.doors),
     *(one.command for one in FAMILIES.values()),
 ]
 SCHEMA = """

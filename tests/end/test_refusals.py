@@ -411,7 +411,6 @@ CONSENT = [
     Case("usage", ("consent", "give", "1"), 2, ASKED),
     Case("usage", ("consent", "import"), 2, ASKED),
     Case("usage", ("consent", "withdraw"), 2, ASKED),
-    Case("usage", ("consent", "export"), 2, ASKED),
     Case("registry_unknown", ("consent", "show")),
     Case("registry_unknown", ("consent", "show", "--population", "solo"), 2, ASKED),
     Case("choice_unknown", ("consent", "give", "1", "--purpose", "cure"), 2, ASKED),

@@ -16,7 +16,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "Answer questions": (
         "init",
         "add",
-        "consent",
         "serve",
         "job",
         "release",

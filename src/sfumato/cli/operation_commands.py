@@ -24,7 +24,7 @@ from sfumato.operations.table import NOUNS
 from sfumato.text import dumps
 
 if TYPE_CHECKING:
-    from sfumato.operations.operation import Operation, Result
+    from sfumato.operations.operation import Operation
     from sfumato.vault.family import Field
 
 Operator = Annotated[str | None, option("WHO", "Who decided it; by default you.", "--operator")]
@@ -76,7 +76,9 @@ def command_of(operation: Operation) -> Any:
                 typed[name] = read_file(typed[name])
         request = read(operation.request, typed, text=True)
         if out is not None:
-            check_target(out, overwrite=overwrite)
+            from sfumato.release.files_in_use import vault_files
+
+            check_target(out, overwrite=overwrite, kept=vault_files(vault))
         with open_context(vault, operation, decided_by(operator)) as context:
             result = operation.run(context, request)
             while (following := result.rest(request)) is not None:
@@ -84,7 +86,11 @@ def command_of(operation: Operation) -> Any:
                 request = following
                 result = operation.run(context, request)
             if out is not None:
-                _write(result, out, overwrite=overwrite, as_json=as_json)
+                # What only owners may ask for is theirs alone as a file, too.
+                private = operation.allowed.owner
+                written = result.save(out, overwrite=overwrite, private=private)
+                files = ", ".join(written["written"])
+                typer.echo(dumps(written) if as_json else f"Wrote {files}.")
             elif details and not as_json:
                 result.show_details()
             else:
@@ -96,16 +102,6 @@ def command_of(operation: Operation) -> Any:
     return command
 
 
-def _write(result: Result, out: Path, *, overwrite: bool, as_json: bool) -> None:
-    """Write a result as the file that the ending of its path names."""
-    from sfumato.filesystem import whole
-
-    _, content = result.file(out.suffix.lower().removeprefix("."))
-    with whole(out, overwrite=overwrite) as new:
-        new.write_bytes(content)
-    typer.echo(dumps({"written": [str(out)]}) if as_json else f"Wrote {out}.")
-
-
 def _parameters(operation: Operation) -> list[Parameter]:
     parameters = [parameter_of(field) for field in operation.fields]
     if operation.recorded:
@@ -114,7 +110,8 @@ def _parameters(operation: Operation) -> list[Parameter]:
         parameters.append(declared("details", Details, False))
     if operation.formats:
         *others, last = (f".{ending}" for ending in operation.formats)
-        endings = f"Write a file, {', '.join(others)} or {last}, instead of printing."
+        ending = f"{', '.join(others)} or {last}" if others else last
+        endings = f"Write a file, {ending}, instead of printing."
         file = option("OUT", endings, "--out", "-o", rich_help_panel=OUTPUT)
         parameters.append(declared("out", Annotated[Path | None, file], None))
         parameters.append(declared("overwrite", Overwrite, False))

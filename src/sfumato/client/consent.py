@@ -1,4 +1,4 @@
-"""A registry of consent behind a server: what people say is checked here, and written down there.
+"""A registry of consent behind a server: changes are checked here and written down there.
 
 A file is checked whole before anything is sent, and sent in portions, since a request may not be of
 any size; what was sent before counts for nothing when it is sent again. Decision 0369.
@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from sfumato import arguments
-from sfumato.client.admin import part, reading
+from sfumato.client.admin import reading
 from sfumato.data.schema.column import Kind
+from sfumato.operations.consent import (
+    MOST_CHANGES,
+    Change,
+    ChangeConsent,
+    ExportConsent,
+    ListConsent,
+    RegistryRecord,
+    ShowConsent,
+)
 from sfumato.server.request_body import LARGEST
 from sfumato.text import dumps
 from sfumato.vault.consent.consent_filter import written
@@ -20,12 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from sfumato.client.admin import Office
+    from sfumato.operations.consent import Changed, ConsentFile, RegistryList, Standing
+    from sfumato.operations.operation import Call
     from sfumato.vault.consent.registry import Said
 
-_CONSENT = "consent"
-MOST_CHANGES = 10_000
-"""So many changes a request may have."""
 _MOST_BYTES = LARGEST // 2
 _COUNTS = ("changed", "unchanged", "older")
 
@@ -33,84 +42,77 @@ _COUNTS = ("changed", "unchanged", "older")
 class RemoteRegistry(AnyRegistry):
     """Who of a population agreed to which purpose, in the log of a vault elsewhere."""
 
-    def __init__(
-        self, office: Office, population: str, purposes: tuple[str, ...], kind: Kind
-    ) -> None:
-        super().__init__(population, purposes, kind)
-        self._office, self._path = office, f"{_CONSENT}/{part(population)}"
+    def __init__(self, call: Call, record: RegistryRecord) -> None:
+        super().__init__(record.population, tuple(record.purposes), Kind(record.person))
+        self._call = call
 
     @property
     def version(self) -> int:
         """How many entries the log has; it stands beside every answer in the ledger."""
-        with reading("a registry"):
-            return int(self.show()["version"])
+        return int(self.show()["version"])
 
     def to_csv(self) -> str:
         """All that stands, as a CSV that can be imported."""
-        return self._office.file(f"{self._path}/file", "text/csv").decode()
+        file: ConsentFile = self._call(ExportConsent, population=self.population)
+        return file.lines
 
     def show(self, person: str | int | None = None) -> dict[str, Any]:
         """How many agree to each purpose; or how one person stands, and all that they said."""
-        if person is not None:
-            asked = written(person, self.kind)
-            return self._office.send(f"{self._path}/person", {"person": asked})
-        with reading("registries"):
-            [told] = [
-                one for one in registries(self._office) if one["population"] == self.population
-            ]
-            return {name: one for name, one in told.items() if name != "person"}
+        asked = None if person is None else written(person, self.kind)
+        standing: Standing = self._call(ShowConsent, population=self.population, person=asked)
+        return standing.to_json()
 
     @property
     def _in_use(self) -> tuple[Path, ...]:
         return ()
 
     def _record(self, said: Sequence[Said], operator: str) -> dict[str, Any]:
-        self._office.check(operator)
-        found: dict[str, Any] = {"population": self.population, **dict.fromkeys(_COUNTS, 0)}
-        with reading("what was changed"):
-            for portion in _portions(said):
-                told = self._office.send(f"{self._path}/changes", {"changes": portion})
-                found |= {name: found[name] + int(told[name]) for name in _COUNTS}
-                found["version"] = told["version"]
-        return found if said else found | {"version": self.version}
+        total: dict[str, Any] = {"population": self.population, **dict.fromkeys(_COUNTS, 0)}
+        for portion in _portions(said):
+            changed: Changed = self._call(
+                ChangeConsent, operator, population=self.population, changes=portion
+            )
+            counts = changed.to_json()
+            total |= {name: total[name] + counts[name] for name in _COUNTS}
+            total["version"] = changed.version
+        return total if said else total | {"version": self.version}
 
 
-def registries(office: Office) -> list[dict[str, Any]]:
-    """All registries as a server tells of them."""
-    with reading("registries"):
-        return list(office.get(_CONSENT)["registries"])
+def registries(call: Call) -> tuple[RegistryRecord, ...]:
+    """All registries of a server."""
+    listed: RegistryList = call(ListConsent)
+    return listed.registries
 
 
 def registry_of(
-    office: Office, name: str | None, population_of: Callable[[str], str | None]
+    call: Call, name: str | None, population_of: Callable[[str], str | None]
 ) -> RemoteRegistry:
     """The registry of a population, or of a data set's; the only one where none is named."""
     wanted = arguments.maybe_text(name, "name")
-    with reading("registries"):
-        known = {str(one["population"]): one for one in registries(office)}
-        if wanted is not None:
+    known = {record.population: record for record in registries(call)}
+    if wanted is not None:
+        with reading("registries"):
             wanted = population_of(wanted) or wanted
-        if wanted is None and len(known) == 1:
-            [wanted] = known
-        if wanted is None or wanted not in known:
-            raise no_registry(wanted, sorted(known))
-        found = known[wanted]
-        return RemoteRegistry(office, wanted, tuple(found["purposes"]), Kind(found["person"]))
+    if wanted is None and len(known) == 1:
+        [wanted] = known
+    if wanted is None or wanted not in known:
+        raise no_registry(wanted, sorted(known))
+    return RemoteRegistry(call, known[wanted])
 
 
-def _portions(said: Sequence[Said]) -> Iterator[list[dict[str, Any]]]:
+def _portions(said: Sequence[Said]) -> Iterator[list[Change]]:
     """Changes in portions that a server takes."""
-    portion: list[dict[str, Any]] = []
+    portion: list[Change] = []
     size = 0
-    for one in said:
-        told: dict[str, Any] = {"person": one.person, "purpose": one.purpose, "agreed": one.agreed}
-        if one.dated:
-            told["time"] = one.time
-        length = len(dumps(told).encode()) + 2
+    for answer in said:
+        change = Change(
+            answer.person, answer.purpose, answer.agreed, answer.time if answer.dated else None
+        )
+        length = len(dumps(msgspec.to_builtins(change)).encode()) + 2
         if portion and (len(portion) == MOST_CHANGES or size + length > _MOST_BYTES):
             yield portion
             portion, size = [], 0
-        portion.append(told)
+        portion.append(change)
         size += length
     if portion:
         yield portion

@@ -98,11 +98,11 @@ class RemoteVault(AnyVault):
     @property
     def consents(self) -> tuple[str, ...]:
         """The populations whose people are asked for consent; for owners."""
-        return tuple(str(one["population"]) for one in registries(self._office))
+        return tuple(record.population for record in registries(self._call))
 
     def consent(self, population: str | None = None) -> RemoteRegistry:
         """Who of a population agreed to what; it may be left out where only one is asked."""
-        return registry_of(self._office, population, self._catalogue.asked_for_consent)
+        return registry_of(self._call, population, self._catalogue.asked_for_consent)
 
     @cached_property
     def jobs(self) -> RemoteJobs:

@@ -274,7 +274,7 @@ def read(request: type[AnyRequest], values: Mapping[str, Any], *, text: bool = F
 
 def _read_value(info: msgspec.structs.FieldInfo, value: Any, *, text: bool) -> Any:
     plain = plain_type(info.type)
-    if plain is int and isinstance(value, Decimal) and _is_short_integer(value):
+    if plain is int and isinstance(value, Decimal) and is_short_integer(value):
         value = int(value)  # JSON may write a whole number as 3.0
     # A text "null" is a word; only JSON and Python can say that nothing is given.
     kind = _without_none(info.type) if text else info.type
@@ -291,7 +291,7 @@ def _read_value(info: msgspec.structs.FieldInfo, value: Any, *, text: bool) -> A
     return str(checked) if isinstance(checked, str) and plain in FIELD_TYPES else checked
 
 
-def _is_short_integer(number: Decimal) -> bool:
+def is_short_integer(number: Decimal) -> bool:
     """Whether a number is whole and short. To write out 1e1000000 takes minutes."""
     return (
         number.is_finite() and number.adjusted() < _MOST_DIGITS and number == number.to_integral()
@@ -316,11 +316,16 @@ def _problem(info: msgspec.structs.FieldInfo, value: object, why: str) -> tuple[
         words = [str(word) for word in plain]
         near = suggestion(value[:60], words)
         return "choice_unknown", f"{info.name} cannot be {shown}; {near}"
+    reason, _, place = why.replace("`", "").partition(" - at $")
+    if place or (plain not in (*_KINDS, *FIELD_TYPES) and not is_word and ", got" in why):
+        # One of several entries; what it holds may be about a person and is not shown.
+        reason = reason.partition(", got")[0]
+        return "field_invalid", f"{info.name}{place} is not what it must be: {reason.lower()}."
     if ", got" in why:
         allowed = _KINDS[str if is_word else plain]
         return "parameter_type_wrong", f"{info.name} must be {allowed}, not {shown}."
     # A length or a range, which msgspec says in words.
-    allowed = why.removeprefix("Expected ").replace("`", "").partition(" - at")[0]
+    allowed = reason.removeprefix("Expected ")
     return "field_invalid", f"{info.name} must be {allowed}, not {shown}."
 
 

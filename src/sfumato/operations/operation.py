@@ -21,6 +21,8 @@ from sfumato.text import dumps
 from sfumato.vault.principals import OWNER
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sfumato.vault.family import Field
 
 JSON = "application/json"
@@ -65,6 +67,11 @@ class Result(msgspec.Struct):
     media: ClassVar[str] = JSON
     """In what form HTTP sends it; one that is not sent as JSON has a text."""
 
+    @property
+    def file_name(self) -> str | None:
+        """The name under which a browser saves it instead of showing it."""
+        return None
+
     def to_json(self) -> dict[str, Any]:
         """The record as JSON-able data, which HTTP sends."""
         data: dict[str, Any] = msgspec.to_builtins(self)
@@ -92,6 +99,18 @@ class Result(msgspec.Struct):
     def rest(self, request: Any) -> Request | None:  # noqa: ARG002
         """The request for what a long result still lacks; a command asks until there is none."""
         return None
+
+    def save(self, path: Path, *, overwrite: bool, private: bool) -> dict[str, Any]:
+        """Write the record as the file that the ending of its path names.
+
+        Returns what the command prints with --json: the files that were written.
+        """
+        from sfumato.filesystem import whole
+
+        _, content = self.file(path.suffix.lower().removeprefix("."))
+        with whole(path, overwrite=overwrite, private=private) as new:
+            new.write_bytes(content)
+        return {"written": [str(path)]}
 
     def file(self, ending: str, address: str = "") -> tuple[str, bytes]:  # noqa: ARG002
         """The record as a file of this ending: its media type and content.
@@ -166,7 +185,8 @@ class Operation:
     """The path of a console page of its own; without one the console makes a form."""
     formats: Mapping[str, str]
     """The files that its result can become: media types by ending. The command writes one with
-    --out, and HTTP sends one where the path ends in its ending."""
+    --out, and HTTP sends one where the path ends in its ending. A result that
+    is not sent as JSON has no second path."""
     refusals: tuple[int, ...]
     """Statuses by which HTTP refuses it, besides the usual ones."""
 

@@ -50,6 +50,11 @@ NOUNS = {
         "Manage feeds: questions that the vault answers for every period.",
         "Answer questions",
     ),
+    "consent": Noun(
+        "sfumato.operations.consent",
+        "Manage consent: questions for a purpose see only people who agree to it.",
+        "Answer questions",
+    ),
     "program": Noun(
         "sfumato.operations.programs",
         "Approve Python programs that others than the owner send, after reading them.",

@@ -28,7 +28,7 @@ _ENDING = "ending"
 def routes_of(operation: Operation) -> tuple[Route, ...]:
     """The route of an operation, and a second route for its files, if it has any."""
     route = route_of(operation)
-    if not operation.formats:
+    if not operation.formats or operation.result.media != JSON:
         return (route,)
     file = replace(
         route,
@@ -98,7 +98,8 @@ def answer(operation: Operation, call: Call) -> Reply:
     result = operation.run(context, request)
     if ending is None:
         media = operation.result.media
-        return Reply(result.to_json() if media == JSON else result.to_text().encode(), media)
+        body = result.to_json() if media == JSON else result.to_text().encode()
+        return Reply(body, media, file_name=result.file_name)
     address = "/v1" + operation.path.format(**path)
     media, content = result.file(ending, address)
     return Reply(content, media)

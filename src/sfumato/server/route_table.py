@@ -5,7 +5,6 @@ from __future__ import annotations
 from sfumato.server.operation_routes import operation_routes
 from sfumato.server.routes import (
     about,
-    consent,
     datasets,
     jobs,
     questions,
@@ -22,7 +21,6 @@ ROUTES = (
     *releases.ROUTES,
     *reports.ROUTES,
     *operation_routes(),
-    *consent.ROUTES,
     *vault_admin.ROUTES,
 )
 """Every route below /v1, in the order in which people are told of them."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.vault.config import Config
+    from sfumato.vault.consent.registry import Consents
     from sfumato.vault.programs import ProgramRegistry
 
 
@@ -47,6 +48,13 @@ class LedgerAccess:
 
         return ProgramRegistry(self.ledger, lambda: self.config)
 
+    @cached_property
+    def consent_registries(self) -> Consents:
+        """Who agreed to what. It needs no ledger: to withdraw is always possible."""
+        from sfumato.vault.consent.registry import Consents  # most commands ask for no consent
+
+        return Consents(self.config)
+
     def refresh(self) -> None:
         """Read the configuration again."""
         self.config = load(self.config.folder)
@@ -60,5 +68,5 @@ def ledger_access(folder: Path) -> Iterator[LedgerAccess]:
     try:
         yield access
     finally:
-        if "ledger" in access.__dict__:
-            access.ledger.close()
+        for name in {"consent_registries", "ledger"} & set(access.__dict__):
+            getattr(access, name).close()

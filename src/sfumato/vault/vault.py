@@ -21,7 +21,6 @@ from sfumato.vault.accounts import (
 )
 from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.config import OWNER, Config, PrivateSet, asking, load, modified, still_held
-from sfumato.vault.consent.registry import Consents
 from sfumato.vault.datastore import DataStore, catalogue, location, schema_of
 from sfumato.vault.failure_log import note_failure
 from sfumato.vault.gatekeeper import Gatekeeper
@@ -78,7 +77,6 @@ class Vault(LedgerAccess, AnyVault):
             ),
             limits=config.limits,
         )
-        self._consents = Consents(config)
         self._store = DataStore(
             {name: self._location(config, name, schemas[name]) for name in schemas}
         )
@@ -159,12 +157,12 @@ class Vault(LedgerAccess, AnyVault):
     @property
     def consents(self) -> tuple[str, ...]:
         """The populations whose people are asked for consent."""
-        return self._consents.populations
+        return self.consent_registries.populations
 
     def consent(self, population: str | None = None) -> ConsentRegistry:
         """The registry of consent of a population; optional where only one is asked."""
         self._check_open()
-        return self._consents.registry(population)
+        return self.consent_registries.registry(population)
 
     def purposes(self, name: str) -> tuple[str, ...]:
         """The purposes that people of a data set are asked to agree to; a question names one."""
@@ -189,7 +187,7 @@ class Vault(LedgerAccess, AnyVault):
         schemas = {name: schema_of(config, name) for name in config.datasets}
         declared = catalogue(config, schemas)
         open_accounts(self.ledger, config)
-        self._consents.config = config
+        self.consent_registries.config = config
         before = self.config.datasets
         for name, dataset in config.datasets.items():
             if before.get(name) != dataset or self._schemas[name] != schemas[name]:
@@ -293,7 +291,7 @@ class Vault(LedgerAccess, AnyVault):
 
     def _location(self, config: Config, name: str, schema: Schema) -> Location:
         apart = partial(self._check_apart, name)
-        return location(config, name, schema, consents=self._consents, check_apart=apart)
+        return location(config, name, schema, consents=self.consent_registries, check_apart=apart)
 
     def _check_apart(self, name: str, identity: Identity) -> None:
         from sfumato.vault.sources import check_apart  # questions about what is known need none
@@ -327,7 +325,7 @@ class Vault(LedgerAccess, AnyVault):
             getattr(self, name).close()
         self._closed = True
         self._store.close()
-        self._consents.close()
+        self.consent_registries.close()
         self.ledger.close()
 
     def __enter__(self) -> Vault:

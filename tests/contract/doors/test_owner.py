@@ -44,7 +44,7 @@ VISITS = sf.Schema(
 AT_HAND = {
     *("acknowledge", "addresses", "check_purpose", "config", "gatekeeper", "ledger", "refresh"),
     *("stop_thread", "asker", "session", "principal_registry", "token_registry"),
-    *("program_registry", "feed_registry"),
+    *("program_registry", "feed_registry", "consent_registries"),
     # The console's own: passwords and open pages stay where the server is.
     *("logins", "history", "close_console"),
 }

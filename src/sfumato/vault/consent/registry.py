@@ -25,7 +25,7 @@ from sfumato.privacy.ledger.chain import utc_now
 from sfumato.privacy.ledger.rules import check_name
 from sfumato.release.files_in_use import CONSENT, consent_head, vault_files
 from sfumato.report.display import Card, CardTable, Shown
-from sfumato.vault.config import OWNER, PrivateSet, load
+from sfumato.vault.config import OWNER, PrivateSet
 from sfumato.vault.consent.consent_filter import (
     Register,
     check_person_kinds,
@@ -488,8 +488,3 @@ def open_log(config: Config) -> ConsentLog:
         # One that is gone or was never finished is begun anew: nobody has agreed in it.
         lite = sqlite_engine(config.folder / CONSENT, create=True)
         return ConsentLog(lite, SqliteDialect(), OutsideHead(head), tell_operator=tell_operator)
-
-
-def opened_consents(folder: Path) -> Consents:
-    """The registries of a vault, whatever has become of its ledger: to withdraw is always open."""
-    return Consents(load(folder))

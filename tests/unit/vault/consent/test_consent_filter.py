@@ -217,7 +217,7 @@ def test_a_registry_that_lost_changes_answers_nothing_fresh_and_charges_nothing(
         assert code_of(lambda: vault.consent().withdraw(1)) == "consent_rolled_back"
         assert spent(vault) == before
         assert counted(vault) == first
-        assert vault._consents.acknowledge(operator="Ann") == 300
+        assert vault.consent_registries.acknowledge(operator="Ann") == 300
         assert abs(counted(vault, "cost < 70")) < SURE
     assert saved != consent_head(Path("clinic.head")).read_bytes()
 
@@ -229,7 +229,7 @@ def test_a_server_that_has_people_in_hand_notices_that_every_yes_is_void(
     consent_head(Path("clinic.head")).write_bytes(bytes(8192))
     assert code_of(lambda: counted(agreeing, "cost < 71")) == "consent_rolled_back"
     with sf.open("clinic") as other:
-        other._consents.acknowledge(operator="Ann")
+        other.consent_registries.acknowledge(operator="Ann")
     assert abs(counted(agreeing, "cost < 71")) < SURE
 
 

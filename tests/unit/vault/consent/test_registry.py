@@ -11,7 +11,7 @@ from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.cli.main import run
-from sfumato.vault.consent.registry import opened_consents
+from sfumato.vault.ledger_access import ledger_access
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,10 +160,10 @@ def test_a_registry_that_was_never_finished_is_begun_anew(vault: sf.Vault) -> No
 def test_to_withdraw_is_possible_when_the_ledger_is_gone(agreeing: sf.Vault) -> None:
     agreeing.close()
     Path("clinic/ledger.sqlite").unlink()
-    consents = opened_consents(Path("clinic"))
-    assert consents.registry().withdraw(1)["changed"] == 2
-    assert consents.verify()["version"] == 3
-    consents.close()
+    with ledger_access(Path("clinic")) as access:
+        consents = access.consent_registries
+        assert consents.registry().withdraw(1)["changed"] == 2
+        assert consents.verify()["version"] == 3
 
 
 def test_the_command_says_what_it_did(
@@ -183,7 +183,7 @@ def test_the_command_says_what_it_did(
     assert "no to care" in told("show", "1")
     assert "The registry is whole, at version 3." in told("verify")
     assert told("acknowledge").startswith("Nothing was lost")
-    assert told("export", "-o", "out.csv") == "Wrote 300 lines to out.csv.\n"
+    assert told("export", "-o", "out.csv") == "Wrote out.csv.\n"
     told_to_programs = json.loads(told("import", "out.csv", "--json"))
     assert told_to_programs == {
         "population": "visits", "changed": 0, "unchanged": 300, "older": 0, "version": 3,
