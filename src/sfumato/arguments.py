@@ -1,7 +1,7 @@
 """Check what callers of the library give: refuse a wrong type in words, before anything is done.
 
 A message quotes plain values only. Of any other value it names the type, because the text of a
-table quotes its rows. Decision 0226.
+table quotes its rows. Decision `operations`.
 """
 
 from __future__ import annotations

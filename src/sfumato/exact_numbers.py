@@ -5,7 +5,7 @@ one tenth and 0.1 + 0.2 is three tenths. Every decimal of so many digits survive
 the dust that sums of floats gather, which nobody meant, lies behind them. Texts, decimals and
 fractions are exact. A budget is counted in whole units, and a cost is rounded up to the next one.
 
-Decision 0020. Decision 0198.
+Decision `budgets`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ by a number that another process may get later; so whoever comes next in the sam
 what is dead, and removes it. Where several files are to appear together, a journal in the folder
 says which: of a writing that did not get to the last of them, all is taken back.
 
-Decision 0172. Decision 0180.
+Decision `writing-releases`.
 """
 
 from __future__ import annotations

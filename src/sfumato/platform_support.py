@@ -49,7 +49,7 @@ class OpenedFile:
     """Where a file was opened, and which one it was: another may be put in its place any time.
 
     Once its place was found to hold another, it counts as lost, also if it is put back: what
-    happened meanwhile is unknown. Decision 0372.
+    happened meanwhile is unknown. Decision `ledger-head`.
     """
 
     def __init__(self, path: Path, opened: os.stat_result) -> None:

@@ -4,7 +4,7 @@ The journal lies in the scratch folder of the write. It names only entries of th
 the folder beside it, by their bare names, so that a planted journal changes nothing elsewhere. A
 journal counts only if it has exactly this form, belongs to this user and nobody else may write it.
 
-Decision 0110.
+Decision `writing-releases`.
 """
 
 from __future__ import annotations

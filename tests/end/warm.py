@@ -3,7 +3,7 @@
 What runs is the command itself, with the arguments, streams, folder and environment of whoever
 calls `sfumato`, and it ends its process as it always does. Only the loading of libraries, most of
 the time of a small command, is done once. That the command starts cold is tested elsewhere.
-Decision 0303.
+Decision `audits`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Other releases of the same table: cheaper options to advise, and a ladder to choose from.
 
-Advice is computed from the original, so it is for the holder alone. Decisions 0224, 0295.
+Advice is computed from the original, so it is for the holder alone. Decisions `optimal-search` and
+`release-gate`.
 """
 
 from __future__ import annotations

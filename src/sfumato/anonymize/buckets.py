@@ -1,6 +1,6 @@
 """Quasi-identifiers as they are, sensitive values by group: anatomy and permutation.
 
-Decision 0086.
+Decision `partitions`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Anonymizing a table of items: baskets of groups in which m known items find k, or none.
 
-Decision 0396.
+Decision `itemsets`.
 """
 
 from __future__ import annotations

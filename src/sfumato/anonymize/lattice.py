@@ -1,7 +1,7 @@
 """The lattice of generalizations: its nodes, bounds on failing rows, and its floor.
 
 A node has one level per quasi-identifier. The floor is where the levels that fit in memory begin.
-Decision 0248.
+Decision `optimal-search`.
 """
 
 from __future__ import annotations

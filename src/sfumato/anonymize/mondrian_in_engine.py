@@ -3,7 +3,7 @@
 A part that does not fit is cut along the same column, behind the same leaf, as it would be if it
 did: where to cut is decided from each column by itself. Boxes that fit are counted and cut here.
 
-Decision 0249.
+Decision `partitions`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The original table: its quasi-identifiers, its sensitive values in their order, its people.
 
-Decision 0186.
+Decision `schemas`.
 """
 
 from __future__ import annotations

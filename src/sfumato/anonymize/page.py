@@ -2,7 +2,7 @@
 
 The risk after anonymization, the promises and the sample are functions of the release and may
 travel with it. Costs, distributions of the original and warnings are shown to the holder only.
-Decisions 0225, 0298, 0299.
+Decision `pages`.
 """
 
 from __future__ import annotations

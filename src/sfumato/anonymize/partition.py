@@ -1,6 +1,6 @@
 """Releases whose rows are grouped freely: points, the groups they form, and the labels of groups.
 
-Decision 0185.
+Decision `criteria`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Perturbative releases: anatomy, permutation and noise on sensitive values.
 
-Everything else is released as it is. Decisions 0086, 0188, 0191.
+Everything else is released as it is. Decisions `partitions`, `criteria` and `what-travels`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Anonymize a table where it lies: check the request, count, search, and describe the release.
 
-Decisions 0187, 0189.
+Decision `optimal-search`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a search has to solve: counts, hierarchies, criteria and a suppression limit.
 
-Decisions 0111, 0185.
+Decisions `principals` and `criteria`.
 """
 
 from __future__ import annotations

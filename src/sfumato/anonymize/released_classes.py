@@ -3,7 +3,7 @@
 Whether everyone in a class shares a sensitive value is told by a salted hash of it, which engines
 compare quicker than texts: Spark sorts all rows to find the least text of each group.
 
-Decisions 0192, 0246, 0272.
+Decisions `what-travels` and `writing-releases`.
 """
 
 from __future__ import annotations

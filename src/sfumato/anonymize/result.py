@@ -1,6 +1,6 @@
 """The decided release: its description, its rows on demand, and its files.
 
-Decisions 0190, 0246.
+Decisions `what-travels` and `writing-releases`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The engine puts one value in place of all that share its label, so that what comes here reads as a
 table of those values. A column that has too many values itself is united by its hierarchy's rule.
 
-Decision 0248.
+Decision `optimal-search`.
 """
 
 from __future__ import annotations

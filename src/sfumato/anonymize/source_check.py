@@ -4,7 +4,7 @@ DuckDB watches its files. Other engines would not say that a table changed, nor 
 other rows to another query. So there the source is compared with what it was, and the very rows
 that are handed out, or that lie where they were written, are counted once more.
 
-Decision 0246.
+Decision `writing-releases`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a report says of a release: its figures, promises and risk, and what each column became.
 
 What a column became is read off the released labels and the schema alone: nothing in it can depend
-on a row that was not released. Decision 0223.
+on a row that was not released. Decision `pages`.
 """
 
 from __future__ import annotations

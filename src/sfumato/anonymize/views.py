@@ -1,4 +1,4 @@
-"""Rows of the waist prepared for grouping at any node of the lattice. Decision 0081."""
+"""Rows of the waist prepared for grouping at any node of the lattice. Decision `optimal-search`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ original that come in pairs; correlated columns match real rows without knowing 
 With people who are not in the data, a remark says how many released rows are nearer to a row of the
 original than to one of as many others; for independent people it is half.
 *Victims*: released copies of unique rows beyond the expected number.
-*Reference*: Good 1953, and decision 0266, for the expected number.
+*Reference*: Good 1953, and decision `large-releases`, for the expected number.
 """
 
 from __future__ import annotations

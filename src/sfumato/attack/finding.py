@@ -6,7 +6,7 @@ are not in the data. *Risk* is the excess over the control, (success - control) 
 between 0 and 1 (Giomi, Boenisch, Wehmeyer and Tasnadi 2023). *Excess* is the same against the
 baseline, for attacks without a control group.
 With several sensitive columns the headline is the column that leaks most. The finding also has the
-rates of every column, because a requirement must hold for all of them. Decision 0305.
+rates of every column, because a requirement must hold for all of them. Decision `findings`.
 
 Intervals are those of Clopper and Pearson, which never cover less often than they say. Their ends
 are quantiles of beta distributions, found by Newton steps (or halvings where a step leaves the
@@ -14,7 +14,7 @@ bracket) on the regularized incomplete beta function, a continued fraction evalu
 success that is an expectation lies between two whole numbers; its interval covers both of theirs.
 
 *Reference*: Clopper and Pearson 1934; DLMF 8.17.22 for the fraction.
-Findings are computed from the original, so they are for the owner. Decision 0290.
+Findings are computed from the original, so they are for the owner. Decision `findings`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ noise.
 guesses a balanced coin rightly with a chance above e^epsilon / (1 + e^epsilon); with a delta,
 (e^epsilon + delta) / (1 + e^epsilon). If the lower end of the success exceeds it, the door is
 broken.
-*Reference*: Wasserman and Zhou 2010, theorem 2.4; Kairouz, Oh and Viswanath 2015. Decision 0300.
+*Reference*: Wasserman and Zhou 2010, theorem 2.4; Kairouz, Oh and Viswanath 2015. Decision
+`audits`.
 """
 
 from __future__ import annotations

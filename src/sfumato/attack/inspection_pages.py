@@ -1,6 +1,6 @@
 """Pages about tables that were examined: attacked, inspected or measured.
 
-They are computed from rows of people and are for the owner only. Decision 0298.
+They are computed from rows of people and are for the owner only. Decision `pages`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ be any x meet between s min n(x) and s max n(x) rows. Both ends are also reached
 meets at most one class. Otherwise choices depend on each other, and the bounds hold but may not be
 reached: a row meets at most all rows that may have its value, and at least the certain ones.
 *Reference*: Sweeney 2002 for linking; Nergiz, Clifton and Nergiz, Multirelational k-anonymity,
-2007. Decision 0297.
+2007. Decision `worlds`.
 """
 
 from __future__ import annotations

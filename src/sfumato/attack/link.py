@@ -17,8 +17,8 @@ as far as the picked row carries their whole record *more often* than it would w
 data. The comparison is with people who are not in the data (`control`), or else with the other rows
 of the original: they are a fresh sample as far as this person goes, and each person is left out in
 turn. If m released rows fit what is known and s of them carry the rest, a pick is right with chance
-s / m. Decision 0296. Rows count as people's unless the side-car or the owner says that a table is
-synthetic; a remark says how many rows fit nobody in the original (dummies, typing errors).
+s / m. Decision `matching`. Rows count as people's unless the side-car or the owner says that a
+table is synthetic; a remark says how many rows fit nobody in the original (dummies, typing errors).
 *Reference*: Sweeney, k-Anonymity: a model for protecting privacy, 2002.
 """
 

@@ -3,7 +3,7 @@
 If the labels of a column do not overlap, every value has one label, and people and classes are
 joined by equality. Otherwise both are split at medians until all pairs of a piece fit in memory; a
 class that lies on both sides goes to both. Two boxes that overlap are matched on the side where
-their common part begins, so each pair comes once. Decision 0291.
+their common part begins, so each pair comes once. Decision `matching`.
 The module also says which column names the people of a list, who of them is in the original, and
 how many people fit a class.
 """

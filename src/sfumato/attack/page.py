@@ -1,7 +1,7 @@
 """Attacks on a page: how often each succeeds compared with a guess, and which did not run.
 
 Results computed from the original belong to the owner: including this part in a page that travels
-means publishing them. People who serve as examples are on no page. Decision 0298.
+means publishing them. People who serve as examples are on no page. Decision `pages`.
 """
 
 from __future__ import annotations

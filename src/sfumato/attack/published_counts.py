@@ -8,7 +8,7 @@ of the draw of n people, of the m reference people, and of noise with a known st
 v = n p (1 + n / m) + sd^2. The person counts among the reference people, so no p is 0.
 
 *Reference*: Homer et al. 2008 for shares of single traits; Sankararaman, Obozinski, Jordan and
-Halperin 2009 for the likelihood ratio. Decision 0304.
+Halperin 2009 for the likelihood ratio. Decision `matching`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ for numbers their difference as a share of the range. Two missing values do not 
 value differs from every other.
 
 *Reference*: Gower 1971; Giomi, Boenisch, Wehmeyer and Tasnadi 2023 for its use in attacks.
-Decision 0301.
+Decision `matching`.
 """
 
 from __future__ import annotations

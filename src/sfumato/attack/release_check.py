@@ -4,11 +4,11 @@
 counted once, and both the table and its release are computed from these counts; otherwise the
 release is counted in the engine too. In a large table a sample of people is looked up. Who else
 fits a class is then unknown, so the success can only be overestimated. Required attacks that are
-not among the usual ones run on all people. Decision 0292.
+not among the usual ones run on all people. Decision `findings`.
 
 *Synthetic rows and published counts*: synthetic rows are attacked as rows. A table of counts is
 read as the rows that it counts, each figure rounded to a whole number. Either way the rows are
-nobody's. Decision 0293.
+nobody's. Decision `findings`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ if its attack did not run.
 Findings are computed from the original and belong to the owner. The owner may publish them; the
 release then says so. Published shares are not rounded, because the number of victims and the ends
 of the intervals would give the number of tried people away anyway.
-Decisions 0292, 0305.
+Decision `findings`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ mean number of people whom nobody joins; for N far above theta it is the paper's
 fitted so that a sample of n has as many classes, and as many of one row, as this one.
 *Dankar's rule*: Pitman up to a sampled tenth, above it the smaller of SNB and Zayatz.
 Each is right for people who follow its law and a sample that is not too small (docs/benchmarks.md).
-Decision 0302.
+Decision `matching`.
 *Reference*: Zayatz 1991; Hoshino 2001; Chen and Keller-McNulty 1998; Dankar, El Emam, Neisa and
 Roffey, Estimating the re-identification risk of clinical data sets, 2012.
 """

@@ -1,7 +1,7 @@
 """Help as people read it: how to call it, what it does, what it takes by topic, and examples.
 
 The text of a command begins with what it does. A line of its own that ends in a colon, with an
-indented block below, begins a topic; the topic 'Examples' is told last. Decision 0229.
+indented block below, begins a topic; the topic 'Examples' is told last. Decision `pages`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an owner does over HTTP: in the name of the token's holder, and never twice by accident.
 
 What says how things are to be may be sent again, as everything else. What would do something else
-the second time, such as moving a part of a budget, is sent once. Decision 0369.
+the second time, such as moving a part of a budget, is sent once. Decision `client`.
 """
 
 from __future__ import annotations

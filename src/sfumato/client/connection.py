@@ -2,7 +2,7 @@
 
 Whatever is sent may be sent again: what charges has an Idempotency-Key, under which a server gives
 the answer that it has. So a connection that breaks in the middle costs nobody anything. Decision
-0368.
+`client`.
 """
 
 from __future__ import annotations

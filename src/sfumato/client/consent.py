@@ -1,7 +1,7 @@
 """A registry of consent behind a server: changes are checked here and written down there.
 
 A file is checked whole before anything is sent, and sent in portions, since a request may not be of
-any size; what was sent before counts for nothing when it is sent again. Decision 0369.
+any size; what was sent before counts for nothing when it is sent again. Decision `client`.
 """
 
 from __future__ import annotations

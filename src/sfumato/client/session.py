@@ -1,7 +1,7 @@
 """A session with a server: methods are prepared here from what it declares, and answered there.
 
 Preparing needs public facts alone, so that a plan made here is the plan made there: its digest goes
-with what is asked. Decision 0367.
+with what is asked. Decision `client`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A chapter of the console is a module with a tuple `PAGES`, listed in `gate.console.pages`. What
 stands behind a page is a plain function that may block: it is run in a thread, for somebody who
-may have it, and calls the same methods of the vault as the doors of programs do. Decision 0256.
+may have it, and calls the same methods of the vault as the doors of programs do. Decision
+`console`.
 """
 
 from __future__ import annotations

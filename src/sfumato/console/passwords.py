@@ -1,6 +1,6 @@
 """Passwords of people: argon2id, few at a time, and the same work whoever is named.
 
-Decision 0255.
+Decision `console`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sessions: by a cookie the console knows who visits, until they sign out or stay away.
 
 The cookie holds 32 random bytes and nothing else; the vault keeps their SHA-256. It cannot be read
-by scripts nor sent by other sites. Decision 0255.
+by scripts nor sent by other sites. Decision `console`.
 """
 
 from __future__ import annotations

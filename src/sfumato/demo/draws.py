@@ -2,7 +2,7 @@
 
 These draws protect no one and concern no real people: they are a fixed function of the row number
 (the SplitMix64 finalizer, Steele, Lea and Flood 2014), and anyone can compute them.
-Decision 0070.
+Decision `sample-town`.
 """
 
 from __future__ import annotations

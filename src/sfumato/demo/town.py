@@ -3,7 +3,7 @@
 Row i depends on i alone, so a table of ten million rows starts with the table of a thousand, and
 batches can be made in any order. People fill one town after another; each town has six post codes
 of very uneven size, chosen so that birth date, sex and post code together single out about as many
-people as they do in a real country. Decision 0070.
+people as they do in a real country. Decision `sample-town`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ gatekeeper needs to charge it, to find a stored answer to it, and to run it. Fam
 Private texts are cut here, for every family and engine: a method reads as many characters as
 `Column.characters` says. What one person's texts cost an engine is then known from the schema, a
 public fact: 280 cells of 8 MB once filled its memory, so that one person decided whether a question
-was answered. What is anonymized is never cut. Decision 0501.
+was answered. What is anonymized is never cut. Decision `private-texts`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A schema in the making: what is still to be declared, and what was seen, for its owner's eyes.
 
-Nothing that was seen is declared before the owner says so. Decision 0219.
+Nothing that was seen is declared before the owner says so. Decision `schemas`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A table gets its name last, when its side-car is in place. Until the engine has named it, the
 journal counts the writing as unfinished, and all of it is taken back. A table is found again by its
 address: its side-car lies in the current directory, and the engine tells whether the table is
-unchanged. Decision 0244.
+unchanged. Decision `writing-releases`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Files in use: what no release may replace, by whatever name and whatever door. Decision 0172."""
+"""Files in use: what no release may replace, by whatever name and whatever door. Decision
+`writing-releases`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An open table: where it lies, its schema, and what its owner can do with it.
 
-A malformed cell is refused or missing: decision 0162.
+A malformed cell is refused or missing: decision `malformed-cells`.
 """
 
 from __future__ import annotations

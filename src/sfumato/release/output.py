@@ -2,7 +2,7 @@
 
 One table goes into the file that is named, several go into a folder.
 
-Decision 0231.
+Decision `writing-releases`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The report page of a release: what it is, what is guaranteed, what is not, how to verify it.
 
 A data-protection officer can sign it and a layman can read it: numbers as people write them, terms
-explained where they are used, and nothing that only programs need. Decisions 0225, 0298.
+explained where they are used, and nothing that only programs need. Decision `pages`.
 """
 
 from __future__ import annotations

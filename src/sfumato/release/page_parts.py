@@ -1,6 +1,6 @@
 """What all report pages share: the order of sections, tables of facts, and how to verify files.
 
-A page fills in the parts that it has; their order and headings are set here. Decision 0298.
+A page fills in the parts that it has; their order and headings are set here. Decision `pages`.
 """
 
 from __future__ import annotations

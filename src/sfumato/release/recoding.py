@@ -9,7 +9,7 @@ tables of ours and orders the result by every released column, so that the order
 nothing and engines agree. Inside it every column has a name of ours; those of the table are put
 back outermost, so that none can collide.
 
-Decisions 0245, 0249.
+Decisions `what-travels` and `partitions`.
 """
 
 from __future__ import annotations

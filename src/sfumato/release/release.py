@@ -1,6 +1,6 @@
 """A release: its tables, its guarantee, its provenance, and how it is saved and loaded.
 
-Decision 0246.
+Decision `writing-releases`.
 """
 
 from __future__ import annotations

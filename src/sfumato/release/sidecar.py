@@ -1,11 +1,11 @@
-"""Side-cars: the description that lies beside a saved release (decision 0190).
+"""Side-cars: the description that lies beside a saved release (decision `what-travels`).
 
 `OUT.json` travels with the tables: it is a function of what was released and of public facts alone.
 `OUT.holder.json` stays: it has what tells of rows that were not released, and only its owner can
 read it. A release stands once its side-car, which is written last, is there and has the checksums
 of all its files; whatever else lies there is refused.
 
-Decision 0110.
+Decision `writing-releases`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the other, and the side-car last: a release stands once it is there. Before the 
 journal in each scratch folder says what is about to, so that of a writing that fails or is
 interrupted nothing stays; after the death of its process the next writing clears what is left.
 
-Decision 0110.
+Decision `writing-releases`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An object gives plain values; the module that makes HTML from them is loaded when a notebook asks.
 A card shows public facts or those of its holder and never reads rows. It never fails, because a
-repr is often asked for while an error is being handled. Decision 0227.
+repr is often asked for while an error is being handled. Decision `pages`.
 """
 
 from __future__ import annotations

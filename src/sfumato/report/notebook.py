@@ -1,4 +1,4 @@
-"""Cards of objects as HTML for notebooks, light or dark like the notebook. Decision 0227.
+"""Cards of objects as HTML for notebooks, light or dark like the notebook. Decision `pages`.
 
 Apart from `display`, so that showing an object outside a notebook loads no templates.
 """

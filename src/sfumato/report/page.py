@@ -2,7 +2,7 @@
 
 Its content security policy allows its own style sheet (by hash) and nothing else, so that even a
 mistake in escaping could neither run a script nor call home. Templates escape all text; only
-drawings are trusted. Decisions 0071, 0200 and 0233.
+drawings are trusted. Decisions `pages`, `dependencies` and `charts`.
 """
 
 from __future__ import annotations

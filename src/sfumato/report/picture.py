@@ -1,4 +1,4 @@
-"""A picture: SVG at any width, as part of a page or as a file of its own. Decision 0233."""
+"""A picture: SVG at any width, as part of a page or as a file of its own. Decision `charts`."""
 
 from __future__ import annotations
 

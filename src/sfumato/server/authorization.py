@@ -1,7 +1,7 @@
 """Who calls, and whether they may: the one place where a route is opened to somebody.
 
 A token is looked up anew for every request, so that what was revoked or expired, by whichever
-server, ends at once. Decision 0360.
+server, ends at once. Decision `principals`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The server's own reading of HTTP has no limit on the lines before a body, waits for them for ever
 and takes in all requests that come ahead of their replies; this one limits each. A connection on
-which nothing is asked is held, for a while, at no cost. Decision 0361.
+which nothing is asked is held, for a while, at no cost. Decision `server-limits`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A stranger has no name, so limits and fair shares go by address. Whoever has an IPv6 network has at
 least 2^64 addresses, so a /64 counts as one peer. Behind a proxy the connection's address is the
-proxy's; the caller's own is believed only where a configured proxy wrote it. Decision 0510.
+proxy's; the caller's own is believed only where a configured proxy wrote it. Decision
+`server-limits`.
 """
 
 from __future__ import annotations

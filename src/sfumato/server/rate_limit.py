@@ -147,7 +147,7 @@ class FairWorkers:
 
     Known callers go first; strangers take turns by peer, so that however many requests one peer
     sends, another waits for one of them at most. Where all places are taken, a newcomer gets that
-    of the last request of the peer that has most. Decision 0511.
+    of the last request of the peer that has most. Decision `server-limits`.
     """
 
     def __init__(self, workers: int) -> None:

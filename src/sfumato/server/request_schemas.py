@@ -1,7 +1,8 @@
 """The forms of requests: what may be said, as JSON Schema, made of the fields of the families.
 
 A field has one name, one line of help and one list of words for every door; only how it is written
-in JSON is said here. A file is never taken by its name: it would be the server's. Decision 0358.
+in JSON is said here. A file is never taken by its name: it would be the server's. Decision
+`http-routes`.
 """
 
 from __future__ import annotations

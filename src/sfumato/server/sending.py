@@ -1,7 +1,7 @@
 """Replies on their way: sent in parts, and counted until their caller has taken them.
 
 A reply lies in memory until its caller has read it. A stored answer costs nothing to ask for again,
-so whoever asks and does not read could fill the memory of the server. Decision 0520.
+so whoever asks and does not read could fill the memory of the server. Decision `server-limits`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `survey serve` runs it for one round; a gate mounts it for the rounds of its vault. What a report
 says is checked in one place, `Collection.receive`; here are only its envelope and its pages.
-Decision 0344.
+Decision `surveys`.
 """
 
 from __future__ import annotations

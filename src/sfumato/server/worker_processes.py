@@ -2,7 +2,7 @@
 
 Each opens the vault for itself, after it was forked; what they must agree on lies in the ledger. A
 process that dies is replaced, so that others go on being answered; when the one that began them is
-gone, however it went, they end in order. Decision 0370.
+gone, however it went, they end in order. Decision `server-limits`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The ledger of a vault: the accounts it declares, what is left of them, what its operator does.
 
-Principals' accounts stand beside those of populations: decision 0098.
+Principals' accounts stand beside those of populations: decision `ledger-stores`.
 """
 
 from __future__ import annotations

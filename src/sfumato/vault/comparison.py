@@ -1,7 +1,7 @@
 """Candidates of a release compared by attacks and utility, for the owner of the data.
 
 A comparison is computed from rows of people, outside of any mechanism. So its result lies in the
-vault's folder and is shown to the owner alone. Decisions 0285 and 0295.
+vault's folder and is shown to the owner alone. Decision `release-gate`.
 """
 
 from __future__ import annotations

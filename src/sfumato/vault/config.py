@@ -1,6 +1,6 @@
 """The configuration of a vault, `vault.toml`: sources, privacy units, budgets, limits, principals.
 
-Decisions 0098, 0198.
+Decisions `ledger-stores` and `budgets`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 So a folder is a vault or is not. What a killed `init` left is known by its ledger, which holds
 nothing but the first entry: it has promised nobody anything, and the next `init` goes on with it.
-Decisions 0099, 0171, 0182.
+Decisions `ledger-head` and `charge-order`.
 """
 
 from __future__ import annotations

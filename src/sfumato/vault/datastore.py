@@ -2,7 +2,7 @@
 
 What a question needs is checked before it is charged, by facts that depend on no row: that servers
 answer, that files are there, that the columns are those of the schema. Where a connection was lost
-or a file replaced, the data set is opened again. Decisions 0127, 0178, 0354.
+or a file replaced, the data set is opened again. Decisions `consent` and `charge-order`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ too, where a question itself names its data sets) and a command. Its module has
     check_targets(plan, out, report, ...)           where it writes files
 
 and is loaded when it is first asked; so this page stays light and tells what can be asked.
-Decision 0210.
+Decision `counts-only`.
 """
 
 from __future__ import annotations

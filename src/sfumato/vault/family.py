@@ -1,6 +1,6 @@
 """What a family of private methods is: its fields, said once for every door.
 
-Decision 0210.
+Decision `counts-only`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ there is room to store it → room among heavy work → the data can be reached 
 receipt → data opened → entropy → read → noise → answer stored, durable → released. What an analyst
 sees once the charge is made is an answer or one fixed refusal, which never tells why. A charge that
 failed before entropy was drawn is used by whoever asks the same next; later it is lost.
-Decisions 0097, 0177, 0178.
+Decisions `ledger-stores` and `charge-order`.
 """
 
 from __future__ import annotations

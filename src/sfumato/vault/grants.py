@@ -1,6 +1,6 @@
 """Budgets of principals for one population: given, lowered, moved; decided by what stands.
 
-Nothing is written here. What comes back is written whole or not at all. Decision 0308.
+Nothing is written here. What comes back is written whole or not at all. Decision `principals`.
 """
 
 from __future__ import annotations

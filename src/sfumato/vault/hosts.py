@@ -2,7 +2,8 @@
 
 A host without a head answers nobody, since an old database would be new to it. So a host that
 joins begins where another one stands: with the positions that the other has seen, carried over by
-an operator. From then on the database must hold them, and whatever is added. Decision 0371.
+an operator. From then on the database must hold them, and whatever is added. Decision
+`ledger-head`.
 """
 
 from __future__ import annotations

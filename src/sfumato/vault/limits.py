@@ -2,7 +2,7 @@
 
 A question may cost next to no privacy and still a million groups, which take memory and disk. Every
 limit is checked against public facts, before anything is charged. The owner of the vault is bound
-by the vault's own limit alone. Decisions 0126, 0508 and 0509.
+by the vault's own limit alone. Decisions `charge-order` and `server-limits`.
 """
 
 from __future__ import annotations

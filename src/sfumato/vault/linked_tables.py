@@ -1,6 +1,6 @@
 """A data set and its children: what may be synthesized together, from public facts alone.
 
-Decision 0277.
+Decision `linked-tables`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 None of it is an entry of the ledger: a hash must be forgotten when it changes. Whatever a visitor
 carries is kept as its SHA-256 alone, so that who reads the file can come in by none of it.
-Decision 0255.
+Decision `console`.
 """
 
 from __future__ import annotations

@@ -198,7 +198,8 @@ class Stream(Shown):
     Every step has one noise (failure F27). A step is claimed, with its counts, under its number;
     the first claim of a number stands, and whoever comes to that number finishes it with the same
     counts and words. All changes are single `setdefault` calls, which threads and interruptions
-    cannot divide; a lock would stay locked where an interruption hits its release. Decision 0490.
+    cannot divide; a lock would stay locked where an interruption hits its release. Decision
+    `stream-state`.
     """
 
     def __init__(self, whole: WholeStream, receipt: str, state: State) -> None:

@@ -1,6 +1,6 @@
 """The people of a vault: who may ask, with which budgets; every change is an entry of the ledger.
 
-Decisions 0098 and 0308.
+Decisions `ledger-stores` and `principals`.
 """
 
 from __future__ import annotations

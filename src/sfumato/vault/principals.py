@@ -1,7 +1,7 @@
 """Who may ask: kinds of principals, the one table of what each may do, and one principal's rights.
 
 What the table does not name is refused. A principal's own shapes can only narrow its kind's.
-Decision 0308.
+Decision `principals`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Native code can watch the machine it runs on, so it runs for others only once the owner has approved
 it; an approval is an entry of the ledger under the program's digest. Programs in a strict language
-need none. Rehearsals of either are limited, because they cost nothing. Decisions 0486 and 0487.
+need none. Rehearsals of either are limited, because they cost nothing. Decisions
+`program-approvals` and `program-blocks`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Publishing a data set's statistics: the request from public facts, and what comes back.
 
-What cannot be written is refused before the charge: decision 0181.
+What cannot be written is refused before the charge: decision `charge-order`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A data set is checked first, then added in one step, the writing of `vault.toml`. Whatever the
 ledger lacks of it is opened and bound by whoever opens the vault next. A vault keeps where a table
 and its schema lie, so a schema that is only in memory is written into its folder, and a table that
-is only in memory is refused. Decisions 0099, 0171, 0182 and 0284.
+is only in memory is refused. Decisions `ledger-head`, `charge-order` and `console`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A finding is computed from the original outside of any mechanism: it is the owne
 who asks under a budget. What was charged stays charged, whatever is found; and a release that was
 let through because of what was found says that this choice is covered by no guarantee.
 
-Decision 0293.
+Decision `findings`.
 """
 
 from __future__ import annotations

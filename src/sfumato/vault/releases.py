@@ -1,7 +1,7 @@
 """The releases of a vault: list, download and share what its jobs have produced.
 
 The ledger itself stores a paid answer, under its receipt; an anonymized table lies in the vault's
-folder. That the owner opens a release to others is an entry of the ledger. Decision 0364.
+folder. That the owner opens a release to others is an entry of the ledger. Decision `jobs`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One source, one population, within one vault: no other name or copy of it gets a fresh budget.
 
 What is kept of a source are names that reveal nothing: digests of its paths or of its catalogue's
-names, and a keyed fingerprint of its rows. Decisions 0170, 0173.
+names, and a keyed fingerprint of its rows. Decision `source-identity`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What is charged is the whole stream; what is stored under the charge is its state before the first
 step, which is never shown. Each step has entropy of its own, which is given out for a charge that
-was made and answered, and remembered until the step is done. Decisions 0400 and 0401.
+was made and answered, and remembered until the step is done. Decision `stream-state`.
 """
 
 from __future__ import annotations

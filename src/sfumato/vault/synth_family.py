@@ -1,6 +1,6 @@
 """Synthesizing a data set: the request from public facts, and what comes back.
 
-What cannot be written is refused before the charge: decision 0181.
+What cannot be written is refused before the charge: decision `charge-order`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A token is 'sfu_', eight letters and digits by which it is listed, and 32 random bytes. A fast hash
 is right for so many random bits: nobody can try them. Whatever is wrong with a token, one refusal
-tells it, and the same work is done first. Decision 0309.
+tells it, and the same work is done first. Decision `principals`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What every criterion is, and the exact comparison of logarithms that some of them need.
 
-Decision 0082.
+Decision `criteria`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The searches, by family, and one line in the registry for each. Decision 0189."""
+"""The searches, by family, and one line in the registry for each. Decision `optimal-search`."""
 
 from __future__ import annotations
 

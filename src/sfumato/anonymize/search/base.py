@@ -1,6 +1,6 @@
 """What searches share: progress and time, and the examination of nodes by rolling tables up.
 
-Decision 0187.
+Decision `optimal-search`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mondrian, strict and relaxed: cut the table into ever smaller boxes. Decision 0085."""
+"""Mondrian, strict and relaxed: cut the table into ever smaller boxes. Decision `partitions`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cheapest admissible node of the whole lattice. Decision 0080."""
+"""The cheapest admissible node of the whole lattice. Decision `optimal-search`."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ predicate is decided for each combination of kinds. That is exact, however often
 
 A range of reals, or a very wide one of integers, holds numbers that no label names. No question
 tells those apart that lie between two neighbouring cuts (ends of ranges, values, constants of the
-question), so one leaf stands for all of them: a stretch. Decision 0087.
+question), so one leaf stands for all of them: a stretch. Decision `worlds`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ the figures of a release do not depend on the releases that it is compared with.
 *Rows* count in all bins that their labels cover. In an anatomy, values go with the rows of their
 group. *Published counts* come from a table with both columns; otherwise two columns count as
 independent. A box of a tree or a grid has two columns, A_low and A_high, which become a range
-label. A column that a release does not have is spread over all its values. Decision 0294.
+label. A column that a release does not have is spread over all its values. Decision `release-gate`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ count. If no attack ran, the risk is the most that epsilon allows anyone who gue
 person is in the data. A candidate beats another if it is no worse in both risk and utility, better
 in one, and has no larger epsilon, because epsilon also covers attacks that nobody tried. Candidates
 that none beats are the frontier. All figures are computed from the original, for the owner.
-Decisions 0294, 0304.
+Decisions `release-gate` and `matching`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Each release is asked for the counts of every column and every pair of columns.
 1 means that all counts are unchanged. Its interval covers the mean of all such tables in 95 of 100
 cases.
 *Ranges*: the mean error of the share of rows in a box of two columns.
-Decision 0294.
+Decision `release-gate`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ is still there, which it is unless it is unique (Good 1953). A table with more c
 rows. Copies of unique rows reveal most; a fresh sample has as many as the share of rows in pairs.
 Independence is no measure: independent columns would hardly ever match a real row, while correlated
 columns, as in a good synthetic table, do so much more often.
-Both tables are united and counted in the engine of the original. Decision 0266.
+Both tables are united and counted in the engine of the original. Decision `large-releases`.
 """
 
 from __future__ import annotations

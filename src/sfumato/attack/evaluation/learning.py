@@ -1,7 +1,8 @@
 """What models learn from the synthetic table, tested on rows of the original, with scikit-learn.
 
 This is the only module that imports the library, an extra. Nothing here is random: rows come in the
-order of a multiplicative permutation, and both models are fitted without randomness. Decision 0267.
+order of a multiplicative permutation, and both models are fitted without randomness. Decision
+`release-gate`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ its expectation for rows drawn from the original: 1 is best.
 which is as even as chance and the same each time.
 
 *Reference*: Good 1953; Snoke, Raab, Nowok, Dibben and Slavkovic 2018, equation 1; Bergsma 2013.
-Decision 0265.
+Decision `large-releases`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What a person typed is brought into the words of the schema file and read by the loader of that, so
 that a form declares exactly what a file could. A column whose fields were left as they are stays
-the very column that it was. Decision 0284.
+the very column that it was. Decision `console`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Nothing of the name that a browser gives becomes a path. What would unfold into more than a server
 can hold is refused by what its own index says, before a row is read: packed files, and Parquet of
-too many rows, columns or bytes. Decision 0283.
+too many rows, columns or bytes. Decision `console`.
 """
 
 from __future__ import annotations

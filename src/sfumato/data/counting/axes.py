@@ -4,7 +4,7 @@ An axis is *declared* when its values come from the schema, which is public, and
 they come from the data, which is private: a differentially private method must pay for those.
 A missing value (NULL) and, among reals, NaN have codes of their own behind all others.
 
-Decision 0165.
+Decision `integer-ranges`.
 """
 
 from __future__ import annotations

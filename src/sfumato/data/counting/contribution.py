@@ -26,7 +26,7 @@ people, and not of the order in which rows lie in a file. The salt is secret and
 release, so nobody can craft keys that survive. Rows without a person (NULL) are left out: no bound
 would hold for them.
 
-Decision 0004. Decision 0093. Decision 0120.
+Decision `contribution-bounds`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Whole numbers, dates and truths are numbered by looking them up in a table as lo
 where that is short, which costs a fraction of hashing them; texts and reals are hashed. Nothing
 that is held is a view into a batch, which would keep all its columns alive.
 
-Decision 0251.
+Decision `large-releases`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Counting happens in the engine, by GROUP BY where the data lives; what comes her
 combination that occurs, as integer codes and 64-bit counts. Memory is bounded by the number of
 combinations, not of rows.
 
-Decisions 0001 and 0205.
+Decision `counts-only`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What is held of a table are cells: combinations that occur, times their columns. Where they are too
 many, the engine says how many there are and how large, without bringing them here.
 
-Decision 0248.
+Decision `optimal-search`.
 """
 
 from __future__ import annotations

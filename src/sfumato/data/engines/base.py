@@ -3,7 +3,7 @@
 A query is a tree, put into the words of one engine. What engines say may quote data and goes no
 further: errors are translated into ours.
 
-Decision 0002. Decision 0061. Decision 0126.
+Decision `sql-trees`. Decision `engine-errors`. Decision `charge-order`.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ Files are converted as they are read; a table of a database stays what it is. So
 such an engine hands out says which of its columns may hold malformed cells, and wherever a query
 reads it, a selection is put in its place. A timestamp at midnight is that day; one with a time of
 day, or an infinite one, is NULL, and so is text whose bytes are not UTF-8, which Spark stores
-without a look. What is done depends on the types alone. Decisions 0253 and 0254.
+without a look. What is done depends on the types alone. Decision `malformed-cells`.
 
 Likewise a table may say how long its texts may be: whoever queries it sees the declared columns
-alone, and of a text its first characters. Decision 0501. Such texts are compared by their bytes,
-whatever collation a column was given. Decision 0506.
+alone, and of a text its first characters. Decision `private-texts`. Such texts are compared by
+their bytes, whatever collation a column was given. Decision `private-texts`.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 What one cell holds must not decide whether a question is answered. DuckDB refuses every query of a
 column in which one cell is not UTF-8, so where others ask, text is looked through once when files
-are opened; only files with such a cell are copied, the cell as NULL. Decision 0254.
+are opened; only files with such a cell are copied, the cell as NULL. Decision `malformed-cells`.
 
 Nor may the length of a text: DuckDB holds 2,048 cells of a column at once, so that cells of
 megabytes fill its memory before any query can cut them. Files with texts that are longer than is
-declared are copied too, the texts cut. Decision 0501.
+declared are copied too, the texts cut. Decision `private-texts`.
 """
 
 from __future__ import annotations

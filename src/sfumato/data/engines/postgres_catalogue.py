@@ -1,7 +1,8 @@
 """What a table of PostgreSQL's is, however it is spelled: its catalogue sees through views.
 
 Which relations a view or a policy reads is recorded, and so is all it uses that somebody made. Of
-the server's own means nothing is recorded: they are read off the stored trees. Decision 0170.
+the server's own means nothing is recorded: they are read off the stored trees. Decision
+`source-identity`.
 """
 
 from __future__ import annotations

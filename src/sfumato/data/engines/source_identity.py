@@ -2,7 +2,7 @@
 
 The catalogue of a DuckDB file tells which tables a name stands for, through views of any depth.
 
-Decision 0170.
+Decision `source-identity`.
 """
 
 from __future__ import annotations

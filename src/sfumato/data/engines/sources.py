@@ -3,7 +3,7 @@
 What a source tells without its rows, which files it is and which columns they have, is public:
 nothing of that depends on any row, so it may be looked at before a charge.
 
-Decision 0178.
+Decision `charge-order`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Names and cells as they arrive: names are checked, a cell that does not fit is never guessed at.
 
 Its owner is told its place. Where others would learn of it, for reading would fail because of one
-person's cell, it is NULL instead: reading that is not strict fails by no cell. Decision 0162.
+person's cell, it is NULL instead: reading that is not strict fails by no cell. Decision
+`malformed-cells`.
 
 What counts as a value, in text:
 

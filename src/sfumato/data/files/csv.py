@@ -1,6 +1,6 @@
 """Separated text in: header, separator and shape checked by us, cells as text, all in one pass.
 
-Decision 0060. Decision 0214.
+Decision `reading-files`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Excel in: one sheet with one header row, cells as they are typed there.
 
-Decision 0215.
+Decision `reading-files`.
 """
 
 from __future__ import annotations

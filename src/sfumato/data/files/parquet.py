@@ -2,7 +2,7 @@
 
 The engines do not check the checksums of pages: they read damage as data.
 
-Decision 0062.
+Decision `reading-files`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A folder of Parquet files: whole or not at all, its rows in the order of the files' names.
 
 Whoever fills it writes into a scratch folder beside its place, which is then renamed.
-Decision 0242.
+Decision `writing-releases`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The library that knows these formats is written in C, and a damaged file can end the process that
 reads it. So this is run as a program: it takes its task as JSON and prints one JSON object. It
-imports nothing of ours, and nobody else imports it. Decision 0215.
+imports nothing of ours, and nobody else imports it. Decision `reading-files`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A released column of labels is text, for one of them may be a range. Where none 
 counts with typed cells should find numbers, days and truth values, as it did in the input. What the
 labels are of travels with their Arrow field.
 
-Decision 0216.
+Decision `what-travels`.
 """
 
 from __future__ import annotations

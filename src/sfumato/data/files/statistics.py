@@ -1,6 +1,6 @@
 """Files of SPSS, Stata and SAS in: codes or their labels, missing codes as missing, days as days.
 
-Decision 0215.
+Decision `reading-files`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Text of any encoding as UTF-8, block after block; which encoding it is, as far as bytes tell.
 
-Decision 0214.
+Decision `reading-files`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cells that have a type of their own, as those of a spreadsheet have, read as kinds one by one.
 
 What becomes of a cell depends on itself and on what is declared alone, never on cells beside it.
-Decision 0215.
+Decision `reading-files`.
 """
 
 from __future__ import annotations

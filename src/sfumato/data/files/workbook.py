@@ -1,6 +1,6 @@
 """Excel out: one sheet, numbers as numbers, text as text and never a formula.
 
-Decision 0216.
+Decision `what-travels`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Files out: whole or not at all, whatever happens on the way, and written as the input was.
 
 Lines of CSV are built column-wise: a missing cell is empty, empty text is "\"\"".
-Decision 0216.
+Decision `what-travels`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A package is a zip archive. What it says of its own sizes may be a lie, so it is unpacked here block
 by block, with nothing kept; and where sheets have cells is looked at, because a reader makes room
-for all of the rectangle around them. Decision 0215.
+for all of the rectangle around them. Decision `reading-files`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 They are for the owner only and declare nothing until a person confirms them: they are written as
 comments or asked one by one. Bounds are round and a bit wider than the data, so that they are no
-cell of anybody. Decision 0217.
+cell of anybody. Decision `schemas`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Guess kinds and roles of columns from their names and profiles, each with a reason in words.
 
 A guess declares no domain: bounds and values would come from private rows, and a declared domain
-counts as public, so a person must write it. The words of names are in hints.toml. Decision 0052.
+counts as public, so a person must write it. The words of names are in hints.toml. Decision
+`schemas`.
 """
 
 from __future__ import annotations

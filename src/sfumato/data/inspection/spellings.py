@@ -2,7 +2,7 @@
 
 A column counts as dates or numbers only if every present cell fits one spelling and no other
 spelling reads the cells differently. Other columns that look like it get a warning with the lines
-to choose from. Warnings quote no cell, only an example of ours. Decision 0212.
+to choose from. Warnings quote no cell, only an example of ours. Decision `written-forms`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Warn of cells that look like dates or numbers but stay text, as reading them loses something.
 
 06.1990 is a month and not the number 6.199; twenty digits do not fit a float64; no format reads
-8 Oct 1956. Warnings quote no cell. Decision 0212.
+8 Oct 1956. Warnings quote no cell. Decision `written-forms`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Rows that agree in some columns agree in each of them. So rows are split by a hash of the column
 with most values, each part is measured by itself, and the figures of every set with that column
-add up. Sets without that column follow; they have fewer combinations. Decisions 0248 and 0252.
+add up. Sets without that column follow; they have fewer combinations. Decisions `optimal-search`
+and `large-releases`.
 """
 
 from __future__ import annotations

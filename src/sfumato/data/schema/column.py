@@ -77,7 +77,7 @@ class Column:
     def public_domain(self) -> Domain | None:
         """What everybody may know of its values: the domain, else the leaves of its hierarchy.
 
-        Leaves that were only seen among the rows are not public. Decision 0217.
+        Leaves that were only seen among the rows are not public. Decision `schemas`.
         """
         if self.domain is not None or self.hierarchy is None or self.hierarchy.seen:
             return self.domain

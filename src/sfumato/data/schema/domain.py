@@ -156,7 +156,7 @@ class Bounds:
     def stepped(self) -> Bounds | None:
         """These bounds as a grid: a continuum in round steps, a hundred of them or some more.
 
-        None where no round step divides it evenly. Decision 0218.
+        None where no round step divides it evenly. Decision `schemas`.
         """
         if self.grid_step is not None or not self.span:
             return self if self.grid_step is not None else None

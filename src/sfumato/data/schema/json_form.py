@@ -2,7 +2,7 @@
 
 Decimals travel as texts, so that they are exact; trees row by row in the order in which they were
 written, because the order of values is declared too. Values that were only seen among the rows stay
-where they are: decision 0217.
+where they are: decision `schemas`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a table lies in its file: encoding, separator, sheet. Declared, or found where nothing is.
 
 What is None is usual: UTF-8, what the header tells, the first sheet that holds anything, its first
-row. Decision 0214.
+row. Decision `reading-files`.
 """
 
 from __future__ import annotations

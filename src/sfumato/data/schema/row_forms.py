@@ -1,7 +1,7 @@
 """What the rows of a table are where they are not people: edges, points of paths, items of sets.
 
 A table of any form is a plain table of rows in any engine; its form says which columns hold what,
-and is a public fact like all that a schema declares. Decision 0387.
+and is a public fact like all that a schema declares. Decision `table-forms`.
 """
 
 from __future__ import annotations

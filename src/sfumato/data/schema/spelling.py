@@ -3,7 +3,7 @@
 A spelling is form, never value: cells of text are read by it and written by it again, and whatever
 is counted in between is a plain date or number. Only what is declared is read; nothing is guessed.
 
-Decision 0211.
+Decision `written-forms`.
 """
 
 from __future__ import annotations

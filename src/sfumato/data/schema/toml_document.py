@@ -3,7 +3,7 @@
 TOML parsers report lines for errors of syntax only. The index is made by one tolerant pass over the
 tokens; whether the text is TOML at all is for the parser to say.
 
-Decision 0051.
+Decision `schemas`.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Ties:
     Cutting a table down by each person's rows alone bounds nothing here: who leaves frees a place
     at every neighbour. So what people of one owner are asked by is refused (`unit_unsupported`), at
     every property by which other units are bounded; a method of graphs bounds by projection, to at
-    most `max_rows` ties of each person (`graph.projection`). Decision 0388.
+    most `max_rows` ties of each person (`graph.projection`). Decision `table-forms`.
     """
 
     people: tuple[str, str]

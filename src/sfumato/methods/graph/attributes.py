@@ -1,6 +1,6 @@
 """What is known of the nodes of a graph: a second table of the same people, and its noisy figures.
 
-Decision 0391.
+Decision `graphs`.
 """
 
 from __future__ import annotations

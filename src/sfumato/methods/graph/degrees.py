@@ -57,7 +57,7 @@ class DegreeSequence:
     *Sensitivity*: L1, 2: sorting comes before the noise.
     *Error*: of a degree at most that of its noise; far less where many nodes have the same degree.
     *Edges*: as many degrees as nodes are declared to be; more nodes than that lose the smallest.
-    *Reference*: Hay, Li, Miklau & Jensen 2009, whose fit is by least squares; decision 0430.
+    *Reference*: Hay, Li, Miklau & Jensen 2009, whose fit is by least squares; decision `graphs`.
     """
 
     request: FormRequest

@@ -1,6 +1,6 @@
 """A made-up graph with about the degrees and the triangles of a private one, under edge privacy.
 
-Decision 0391.
+Decision `graphs`.
 """
 
 from __future__ import annotations

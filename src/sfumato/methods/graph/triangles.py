@@ -1,6 +1,6 @@
 """How many triangles a graph has, under edge privacy.
 
-Decision 0390.
+Decision `graphs`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How many people have each item, or each set of items: with noise, and where nobody may know
 which items there are, only of those that pass a threshold.
 
-Decision 0397.
+Decision `itemsets`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sets of items that most people have, of any size: PrivBasis as a kind of publication.
 
-Decisions 0440 and 0441.
+Decision `itemsets`.
 """
 
 from __future__ import annotations

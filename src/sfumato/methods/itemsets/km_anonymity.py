@@ -22,7 +22,7 @@ Nothing is promised of items that somebody knows *not* to be in a basket.
 *Reference*: Terrovitis, Mamoulis & Kalnis, Privacy-preserving anonymization of set-valued data,
 2008, section 4; Local and global recoding methods for anonymizing set-valued data, 2011, section 5.
 
-Decision 0396.
+Decision `itemsets`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 3. *Bases*: sets of items that cover what was chosen (`bases`), from these choices alone.
 4. *Bins*: how many transactions have each set of a base's items and none of its others, with noise.
 
-Decisions 0440 and 0441.
+Decision `itemsets`.
 """
 
 from __future__ import annotations

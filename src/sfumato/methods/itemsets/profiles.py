@@ -4,7 +4,7 @@ A person, or a row, is one *transaction*: the set of all items that it has. Of s
 transaction is a pattern of bits, and what comes here is how many have each pattern. So the work
 and the answer do not grow with how many rows a person has, and nobody's rows have to be cut.
 
-Decision 0440.
+Decision `itemsets`.
 """
 
 from __future__ import annotations

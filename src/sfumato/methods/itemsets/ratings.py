@@ -1,6 +1,6 @@
 """Ratings of items: how many people rated each, and how on average.
 
-Decision 0398.
+Decision `itemsets`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Search logs: which queries were asked how often, of those that many people asked.
 
-Decision 0397.
+Decision `itemsets`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ item: each by how frequent it is, times how much more often than by chance it go
 that is there already. What is drawn is compared with the noisy counts of items and pairs, and the
 weights are corrected, a few times, on a sample.
 
-Decision 0399.
+Decision `itemsets`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ their confidence (95 % on one side), so that a lucky small count does not come f
 is the noise alone, about these very people; and rules that are told of because they came out high
 are too high on average.
 
-Decision 0442.
+Decision `itemsets`.
 """
 
 from __future__ import annotations

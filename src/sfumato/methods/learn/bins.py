@@ -4,7 +4,7 @@ Everything that is counted by naive Bayes and by trees is counted over these num
 of the coordinates of `features`, so that what bounds a stretch is the schema alone: a number that
 is missing lies in the middle, and a declared column's missing or unknown value is one more value.
 
-Decision 0457.
+Decision `learn-tables`.
 """
 
 from __future__ import annotations

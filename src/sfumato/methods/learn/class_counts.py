@@ -7,7 +7,7 @@ in whole parts of 2^-17 rows (`counting.contribution.weigh_rows`), which add up 
 `max_rows` rows in L1 and in L2, and all of the tables that part the rows in the same way, such as
 the nodes of a level, by as much together.
 
-*Range*: a weight is at most 2^17; sums of 2^45 rows fit 64 bits. Decision 0460.
+*Range*: a weight is at most 2^17; sums of 2^45 rows fit 64 bits. Decision `learn-tables`.
 """
 
 from __future__ import annotations

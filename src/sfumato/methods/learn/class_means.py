@@ -2,7 +2,7 @@
 
 Two classes whose rows scatter alike around different means have log-odds that are linear in a row:
 those of logistic regression. So sums by class are all that has to be asked of rows; every other
-step is made of noisy numbers, and costs nothing. Decision 0464.
+step is made of noisy numbers, and costs nothing. Decision `learn-rounds`.
 """
 
 from __future__ import annotations

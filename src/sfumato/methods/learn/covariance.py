@@ -14,7 +14,7 @@ can be. Figures are unbiased one by one; as a matrix they may
 have a negative eigenvalue, which the model's `matrix` takes away.
 *Reference*: Dwork, Talwar, Thakurta & Zhang 2014; the delta method.
 
-Decision 0455.
+Decision `learn-moments`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ and from there to the nearest of 2 GRID + 1 coordinates. A column of two values,
 is one coordinate: -GRID for the first, GRID for the second. A column of other declared values has
 one coordinate for each: GRID where it is that value, else 0. What is missing or not declared is 0
 everywhere, which is the middle; that is a convention that everybody knows, not a fact of the data.
-What bounds a coordinate is the schema alone. Decision 0450.
+What bounds a coordinate is the schema alone. Decision `learn-features`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In the engine a coordinate is a whole number from -GRID to GRID, never NULL (`encodings`); `encode`
 gives the same for a table in memory, divided by GRID, so that a model is asked about what it was
-made of. Decision 0450.
+made of. Decision `learn-features`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A forest: many trees of random questions, whose leaves are counted with noise.
 
-Decision 0459.
+Decision `learn-tables`.
 """
 
 from __future__ import annotations

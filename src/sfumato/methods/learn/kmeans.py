@@ -1,6 +1,6 @@
 """Groups of rows that are alike, by their centres: k-means in rounds that are fixed ahead.
 
-Decision 0463.
+Decision `learn-rounds`.
 """
 
 from __future__ import annotations

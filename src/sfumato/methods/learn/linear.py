@@ -15,7 +15,7 @@ middle of the bounds. Nothing is divided by a figure that noise could make 0.
 *Reference*: Wang 2018, Algorithm 2 (AdaSSP), the penalty by the noisy smallest eigenvalue, which
 costs nothing here since it is read off the noisy matrix; Vu & Slavkovic 2009 for intervals.
 
-Decision 0453.
+Decision `learn-moments`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 _WEIGHTS = {ROWS: 30.0, TARGET: 30.0, CROSS: 0.1, SQUARES: 0.3, TARGET_SQUARE: 0.1}
-"""Which figures matter most to a prediction; decision 0452 says on which tables that was seen."""
+"""Which figures matter most to a prediction; decision `learn-moments` says on which tables that was
+seen."""
 
 _LEAST_PENALTY = 1e-6
 """A penalty so small, for each row, that it only keeps quotients finite."""

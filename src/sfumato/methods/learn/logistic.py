@@ -1,6 +1,6 @@
 """The chance of each class: logistic regression by noisy sums of rows around a centre.
 
-Decision 0464.
+Decision `learn-rounds`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ most `max_rows` times what the largest row moves them by, in every norm.
 *Range*: a term is below 2^45 and a weight at most 2^17, so that a weighted term is below 2^62. Most
 engines sum 64 bits more widely, whatever the number of rows, and sums come back in two parts of 64
 bits. Where an engine does not, terms are cut into pieces below 2^21, whose sums need 2^42 rows to
-leave 64 bits. So no engine can overflow, and no error depends on what is summed. Decision 0451.
+leave 64 bits. So no engine can overflow, and no error depends on what is summed. Decision
+`learn-moments`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Naive Bayes: classes by what each feature says on its own, from noisy tables of counts.
 
-Decision 0457.
+Decision `learn-tables`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ added to a symmetric matrix, never of Wishart's kind, whose support moves with t
 Products around the means are made possible before directions are read from them, from noisy figures
 and public facts alone: a variance is drawn to a typical one, and a covariance to 0, by as much as
 its noise outweighs what is typical. Where noise drowns every covariance what is left are the
-columns that vary most, which is a better guess than a direction of noise. Decision 0454.
+columns that vary most, which is a better guess than a direction of noise. Decision `learn-moments`.
 """
 
 from __future__ import annotations

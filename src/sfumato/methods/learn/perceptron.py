@@ -1,6 +1,6 @@
 """Two classes by a line between them: the perceptron, by noisy sums of the rows it gets wrong.
 
-Decision 0465.
+Decision `learn-rounds`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A tree of random questions, whose leaves each tell one class that was chosen for it.
 
-Decision 0458.
+Decision `learn-tables`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A kind is a module whose `prepare(request, **options)` makes a learner. A learner releases tables of
 numbers made with noise; a model is read from them and from public facts (`model`), so that whoever
-has the release has the model, and nothing else is ever kept of rows. Decision 0475.
+has the release has the model, and nothing else is ever kept of rows. Decision `models`.
 """
 
 from __future__ import annotations

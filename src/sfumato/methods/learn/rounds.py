@@ -11,7 +11,7 @@ noise is as large as the ball, not as large as the declared bounds.
 at most C in L1 and sqrt(C min(C, 2 GRID)) in L2, since no offset is beyond twice the grid; to the
 sums of o_i o_j, i <= j, at most (|o|_1^2 + |o|_2^2) / 2 <= C^2. `person_sensitivity` has the rest.
 
-Decision 0462.
+Decision `learn-rounds`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Of a table of items each person is a basket. Of a plain table each row is one, and its items are
 "column = value" for each declared value; of truths the true ones alone.
 
-Decision 0442.
+Decision `itemsets`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A tree of depth D has 2^D - 1 questions, level by level, and 2^D leaves. A quest
 a cut: of a column in order, whether its bin lies behind the cut; of one without, whether its bin is
 the cut. Yes leads to the right. Which questions there are follows from the schema alone.
 
-Decision 0458.
+Decision `learn-tables`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A tree of questions about declared bins, grown level by level, and what it tells of classes.
 
-Decision 0458.
+Decision `learn-tables`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ With t = a v mod P this says: t + b < P and t = y - b (mod g), or t + b >= P and
 (mod g). Along the t of one residue mod g either is a stretch. So a report adds 1 from the start of
 one residue's list to a place in it, and from a place in another's to its end: three entries of an
 array of differences for its a. Running sums give supports by t for each a, and reading them at
-a v mod P those by v: work of n + A k for A different factors, not n k. Decision 0323.
+a v mod P those by v: work of n + A k for A different factors, not n k. Decision `local-reports`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Frequency oracles: mechanisms over declared values that estimate the share of each.
 
-Decision 0320.
+Decision `local-reports`.
 """
 
 from __future__ import annotations

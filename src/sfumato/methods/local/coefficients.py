@@ -4,7 +4,7 @@ The share of people with given answers in k columns is a sum of Hadamard coeffic
 mean of (-1)^<a, x> over people x, for the 2^k sets a of those columns. A person draws one set of 1
 to k columns out of all T, and says by randomized response whether they have an even number of yes
 in it. Each coefficient is estimated from those who drew its set, and divided by their number: n / T
-in its place would add the noise of how many they are. Decision 0332.
+in its place would add the noise of how many they are. Decision `local-methods`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ falls into the stretch of one of them. Its first 16 bits tell which, but for the
 end of a stretch cuts: there 48 more bits are read, and where even those meet an end, ever more, in
 whole numbers. So eight exact tosses take two random bytes, and a table is all that is computed.
 
-Sums of bits are taken for 64 columns at once by adders of whole words. Decision 0322.
+Sums of bits are taken for 64 columns at once by adders of whole words. Decision `local-reports`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ allows so many different values: when they are used up, a value that is new is r
 one that was allowed, because silence would tell that something changed. And it allows so many
 reports, which are counted before they are given out; after the last of them the diary refuses. The
 number is known from the lifetime alone, so that the refusal tells nothing. The lifetime is written
-down with the first answer, and a longer one is taken only from who says so. Decisions 0335, 0497.
+down with the first answer, and a longer one is taken only from who says so. Decision
+`local-promises`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A word of 64 bits at or above the largest multiple of the limit is drawn again; whether that
 happens depends on the word alone, never on a person's value. One word is read for each draw, in
 order, and words to replace rejected ones after them: a client in another language that reads the
-same bytes (eight for a word, the lowest first) draws the same. Decision 0320.
+same bytes (eight for a word, the lowest first) draws the same. Decision `local-reports`.
 """
 
 from __future__ import annotations

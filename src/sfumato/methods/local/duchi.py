@@ -10,7 +10,7 @@ even d some agree in exactly half and count as not agreeing, so C = 2^(d-1) - bi
 
 As published, even d takes half-agreeing vectors into both sets, and epsilon 1 becomes 1.313.
 Drawing a vector is by rejection: vectors of fair coins until one lies in the set. How often that is
-depends on the set, which does not depend on the truth. Decision 0331.
+depends on the set, which does not depend on the truth. Decision `local-methods`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A client draws by whole numbers, so the odds e^epsilon of a channel have to be rational. They are
 rounded down, against us: what a report realises is never more than it claims and less by a part in
 2^40 or so. The logarithm of a rational, ln 3 for a fair coin's answer, has rational odds of its
-own and is met exactly. Decision 0320.
+own and is met exactly. Decision `local-reports`.
 """
 
 from __future__ import annotations

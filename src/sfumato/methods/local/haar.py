@@ -5,7 +5,7 @@ signed unit: at their interval of that level, 1 for its left half and -1 for its
 it by one bit of a random row of a Hadamard matrix, turned over with probability 1 / (E + 1). The
 mean of all signed units is the coefficient of each interval, share of its left half less that of
 its right, and each range is a sum of few of them: only intervals that the ends of the range cut
-count, two on each level. Decision 0333.
+count, two on each level. Decision `local-methods`.
 """
 
 from __future__ import annotations

@@ -18,12 +18,13 @@ ways to match the values of one with those of the other, one way has T/m reports
 
 That values change on the same days is not enough for (i): A..B..A and A..B..C do so, and over many
 days anybody sees which of the two it was. T times epsilon is no bound either, as reports of one
-permanent answer are not independent. Decision 0497.
+permanent answer are not independent. Decision `local-promises`.
 
 With p, q the chances of the truth and of one given lie, in the permanent round (1) and the
 instantaneous one (2), a report is the truth with p1 p2 + (k - 1) q1 q2, one given lie with p1 q2 +
 q1 p2 + (k - 2) q1 q2. The odds of the second round are the largest rational for which these two
-are at most e^epsilon apart, and the estimate inverts both rounds at once. Decision 0335.
+are at most e^epsilon apart, and the estimate inverts both rounds at once. Decision
+`local-promises`.
 """
 
 from __future__ import annotations

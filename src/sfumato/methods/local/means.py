@@ -1,7 +1,7 @@
 """Means of amounts that people keep to themselves: by signs, by windows, or by both.
 
 Every report stands for an unbiased figure of one person's amount, far wider than the amount itself;
-their average is the estimate. All draws are of whole numbers. Decisions 0330 and 0331.
+their average is the estimate. All draws are of whole numbers. Decision `local-methods`.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ class Piecewise(MeanOracle):
     *Error*: Var = t^2 / (s - 1) + (s + 3) / (3 (s - 1)^2) for a report of an amount t between -1
     and 1, s = e^(epsilon/2), within a part in a thousand; exactly by `variance`.
     *Edges*: N is 1024 cells unless given; amounts between two places are rounded at random.
-    *Reference*: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin & Yu 2019, Algorithm 2; decision 0330.
+    *Reference*: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin & Yu 2019, Algorithm 2; decision
+    `local-methods`.
     """
 
     name = "piecewise"
@@ -187,7 +188,8 @@ class Hybrid(MeanOracle):
     *Error*: at worst (s + 3) / (3 s (s - 1)) + (e^epsilon + 1)^2 / (s (e^epsilon - 1)^2) for a
     report, s = e^(epsilon/2), within a part in a thousand; exactly by `variance`.
     *Edges*: below epsilon .609352 it is the mechanism of signs alone.
-    *Reference*: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin & Yu 2019, section 3.3; decision 0330.
+    *Reference*: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin & Yu 2019, section 3.3; decision
+    `local-methods`.
     """
 
     name = "hybrid"
@@ -246,7 +248,8 @@ class Duchi(LocalMechanism):
     *Error*: Var = B^2 - t^2 for a report of an amount t between -1 and 1; for one amount B is
     (e^epsilon + 1) / (e^epsilon - 1), for d about sqrt(d) times that.
     *Edges*: up to 64 amounts, all between the same bounds.
-    *Reference*: Duchi, Jordan & Wainwright 2018, 4.2.3, corrected for even d; decision 0331.
+    *Reference*: Duchi, Jordan & Wainwright 2018, 4.2.3, corrected for even d; decision
+    `local-methods`.
     """
 
     name = "duchi"

@@ -2,7 +2,7 @@
 
 A client calls `randomize`, and only what that gives leaves the device. A collector adds reports
 into sketches, sketches into one, and estimates from that. Both sides know the mechanism, which is
-public, and its exact chances. Decision 0320.
+public, and its exact chances. Decision `local-reports`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ true choice is reported with chance truth + (1 - truth)/k and any other with (1 
 k-ary randomized response of epsilon ln(1 + k truth/(1 - truth)), exactly. A device is offered only
 where that is at most the epsilon of the round.
 Error: that of k-ary at its own epsilon. Edges: above 36 choices two dice do not reach.
-Reference: Warner 1965; the coins of "yes, or heads" for truth = 1/2. Decision 0342.
+Reference: Warner 1965; the coins of "yes, or heads" for truth = 1/2. Decision `surveys`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ cells from the place on with weight E = a / b, each of the others with weight 1.
 many cells of either kind, so the weights of all add up to the same total Z = a w + b (N - w), and
 one whole number below Z decides. The mean answer is linear in the place, hence the estimate is
 unbiased for any N and w. As N grows with w / N = 1 / (s + 1), s = sqrt(E), this becomes the
-published mechanism, whose answers are real numbers. Decision 0330.
+published mechanism, whose answers are real numbers. Decision `local-methods`.
 """
 
 from __future__ import annotations

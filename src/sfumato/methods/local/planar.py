@@ -11,7 +11,7 @@ point y differ by at most exp(epsilon d). Which cell y lies in, and that what is
 counts as its edge, is read off y afterwards and adds nothing.
 
 *Drawing.* No float decides: the digits of v are revealed until the cell is certain, whatever the
-place, the origin and the step (`noise.planar`). Decision 0496.
+place, the origin and the step (`noise.planar`). Decision `local-methods`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PlanarLaplace(LocalMechanism):
     cell is at most step / sqrt 2 from where the noise leads, while that is on the map.
     *Edges*: coordinates must be projected. Where a unit is longer along one axis than along the
     other, as a degree is, `scale` has the length of each. Exact for all places that float64 holds.
-    *Reference*: Andres, Bordenabe, Chatzikokolakis & Palamidessi 2013; decision 0496.
+    *Reference*: Andres, Bordenabe, Chatzikokolakis & Palamidessi 2013; decision `local-methods`.
     """
 
     name = "planar-laplace"

@@ -5,7 +5,7 @@ look like shares costs nothing of privacy and moves them: a rare value seems mor
 a sum of many rare ones far more. It helps where most values are empty and the noise is large, and
 harms where it is small. So nothing of this is done unless asked for, and what it does to the error
 is told with it: by drawing noise of the known size around the adjusted shares, adjusting again, and
-comparing. Decision 0336.
+comparing. Decision `local-methods`.
 """
 
 from __future__ import annotations

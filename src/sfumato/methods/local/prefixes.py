@@ -9,7 +9,7 @@ keeps reports good: noise falls with the square root of people and linearly with
 *The hash* of a prefix of c chunks of 30 bits is ((a_1 x_1 + ... + a_c x_c + b) mod P) mod g, with
 P = 2^31 - 1 and all a and b drawn evenly by each person. For two prefixes the residues are
 independent and even, so that they collide with the same exact chance q = sum of (n_r / P)^2, n_r
-residues mod g each: what the estimate takes off. Decision 0337.
+residues mod g each: what the estimate takes off. Decision `local-methods`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A sum of n shares over a range of r values has the noise of r shares. A tree keeps it small: blocks
 of B, B^2, ... neighbours are asked about as well, and a range is the sum of few of them. A person
 draws one of h levels, and reports by a frequency oracle in which block of it they are: everybody on
-one level with the whole epsilon is better than everybody on all with a part of it. Decision 0333.
+one level with the whole epsilon is better than everybody on all with a part of it. Decision
+`local-methods`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A `.reports` file is read a piece at a time. Everything else is a table (CSV, Parquet, DuckDB,
 PostgreSQL, Spark, a frame in memory): its engine groups reports by their codes and sums their bits,
 so that what comes here is as small as the sketch, however many reports there are. Where a report
-has too many codes to group by, rows come here batch by batch. Decision 0321.
+has too many codes to group by, rows come here batch by batch. Decision `local-reports`.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ stands beside it: used tickets lie in a table of their own, by digest, sorted by
 gets hold of the file learns what the randomized reports say together. An item is told accepted only
 when it is on the disk; a process that is killed leaves all of a delivery or nothing of it. Closing
 is final: the database itself refuses reports from then on. A file that another was put in the place
-of, in which used tickets and the end of the round are unknown, takes nothing. Decisions 0343, 0372.
+of, in which used tickets and the end of the round are unknown, takes nothing. Decisions `surveys`
+and `ledger-head`.
 
 What the public sees is a copy of the bag that is renewed by whole groups of reports: the exact one,
-asked for after every arrival, would tell what each report said and when. Decision 0345.
+asked for after every arrival, would tell what each report said and when. Decision `surveys`.
 """
 
 from __future__ import annotations

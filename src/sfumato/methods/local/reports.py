@@ -10,7 +10,7 @@ In JSON, readable by whoever looks at what leaves their device, a report of one 
 number; one of bits alone is a text of 0 and 1; any other is an object with its codes by name and
 its bits. What is not exactly that is no report.
 
-Decision 0321.
+Decision `local-reports`.
 """
 
 from __future__ import annotations

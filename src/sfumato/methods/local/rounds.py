@@ -3,7 +3,7 @@
 A round is a TOML file. Its id is a digest of all that it says, the collector's public key included,
 so an invitation that names the id pins question, mechanism and epsilon: whoever changes a letter
 makes another round. Beside the file lie the collector's key and the store of reports, for the
-collector's eyes alone. Decision 0340.
+collector's eyes alone. Decision `surveys`.
 """
 
 from __future__ import annotations

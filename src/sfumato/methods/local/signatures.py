@@ -4,7 +4,7 @@ Signing and checking are those of the package cryptography (OpenSSL). It accepts
 not: a key among the eight points of small order accepts one signature for one message in eight at
 least, and implementations disagree about keys with a part of small order. No call of the package
 tells such keys, so their order is checked here, in exact integers; keys are public, so the time
-that it takes tells nothing. Decisions 0340 and 0524.
+that it takes tells nothing. Decision `surveys`.
 """
 
 from __future__ import annotations

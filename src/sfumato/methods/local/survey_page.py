@@ -1,7 +1,7 @@
 """The pages of a survey: where people answer, what they see after it, and the live result.
 
 The page where people answer has a script, which may load only its own two files. All other pages
-have none. A plain form sends answers that were randomized with coins or dice. Decision 0344.
+have none. A plain form sends answers that were randomized with coins or dice. Decision `surveys`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ was used, apart from the reports and in an order of its own, and refuses it a se
 
 It promises: a report that is sent twice, copied or replayed counts once; nobody floods a round but
 by asking for a ticket each time. It does not promise one report for each person: whoever opens the
-page twice may answer twice, which costs them their privacy twice. Decision 0341.
+page twice may answer twice, which costs them their privacy twice. Decision `surveys`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Three ways to get a range by which outputs are kept, as in GUPT: *tight*, the declared one; *loose*,
 the private quartiles of the outputs within the declared one; *helper*, what a function of the
 program makes of the private quartiles of some columns. The last two pay half of the price for it.
-Decision 0374.
+Decision `program-blocks`.
 """
 
 from __future__ import annotations

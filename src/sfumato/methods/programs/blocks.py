@@ -15,7 +15,7 @@ order may change with any row of the table, and a program might look at it. Bloc
 every engine, but for reals, which each writes as text in its own way: they may stand in another
 order, and where every row is a person in other blocks, just as well dealt.
 
-Decision 0373.
+Decision `program-blocks`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What a chamber runs is Python. A program in Starlark is carried in by `starlark_host`, a Python file
 of ours with the program's source in it, so that both languages go the same way: the same process
-for each block, the same limits, the same record. Decision 0485.
+for each block, the same limits, the same record. Decision `strict-programs`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The whole charge is made before the first block; programs have no way to the ledger, to each other
 or to the clock of the answer, which leaves when the longest run could have ended, whatever became
-of the blocks. Decisions 0375 and 0376.
+of the blocks. Decision `program-blocks`.
 """
 
 from __future__ import annotations

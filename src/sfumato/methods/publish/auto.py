@@ -1,6 +1,6 @@
 """The kind 'auto': the strategy of least expected error for a workload, from public facts alone.
 
-Decisions 0131, 0132 and 0197.
+Decision `workload-strategies`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Where neighbouring cells have like counts, one count spread over them errs less than noise on each.
 Which cells are alike is a private fact, so a part of the price is paid for the partition.
 
-Decision 0146.
+Decision `selections-in-publications`.
 """
 
 from __future__ import annotations

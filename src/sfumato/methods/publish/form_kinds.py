@@ -2,7 +2,7 @@
 
 A kind of such a form is a module whose `prepare(request, **options)` makes a method from public
 facts alone. Its rows come from any engine, those that lack a part of the form left out, and where
-the unit is a person bounded in the engine as for every other door. Decision 0389.
+the unit is a person bounded in the engine as for every other door. Decision `counts-only`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ any are brought to the whole at once, which is best for cells that are read one 
 ranges over many of them is not. How far counts are off afterwards depends on the data, so that
 nothing is stated of it.
 
-Decisions 0151 and 0195.
+Decision `postprocessing`.
 """
 
 from __future__ import annotations

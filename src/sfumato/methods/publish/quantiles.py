@@ -1,6 +1,6 @@
 """Several quantiles of one column at once, in order: the middle one first, then both sides.
 
-Decisions 0145 and 0206.
+Decisions `selections-in-publications` and `smooth-sensitivity`.
 """
 
 from __future__ import annotations

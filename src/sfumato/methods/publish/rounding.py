@@ -1,6 +1,6 @@
 """Figures as they leave: on a decimal step far below their noise, so that people can read them.
 
-Decision 0230.
+Decision `exact-noise`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Where a block has more than two children, as in the tree of a nominal column, the difference of
 each child to the mean of all of them takes the place of the difference of halves.
 
-Decision 0130.
+Decision `workload-strategies`.
 """
 
 from __future__ import annotations

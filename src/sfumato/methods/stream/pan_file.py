@@ -2,7 +2,7 @@
 
 There is no table behind the file, no vault and no ledger: what may be spent is written down when it
 is made, and an answer that was given is given again until something new has come. How it lies on
-the disk: `pan_mapping`. Decisions 0411, 0495.
+the disk: `pan_mapping`. Decision `pan-private`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ visits it had taken in.
     the cells, one byte for each place; padded
     the digests of who has a place, 8 bytes each
 
-The file is as long before anybody came as after. Decision 0495.
+The file is as long before anybody came as after. Decision `pan-private`.
 """
 
 from __future__ import annotations

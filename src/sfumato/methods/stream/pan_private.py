@@ -1,7 +1,7 @@
 """How many people came, and how many often, by a state that may be seized: pan-private counts.
 
 Nothing that is kept between updates tells who came, to anybody, also to the owner of the machine
-on which it lies. Decision 0411.
+on which it lies. Decision `pan-private`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A table has a place for each of some people, chosen by a secret key out of a public roll, whether
 they ever come or not. A place holds a random bit and a counter that began at a random number, so
-that one look at it tells next to nothing about its person. Decision 0411.
+that one look at it tells next to nothing about its person. Decision `pan-private`.
 """
 
 from __future__ import annotations

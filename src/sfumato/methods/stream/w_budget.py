@@ -3,7 +3,7 @@
 A plan sees what earlier periods spent, which is public, and offers a period what it may spend on a
 release. The half is counted in whole `parts`, so that what is left is never a rounded number. What
 a person can lose in more periods than a window has is bounded here too: that is what a ledger,
-which adds up over all time, must charge. Decision 0410.
+which adds up over all time, must charge. Decision `stream-units`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Counts of every period, told anew only when they have changed: w-event privacy.
 
 What a person does in any `window` periods that follow each other is hidden with epsilon, however
-long the stream runs. Decision 0410.
+long the stream runs. Decision `stream-units`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class WEvent:
     *Error*: of a release that of the noise it was offered; of a repeated one the mean distance of
     a cell as it was measured, plus one standard deviation of that measure. A release is repeated
     where that distance is below what fresh noise would add to a cell; `caution` adds to that what
-    the measure itself may be off by, without which few cells are told anew in vain. Decision 0412.
+    the measure itself may be off by, without which few cells are told anew in vain. Decision
+    `stream-units`.
     *Edges*: before the first release zeros are repeated. Whether a period was released is public;
     so is the state, which is made of what was told alone and may be seized. A period of no rows is
     like any other. Where a window has nothing left to offer, the last release is repeated.

@@ -3,7 +3,7 @@
 Every method writes the same log, so that any fit can be tried on any choice of tables, and how far
 any marginal is off follows from the log alone. Nothing in it is private any more.
 
-Decision 0260.
+Decision `synthesis-log`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The plan of a synthesis of one declared table.
 
-Decision 0270.
+Decision `synthesis-log`.
 """
 
 from __future__ import annotations

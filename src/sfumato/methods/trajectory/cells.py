@@ -2,7 +2,7 @@
 
 What a method knows of cells is the same for both: how many there are, where a point lies, which
 cells touch, and a point within one. Hexagons are those of H3 and need the extra `hexagons`.
-Decision 0392.
+Decision `trajectories`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A person's items (trips, cells visited) count in full up to a cap and less beyond it, as in models
 of paths (`measuring`): the weights are set before anything is counted, over all of a person's items
-together, not path by path. Decision 0421.
+together, not path by path. Decision `trajectories`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PathCounts:
     which lowers counts and is not in it.
     *Edges*: points beyond the box count as at its edge; a path of one point leads from its cell to
     the same; paths of more points than a person may have rows are cut to that.
-    *Reference*: geometric or discrete Gaussian noise; the weights are decision 0393's.
+    *Reference*: geometric or discrete Gaussian noise; the weights are decision `trajectories`'s.
     """
 
     request: FormRequest

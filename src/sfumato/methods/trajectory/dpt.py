@@ -49,7 +49,7 @@ class DPT:
     *Error*: of each table known beforehand (`PathCost.stddev`); of paths drawn, not known.
     *Edges*: points beyond the box count as at its edge; a path of one point has no step. No paths
     at all give noise, and at least one path.
-    *Reference*: He, Cormode, Machanavajjhala, Procopiuc & Srivastava 2015; decision 0393.
+    *Reference*: He, Cormode, Machanavajjhala, Procopiuc & Srivastava 2015; decision `trajectories`.
     """
 
     systems: ReferenceSystems

@@ -1,7 +1,7 @@
 """Places of one person, moved at random before they leave: what `sfumato locate` does.
 
 Nobody is trusted with the true places: this runs where they are, needs no vault, and keeps nothing.
-The map is told, never read off the places. Decision 0422.
+The map is told, never read off the places. Decision `trajectories`.
 """
 
 from __future__ import annotations

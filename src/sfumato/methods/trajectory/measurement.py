@@ -4,7 +4,7 @@ A person's items (steps, points or paths) count in full up to a cap; of more, ea
 that together they are never more than the cap. Weights are whole parts of an item, rounded down;
 they are a function of that person's own items alone. So any table of items, each in one cell, moves
 by at most cap whole items in L1 and L2 when a person comes or goes (twice that, or the square root
-of two times, where one replaces another), whatever else is measured. Decision 0393.
+of two times, where one replaces another), whatever else is measured. Decision `trajectories`.
 """
 
 from __future__ import annotations

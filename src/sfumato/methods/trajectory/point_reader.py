@@ -3,10 +3,10 @@
 Of a person with more rows than the unit allows, paths are kept whole as far as rows last: in the
 order of a keyed hash of the path, and within a path in order of time. What is kept is a function of
 that person's own rows and of a secret salt that is drawn for each release. Rows without a person,
-a path, a time or a place are left out. Decision 0395.
+a path, a time or a place are left out. Decision `trajectories`.
 
 Every number becomes a float64 in the engine, which rounds 2^53 + 1. Arrow refuses to convert it,
-so that one row would decide whether a release fails. Decision 0500.
+so that one row would decide whether a release fails. Decision `integer-ranges`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A fine system tells steps precisely, but shares them among many cells, each with its noise. What is
 measured for the choice is how many steps each system would tell, one small table for a share of the
-price of its own; the choice follows from that and from public facts. Decision 0394.
+price of its own; the choice follows from that and from public facts. Decision `trajectories`.
 """
 
 from __future__ import annotations

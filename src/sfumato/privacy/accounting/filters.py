@@ -10,7 +10,7 @@ that last one, the loss is its loss when it stopped, so the chance mass above ex
 most delta_i there; summed over the filters it is at most the sum of the deltas. A filter that was
 passed over once stays broken, because counts only grow.
 
-Decision 0021.
+Decision `budgets`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ For reports only. The set of events must be fixed beforehand, and the arithmetic
 distributions composed directly, because accountants of dp-accounting 0.6 ignore counts in some of
 their branches.
 
-Decision 0022.
+Decision `budgets`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ a range r is the sum over levels of |P_j r|^2 / precision_j, its *energies* over
 An estimate is split into these projections by means of blocks, and put together again by
 repetition. Axes are taken one by one, so that over several axes it is the same few lines for each.
 
-Decision 0130.
+Decision `workload-strategies`.
 """
 
 from __future__ import annotations

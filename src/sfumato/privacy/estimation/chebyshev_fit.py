@@ -4,7 +4,7 @@
 
 An interior-point method (Mehrotra's predictor and corrector) finds it within a proven gap; then x
 moves, with A x unchanged, until the columns of A that it uses are independent: a vertex, in which
-at most as many entries are above 0 as A has rows. Decision 0232.
+at most as many entries are above 0 as A has rows. Decision `dependencies`.
 """
 
 from __future__ import annotations

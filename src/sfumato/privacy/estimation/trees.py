@@ -12,7 +12,7 @@ the blocks that cells lie in are brought down first: the children of a block bec
 add up to what the block became. What is moved stays within the family, so blocks of every size
 keep nearly the error that their noise gave them.
 
-Decision 0195.
+Decision `postprocessing`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The order of every answer: reserve (durable, and the head outside the database s
 entropy → read → noise → `store` (durable) → released. After a crash every open reservation stays
 spent; one that is known to have drawn no entropy can be resumed.
 
-Decision 0031. Decision 0183.
+Decision `ledger-stores`. Decision `ledger-head`.
 """
 
 from __future__ import annotations

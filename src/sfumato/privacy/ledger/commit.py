@@ -9,7 +9,7 @@ position before it, which is never ahead of the database. Overwriting in place n
 sync and no growing file, so a sync costs one disk write. A file that another was put in the place
 of is not used any more: whoever opens it now would neither see its lock nor its position.
 
-Decisions 0030 and 0372.
+Decision `ledger-head`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Work that was killed on its way and must come to its end under the same charge reads the same words
 again, so that there is one noise for it, however often it is begun: to draw anew would give chance,
 or whoever can kill a process, a choice among answers. Words are written before they are given out,
-and come from the operating system alone. Decision 0310.
+and come from the operating system alone. Decision `charge-order`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ it. The row of such an answer holds a short reference, and the answer itself lie
 
 A crash before step 2 leaves a file that no entry names: the next opening deletes it. A crash after
 step 2 leaves the file in `pending`, where it is found; the next opening moves it. A PostgreSQL
-ledger keeps all answers in its own table, because several hosts read them there. Decision 0507.
+ledger keeps all answers in its own table, because several hosts read them there. Decision
+`ledger-stores`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A record has a topic, a name and a value; the last value of a name stands, null takes it back.
 There is no table of them: they are read from the chain, once, and then only what came behind.
 Entries that were lost may have taken something back, so a rollback ends all records before it.
-Decision 0307.
+Decision `ledger-stores`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Replay of the chain: the balances follow from the entries alone.
 
-Decision 0176.
+Decision `ledger-head`.
 """
 
 from __future__ import annotations

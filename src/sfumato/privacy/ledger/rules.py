@@ -3,7 +3,7 @@
 Each rule checks everything before it writes anything, so that a refused operation leaves its draft
 untouched and the others of the same group commit go through.
 
-Decision 0032. Decision 0175.
+Decision `ledger-stores`. Decision `ledger-head`.
 """
 
 from __future__ import annotations

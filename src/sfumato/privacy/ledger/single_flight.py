@@ -7,7 +7,7 @@ loses it, and a note of an earlier boot, or none, counts as drawn. So it needs n
 A taped flight keeps what was drawn too, beside its note: its charge is open until the answer is
 stored, and whoever takes it up draws the same.
 
-Decisions 0177 and 0310.
+Decision `charge-order`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The median with noise of its smooth sensitivity.
 
-Decision 0041.
+Decision `smooth-sensitivity`.
 """
 
 from __future__ import annotations

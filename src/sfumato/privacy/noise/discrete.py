@@ -23,7 +23,7 @@ are read bit by bit: 53 bits of each decide nearly every draw in floating point,
 (each at most 2^-53 of its result) and the unread bits are covered by the margins below; a draw that
 they leave undecided keeps its bits and reads 64 more of each until whole-number arithmetic decides.
 
-Decision 0010.
+Decision `exact-noise`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ lies within 2^-33 of c = (w + 1/2) / 2^32, which float64 holds exactly. A level 
 e = 2^-45 (1 + z) gives exp(-z) within 2^-44, as (1 + z) exp(-z) <= 1, and the library's exponential
 is assumed right within 2^-48. So |c - exp(-z)| > 2^-33 + OPEN decides, OPEN = 2^-36.
 
-Decision 0010.
+Decision `exact-noise`.
 """
 
 from __future__ import annotations

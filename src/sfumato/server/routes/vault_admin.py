@@ -1,7 +1,7 @@
 """What an owner does to the vault itself: add data sets.
 
 A data set is added from below the folder that the server was given for that, and from nowhere else:
-a token must not make a server read whatever its account may. Decision 0369.
+a token must not make a server read whatever its account may. Decision `client`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The audit of one mechanism on one pair of neighbouring tables, by lower bounds on its loss.
 
-Decision 0040.
+Decision `audits`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ changed since, even if nobody has. So a question reads the newest consent, and i
 show whether somebody withdrew. Once thousands have changed they are lent anew; the number is drawn
 by chance, so that no single change tips it.
 
-Decision 0354.
+Decision `consent`.
 """
 
 from __future__ import annotations

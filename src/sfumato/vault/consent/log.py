@@ -7,7 +7,7 @@ every yes in it. An empty log is safe to begin with, since nobody has agreed in 
 
 Entries form a chain; each binds the changes that came together by their digest. What stands for
 each person and purpose follows from the changes, and is kept beside them to be found quickly. The
-tables and statements are the same for every database. Decision 0353.
+tables and statements are the same for every database. Decision `consent`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 There is one for each population, because people agree and not tables. It lies in a file of the
 vault's folder, or in the ledger's PostgreSQL; the owner alone sees it. Local vault and HTTP client
-share `AnyRegistry`, which checks what people are said to have agreed to. Decision 0353.
+share `AnyRegistry`, which checks what people are said to have agreed to. Decision `consent`.
 """
 
 from __future__ import annotations

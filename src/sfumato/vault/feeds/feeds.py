@@ -2,7 +2,7 @@
 
 The decision is a record of the ledger; the ledger's answer under a period's request id shows that
 the period was answered. So nothing else keeps count, and no clock decides anything twice. Decisions
-0310 to 0312.
+`charge-order` and `feeds`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Answering the periods of a feed: each once, in order, under its own request id.
 
-Work that a killed process left is taken up where it stopped (decision 0310); what is lost for good,
-such as with a host that does not come back, is noted as lost and never charged again.
+Work that a killed process left is taken up where it stopped (decision `charge-order`); what is lost
+for good, such as with a host that does not come back, is noted as lost and never charged again.
 
 A continual feed is charged once and stepped once a period, in order. A step that stands in the
 ledger is never done again. The state of its stream may be one step ahead of the ledger, where a
 process was killed between the two; then the ledger is given what the state says. How often each
-person counted is kept too, whatever becomes of the table. Decisions 0400 and 0491.
+person counted is kept too, whatever becomes of the table. Decision `stream-state`.
 """
 
 from __future__ import annotations

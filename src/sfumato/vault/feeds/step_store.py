@@ -2,11 +2,11 @@
 
 One row for each stream: the number of its last step, the state, and what the step told. It changes
 by comparing the number, so that a step is done once, whoever else tries. What a step draws is
-written down before it is given out, and forgotten when the step is done. Decision 0400.
+written down before it is given out, and forgotten when the step is done. Decision `stream-state`.
 
 Before a step draws, it is reserved: one transaction writes what it counts and raises what each
 person has used up. A step that is begun again counts the same, whatever the table holds by then,
-and erasure gives nobody a second share. People are known by a keyed hash. Decision 0491.
+and erasure gives nobody a second share. People are known by a keyed hash. Decision `stream-state`.
 """
 
 from __future__ import annotations

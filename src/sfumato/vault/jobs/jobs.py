@@ -4,7 +4,7 @@ A job is prepared when it is submitted, so that what cannot be done is refused a
 prepared again when it is run, by what the vault declares and permits then. It runs under the
 request id that it was submitted with, however often it is begun: what was charged is not charged
 again, what was answered is given from the ledger, and what drew entropy and was lost stays lost.
-Decision 0363.
+Decision `jobs`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Whoever runs a job holds it by a lease, which is renewed while the work goes on; when its holder
 dies, the next one takes the job up. Time is the database's own, so that servers need not agree on
-it. What is done stays done: an answer in the ledger is a fact, whoever noted it. Decision 0363.
+it. What is done stays done: an answer in the ledger is a fact, whoever noted it. Decision `jobs`.
 """
 
 from __future__ import annotations

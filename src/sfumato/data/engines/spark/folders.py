@@ -2,7 +2,7 @@
 
 Executors write where they are. A folder of this machine is taken only if all their rows are seen
 in it from here; one that is reached by its address is renamed by Hadoop's own file system.
-Decision 0243.
+Decision `writing-releases`.
 """
 
 from __future__ import annotations

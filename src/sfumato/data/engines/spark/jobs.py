@@ -2,7 +2,7 @@
 
 A call into the Java machine that Ctrl-C breaks off leaves its job running, says so on the terminal
 and spoils the connection. So what the main thread asks of Spark is done by a thread of its own.
-Decision 0240.
+Decision `spark`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The Java machine's own lines go to a file without a name, and are told in the de
 it does not start. What the Python side logs or warns of is dropped by its author; what it logs of
 failed queries quotes values.
 
-Decision 0241.
+Decision `engine-errors`.
 """
 
 from __future__ import annotations

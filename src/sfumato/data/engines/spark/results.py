@@ -1,7 +1,7 @@
 """What comes back from Spark: a few partitions in one job, the next ones fetched meanwhile.
 
 A result is computed where its last exchange left it, one partition once: nothing is kept for it on
-the executors, and the driver holds two windows of partitions. Decision 0239.
+the executors, and the driver holds two windows of partitions. Decision `spark`.
 """
 
 from __future__ import annotations

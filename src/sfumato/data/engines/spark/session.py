@@ -2,7 +2,7 @@
 
 Nothing of a session that is not ours is changed, and it is never stopped: on a Spark that somebody
 else started in this process we have a session of our own, and what a data frame's own session would
-have to be told is asked of its owner. Decision 0236.
+have to be told is asked of its owner. Decision `spark`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From what a person names of Spark, a table, a folder or a data frame, to an engine opened on it.
 
 A folder and a data frame are seen through a temporary view of ours, which goes with the engine.
-Decisions 0236, 0237.
+Decision `spark`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tables of Spark's catalogue: written under another name, and renamed when all is there.
 
-Decision 0243.
+Decision `writing-releases`.
 """
 
 from __future__ import annotations

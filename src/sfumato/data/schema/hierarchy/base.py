@@ -1,4 +1,4 @@
-"""What every hierarchy can do: grow a taxonomy over a set of leaves. Decision 0050."""
+"""What every hierarchy can do: grow a taxonomy over a set of leaves. Decision `schemas`."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Tree(Hierarchy):
     The leaves are declared: a tree always grows over all of them, whatever the data hold. A value
     may keep its label on the way up (Other, Other, *), a label has one parent, and nothing lies
     both below and above the same label. `source` is the file it was read from. Where its leaves
-    were only `seen` among rows, no person has said that they are public: decision 0217.
+    were only `seen` among rows, no person has said that they are public: decision `schemas`.
     """
 
     leaves: tuple[Scalar, ...]

@@ -1,4 +1,4 @@
-"""Where other people's code may run: in a chamber that holds, or not at all. Decision 0383."""
+"""Where other people's code may run: in a chamber that holds, or not at all. Decision `sandbox`."""
 
 from __future__ import annotations
 

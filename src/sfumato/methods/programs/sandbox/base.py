@@ -1,6 +1,6 @@
 """What runs other people's programs: the program, its limits, and the chamber it is shut into.
 
-Decision 0383.
+Decision `sandbox`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The chamber of bubblewrap: namespaces of its own, in which there is only the runtime.
 
 No network, no other process, no writable place, no /proc and no /dev; no rights, and no way to win
-any in namespaces below; two filters of calls. Decision 0384.
+any in namespaces below; two filters of calls. Decision `sandbox`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The worker gives up its own rights: beneath the runtime it may read, elsewhere nothing; no port, and
 where the kernel knows how, no signal and no socket of anybody outside. The filters of calls are
-those of bubblewrap. Decision 0384.
+those of bubblewrap. Decision `sandbox`.
 """
 
 from __future__ import annotations

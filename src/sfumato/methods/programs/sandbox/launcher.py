@@ -1,6 +1,6 @@
 """The outside of a chamber: workers are started, blocks handed to them, and time is kept.
 
-Decisions 0385 and 0481.
+Decision `program-blocks`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ that kernels were broken by. The second is loaded after the fork, just before th
 only what computing needs. It knows no file, no socket, no other process, no thread and no new code,
 so that what may be read or reached does not rest on file permissions alone; and no call by which
 one block could feel what another did. Clocks are read from the vDSO, a page of the kernel in every
-process: no filter sees that. Decisions 0384 and 0480.
+process: no filter sees that. Decision `sandbox`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A chamber whose workers fork: what bubblewrap and Landlock have in common. Decision 0385."""
+"""A chamber whose workers fork: what bubblewrap and Landlock have in common. Decision
+`program-blocks`."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ same each time, upon which it forks. The fork makes a physical copy of all its m
 backs and no other process maps, and is then given the block's rows by a socket of its own. So
 nothing that a block does to memory, caches of files or the forking process can reach a later one.
 
-It knows only the standard library, because nothing of Sfumato is to be seen inside. Decisions 0385,
-0480 and 0481.
+It knows only the standard library, because nothing of Sfumato is to be seen inside. Decisions
+`program-blocks` and `sandbox`.
 """
 
 from __future__ import annotations

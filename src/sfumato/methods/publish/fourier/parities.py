@@ -5,7 +5,7 @@ whether an even or odd number of them is set, and a coefficient is the sum of a 
 rows. A marginal is known from the coefficients of all sets of its own columns' bits, and marginals
 that share columns share coefficients: none is measured twice.
 
-Decision 0137.
+Decision `marginals`.
 """
 
 from __future__ import annotations

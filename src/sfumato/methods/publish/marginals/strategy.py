@@ -10,7 +10,7 @@ them all. If T is measured for wanted tables of total weight W, their cells have
 W times the cells of T, and at the best shares the sum over all measured tables is, with p the power
 of 1/share, the (1 + p)-th power of the sum of (W x cells)^(1 / (1 + p)).
 
-Decisions 0135 and 0136.
+Decision `marginals`.
 """
 
 from __future__ import annotations

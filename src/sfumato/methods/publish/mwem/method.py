@@ -1,6 +1,6 @@
 """The method of multiplicative weights, and the tables that learn from noisy answers.
 
-Decision 0147.
+Decision `selections-in-publications`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ chance p' are a geometric variable of scale s, which is drawn exactly; a cell fo
 kept with chance p / p', by a coin that compares as many digits of a uniform number, and of the
 chance, as it takes. Cells then pass independently with chance p' (p / p') = p, exactly.
 
-Decision 0150.
+Decision `exact-noise`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ J uniform in {1, ..., L} and W in (0, 1): the priority is above L when |v| >= J.
 and of those that pass P(J = j) is proportional to a^j, and |v| - J is geometric whatever J. All of
 it is drawn exactly; W, drawn after the noise and for every cell alike, has 53 digits.
 
-Decisions 0150 and 0152.
+Decisions `exact-noise` and `sparse-releases`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What spatial decompositions share: shares of a price, their release, and ranges over it.
 
-Decision 0140.
+Decision `spatial-trees`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The kd-tree: boxes are cut at private medians, then, if asked, evenly like a quadtree's.
 
-Decisions 0141 and 0196.
+Decision `spatial-trees`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """PrivTree: boxes are divided as long as they seem to hold enough rows, to any depth.
 
-Decision 0142.
+Decision `spatial-trees`.
 """
 
 from __future__ import annotations

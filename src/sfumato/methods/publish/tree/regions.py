@@ -4,7 +4,7 @@ What to measure of them is found by descent on the expected error: the strategy 
 non-negative rows T, with D such that every column has norm 1 (L1 for Laplace noise, L2 for
 Gaussian), measures all cells and has an error that is smooth in T.
 
-Decision 0132.
+Decision `workload-strategies`.
 """
 
 from __future__ import annotations

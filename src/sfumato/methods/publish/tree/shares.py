@@ -7,7 +7,7 @@ convex, that sum is at most the sum over t of D_t v_t / w_t, D_t from the presen
 equality at present; the least of the bound, share_t ~ (D_t / w_t)^(1 / (1 + p)) where v ~ share^-p,
 is never worse than the present. Repeated, it finds a local optimum; many starts find a good one.
 
-Decision 0131.
+Decision `workload-strategies`.
 """
 
 from __future__ import annotations

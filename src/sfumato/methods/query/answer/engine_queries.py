@@ -5,7 +5,7 @@ so that every summed term is below 2^29. Sums are decimals, too wide for any num
 cut off at 2^62 before they become 64-bit integers: from 2^33 rows of the largest terms in one group
 on. Cutting off moves no sum further than the rows did, and what the limbs of a person's terms move
 together is at most the terms' magnitudes added up; so sensitivities hold, and no engine error
-depends on the size of a sum. Decisions 0093 and 0165.
+depends on the size of a sum. Decisions `contribution-bounds` and `integer-ranges`.
 """
 
 from __future__ import annotations

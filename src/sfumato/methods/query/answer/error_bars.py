@@ -4,7 +4,7 @@ What bars are made of stands beside the figures in the noisy table, and leaves `
 order of the answer's rows. A total over all rows, `SUM(COUNT(*)) OVER ()`, is a figure and the
 rest: the sum over all other rows. The noises of the rest are independent where no row was chosen by
 its noise; its margin then follows from their variances, and else is the sum of margins that hold
-for all rows together. Decision 0220.
+for all rows together. Decision `answer-error-bars`.
 
 Rows that are chosen by noisy figures have more noise than others. Their bars hold for all rows that
 might have been chosen together, and so for those that were.

@@ -6,7 +6,7 @@ bound is read off a box: count and sums are each within their margin of the rele
 probability 95 % together, and wherever in that box the true statistics are, the true ratio lies
 between two ends. The bound reaches to the farther one. Where the box admits too few rows for a
 ratio at all, it reaches to the ends of what is possible. Only released figures and declared bounds
-are used. Decision 0166.
+are used. Decision `answer-error-bars`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each figure is within its margin of the truth with probability 95 % for all figures of an output
 together. Over that box the true output lies between two ends, found by arithmetic of intervals.
 Where a quotient can only lie in a range, as a share does from 0 to 1, the ends are cut to it. All
-of it is post-processing of released figures. Decision 0220.
+of it is post-processing of released figures. Decision `answer-error-bars`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The one step between private and public figures: read bounded aggregates, add exact noise.
 
-Decision 0095.
+Decision `group-keys`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A question that was planned and priced: what it costs, and its answer once that is paid.
 
 Everything above the aggregate, HAVING, ORDER BY, LIMIT and arithmetic, runs over noisy figures.
-Decision 0167.
+Decision `sql-trees`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Expressions over one row: an allow-list with the same meaning on every engine.
 
 Each rule turns a node of the question into a value that is total. What no rule knows is refused.
-Decision 0090.
+Decision `total-expressions`.
 """
 
 from __future__ import annotations

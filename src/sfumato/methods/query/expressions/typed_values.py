@@ -2,7 +2,8 @@
 
 Every value is total: its SQL yields a value inside the claimed range, or NULL, and never an error.
 A real is finite, and either zero or not smaller in magnitude than `least`: some engines raise an
-error on underflow. A date counts in days since 1970-01-01. Decisions 0090 and 0165.
+error on underflow. A date counts in days since 1970-01-01. Decisions `total-expressions` and
+`integer-ranges`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Planning never looks at data. A plan holds one query, `source`, that yields the rows to aggregate,
 under names of our own; everything above the aggregate is in `finish`, which sees noisy figures.
 Each level of a plan is a set of keys to group by. Two questions with the same canonical form are
-the same question. Decisions 0091 and 0167.
+the same question. Decisions `one-source-query` and `sql-trees`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The cost is either a pure epsilon, spent on Laplace noise, or a rho, spent on Ga
 epsilon and a delta both are possible, and the one whose errors are smaller is taken. By default
 the errors of all statistics are equal in units of their declared range: Laplace noise of relative
 L1 sensitivity a gets a share a of epsilon, Gaussian noise of relative L2 sensitivity a a share a^2
-of rho. A caller's weights share the cost among the measures instead. Decision 0094.
+of rho. A caller's weights share the cost among the measures instead. Decision `budgets`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A plan's columns: arguments to aggregate, in whole steps inside public bounds, and keys.
 
-Decisions 0092 and 0165.
+Decisions `group-keys` and `integer-ranges`.
 """
 
 from __future__ import annotations

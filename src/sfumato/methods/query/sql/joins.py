@@ -1,7 +1,8 @@
 """Joins that keep every row with one person.
 
 A private table joins public ones on any key, and another private one of the same people on the
-person. No outer join may keep a public row that no person's row matches. Decisions 0091 and 0160.
+person. No outer join may keep a public row that no person's row matches. Decision
+`one-source-query`.
 """
 
 from __future__ import annotations

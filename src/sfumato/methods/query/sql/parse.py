@@ -1,7 +1,7 @@
 """From text to one SELECT, or a refusal that says where the text goes wrong.
 
 BigQuery's clause, SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, ...), is unknown to the
-parser, so it is taken out of the words before they are parsed. Decision 0002.
+parser, so it is taken out of the words before they are parsed. Decision `sql-trees`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Relations, what FROM can name and whose rows they are, and the scopes in which names mean them.
 
 Every private relation carries its person along. No row of it depends on more than one person, and
-every operator here keeps it so. Decision 0091.
+every operator here keeps it so. Decision `one-source-query`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A rule sees one SELECT whose subqueries are rewritten already, changes it in pla
 meaning. Common table expressions go first, so that no rule needs to know of them. Subqueries in
 conditions and expressions become joins, which say plainly whose rows they pair; a column of a
 subquery is one of the outer SELECT when it is qualified by a name that its FROM does not have.
-Decision 0091.
+Decision `one-source-query`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ function of that person's rows and of the salt, so that no row of anybody else m
 bound that is established after the joins holds as before. Rows without a person are left out.
 
 The salt is secret and drawn for each question when it is answered: a plan, which is public, only
-marks the place of the hash. Decision 0161.
+marks the place of the hash. Decision `contribution-bounds`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Rows that break a constraint are repaired after drawing, which takes a column away from what was
 measured of it. A fit that gives no chance to what is impossible leaves the columns as they are.
 
-Decision 0269.
+Decision `synthesis-fit`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bins of about equally many rows: where they end is found by private quantiles, and paid for.
 
-Decision 0281.
+Decision `synthesis-columns`.
 """
 
 from __future__ import annotations

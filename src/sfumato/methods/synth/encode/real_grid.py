@@ -1,7 +1,7 @@
 """The grid of a column of reals: as fine as is declared, or as its decimals are written.
 
-Decision 0218 cuts a continuum into about a hundred round steps, by which counts and sums are no
-worse. Rows that are drawn on them would have lost their decimals: weights of 71.3 were 71 then.
+Decision `schemas` cuts a continuum into about a hundred round steps, by which counts and sums are
+no worse. Rows that are drawn on them would have lost their decimals: weights of 71.3 were 71 then.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Every repair takes a value from a row that keeps the constraint and agrees with 
 what it is about, so that shares among the rows that keep it stay as they were drawn. Only what was
 drawn is read, never the data: this is post-processing.
 
-Decision 0269.
+Decision `synthesis-fit`.
 """
 
 from __future__ import annotations

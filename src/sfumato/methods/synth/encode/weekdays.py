@@ -4,7 +4,7 @@ A bin of a month says nothing of Sundays. Where somebody asks for it, the day of
 more axis of the model, with a name that no column has; a day is then drawn from those of its bin
 that are on the day of the week that was drawn with it.
 
-Decision 0282.
+Decision `synthesis-columns`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ closed form. Where tables contradict each other a little, as noise makes them,
 the scaling settles between them.
 
 *Reference*: Jirousek & Preucil 1995; Deming & Stephan 1940 for the scaling.
-Decision 0261.
+Decision `synthesis-fit`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ When the last measurement moved the model by no more than its noise, the rounds 
 fine, and the next ones get more of the charge; the last round gets all that is left.
 
 *Reference*: McKenna, Mullins, Sheldon & Miklau 2022.
-Decisions 0261 and 0279.
+Decisions `synthesis-fit` and `synthesis-selection`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ go by and a tree is taken; where it would be most of them, columns alone are mea
 whose choice never stopped tells that columns hang together, and rounds follow; after one that did,
 columns are measured again. Nothing else is looked at, and nothing more is paid.
 
-Decisions 0261 and 0278.
+Decisions `synthesis-fit` and `synthesis-selection`.
 """
 
 from __future__ import annotations

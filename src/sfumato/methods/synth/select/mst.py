@@ -6,7 +6,7 @@ the noise of its columns accounts for. One more candidate stops, when no pair is
 it is as likely as all pairs of no worth together.
 
 *Reference*: McKenna, Miklau & Sheldon 2021.
-Decisions 0261 and 0278.
+Decisions `synthesis-fit` and `synthesis-selection`.
 """
 
 from __future__ import annotations

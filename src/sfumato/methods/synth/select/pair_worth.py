@@ -1,6 +1,6 @@
 """Which tables may be chosen, and how much each of them matters: public facts alone.
 
-Decision 0279.
+Decision `synthesis-selection`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SQLite, made durable: write-ahead log, full syncs, and a directory that we sync ourselves.
 
-Every transaction asks whether the file is still where it was opened. Decision 0372.
+Every transaction asks whether the file is still where it was opened. Decision `ledger-head`.
 """
 
 from __future__ import annotations

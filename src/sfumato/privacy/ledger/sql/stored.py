@@ -1,4 +1,5 @@
-"""How many bytes the answers of each principal take: sums beside the answers. Decision 0508."""
+"""How many bytes the answers of each principal take: sums beside the answers. Decision
+`server-limits`."""
 
 from __future__ import annotations
 
