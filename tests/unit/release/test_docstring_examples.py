@@ -1,4 +1,4 @@
-"""The examples in docstrings of tables, releases and criteria run and give what they say."""
+"""The examples in docstrings of tables, releases, criteria and schemas run as written."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ import pytest
         ("sfumato.anonymize.criteria.identity", 3),
         ("sfumato.anonymize.criteria.diversity", 4),
         ("sfumato.anonymize.criteria.closeness", 3),
+        ("sfumato.data.schema.column", 1),
+        ("sfumato.data.schema.domain", 2),
+        ("sfumato.data.schema.hierarchy.rules", 3),
+        ("sfumato.data.schema.hierarchy.tree", 1),
+        ("sfumato.data.schema.schema", 1),
+        ("sfumato.data.schema.unit", 2),
     ],
 )
 def test_examples_of_a_module_run(module: str, at_least: int) -> None:

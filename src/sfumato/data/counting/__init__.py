@@ -1,1 +1,1 @@
-"""The waist: what methods see of rows, counts of combinations, bounded by person."""
+"""Counting: every method sees rows only as counts of combinations, bounded by person."""

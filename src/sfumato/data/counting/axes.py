@@ -1,8 +1,8 @@
-"""The axes of a table of counts: what the codes of one column stand for, and who knows it.
+"""Axes of a table of counts: the values that the codes of one column stand for.
 
-An axis is *declared* when its values come from the schema, which is public, and *observed* when
-they come from the data, which is private: a differentially private method must pay for those.
-A missing value (NULL) and, among reals, NaN have codes of their own behind all others.
+The values of a *declared* axis come from the schema, which is public. Those of an *observed* axis
+come from the data, which is private: a differentially private method must pay for them. A missing
+value (NULL) and, among reals, NaN have codes of their own after all others.
 
 Decision `integer-ranges`.
 """
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from sfumato.data.schema.column import Column
 
 MOST_POINTS = 2**62
-"""The most points of a declared grid: their numbers and those of NULL and NaN fit 64 bits."""
+"""The most points of a declared grid; their codes and those of NULL and NaN fit 64 bits."""
 
 MOST_REALS = 2**53
-"""The most of a grid of reals, whose numbers are found as doubles."""
+"""The most points of a grid of reals, whose codes are computed as doubles."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """An axis whose values are written out, in code order; NULL, where it can occur, is last."""
+    """An axis with listed values in the order of their codes; NULL, where it can occur, is last."""
 
     column: str
     values: pa.Array
@@ -57,15 +57,13 @@ class Listed:
         return self.values.take(pa.array(codes))
 
     def code(self) -> exp.Expr:
-        """The SQL of the value itself, whose code is looked up when it comes.
-
-        A database may hold days as timestamps.
-        """
+        """The SQL of the value itself; `encode` looks up its code."""
+        # The cast is for databases that store dates as timestamps.
         value: exp.Expr = exp.column(self.column, quoted=True)
         return exp.cast(value, "DATE") if pa.types.is_date32(self.values.type) else value
 
     def holds(self, key: str) -> exp.Expr:
-        """The SQL that says whether a value of `code` is on the axis."""
+        """The SQL that tests whether a value of `code` is on the axis."""
         values = self.values.drop_null().to_pylist()
         literals = [
             exp.cast(exp.convert(repr(value)), "DOUBLE")
@@ -84,7 +82,7 @@ class Listed:
 class Grid:
     """A declared axis of equally spaced points: low, low + step, ..., high.
 
-    A value is clamped into the bounds and goes to the nearest point, the upper one of two.
+    A value is clamped to the bounds and rounded to the nearest point, a tie to the upper one.
     """
 
     column: str
@@ -96,14 +94,14 @@ class Grid:
 
     @property
     def points(self) -> int:
-        """How many points the grid has."""
+        """The number of points."""
         size = self.bounds.size
         assert size is not None
         return size
 
     @property
     def size(self) -> int:
-        """How many codes there are, with those of NULL and NaN."""
+        """The number of codes, with those of NULL and NaN."""
         return self.points + self.nullable * (2 if self.kind is Kind.REAL else 1)
 
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:
@@ -116,18 +114,17 @@ class Grid:
             points = np.where(codes == self.points + 1, np.nan, points)
             return pa.array(points, mask=codes == self.points)
         first = low.toordinal() - date(1970, 1, 1).toordinal() if isinstance(low, date) else low
-        # Distances may need 64 bits without a sign; the points themselves fit 64 bits with one, so
-        # arithmetic modulo 2^64 gives them exactly.
+        # A distance from low can exceed 2^63, a point cannot. So unsigned arithmetic modulo 2^64
+        # gives every point exactly.
         distances = inside.astype(np.uint64) * np.uint64(int(step))
         integers = (distances + np.uint64(int(first) % 2**64)).view(np.int64)
         array = pa.array(integers, mask=codes >= self.points)
         return array.cast(pa.int32()).cast(pa.date32()) if self.kind is Kind.DATE else array
 
     def _reals(self, positions: IntArray) -> FloatArray:
-        """Points as their declaration reads: 0.3 where low is 0 and step 0.1, not 3 times 0.1.
-
-        One division of two whole numbers that floats hold exactly is rounded to the nearest float.
-        """
+        """The points as floats: 0.3 for low 0 and step 0.1, not 3 * 0.1 = 0.30000000000000004."""
+        # Numerators over one denominator: where both are exact as floats (below 2^53), their
+        # quotient is the float nearest to the declared decimal.
         low, step = (Fraction(str(value)) for value in (self.bounds.low, self.bounds.grid_step))
         denominator = lcm(low.denominator, step.denominator)
         first, width = int(low * denominator), int(step * denominator)
@@ -136,7 +133,7 @@ class Grid:
         return np.asarray(float(low) + positions * float(step), dtype=np.float64)
 
     def code(self) -> exp.Expr:
-        """The SQL that turns a value into its code; NULL where the axis has no place for it."""
+        """The SQL of the code of a value; NULL for a value that is not on the axis."""
         value = exp.column(self.column, quoted=True)
         low, high = literal(self.bounds.low), literal(self.bounds.high)
         case = exp.case()
@@ -151,16 +148,16 @@ class Grid:
         return exp.cast(case.else_(self._nearest(value)), "BIGINT")
 
     def holds(self, key: str) -> exp.Expr:
-        """The SQL that says whether a code of `code` is on the axis."""
+        """The SQL that tests whether a code of `code` is on the axis."""
         return exp.column(key).is_(exp.Null()).not_()
 
     def _nearest(self, value: exp.Expr) -> exp.Expr:
-        """The nearest point of a value strictly inside the bounds."""
+        """The SQL of the nearest point of a value strictly inside the bounds."""
         low, step = self.bounds.low, self.bounds.grid_step or 1
         if self.kind is Kind.REAL:
             steps = exp.Paren(this=value - literal(low)) / literal(Decimal(step))
             nearest = exp.Floor(this=steps + exp.cast(exp.convert("0.5"), "DOUBLE"))
-            # However doubles were rounded, codes end with the last point.
+            # Rounding of doubles must not give a code past the last point.
             last = exp.cast(exp.convert(self.points - 1), "DOUBLE")
             return exp.Least(this=nearest, expressions=[last], ignore_nulls=True)
         if self.kind is Kind.DATE:
@@ -198,7 +195,7 @@ def nearest_point(value: exp.Expr, low: int, step: int) -> exp.Expr:
 def _moved(
     value: exp.Expr, width: exp.Expr, low_steps: int, case: exp.Case, otherwise: int
 ) -> exp.Expr:
-    """How many steps a value is from a multiple of the step, moved by what a case says."""
+    """The SQL of q - p + k of `nearest_point`; `case` chooses k, with `otherwise` as default."""
     moved: exp.Expr = case.else_(literal(otherwise)) if case.args.get("ifs") else literal(otherwise)
     steps = exp.Paren(this=exp.IntDiv(this=exp.Paren(this=value), expression=width))
     return exp.Paren(this=steps - literal(low_steps)) + moved
@@ -244,7 +241,7 @@ def declared(column: Column) -> Axis:
 
 
 def literal(value: int | Decimal | date) -> exp.Expr:
-    """A declared value in SQL, in the type that its column has."""
+    """A declared value as an SQL literal of the type of its column."""
     if isinstance(value, date):
         return exp.cast(exp.convert(value.isoformat()), "DATE")
     if isinstance(value, Decimal):

@@ -1,4 +1,4 @@
-"""Bounding what one person contributes, in SQL, before anything is counted.
+"""Contribution bounds: what one person contributes is limited in SQL before anything is counted.
 
 *By drawing rows* (`bound`). A person's rows are first reduced to (person, key, arguments, count),
 rows that agree in every column that is used being one. Where `max_groups` is below `max_rows`, only
@@ -23,7 +23,7 @@ rows beyond the person's g first ones. Only what is left, little more than is ke
 
 What is kept of a person is a function of that person's own rows and of the salt alone: not of other
 people, and not of the order in which rows lie in a file. The salt is secret and drawn anew for each
-release, so nobody can craft keys that survive. Rows without a person (NULL) are left out: no bound
+release, so nobody can craft keys that are kept. Rows without a person (NULL) are left out: no bound
 would hold for them.
 
 Decision `contribution-bounds`.
@@ -55,10 +55,27 @@ def bound(
     arguments: Sequence[str] = (),
     native: Native | None = None,
 ) -> exp.Query:
-    """Turn rows of (PERSON, *keys, *arguments) into (*keys, *arguments, COUNT), bounded.
+    """Bound the rows of each person by drawing rows, as the module describes.
 
-    COUNT says for how many rows a row stands, and is at least 1. The hash is the same on every
-    engine unless an engine's own is given.
+    Parameters
+    ----------
+    rows : exp.Query
+        Rows of (PERSON, *keys, *arguments).
+    unit : Unit
+        The bounds: `max_rows` rows in `groups` groups.
+    keys : sequence of str
+        The columns that name a group.
+    salt : str
+        A secret, drawn anew for each release.
+    arguments : sequence of str
+        Further columns that the query uses.
+    native : Native, optional
+        The hash function of an engine; without it all engines draw the same rows.
+
+    Returns
+    -------
+    exp.Query
+        Rows of (*keys, *arguments, COUNT); COUNT, at least 1, is the number of rows kept.
     """
     used = (*keys, *arguments)
     limits_groups = unit.groups < unit.max_rows
@@ -72,8 +89,8 @@ def bound(
     drawn = exp.select(*map(exp.column, used), exp.alias_(_kept_rows(unit.max_rows), COUNT)).from_(
         "sf_chosen", copy=False
     )
-    # A combination that keeps no row is dropped. With a count of 0 its key would still take part in
-    # a threshold or a selection, so that a person with a million texts had a million chances.
+    # A combination that keeps no row is dropped. *Attack*: with a count of 0 its key would still
+    # take part in a threshold or a selection, so a person with a million texts had a million tries.
     sampled = (
         exp.select(*map(exp.column, (*used, COUNT)))
         .from_(drawn.subquery("sf_drawn", copy=False), copy=False)
@@ -104,7 +121,7 @@ def _owned(rows: exp.Query) -> exp.Query:
 
 
 def _excessive(unit: Unit, keys: Sequence[str] | None) -> exp.Query:
-    """The persons with more rows or, where keys are given, more groups than the unit allows."""
+    """The people with more rows or, with keys, more groups than the unit allows."""
     counted, rows = exp.Count(this=exp.Star()), exp.convert(unit.max_rows)
     if keys is None:
         return (
@@ -129,7 +146,7 @@ def _excessive(unit: Unit, keys: Sequence[str] | None) -> exp.Query:
 
 
 def _grouped(used: Sequence[str]) -> exp.Query:
-    """(person, key, arguments, count) of the excessive persons."""
+    """(person, key, arguments, count) of the people above a bound."""
     columns = [exp.column(name, table="sf_rows") for name in (PERSON, *used)]
     return (
         exp.select(*columns, exp.alias_(_integer(exp.Count(this=exp.Star())), COUNT))
@@ -168,9 +185,10 @@ def _first(rows: exp.Expr, order: exp.Order, groups: int) -> exp.Select:
 
 
 def _chosen(used: Sequence[str], table: str) -> exp.Query:
-    """Combinations with running and total counts of their person, and the person's offset.
+    """Combinations with the running and the total count of their person.
 
-    All counts stop at twice `MOST_ROWS`, above every bound; what lies wholly behind keeps nothing.
+    Counts are capped at twice `MOST_ROWS`, which is above every bound; combinations beyond keep
+    nothing.
     """
     person, count = exp.column(PERSON), exp.column(COUNT)
     total = exp.Window(this=exp.Sum(this=count), partition_by=[person])
@@ -189,7 +207,7 @@ def _chosen(used: Sequence[str], table: str) -> exp.Query:
 
 
 def _counted(rows: exp.Expr) -> exp.Expr:
-    """A number of a person's rows, cut off where products with a bound still fit 64 bits."""
+    """A number of rows, capped at 2^31 so that its product with a bound (2^30) fits 64 bits."""
     most = _integer(exp.convert(2 * MOST_ROWS))
     return exp.Least(this=rows, expressions=[most], ignore_nulls=True)
 
@@ -221,16 +239,16 @@ def _same_person() -> exp.Expr:
 WEIGHT = "sf_weight"
 WEIGHT_BITS = 17
 FULL_WEIGHT = 1 << WEIGHT_BITS
-"""The weight of a row of a person who is within the bounds."""
+"""The weight of a row of a person within the bounds, in units of 2^-17 rows."""
 
 _BUCKETS = 62
-"""As many bits of a signed 64-bit integer can be set without coming near its sign."""
+"""Buckets of the hash, one bit of a 64-bit integer each: bits 0 to 61 stay clear of the sign."""
 
 _BIT, _USED = "sf_bit", "sf_used"
 
 
 def weigh_rows(rows: exp.Query, unit: Unit) -> exp.Select:
-    """Give every row of somebody its weight; only people with too many rows are looked up."""
+    """Add to every row its WEIGHT: FULL_WEIGHT, or m / N of it for a person above the bound."""
     size = _integer(exp.Count(this=exp.Star()))
     allowed = exp.cast(exp.convert(unit.max_rows * FULL_WEIGHT), "BIGINT")
     share = _integer(exp.IntDiv(this=allowed, expression=size))
@@ -247,14 +265,14 @@ def weigh_rows(rows: exp.Query, unit: Unit) -> exp.Select:
 
 
 def keep_groups(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed) -> exp.Query:
-    """Keep the rows of the first so many groups of everybody."""
+    """Keep of every person the rows of the `groups` groups whose keyed hash comes first."""
     early = _early(rows, groups, keys, keyed)
     order = _order(keyed.order([PERSON, *keys]), *keys)
     return _first(early.subquery("sf_early", copy=False), order, groups)
 
 
 def _early(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed) -> exp.Query:
-    """The rows of somebody but those whose group is surely not among that person's first ones."""
+    """Drop rows whose bucket follows enough used buckets that their group cannot be kept."""
     unit_bit = exp.cast(exp.convert(1), "BIGINT")
     bit = exp.BitwiseLeftShift(this=unit_bit, expression=exp.cast(_bucket(keys, keyed), "INT"))
     marked = exp.select(exp.Star(), exp.alias_(bit, _BIT, copy=False)).from_(
@@ -269,6 +287,7 @@ def _early(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed) -> e
         .having(too_many, copy=False)
     )
     buckets = exp.column(_USED, table="sf_found")
+    # bit - 1 has the bits of all earlier buckets, so the count is of the earlier used ones.
     below = exp.Paren(this=exp.column(_BIT, table="sf_rows") - exp.convert(1))
     earlier = exp.BitwiseCount(this=exp.BitwiseAnd(this=buckets, expression=below))
     early = exp.or_(buckets.copy().is_(exp.Null()), earlier < exp.convert(groups), copy=False)
@@ -276,12 +295,12 @@ def _early(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed) -> e
 
 
 def _bucket(keys: Sequence[str], keyed: Keyed) -> exp.Expr:
-    """The bucket of a row's group, from 0; the last one is larger than the others."""
+    """The bucket of a group, from 0: the top 6 bits of its hash; the last bucket joins 61 to 63."""
     return exp.Least(this=keyed.top([PERSON, *keys], 6), expressions=[exp.convert(_BUCKETS - 1)])
 
 
 def _with_person(rows: exp.Query, people: exp.Query) -> exp.Select:
-    """The rows of somebody, as `sf_rows`, beside what was found of that person, if anything."""
+    """The rows that have a person, as `sf_rows`, left-joined with figures of the person."""
     mine = exp.column(PERSON, table="sf_rows")
     return (
         exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier("sf_rows")))

@@ -1,4 +1,4 @@
-"""Rows by their day: those between two days, and of each person the first ones alone."""
+"""Rows between two days, optionally bounded to the first rows of each person."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _TURN, _PERSON = "sf_turn", "sf_person"
 
 
 def between(table: exp.Expr, of: str, low: date, high: date) -> exp.Select:
-    """The rows of a table from one day to another, both included."""
-    # Half open, so that a time on the last day belongs to it as well.
+    """The rows of a table from day `low` to day `high`, both included."""
+    # Half open, so that a timestamp on the last day is included.
     behind = high if high == date.max else high + timedelta(days=1)
     first, stop = (exp.cast(exp.Literal.string(day.isoformat()), "DATE") for day in (low, behind))
     return everything(table.copy()).where(exp.and_(column(of) >= first, column(of) < stop))
 
 
 def count_cells(table: exp.Expr, of: str, low: date, high: date, by: str | None) -> exp.Select:
-    """The rows between two days, by value of a column where one is given."""
+    """Count the rows between two days, by the values of column `by` where it is given."""
     block = between(table, of, low, high).subquery("sf_block")
     counted = exp.alias_(exp.Count(this=exp.Star()), "n")
     if by is None:
@@ -35,16 +35,16 @@ def count_cells(table: exp.Expr, of: str, low: date, high: date, by: str | None)
 def rows_of_people(
     table: exp.Expr, of: str, unit: Unit, low: date, high: date, by: str | None, person: exp.Expr
 ) -> exp.Select:
-    """The rows between two days by `person`, who is the unit's; of each person the first alone.
+    """The first `max_rows` rows of each person between two days.
 
-    At most the unit's `max_rows` of each: `person, n` of so many rows; or with cells
-    `person, cell, turn`, one for each row. Rows of nobody are left out.
+    The result has `person, n` with the number of rows; with `by` it has `person, cell, turn`, one
+    line for each row. Rows without a person are left out.
     """
     named = exp.alias_(person, _PERSON, quoted=True)
     block = between(table, of, low, high).where(column(str(unit.column)).is_(exp.null()).not_())
     most = exp.Literal.number(unit.max_rows)
-    # What is selected stands alone: beside all columns, one of the table's own that has a name of
-    # ours would be taken for the people, and one person could count as many.
+    # Only our own columns are selected. *Attack*: a column of the table named sf_person would
+    # otherwise take the place of the person, so that one person counted as many.
     if by is None:
         counted = exp.Least(this=exp.Count(this=exp.Star()), expressions=[most])
         rows = block.select(named, append=False).subquery("sf_block")

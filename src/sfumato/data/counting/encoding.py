@@ -1,10 +1,8 @@
-"""Batches of values from an engine become codes, dictionaries and counts.
+"""Encode batches of values from an engine as codes, dictionaries and counts.
 
-Whole numbers, dates and truths are numbered by looking them up in a table as long as their range
-where that is short, which costs a fraction of hashing them; texts and reals are hashed. Nothing
-that is held is a view into a batch, which would keep all its columns alive.
-
-Decision `large-releases`.
+Integers, dates and booleans in a short range are looked up in a table as long as the range, which
+costs a fraction of hashing; texts and reals are hashed. No array held here is a view into a batch:
+it would keep all columns of the batch in memory. Decision `large-releases`.
 """
 
 from __future__ import annotations
@@ -30,14 +28,29 @@ if TYPE_CHECKING:
     Coded = tuple[tuple[Axis, ...], list[NDArray[np.integer]], IntArray]
 
 OUTSIDE = -1
-"""The code of a value for which a declared axis has no place."""
+"""The code of a value that is not on a declared axis."""
 
+# A lookup table of up to this many slots, or this many slots per value, is cheaper than hashing.
 _SHORT_RANGE = 1 << 16
-_RANGE_FACTOR = 4  # a table of this many slots per value is still cheaper than hashing them
+_RANGE_FACTOR = 4
 
 
 def encode(reader: pa.RecordBatchReader, columns: Sequence[str | Axis]) -> Coded:
-    """Code batches of (values of each column, count), holding codes and dictionaries only."""
+    """Encode batches of (values of each column, count).
+
+    Parameters
+    ----------
+    reader : pa.RecordBatchReader
+        One column of values for each of `columns`, then a column of counts.
+    columns : sequence of str or Axis
+        A name for an observed axis, or a declared axis whose codes are used.
+
+    Returns
+    -------
+    tuple
+        The axes, an array of codes for each, and the counts.
+    """
+    # An empty first batch, so that a result without rows still has its types.
     empty = pa.RecordBatch.from_pylist([], schema=reader.schema)
     chunks: list[list[Any]] = [[] for _ in columns]
     counts: list[IntArray] = []
@@ -58,7 +71,7 @@ def encode(reader: pa.RecordBatchReader, columns: Sequence[str | Axis]) -> Coded
 
 @dataclass(frozen=True)
 class _Integers:
-    """Values of one batch that are whole numbers or stored as such, and which of them are NULL."""
+    """Values of one batch that are stored as integers, and which of them are NULL."""
 
     kind: pa.DataType
     numbers: NDArray[np.integer]
@@ -66,7 +79,7 @@ class _Integers:
 
 
 def _held(values: pa.Array) -> pa.Array | _Integers:
-    """What is kept of a batch; texts of every width become one type, and -0.0 becomes 0.0."""
+    """Copy a column of a batch; text types become one, and -0.0 becomes 0.0, which it equals."""
     kind = values.type
     if pa.types.is_date32(kind):
         return _integers(values.cast(pa.int32()), kind)
@@ -81,7 +94,7 @@ def _positive_zero(values: pa.Array) -> pa.Array:
 
 
 def _integers(values: pa.Array, kind: pa.DataType) -> _Integers:
-    """Copy numbers; most of them need no more than 32 bits."""
+    """Copy integers, as 32 bits where they fit, which halves the memory."""
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
     ends = np.array([numbers.min(initial=0), numbers.max(initial=0)])
     narrow = np.array_equal(ends.astype(np.int32), ends)
@@ -90,7 +103,7 @@ def _integers(values: pa.Array, kind: pa.DataType) -> _Integers:
 
 
 def _code(chunks: list[Any], column: str | Axis) -> tuple[Axis, NDArray[np.integer]]:
-    """One column's axis and codes from its batches."""
+    """The axis and the codes of one column."""
     if isinstance(column, Grid):
         numbers, missing = _joined(chunks)
         if missing is not None:
@@ -116,7 +129,7 @@ def _code(chunks: list[Any], column: str | Axis) -> tuple[Axis, NDArray[np.integ
 
 
 def _unified(chunks: list[pa.Array]) -> tuple[pa.Array, NDArray[np.integer]]:
-    """The different values, and for each value its place among them; past the end for NULL."""
+    """The distinct values, and for each value its position among them; past the end for NULL."""
     unified = pa.chunked_array(chunks).unify_dictionaries()
     dictionary = unified.chunk(0).dictionary
     positions = [chunk.indices.fill_null(len(dictionary)).to_numpy() for chunk in unified.chunks]
@@ -124,7 +137,7 @@ def _unified(chunks: list[pa.Array]) -> tuple[pa.Array, NDArray[np.integer]]:
 
 
 def _numbered(chunks: list[_Integers]) -> tuple[pa.Array, NDArray[np.integer]]:
-    """The same of numbers."""
+    """The same as `_unified` for integers."""
     kind = chunks[0].kind
     numbers, missing = _joined(chunks)
     present = numbers if missing is None else numbers[~missing]
@@ -138,7 +151,7 @@ def _numbered(chunks: list[_Integers]) -> tuple[pa.Array, NDArray[np.integer]]:
         used[present - low] = True
         distinct = pa.array(np.flatnonzero(used) + low)
         position_of = np.cumsum(used, dtype=np.int32) - 1
-        # Where there is no number, the slot behind the highest stands for NULL.
+        # The slot after that of the highest number stands for NULL.
         position_of[-1] = len(distinct)
         positions = position_of[_shifted(numbers, low, missing, len(used) - 1)]
     return _stored(distinct, kind), positions
@@ -152,14 +165,14 @@ def _shifted(
 
 
 def _stored(distinct: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Numbers as the values that they stand for."""
+    """Convert integers back to dates or booleans."""
     if pa.types.is_date32(kind):
         distinct = distinct.cast(pa.int32())
     return distinct.cast(kind)
 
 
 def _joined(chunks: Sequence[_Integers]) -> tuple[NDArray[np.integer], BoolArray | None]:
-    """All numbers, and which are NULL where any is."""
+    """All numbers, and a mask of NULL where there is any."""
     numbers = np.concatenate([chunk.numbers for chunk in chunks])
     if all(chunk.missing is None for chunk in chunks):
         return numbers, None

@@ -1,10 +1,8 @@
-"""Frequencies: how often each combination of values occurs. The waist that every method passes.
+"""Frequencies: how often each combination of values occurs. Every method reads rows through them.
 
-Counting happens in the engine, by GROUP BY where the data lives; what comes here is one row per
-combination that occurs, as integer codes and 64-bit counts. Memory is bounded by the number of
-combinations, not of rows.
-
-Decision `counts-only`.
+The engine counts by GROUP BY where the data lies. The result has one row for each combination that
+occurs, as integer codes and 64-bit counts, so memory grows with the number of combinations and not
+of rows. Decision `counts-only`.
 """
 
 from __future__ import annotations
@@ -43,12 +41,12 @@ if TYPE_CHECKING:
 _DENSE_LIMIT = 1 << 28
 
 DIFFERENT = -2
-"""What stands for numbers of rows that are not all the same."""
+"""The value of a shared number where the rows of a combination differ in it."""
 
 
 @dataclass(frozen=True)
 class Frequencies:
-    """Combinations of codes, in lexicographic order, and how many rows have each."""
+    """Distinct combinations of codes, in lexicographic order, and the number of rows of each."""
 
     axes: tuple[Axis, ...]
     codes: tuple[NDArray[np.integer], ...]
@@ -82,24 +80,24 @@ class Frequencies:
         return self.axes[self.columns.index(column)]
 
     def of(self, columns: Sequence[str]) -> Frequencies:
-        """Count some of the columns: what is in memory already is its own counter."""
+        """Count combinations of some columns, which makes this a `Counter`."""
         return self if tuple(columns) == self.columns else self.marginal(columns)
 
     def marginal(self, columns: Sequence[str]) -> Frequencies:
-        """Frequencies of some of the columns, in the order given, rolled up from these."""
+        """The frequencies of some of the columns, in the given order, summed up from these."""
         positions = [self.columns.index(column) for column in columns]
         axes = tuple(self.axes[position] for position in positions)
         codes = tuple(self.codes[position] for position in positions)
         return _collect(axes, codes, self.counts)
 
     def people(self, columns: Sequence[str], person: str) -> Frequencies:
-        """How many different people have each combination of some of the columns."""
+        """The number of people, named by column `person`, with each combination of some columns."""
         pairs = self.marginal([*columns, person])
         once = np.minimum(pairs.counts, 1)
         return Frequencies(pairs.axes, pairs.codes, once).marginal(columns)
 
     def dense(self) -> IntArray:
-        """One cell for every combination of codes, those that do not occur included."""
+        """An array with one cell for every combination of codes; 0 for those that do not occur."""
         cells = prod(self.sizes)
         if cells > _DENSE_LIMIT:
             raise ParameterError(
@@ -113,7 +111,7 @@ class Frequencies:
         return table
 
     def table(self) -> pa.Table:
-        """The combinations as values, with their counts."""
+        """A table of the combinations as values, with their counts."""
         names = [*self.columns, "count"]
         values = [axis.decode(codes) for axis, codes in zip(self.axes, self.codes, strict=True)]
         return pa.Table.from_arrays([*values, pa.array(self.counts)], names=names)
@@ -134,12 +132,33 @@ def count(
 ) -> Frequencies:
     """Count combinations of values in the engine.
 
-    A column given by name is observed; given as a declared axis it has exactly that axis's codes,
-    and rows with a value outside it are refused, or dropped where no one may learn of them. With
-    `weight`, an integer column is added up instead of rows. With an `Entity` as unit, each person's
-    contribution is bounded under the secret `salt`. More combinations than `most` are refused as
-    soon as they are met. For each of the `shared`, numbers of rows that are not negative or -1, one
-    more column tells which all rows of a combination share, or that they are `DIFFERENT`.
+    Parameters
+    ----------
+    engine, table
+        Where to count.
+    columns : sequence of str or Axis
+        A name for an observed axis, or a declared axis whose codes are used.
+    where : exp.Expr, optional
+        Which rows to count.
+    weight : str, optional
+        An integer column to sum instead of counting rows.
+    unit : Unit
+        With an `Entity`, the contribution of each person is bounded first.
+    salt : str, optional
+        The secret by which `bound` draws rows; needed with an `Entity`.
+    outside : "refuse" or "drop"
+        What becomes of rows with a value that is not on a declared axis. "drop" is for methods
+        whose caller must not learn that there are such rows.
+    most : int, optional
+        Refuse the result as soon as it has more combinations.
+    shared : sequence of exp.Expr
+        Numbers of rows, at least -1. For each, one more column has the number that all rows of a
+        combination share, or `DIFFERENT`.
+
+    Raises
+    ------
+    TooManyCombinationsError
+        Where there are more combinations than `most`.
     """
     keys, numbers = _keys(columns), [f"sf_shared_{position}" for position in range(len(shared))]
     rows: exp.Query = _rows(table, columns, keys, where)
@@ -169,7 +188,7 @@ def count(
 def count_held(
     engine: Engine, table: exp.Table, columns: Sequence[str], *, weight: str | None = None
 ) -> Frequencies:
-    """Count combinations in the engine, or refuse with what it takes to hold them."""
+    """Count combinations that memory can hold; else refuse and say how many cells they have."""
     most = most_combinations(len(columns))
     try:
         return count(engine, table, columns, weight=weight, most=most)
@@ -179,7 +198,7 @@ def count_held(
 
 
 class Counter(Protocol):
-    """What a method counts with: as many tables as it asks for, all of the same rows."""
+    """Counts as many tables of the same rows as a method asks for."""
 
     def of(self, columns: Sequence[str]) -> Frequencies:
         """Count combinations of some columns."""
@@ -188,15 +207,16 @@ class Counter(Protocol):
 
 @dataclass(frozen=True)
 class BoundedCounter:
-    """Counts any of some declared columns where the data lies, of rows bounded by person once.
+    """Counts tables of some declared columns in the engine, of rows that are bounded once.
 
-    Which rows of a person are kept, and which rows have a value that is not declared and are left
-    out, is decided by all the columns and one secret salt, whatever is asked for. So every table is
-    a marginal of the one table of all columns, which itself need not be counted and may be larger
-    than any memory. One person moves each table by no more than the unit says: its cells are sums
-    of disjoint cells of that table, so that no norm of a difference grows but the L2 norm, up to
-    that of all rows in one cell, which is the one that the unit states. What several tables cost
-    together follows by composition, table by table, and needs nothing of how they were counted.
+    *Invariant*: all columns and one secret salt decide which rows of a person are kept, and which
+    rows have an undeclared value and are left out, whichever columns are counted. So every table is
+    a marginal of one table of all columns, which is never counted and may exceed any memory.
+
+    *Sensitivity*: one person changes each table by no more than the unit states. Cells of a
+    marginal are sums of disjoint cells of the full table, so the L1 norm of a difference cannot
+    grow. The L2 norm can, up to that of all rows in one cell, which is the one the unit states. The
+    cost of several tables follows by composition.
     """
 
     engine: Engine
@@ -241,7 +261,7 @@ def _keys(columns: Sequence[str | Axis]) -> list[str]:
 
 
 def _bounded(rows: exp.Query, unit: Unit, keys: Sequence[str], salt: str) -> exp.Query:
-    """Rows with their person, of whom no more is kept than the unit allows."""
+    """Add the person to the rows and bound the rows of each person."""
     assert unit.column is not None
     person = exp.alias_(exp.column(unit.column, quoted=True), PERSON)
     return bound(rows.select(person), unit, keys, salt)
@@ -253,7 +273,7 @@ def _rows(
     keys: Sequence[str],
     where: exp.Expr | None,
 ) -> exp.Select:
-    """The rows to count, with their keys under names of our own."""
+    """The query of the rows to count, with their keys under names of our own."""
     values = [
         exp.column(column, quoted=True) if isinstance(column, str) else column.code()
         for column in columns
@@ -273,7 +293,7 @@ def _counted(rows: exp.Query, keys: Sequence[str], *, has_counts: bool) -> exp.S
 
 
 def _if_alike(name: str) -> exp.Expr:
-    """The number that all rows of a group have."""
+    """The number that all rows of a group share, else `DIFFERENT`."""
     least, most = exp.Min(this=exp.column(name)), exp.Max(this=exp.column(name))
     case = exp.case().when(exp.EQ(this=least, expression=most), least.copy())
     return exp.alias_(case.else_(exp.convert(DIFFERENT)), name)

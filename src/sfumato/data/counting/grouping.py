@@ -1,4 +1,4 @@
-"""GROUP BY over integer codes in memory: mixed-radix keys, dense or sorted, never row by row."""
+"""GROUP BY over integer codes in memory: rows become mixed-radix keys, counted or sorted."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     Counts = NDArray[np.int64]
 
 _KEY_BITS = 63
-_DENSE_FACTOR = 4  # a table of this many slots per row is still cheaper to fill than rows to sort
-_SORTED_ALONE = 1 << 20  # fewer numbers are sorted before other cores have begun
+# A table of up to four slots per row is cheaper to fill than rows are to sort. Fewer than 2^20
+# numbers are sorted by one core before others have started.
+_DENSE_FACTOR = 4
+_SORTED_ALONE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def merge(
 def _digits(
     key: NDArray[np.integer], sizes: Sequence[int], types: Sequence[np.dtype[np.integer]]
 ) -> list[Codes]:
-    """The codes of which keys were made."""
+    """Undo `keys`: the codes of each key."""
     codes: list[Codes] = []
     if prod(map(int, sizes)) < 1 << 32:
         key = key.astype(np.uint32)  # many times faster to divide
@@ -139,7 +141,8 @@ def sums(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> Counts
 
 
 def _totals(key: IntArray, radix: int, counts: Counts) -> Counts:
-    """Add up counts per key. bincount adds in float64, exact below 2^53: so in two halves."""
+    """Add up counts per key."""
+    # bincount adds in float64, which is exact below 2^53; so the low and high 32 bits separately.
     low = np.bincount(key, weights=counts & 0xFFFFFFFF, minlength=radix)
     totals = low.astype(np.int64)
     high = counts >> 32
@@ -164,6 +167,7 @@ def _runs(key: IntArray, radix: int, counts: Counts) -> SortedGroups:
     """Sort key and row number packed into one integer: far faster than an argsort."""
     index_bits = max(len(key) - 1, 1).bit_length()
     if radix.bit_length() + index_bits <= _KEY_BITS:
+        # The row number in the low bits makes the order stable and survives the sort.
         packed = (key << index_bits) | np.arange(len(key))
         _sort(packed)
         order = packed & ((1 << index_bits) - 1)
@@ -172,7 +176,7 @@ def _runs(key: IntArray, radix: int, counts: Counts) -> SortedGroups:
         order = np.argsort(key, kind="stable")
         packed = key[order]
     starts = _starts(packed)
-    # Adding nothing up is refused where there is nothing.
+    # reduceat refuses an empty array.
     added = np.add.reduceat(counts[order], starts) if len(starts) else counts[:0]
     return SortedGroups(order, starts, added)
 
@@ -196,7 +200,7 @@ def _starts(ordered: IntArray) -> IntArray:
 
 
 def ragged(firsts: IntArray, lengths: IntArray) -> IntArray:
-    """The places of runs one after the other: each from its first, so many."""
+    """The concatenated positions of runs: for each run `lengths` positions from `firsts`."""
     steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     positions: IntArray = np.repeat(firsts, lengths) + steps
     return positions

@@ -1,7 +1,7 @@
-"""Hashes of values, built as SQL: one that every engine computes alike, or an engine's own.
+"""Hashes of values as SQL: md5, which every engine computes alike, or the engine's own.
 
-md5 is the one hash that DuckDB, PostgreSQL and Spark share. Nothing here relies on it being hard to
-invert: what must stay secret is keyed, and never leaves the engine.
+md5 is the only hash that DuckDB, PostgreSQL and Spark share. No guarantee relies on it being hard
+to invert: hashes that must be secret are keyed and never leave the engine.
 """
 
 from __future__ import annotations
@@ -17,41 +17,44 @@ if TYPE_CHECKING:
     Native = Callable[[str, Sequence[exp.Expr]], exp.Expr]
 
 DIGITS = 7
-"""How many hexadecimal digits become one integer: 28 bits, so that sums stay inside 64."""
+"""Hexadecimal digits of the md5 that become one integer: 28 bits, so that sums fit 64 bits."""
 
 _HEXADECIMAL = "0123456789abcdef"
-_SEPARATOR, _MISSING = ":", "?"  # an ambiguous text makes two hashes equal, which users allow for
-_AT_ONCE = 100  # more values in one text nest deeper than engines parse
+# Texts with these signs can be ambiguous, so two lists of values can have one `digest`; its users
+# break ties by the values themselves.
+_SEPARATOR, _MISSING = ":", "?"
+# An expression of more values is nested deeper than the engines parse.
+_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
 class Keyed:
     """A hash under a secret salt: an engine's own function where one is given, else md5.
 
-    It decides which of a person's rows or groups are kept, so it may be quick instead of strong.
-    Whatever order it gives is a function of the salt and of that person's own values: nobody else's
-    rows can change it, so the bound on what one person moves holds for every such function, a
-    constant one included. A poor hash could only favour some values over others, which is bias.
-    The salt is drawn anew for each question and never shown, so nobody can craft favoured values.
+    It decides which of a person's rows or groups are kept, so it may be fast instead of strong. The
+    order is a function of the salt and of that person's own values, whatever the rows of others
+    are. So the contribution bound holds for every function, even a constant one; a poor hash only
+    adds bias. The salt is drawn anew for each query and never shown, so nobody can craft values
+    that are preferred.
     """
 
     salt: str
     native: Native | None = None
 
     def order(self, names: Sequence[str]) -> exp.Expr:
-        """What to sort by; the values themselves must break ties."""
+        """The hash to sort by; the values themselves must break ties."""
         return self.of([exp.column(name) for name in names])
 
     def of(self, values: Sequence[exp.Expr]) -> exp.Expr:
-        """The same for any values."""
+        """The hash of any values."""
         return self.native(self.salt, values) if self.native else digest(self.salt, values)
 
     def number(self, names: Sequence[str]) -> exp.Expr:
-        """A BIGINT that is not negative, in the same order."""
+        """The hash as a BIGINT that is not negative, in the same order."""
         return self.order(names) if self.native else integer(self.order(names))
 
     def top(self, names: Sequence[str], bits: int) -> exp.Expr:
-        """The first bits of the number: what comes first in them comes first in the order."""
+        """The leading `bits` bits of `number`, which are in the same order."""
         lower = (63 if self.native else 4 * DIGITS) - bits
         return exp.BitwiseRightShift(this=self.number(names), expression=exp.convert(lower))
 
@@ -71,7 +74,7 @@ def digest(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
 def folded(
     hashed: Callable[[Sequence[exp.Expr]], exp.Expr], values: Sequence[exp.Expr]
 ) -> exp.Expr:
-    """The hash of any number of values: of many, that of the hashes of parts of them."""
+    """The hash of any number of values; of many, the hash of the hashes of blocks."""
     while len(values) > _AT_ONCE:
         starts = range(0, len(values), _AT_ONCE)
         values = [hashed(values[start : start + _AT_ONCE]) for start in starts]
@@ -79,12 +82,11 @@ def folded(
 
 
 def sealed(key: str, values: Sequence[exp.Expr]) -> exp.Expr:
-    """A text in hexadecimal that nobody can foretell who lacks the key, the same for equal values.
+    """A hexadecimal text that nobody can predict without the key; equal for equal values.
 
-    Values count by their text, each behind its length, so that no two lists are written alike: a
-    zero with a sign is not one without, and NaN is itself. Without the key it is a random function
-    of them, as far as anyone knows: that MD5 collides is no help where neither the key nor any
-    result is seen.
+    Each value is hashed as its length and its text, so that no two lists of values give the same
+    input: -0.0 differs from 0.0, and NaN equals NaN. Collisions of MD5 do not help an attacker, who
+    sees neither the key nor a result.
     """
 
     def hashed(values: Sequence[exp.Expr]) -> exp.Expr:
@@ -103,7 +105,7 @@ def sealed(key: str, values: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def integer(hexadecimal: exp.Expr) -> exp.Expr:
-    """The integer that the first `DIGITS` hexadecimal digits spell, in plain arithmetic."""
+    """The integer of the first `DIGITS` hexadecimal digits, in arithmetic that all engines have."""
     value: exp.Expr = exp.convert(0)
     for position in range(1, DIGITS + 1):
         digit = exp.Substring(

@@ -1,9 +1,7 @@
-"""How much of a table our process may hold, and figures of combinations that it cannot.
+"""The memory limit: how many cells of a table our process may hold, and figures beyond it.
 
-What is held of a table are cells: combinations that occur, times their columns. Where they are too
-many, the engine says how many there are and how large, without bringing them here.
-
-Decision `optimal-search`.
+A cell is one column of one combination that occurs. Where there are too many combinations, the
+engine computes how many there are and their sizes. Decision `optimal-search`.
 """
 
 from __future__ import annotations
@@ -26,16 +24,16 @@ if TYPE_CHECKING:
 
 SETTING = "SFUMATO_MOST_CELLS"
 _MOST_CELLS = 50_000_000
-"""About 2 GiB: a search keeps some forty bytes of each cell."""
+"""The default limit, about 2 GiB: a search needs some forty bytes per cell."""
 
 CELLS_PER_VALUE = 25
-"""A value of a hierarchy is held with its labels, which is so much more than a code."""
+"""The memory of one value of a hierarchy with its labels, in cells."""
 
 _CLASS, _SIZE, _CROWD, _PERSON, _COUNT = "sf_class", "sf_size", "sf_crowd", "sf_person", "sf_many"
 
 
 def most_cells() -> int:
-    """How many cells our process may hold: the setting of the environment, or the usual."""
+    """The number of cells that our process may hold: the environment's setting or the default."""
     setting = os.environ.get(SETTING, str(_MOST_CELLS)).replace("_", "")
     if not setting.isdecimal() or not int(setting):
         raise ParameterError(
@@ -48,12 +46,12 @@ def most_cells() -> int:
 
 
 def most_combinations(columns: int) -> int:
-    """How many combinations of so many columns our process may hold."""
+    """The number of combinations of so many columns that our process may hold."""
     return most_cells() // max(columns, 1)
 
 
 def most_values() -> int:
-    """How many values of one hierarchy our process may hold."""
+    """The number of values of one hierarchy that our process may hold."""
     return most_cells() // CELLS_PER_VALUE
 
 
@@ -64,7 +62,7 @@ class TooManyCombinationsError(SourceError):
 
     @classmethod
     def of(cls, columns: Sequence[str], cells: int | None = None) -> TooManyCombinationsError:
-        """The error of these columns; `cells` is what it takes to hold them, where it is known."""
+        """The error for these columns; `cells` is the number needed to hold them, if known."""
         higher = "a higher number" if cells is None else f"{cells} or more"
         error = cls(
             "too_many_combinations",
@@ -79,7 +77,7 @@ class TooManyCombinationsError(SourceError):
 def bounded(
     reader: pa.RecordBatchReader, columns: Sequence[str], most: int
 ) -> pa.RecordBatchReader:
-    """The batches of a result, refused once they have more rows than may be held."""
+    """The batches of a result; refuse it once it has more than `most` rows."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         read = 0
@@ -94,7 +92,7 @@ def bounded(
 
 @dataclass(frozen=True, eq=False)
 class SizeCounts:
-    """How many classes there are of each size that occurs, sizes rising."""
+    """The number of classes of each size that occurs, in order of size."""
 
     sizes: IntArray
     classes: IntArray
@@ -106,7 +104,7 @@ class SizeCounts:
 
     @property
     def rows(self) -> IntArray:
-        """How many rows are in classes of each size."""
+        """The number of rows in classes of each size."""
         return self.sizes * self.classes
 
     def __len__(self) -> int:
@@ -119,19 +117,19 @@ class SizeCounts:
 
 
 def combinations(engine: Engine, table: exp.Table | exp.Subquery, columns: Sequence[str]) -> int:
-    """How many combinations of some columns occur, counted where the data lies."""
+    """The number of combinations of some columns that occur, counted in the engine."""
     grouped = _grouped(table, columns).select(exp.alias_(exp.convert(1), _CLASS))
     counted = exp.select(exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), _COUNT))
     return int(engine.run(counted.from_(grouped.subquery("sf_classes")))[_COUNT][0].as_py())
 
 
 def cells_of(engine: Engine, table: exp.Table | exp.Subquery, columns: Sequence[str]) -> int:
-    """How many cells it takes to hold the combinations of some columns."""
+    """The number of cells of the combinations of some columns."""
     return combinations(engine, table, columns) * len(columns)
 
 
 def class_sizes(engine: Engine, table: exp.Table, columns: Sequence[str]) -> SizeCounts:
-    """How many rows the classes of some columns have, counted where the data lies."""
+    """The sizes of the classes of some columns, counted in the engine."""
     sizes = _grouped(table, columns).select(_counted(exp.Star(), _SIZE))
     return _size_counts(engine, sizes, _SIZE)
 
@@ -139,7 +137,7 @@ def class_sizes(engine: Engine, table: exp.Table, columns: Sequence[str]) -> Siz
 def smallest_crowds(
     engine: Engine, table: exp.Table, columns: Sequence[str], person: str
 ) -> SizeCounts:
-    """How many people have which number of people in the smallest of their classes."""
+    """For each size the number of people whose smallest class has so many people."""
     keys = [exp.alias_(exp.column(name, quoted=True), _key(i)) for i, name in enumerate(columns)]
     person_column = exp.alias_(exp.column(person, quoted=True), _PERSON)
     pairs = exp.select(*keys, person_column).distinct().from_(table.copy())

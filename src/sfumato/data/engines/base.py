@@ -1,9 +1,9 @@
-"""What every engine can do: run a query where the data lives. An engine knows no privacy.
+"""The interface of all engines: run a query where the data lies. Engines know nothing of privacy.
 
-A query is a tree, put into the words of one engine. What engines say may quote data and goes no
-further: errors are translated into ours.
+A query is a tree that is rendered in the dialect of the engine. Messages of engines may quote data,
+so every error is translated into one of ours.
 
-Decision `sql-trees`. Decision `engine-errors`. Decision `charge-order`.
+Decisions `sql-trees`, `engine-errors` and `charge-order`.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Traits:
-    """What an engine can do beyond running a query; what it cannot, it refuses by these names."""
+    """The abilities of an engine beyond running a query."""
 
     creates_tables: bool
     hashed: Callable[[str, Sequence[exp.Expr]], exp.Expr]
-    """A quick hash of a text and some values, of any kind or NULL: a BIGINT, not negative.
+    """A fast hash of a text and some values, of any kind or NULL: a BIGINT of at least 0.
 
-    It need not be the same on two engines, nor in two versions of one; it must be spread evenly.
+    It may differ between engines and their versions, and it must spread evenly.
     """
     from_hex: Callable[[exp.Expr], exp.Expr]
-    """The BIGINT that seven hexadecimal digits, in small letters, spell."""
+    """The BIGINT of seven hexadecimal digits in lower case."""
     keeps_source: bool = False
-    """Whether a source that changes after it was opened is noticed by every query."""
+    """Whether every query notices that the source changed after it was opened."""
     sums_widely: bool = True
     """Whether a SUM of BIGINT is exact beyond 64 bits, for any number of rows."""
     once: Callable[[exp.Select], exp.Select] = lambda query: query
-    """Of a query that is to be a subquery: cells made once for each row, however often used."""
+    """Mark a subquery so that its cells are computed once per row, however often they are used."""
 
 
 @dataclass(frozen=True)
 class TableTarget:
-    """A table where the data lies; an existing one of that name is refused unless overwritten."""
+    """A table in the engine to write to."""
 
     name: str
     schema: str | None = None
@@ -59,11 +59,11 @@ class TableTarget:
 
     @property
     def table(self) -> exp.Table:
-        """It in a query."""
+        """The table as a node of a query."""
         return self.beside(self.name)
 
     def beside(self, name: str) -> exp.Table:
-        """Another table of its schema."""
+        """Another table of the same schema."""
         path = {"this": name, "db": self.schema, "catalog": self.catalog}
         return exp.Table(
             **{
@@ -80,10 +80,10 @@ class TableTarget:
 
 @dataclass(frozen=True)
 class FolderTarget:
-    """A folder of Parquet files, whose names have the order of the rows.
+    """A folder of Parquet files to write to; the files' names are in the order of the rows.
 
-    The path is one of this machine, or an address (`hdfs://host/folder`) that the engine reaches.
-    It may be on its way to another place, by which people know it.
+    The path is on this machine, or an address (`hdfs://host/folder`) that the engine reaches. Where
+    the folder is moved afterwards, `known_as` is its final name, for messages.
     """
 
     path: str
@@ -94,12 +94,12 @@ class FolderTarget:
 
     @property
     def local(self) -> Path | None:
-        """The folder of this machine; None for one that is reached by its address."""
+        """The folder on this machine; None for an address."""
         return None if "://" in self.path else Path(self.path)
 
 
 Target = Path | FolderTarget | TableTarget
-"""Where an engine can write: a file that comes through here, or where the data lies."""
+"""Where an engine can write: a file, to which this process writes; a folder; or a table."""
 
 
 class Engine(Protocol):
@@ -118,61 +118,61 @@ class Engine(Protocol):
         ...
 
     def columns(self, table: exp.Table) -> dict[str, Kind]:
-        """Name the columns of a table, in order, and what they hold."""
+        """The columns of a table, in order, and their kinds."""
         ...
 
     def run(self, query: exp.Query) -> pa.Table:
-        """Run a query and bring its whole result here."""
+        """Run a query and fetch its whole result."""
         ...
 
     def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
-        """Run a query and bring its result here batch by batch."""
+        """Run a query and fetch its result batch by batch."""
         ...
 
     def lend(self, table: pa.Table) -> AbstractContextManager[exp.Table]:
-        """Let queries see a small table of ours, under a name of its own, for a while."""
+        """Copy a small table into the engine as a temporary table, dropped at the end."""
         ...
 
     def view(self, query: exp.Query) -> AbstractContextManager[exp.Table]:
-        """Let queries see a query's result as it is at their time, under a name, for a while."""
+        """Make a temporary view of a query, dropped at the end."""
         ...
 
     def write(self, query: exp.Query, target: Target, *, overwrite: bool = False) -> None:
-        """Write a query's result to a file, a folder or a table, whole or not at all.
+        """Write a query's result to a file, a folder or a table, atomically.
 
-        In a file, and in a folder through the names of its files, rows lie in the query's order.
+        Rows keep the order of the query in a file, and in a folder across the names of its files.
         """
         ...
 
     def check(self, target: Target, *, overwrite: bool = False) -> None:
-        """Refuse early, before any work is done for it, a place that cannot be written to."""
+        """Refuse a target that cannot be written to, before any work is done for it."""
         ...
 
     def draft(
         self, query: exp.Query, target: TableTarget, *, overwrite: bool = False
     ) -> AbstractContextManager[exp.Table]:
-        """Write a query's result to a table that gets its name in the end, for a look until then.
+        """Write a query's result to a draft table that can be read and is renamed at the end.
 
-        After a failure inside, an interruption included, nothing of it is left.
+        After a failure inside the context, an interruption included, no table is left.
         """
         ...
 
     def cancel(self, thread: int) -> None:
-        """Stop the query that a thread of this process, by its identity, is running, if any.
+        """Stop the query, if any, that the thread with this identity is running.
 
-        A query that begins or ends at that moment may escape; it does no harm to ask again.
+        A query that begins at that moment may be missed; calling again does no harm.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         ...
 
 
 def render(tree: exp.Expr, dialect: str) -> str:
-    """Write a tree in a dialect: every identifier quoted, no comments, nothing unsupported.
+    """The SQL of a tree in a dialect: identifiers quoted, no comments, nothing unsupported.
 
-    Malformed cells of a table that may have some are NULL, and texts are as long as it says.
+    Malformed cells of marked tables are read as NULL, and texts are cut to their limits.
     """
     if any(map(is_changed, tree.find_all(exp.Table))):
         tree = with_sound_cells(tree, dialect)
@@ -182,12 +182,12 @@ def render(tree: exp.Expr, dialect: str) -> str:
 
 
 def named(name: str) -> exp.Table:
-    """Refer to a table by one exact name."""
+    """A table node of an exact name."""
     return exp.Table(this=exp.to_identifier(name, quoted=True))
 
 
 def column(name: str) -> exp.Column:
-    """Refer to a column by its exact name."""
+    """A column node of an exact name."""
     return exp.Column(this=exp.to_identifier(name, quoted=True))
 
 
@@ -197,18 +197,11 @@ def everything(table: exp.Expr) -> exp.Select:
 
 
 REAL, TEXT = "DOUBLE", "VARCHAR"
-"""The types of reals and of texts in an engine."""
+"""The SQL types of reals and of texts."""
 
 
 def casting(table: exp.Expr, types: Mapping[str, str]) -> exp.Select:
-    """Select the named columns, each cast to a type.
-
-    Parquet files tell the least and the greatest of their reals and leave NaN out. DuckDB then
-    takes NaN for a number between them; it does not where a case may give NaN.
-
-    Texts lose the collation of their column. One that ignores case takes Anna and anna for one
-    person, so that what counts of one would depend on the rows of the other.
-    """
+    """Select the named columns, each cast to a type; `_cast` says how reals and texts are."""
     cells = (_cast(column(name), to).as_(name, quoted=True) for name, to in types.items())
     return exp.select(*cells).from_(table)
 
@@ -216,26 +209,30 @@ def casting(table: exp.Expr, types: Mapping[str, str]) -> exp.Select:
 def _cast(value: exp.Expr, to: str) -> exp.Expr:
     cell = exp.cast(value, to)
     if to == TEXT:
+        # Texts lose the collation of their column. With one that ignores case, Anna and anna were
+        # one person, and the rows kept of one would depend on the rows of the other.
         return exp.Collate(this=cell, expression=exp.to_identifier("C", quoted=True))
     if to != REAL:
         return cell
+    # Statistics in Parquet files leave NaN out of the smallest and largest real, so DuckDB takes
+    # NaN for a number between them. A CASE that may give NaN keeps it from using the statistics.
     nan = exp.cast(exp.Literal.string("NaN"), to)
     return exp.case().when(exp.IsNan(this=cell), nan).else_(cell.copy())
 
 
 def created(kind: str, name: str | exp.Table, query: exp.Query) -> exp.Create:
-    """Make a new view or table from a query."""
+    """The statement that creates a view or table from a query."""
     target = named(name) if isinstance(name, str) else name
     return exp.Create(this=target, kind=kind, expression=query)
 
 
 def dropped(kind: str, table: exp.Table) -> exp.Drop:
-    """Remove a view or table."""
+    """The statement that drops a view or table."""
     return exp.Drop(tables=[table.copy()], kind=kind)
 
 
 def source_table(url: str, dialect: str) -> tuple[str, exp.Table]:
-    """Split a URL into its address and the table named after the '#'."""
+    """Split a URL into the address and the table after the '#'."""
     address, _, name = url.partition("#")
     try:
         table = exp.to_table(name, dialect=dialect)
@@ -251,7 +248,7 @@ def source_table(url: str, dialect: str) -> tuple[str, exp.Table]:
 
 
 SPARK = ("spark", "sc", "spark+parquet", "spark+delta", "spark+iceberg")
-"""How addresses of Spark's begin, before '://'."""
+"""The schemes of Spark addresses."""
 
 LOCAL = "spark://local"
 """The address of Spark on this machine."""
@@ -260,12 +257,12 @@ _FOLDER = re.compile(
     r"spark\+(?P<form>parquet|delta|iceberg)://(?P<path>[^?#*\[\]{},]*[^?#*\[\]{},/:])/?"
     r"(?:\?master=(?P<master>(?:spark|sc)://[^#]+))?"
 )
-"""What Spark reads patterns by is no part of a folder's name; masters are no part of a pattern."""
+"""A folder that Spark reads; a path with signs of Spark's patterns is refused."""
 
 
 @dataclass(frozen=True)
 class SparkAddress:
-    """Where Spark runs, and which table, or which folder in which form, it is to read."""
+    """A parsed Spark address: the master, and a table or a folder with its format."""
 
     master: str
     table: str = ""
@@ -274,7 +271,7 @@ class SparkAddress:
 
 
 def spark_address(url: str) -> SparkAddress:
-    """Take an address of Spark's apart."""
+    """Parse a Spark address."""
     if "+" not in url.partition("://")[0]:
         master, _, table = url.partition("#")
         return SparkAddress(master, table=table)
@@ -300,10 +297,10 @@ R = TypeVar("R")
 def translating_errors(
     translate: Callable[[Exception], BaseException],
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function raise errors of ours only, with no trace of the error that caused them.
+    """Decorate a function so that it raises only our errors, without the error that caused them.
 
-    `raise ... from None` is not enough: it hides the cause but keeps it as `__context__`, where
-    any logger finds it. So the new error is raised after the handler has ended.
+    `raise ... from None` hides the cause but keeps it as `__context__`, where a logger finds the
+    data it quotes. So the new error is raised after the handler has ended.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -314,7 +311,7 @@ def translating_errors(
                 return function(*arguments, **options)
             except SfumatoError as error:
                 failure = error
-            except RecursionError:  # of ours, in writing the query: no engine has heard of it
+            except RecursionError:  # raised by rendering, before the engine got the query
                 failure = InternalError(
                     "statement_too_deep",
                     "The query is nested too deeply to be written down.",
@@ -331,7 +328,7 @@ def translating_errors(
 
 
 def _interrupted(error: BaseException) -> bool:
-    """Whether an error came up while cleaning up after Ctrl-C, which it then hides."""
+    """Whether an error was raised during the cleanup after Ctrl-C, which it would hide."""
     context = error.__context__
     while context is not None and not isinstance(context, KeyboardInterrupt):
         context = context.__context__
@@ -339,7 +336,7 @@ def _interrupted(error: BaseException) -> bool:
 
 
 def engine_failed(engine: str, detail: str) -> EngineError:
-    """Say that an engine could not run a query, and nothing of why: that may quote data."""
+    """The error of a failed query; the reason may quote data, so it is only in the detail."""
     return EngineError(
         "engine_failed",
         f"{engine} could not run the query. Its own words may quote data and are kept in the "
@@ -349,7 +346,7 @@ def engine_failed(engine: str, detail: str) -> EngineError:
 
 
 def not_utf8(detail: str) -> SourceError:
-    """Say that text is in no encoding that is read, and not which."""
+    """The error of text that is not UTF-8, without quoting it."""
     return SourceError(
         "not_utf8",
         "A column of text has bytes that are not UTF-8.",
@@ -359,7 +356,7 @@ def not_utf8(detail: str) -> SourceError:
 
 
 def table_missing(engine: str, detail: str) -> SourceError:
-    """Say that a query names a table the engine does not have."""
+    """The error of a query that names a table the engine does not have."""
     return SourceError(
         "table_missing",
         f"{engine} has no table of the name asked for.",
@@ -374,7 +371,7 @@ def stream_translating_errors(
     translate: Callable[[Exception], BaseException],
     close: Callable[[], None],
 ) -> pa.RecordBatchReader:
-    """Read batch after batch until None, with errors of ours only; `close` runs in any case."""
+    """A reader of the batches of `advance` until None; raises only our errors, always closes."""
     sheltered_advance = translating_errors(translate)(advance)
 
     def batches() -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Tables in memory, whoever made them: data frames, records, relations, columns by name."""
+"""Tables in memory: data frames, relations, records, columns by name."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class LazyTable(Protocol):
 
 Records = Sequence[Mapping[str, Any]]
 Frame = ArrowTable | LazyTable | Records | Mapping[str, Sequence[Any]]
-"""What a table in memory may come as; a mapping has columns by name."""
+"""The types of tables in memory; a mapping has columns by name."""
 
 
 def is_spark(source: object) -> bool:
-    """Whether it is a data frame of Spark's, which stays where it is; found without Spark."""
+    """Whether an object is a Spark data frame; works without importing Spark."""
     return type(source).__module__.startswith("pyspark.sql.") and hasattr(source, "sparkSession")
 
 
 def arrow_table(source: object) -> pa.Table:
-    """Take over a table from whoever holds it; a pandas index is no column."""
+    """Convert a table in memory to Arrow; a pandas index is not a column."""
     try:
         if isinstance(source, LazyTable):
             source = source.collect()
@@ -70,6 +70,6 @@ def arrow_table(source: object) -> pa.Table:
 
 
 def _by_column(rows: Records) -> dict[str, list[Any]]:
-    """The columns of all records, in the order they are met; what a record lacks is missing."""
+    """The columns of all records in order of first occurrence; absent values are None."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}

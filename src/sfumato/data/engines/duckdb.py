@@ -1,4 +1,4 @@
-"""DuckDB, the embedded engine: tables of ours, and files that it may read, but nothing else."""
+"""DuckDB, the embedded engine. It is locked: it reads its source and nothing else."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _NOT_UTF8 = "is not valid UTF8!"
 MEMORY_LIMIT = "2GB"
-"""What DuckDB may hold in memory before it spills to its private directory."""
+"""The memory DuckDB may use before it spills to its private directory."""
 
 _STORED_AS = {
     Kind.INTEGER: "BIGINT",
@@ -63,9 +63,9 @@ _STORED_AS = {
 
 
 def translate(error: Exception) -> BaseException:
-    """Turn what DuckDB raises into what we raise."""
+    """Translate an error of DuckDB into one of ours."""
     if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
-        return KeyboardInterrupt()  # so DuckDB calls Ctrl-C where it notices it
+        return KeyboardInterrupt()  # DuckDB's error for a Ctrl-C that it noticed itself
     detail = f"{type(error).__name__}: {error}"
     if isinstance(error, duckdb.CatalogException) and "does not exist" in detail:
         return table_missing("DuckDB", detail)
@@ -80,7 +80,8 @@ def translate(error: Exception) -> BaseException:
 
 
 def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
-    """DuckDB joins the hashes of several values by XOR, so their order needs one more hash."""
+    """The hash of a text and values, as `Traits.hashed`."""
+    # DuckDB combines the hashes of several values by XOR; a second hash spreads the result evenly.
     joined = exp.Anonymous(this="HASH", expressions=[exp.convert(salt), *values])
     unsigned = exp.Anonymous(this="HASH", expressions=[joined])
     return exp.cast(exp.BitwiseRightShift(this=unsigned, expression=exp.convert(1)), "BIGINT")
@@ -104,11 +105,12 @@ class DuckDB:
             config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
         )
         self.layout = USUAL
-        """How its source lies in a file, where it does."""
+        """The layout of the source where it is a file."""
         self._files: list[RegularFile] = []
         self._running: list[tuple[int, duckdb.DuckDBPyConnection]] = []
         self._source_kind = "TABLE"
-        # Cells lie there in clear: for this user's eyes alone, and swept if we are killed.
+        # Spilled cells are in clear text: only this user can read the folder, and a later process
+        # removes it if this one is killed.
         self._spill = Scratch(temporary_folder(), "sfumato-")
         self._set("temp_directory", exp.Literal.string(str(self._spill.path / "duckdb")))
         self._set("memory_limit", exp.Literal.string(memory_limit))
@@ -136,7 +138,7 @@ class DuckDB:
     ) -> None:
         """Make a relation the source: a view where its types suffice, else a converted copy.
 
-        The copy is made of the relation's `rows` where others can read them better.
+        A copy is made of `rows` where they are given: Arrow reads some files that DuckDB cannot.
         """
         schema = self.run(everything(relation).limit(0)).schema
         check_names(schema.names)
@@ -151,12 +153,12 @@ class DuckDB:
 
     @translating_errors(translate)
     def load(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Asked]) -> None:
-        """Make batches the source; they hold the kinds in their stored types."""
+        """Copy batches of the stored types of these kinds as the source."""
         self._load(self.table.name, batches, kinds)
 
     @translating_errors(translate)
     def watch(self, files: Sequence[RegularFile]) -> None:
-        """Let queries read these files, as long as they stay as they are."""
+        """Allow queries to read these files; every query checks that they did not change."""
         self._files = list(files)
         paths = {path for file in files for path in (str(file.path), file.pattern)}
         literals = [exp.Literal.string(path) for path in sorted(paths)]
@@ -164,7 +166,7 @@ class DuckDB:
 
     @translating_errors(translate)
     def lock(self) -> None:
-        """Close every way to other files and settings; nothing opens them again."""
+        """Forbid access to other files and settings for the life of the connection."""
         self._set("enable_external_access", exp.false())
         self._set("lock_configuration", exp.true())
 
@@ -185,12 +187,12 @@ class DuckDB:
 
     @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
-        """Name the columns of a table, in order, and what they hold."""
+        """The columns of a table, in order, and their kinds."""
         return kinds_of(self.run(everything(table).limit(0)).schema)
 
     @translating_errors(translate)
     def run(self, query: exp.Query) -> pa.Table:
-        """Run a query and bring its whole result here."""
+        """Run a query and fetch its whole result."""
         sql = render(query, self.dialect)
         with self._cursor() as cursor:
             result = interruptible(cursor, lambda: cursor.sql(sql).to_arrow_table())
@@ -199,7 +201,7 @@ class DuckDB:
 
     @translating_errors(translate)
     def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
-        """Run a query and bring its result here batch by batch."""
+        """Run a query and fetch its result batch by batch."""
         with ExitStack() as stack:
             cursor = stack.enter_context(self._cursor())
             sql = render(query, self.dialect)
@@ -218,7 +220,7 @@ class DuckDB:
 
     @contextmanager
     def lend(self, table: pa.Table) -> Iterator[exp.Table]:
-        """Let queries see a small table of ours, under a name of its own, for a while."""
+        """Copy a small table into the engine as a temporary table, dropped at the end."""
         name = f"lent_{token_hex(8)}"
         self._create_from(name, table)
         with self._dropping("TABLE", name):
@@ -226,7 +228,7 @@ class DuckDB:
 
     @contextmanager
     def view(self, query: exp.Query) -> Iterator[exp.Table]:
-        """Let queries see a query's result as it is at their time, under a name, for a while."""
+        """Make a temporary view of a query, dropped at the end."""
         name = f"view_{token_hex(8)}"
         translating_errors(translate)(self._execute)(created("VIEW", name, query))
         with self._dropping("VIEW", name):
@@ -234,12 +236,12 @@ class DuckDB:
 
     @contextmanager
     def _dropping(self, kind: str, name: str) -> Iterator[None]:
-        """Drop a table or view of ours in the end."""
+        """Drop a table or view at the end."""
         try:
             yield
         except BaseException:
-            # A stream that was left in the middle may hold it still; it goes with the engine. When
-            # the interpreter ends nothing can be imported any more, which writing SQL may need.
+            # An unfinished stream may still hold it; then it is dropped with the engine. While the
+            # interpreter shuts down, rendering SQL may fail because it imports.
             if not sys.is_finalizing():
                 with suppress(duckdb.Error):
                     self._execute(dropped(kind, named(name)))
@@ -248,7 +250,7 @@ class DuckDB:
 
     @translating_errors(translate)
     def write(self, query: exp.Query, target: Target, *, overwrite: bool = False) -> None:
-        """Write a query's result to a file or a folder, whole or not at all; it makes no tables."""
+        """Write a query's result to a file or a folder, atomically; tables are refused."""
         if isinstance(target, Path):
             write_file(lambda: self.stream(query), target, overwrite=overwrite, layout=self.layout)
         elif isinstance(target, FolderTarget):
@@ -258,7 +260,7 @@ class DuckDB:
 
     @translating_errors(translate)
     def check(self, target: Target, *, overwrite: bool = False) -> None:
-        """Refuse early every table, and what is no place of this machine."""
+        """Refuse every table, and files or folders that cannot be written on this machine."""
         if isinstance(target, TableTarget):
             raise _no_tables(target)
         check_local("DuckDB", target, overwrite=overwrite)
@@ -270,7 +272,7 @@ class DuckDB:
         *,
         overwrite: bool = False,  # noqa: ARG002
     ) -> AbstractContextManager[exp.Table]:
-        """Refuse: it makes no tables."""
+        """Refuse: this engine creates no tables."""
         raise _no_tables(target)
 
     def cancel(self, thread: int) -> None:
@@ -280,17 +282,17 @@ class DuckDB:
                 cursor.interrupt()
 
     def close(self) -> None:
-        """Stop what still runs; let go of the connection and of everything spilled to disk."""
+        """Stop running queries, close the connection and remove what was spilled to disk."""
         for _, cursor in list(self._running):
             cursor.interrupt()
-        # A call that was interrupted may be on its way out still; the connection goes with it.
+        # An interrupted call may still be returning; the connection is closed when it has.
         with suppress(duckdb.Error):
             self._connection.close()
         self._spill.close()
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a cursor for each query: a connection holds only one result at a time."""
+        """A cursor for one query: a connection holds only one result at a time."""
         self._check_files()
         cursor = self._connection.cursor()
         running = (get_ident(), cursor)
@@ -299,20 +301,20 @@ class DuckDB:
             yield cursor
         finally:
             self._running.remove(running)
-            # A call that was interrupted may be on its way out still, and keeps its cursor busy:
-            # such a cursor goes with the connection.
+            # An interrupted call may still be returning and keep its cursor busy: such a cursor is
+            # closed with the connection.
             with suppress(duckdb.Error):
                 cursor.close()
 
     @translating_errors(translate)
     def _create_from(self, name: str, data: pa.Table | pa.RecordBatchReader) -> None:
-        """Copy Arrow data into a table, which all cursors see; a registered one they would not."""
+        """Copy Arrow data into a table: all cursors see it, unlike registered data."""
         with self._cursor() as cursor:
             arrow = f"arrow_{token_hex(8)}"
             sql = render(created("TABLE", name, everything(named(arrow))), self.dialect)
 
             def copy() -> None:
-                # All of it where Ctrl-C is not heard: inside a look at the data it would be lost.
+                # Run outside the main thread, where a Ctrl-C inside Arrow's callback would be lost.
                 cursor.register(arrow, data)
                 try:
                     cursor.execute(sql)
@@ -324,7 +326,7 @@ class DuckDB:
     def _load(
         self, name: str, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Asked]
     ) -> None:
-        """Copy batches into a table; an error in making them arrives as it was raised."""
+        """Copy batches into a table; an error raised by the batches is raised unchanged."""
         failures: list[BaseException] = []
 
         def watched() -> Iterator[pa.RecordBatch]:
@@ -357,7 +359,7 @@ class DuckDB:
 
 
 def _no_tables(target: TableTarget) -> OutputError:
-    """A file of tables is open for reading: whoever writes to one locks all readers out."""
+    """The refusal to create a table: a DuckDB file that is written to locks all readers out."""
     return OutputError(
         "engine_cannot_create_tables",
         f"Cannot create the table {str(target)!r}: DuckDB only reads its file here.",

@@ -1,4 +1,4 @@
-"""How DuckDB is called: so that Ctrl-C is heard, and batches are made ahead of their use."""
+"""Calls of DuckDB in worker threads, so that Ctrl-C works and batches are fetched ahead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class BatchPrefetch:
-    """Makes the next batch while the last one is being used."""
+    """Fetches the next batch in a worker thread while the caller uses the last one."""
 
     def __init__(
         self, cursor: duckdb.DuckDBPyConnection, fetch: Callable[[], pa.RecordBatch | None]
@@ -40,16 +40,17 @@ class BatchPrefetch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nobody wants what is being made any more; the cursor is closed only after it."""
+        """Stop the fetch that is running, so that the cursor can be closed after it."""
         if not self._next.done() and not self._next.cancel():
             self._cursor.interrupt()
             wait([self._next])
-        self._worker.shutdown(wait=False)  # a thread that is about to start may wait for us
+        # Not waited for: during garbage collection a thread that is starting would wait for us.
+        self._worker.shutdown(wait=False)
 
 
 def interruptible(cursor: duckdb.DuckDBPyConnection, work: Callable[[], R]) -> R:
-    """Work in another thread, so that the main one hears Ctrl-C; DuckDB itself often misses it."""
-    if current_thread() is not main_thread():  # no other is told of it
+    """Run `work` in another thread: the main thread then receives Ctrl-C, which DuckDB misses."""
+    if current_thread() is not main_thread():  # only the main thread receives signals
         return work()
     with ThreadPoolExecutor(1) as worker:
         try:

@@ -1,4 +1,4 @@
-"""Which kinds the text of a source could be read as, cell by cell."""
+"""Kinds that the text columns of a source could be read as."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fitting_kinds(engine: Engine) -> dict[str, set[Kind]]:
-    """Say, for each text column of the source, which kinds all its cells fit."""
+    """For each text column of the source the kinds that all its cells fit."""
     names = [name for name, kind in engine.columns(engine.table).items() if kind is Kind.TEXT]
     if not names:
         return {}
@@ -27,7 +27,7 @@ def fitting_kinds(engine: Engine) -> dict[str, set[Kind]]:
 
 
 def fitting_cells(engine: Engine, asked: Column) -> int:
-    """How many cells of a text column of the source can be read as a column that is asked."""
+    """The number of cells of a text column that can be read as the column `asked`."""
     cell, rows = column(asked.name), exp.Count(this=exp.Star())
     counted = (
         exp.select(exp.alias_(cell, "sf_value"), exp.alias_(rows, "sf_count"))

@@ -1,6 +1,6 @@
-"""Which Arrow types hold which kinds of values, and which fit without a look at the values.
+"""Kinds of values and Arrow types: which types hold a kind, and which fit without a conversion.
 
-Dates are those that Python knows: engines and Parquet files can hold far earlier and later ones.
+Dates are limited to the years 1 to 9999 of Python; engines and Parquet files can hold others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STORED: Mapping[Kind, pa.DataType] = {
 """The one Arrow type in which each kind is stored."""
 
 Asked: TypeAlias = Kind | Column
-"""What a column is to be read as: a kind, or a column that also says how it is spelled."""
+"""What to read a column as: a kind, or a declared column, which may also have a spelling."""
 
 
 def kind_asked(asked: Asked) -> Kind:
@@ -56,19 +56,19 @@ DIGITS_OF_REAL = 15
 
 
 def plain(data_type: pa.DataType) -> pa.DataType:
-    """The type of values that may be coded by a dictionary."""
+    """The type of the values, also where they are dictionary-encoded."""
     return data_type.value_type if types.is_dictionary(data_type) else data_type
 
 
 def is_text(data_type: pa.DataType) -> bool:
-    """Whether a type holds text, plain or coded by a dictionary."""
+    """Whether a type holds text, plain or dictionary-encoded."""
     return plain(data_type) in {pa.string(), pa.large_string(), pa.string_view()}
 
 
 def kind_of(data_type: pa.DataType) -> Kind | None:
-    """Say what a type holds; None when Sfumato has no kind for it.
+    """The kind that a type holds; None where there is none.
 
-    A timestamp without a zone counts as a date: conversion refuses times of day.
+    A timestamp without a zone counts as a date; conversion refuses times of day.
     """
     data_type = plain(data_type)
     if is_text(data_type) or types.is_null(data_type):
@@ -89,7 +89,7 @@ def kind_of(data_type: pa.DataType) -> Kind | None:
 
 
 def fits(data_type: pa.DataType, kind: Kind) -> bool:
-    """Whether every value of a type becomes a value of a kind exactly, whatever it is."""
+    """Whether every value of a type converts to a kind exactly."""
     if types.is_null(data_type):
         return True
     match kind:
@@ -106,7 +106,7 @@ def fits(data_type: pa.DataType, kind: Kind) -> bool:
 
 
 def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
-    """Say what each column holds, or refuse the columns that hold something else."""
+    """The kind of each column; refuse columns of a type that has none."""
     kinds = {field.name: kind_of(field.type) for field in schema}
     strange = [field for field in schema if kinds[field.name] is None]
     if strange:
@@ -123,14 +123,14 @@ def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
 
 
 def _called(data_type: pa.DataType) -> str:
-    """A type as people know it: one that only its database has by its name there."""
+    """The name of a type for messages; of a type of one database the name there."""
     if isinstance(data_type, pa.OpaqueType):
         return f"{data_type.type_name} of {data_type.vendor_name}"
     return str(data_type)
 
 
 def chosen_kinds(held: Mapping[str, Kind], asked: Mapping[str, Asked]) -> dict[str, Asked]:
-    """Take what is asked of each column, and what it holds where nothing is asked."""
+    """For each column what is asked, else the kind that it holds; refuse unknown columns."""
     for name in asked:
         if name not in held:
             raise SourceError(
@@ -145,7 +145,7 @@ _FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 
 
 def check_cells(engine: Engine, kinds: Mapping[str, Kind]) -> None:
-    """Refuse columns of the engine's table with malformed cells, or dates that Python lacks."""
+    """Refuse malformed cells in the engine's table, and dates outside the years 1 to 9999."""
     _check_sound(engine, kinds)
     _check_dates(engine, [name for name, kind in kinds.items() if kind is Kind.DATE])
 
@@ -169,12 +169,12 @@ def _check_dates(engine: Engine, names: Sequence[str]) -> None:
 
 
 def _check_sound(engine: Engine, names: Collection[str]) -> None:
-    """Refuse malformed cells of a database, as conversion does those of a file."""
+    """Refuse malformed cells of a database table, as conversion refuses those of a file."""
     stored, doubts = as_stored(engine.table)
     asked = {name: doubt for name, doubt in doubts.items() if doubt and name in names}
     if not asked:
         return
-    # A malformed cell is counted as it is stored, but not as it is seen.
+    # COUNT skips NULL: a malformed cell counts as it is stored but not as it is read.
     lost = (
         exp.cast(exp.Count(this=column(name)) - exp.Count(this=sound(name, doubt)), "BIGINT").as_(
             f"sf_lost_{position}"

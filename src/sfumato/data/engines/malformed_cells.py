@@ -1,14 +1,14 @@
-"""Cells of a database that are malformed under their kind: to whoever queries they are NULL.
+"""Malformed cells of databases: queries read them as NULL.
 
-Files are converted as they are read; a table of a database stays what it is. So the table that
-such an engine hands out says which of its columns may hold malformed cells, and wherever a query
-reads it, a selection is put in its place. A timestamp at midnight is that day; one with a time of
-day, or an infinite one, is NULL, and so is text whose bytes are not UTF-8, which Spark stores
-without a look. What is done depends on the types alone. Decision `malformed-cells`.
+Files are converted as they are read; a table of a database cannot be. So the table node of such an
+engine is marked with the columns that may hold malformed cells, and rendering replaces the node by
+a selection. A timestamp at midnight becomes its day. A timestamp with a time of day, an infinite
+one, and text whose bytes are not UTF-8 (which Spark stores unchecked) become NULL. The selection
+depends only on the types of columns, never on rows. Decision `malformed-cells`.
 
-Likewise a table may say how long its texts may be: whoever queries it sees the declared columns
-alone, and of a text its first characters. Decision `private-texts`. Such texts are compared by
-their bytes, whatever collation a column was given. Decision `private-texts`.
+A table node can also be marked with text limits: queries then see only the declared columns, and
+the first characters of texts. These texts are compared by their bytes, whatever the collation of
+the column is. Decision `private-texts`.
 """
 
 from __future__ import annotations
@@ -26,29 +26,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DOUBTED = "sfumato.doubted"
-"""What a table in a query's tree says of its columns: how each may be malformed."""
+"""The mark of a table node that says how cells of each column may be malformed."""
 
 
 _BY_BYTES = {"duckdb": "C", "postgres": "C", "spark": "UTF8_BINARY"}
-"""The collation of each dialect under which texts are equal if they have the same bytes."""
+"""For each dialect the collation in which texts are equal only if their bytes are."""
 
 LIMITED = "sfumato.limited"
-"""What a table in a query's tree says of the columns that are seen: how long their texts may be."""
+"""The mark of a table node that says which columns queries see and how long their texts are."""
 
 
 @dataclass(frozen=True)
 class TextLimit:
-    """How many characters of a text are read. Of a longer one, none where it `drops_longer`.
+    """The number of characters of a text that queries read.
 
-    Two names of people must never become one by a cut: of two people in one the bound on what one
-    of them contributes would not hold. So a longer name is NULL, and its rows belong to nobody.
+    With `drops_longer` a longer text is NULL instead of cut. *Attack*: a cut could make one person
+    of two names, whose rows together exceed the bound of one person. So names of people are never
+    cut; rows of a longer name belong to nobody.
     """
 
     characters: int
     drops_longer: bool = False
 
     def applied(self, value: exp.Expr) -> exp.Expr:
-        """The text as far as it is read. What has few bytes is not looked into: that is cheaper."""
+        """The SQL of the limited text."""
+        # A text of few bytes has few characters; testing the bytes first saves counting characters.
         bits = exp.Anonymous(this="BIT_LENGTH", expressions=[value.copy()])
         short = exp.LTE(this=bits, expression=exp.convert(8 * self.characters))
         case = exp.case().when(short, value.copy())
@@ -60,7 +62,7 @@ class TextLimit:
 
 
 def limited(table: exp.Table, limits: Mapping[str, TextLimit | None]) -> exp.Table:
-    """A table of which queries see these columns, and texts no longer than their limits."""
+    """Mark a table so that queries see only these columns, and texts within their limits."""
     seen = table.copy()
     if any(limits.values()):
         seen.meta[LIMITED] = dict(limits)
@@ -68,7 +70,7 @@ def limited(table: exp.Table, limits: Mapping[str, TextLimit | None]) -> exp.Tab
 
 
 class Doubt(StrEnum):
-    """How cells of a column may be malformed, and what an owner is told of those that are."""
+    """How cells of a column may be malformed; the values are for messages to the owner."""
 
     NONE = ""
     TIME = "are not a day alone: they have a time of day, and those are not kept"
@@ -76,10 +78,10 @@ class Doubt(StrEnum):
 
 
 class Looking(Protocol):
-    """An engine of a database, which is asked what its table holds."""
+    """An engine of a database, whose table can change while it is open."""
 
     def look(self) -> pa.Schema:
-        """See which columns its table has now, and which of them may hold malformed cells."""
+        """Read which columns the table has now, and note which may hold malformed cells."""
         ...
 
     def close(self) -> None:
@@ -91,7 +93,7 @@ E = TypeVar("E", bound=Looking)
 
 
 def looked(engine: E) -> E:
-    """An engine that was just opened, once it has seen its table; closed if it cannot."""
+    """Have a new engine look at its table; close it where that fails."""
     try:
         engine.look()
     except BaseException:
@@ -101,7 +103,7 @@ def looked(engine: E) -> E:
 
 
 def doubts_of(schema: pa.Schema, *, bytes_unchecked: bool = False) -> dict[str, Doubt]:
-    """How cells of each column may be malformed, by its type; some engines check no text."""
+    """How cells of each column may be malformed, by its type."""
 
     def doubt(data_type: pa.DataType) -> Doubt:
         if types.is_timestamp(data_type) and data_type.tz is None:
@@ -112,7 +114,7 @@ def doubts_of(schema: pa.Schema, *, bytes_unchecked: bool = False) -> dict[str, 
 
 
 def doubted(table: exp.Table, doubts: Mapping[str, Doubt]) -> exp.Table:
-    """A table of which queries see malformed cells as NULL."""
+    """Mark a table so that queries read its malformed cells as NULL."""
     seen = table.copy()
     if any(doubts.values()):
         seen.meta[DOUBTED] = dict(doubts)
@@ -120,13 +122,13 @@ def doubted(table: exp.Table, doubts: Mapping[str, Doubt]) -> exp.Table:
 
 
 def as_stored(table: exp.Table) -> tuple[exp.Table, dict[str, Doubt]]:
-    """A table as it lies there, and how its cells may be malformed."""
+    """The unmarked table, and how its cells may be malformed."""
     stored = table.copy()
     return stored, stored.meta.pop(DOUBTED, {})
 
 
 def sound(name: str, doubt: Doubt) -> exp.Expr:
-    """A cell of a column; NULL where it is malformed."""
+    """The SQL of a cell; NULL where it is malformed."""
     value = exp.column(name, quoted=True)
     match doubt:
         case Doubt.TIME:
@@ -135,14 +137,14 @@ def sound(name: str, doubt: Doubt) -> exp.Expr:
                 for name in ("HOUR", "MINUTE", "SECOND")
             )
             return exp.case().when(exp.and_(*time_fields), exp.cast(value, "DATE"))
-        case Doubt.BYTES:  # a function of Spark's, the only engine that stores such bytes
+        case Doubt.BYTES:  # a Spark function; only Spark stores such bytes
             valid = exp.Anonymous(this="IS_VALID_UTF8", expressions=[value.copy()])
             return exp.case().when(valid, value)
     return value
 
 
 def with_sound_cells(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """A query that reads sound cells wherever a table may have others."""
+    """Replace every marked table of a query by the selection of what queries see."""
     changed = tree.copy()
     for table in list(changed.find_all(exp.Table)):
         if is_changed(table):
@@ -151,11 +153,11 @@ def with_sound_cells(tree: exp.Expr, dialect: str) -> exp.Expr:
 
 
 def as_spelled(text: exp.Expr, dialect: str) -> exp.Expr:
-    """A text that equals another only if both are spelled alike, whatever its collation says.
+    """A text that equals another only if both have the same bytes, whatever the collation.
 
-    A collation that takes 'Ann' for 'ann' makes one person of two, who share one bound. It makes
-    one group of two values too, and names the group by whichever row comes first: one person's
-    spelling would be released with everybody's count.
+    *Attack*: a collation in which 'Ann' equals 'ann' makes one person of two. It also makes one
+    group of two values and names it after whichever row comes first, so that one person's spelling
+    is released with the count of all.
     """
     # The cast is for types with an equality of their own, such as citext of PostgreSQL.
     collation = exp.to_identifier(_BY_BYTES[dialect], quoted=True)
@@ -163,12 +165,12 @@ def as_spelled(text: exp.Expr, dialect: str) -> exp.Expr:
 
 
 def is_changed(table: exp.Table) -> bool:
-    """Whether queries see a table otherwise than it is stored."""
+    """Whether a table is marked."""
     return DOUBTED in table.meta or LIMITED in table.meta
 
 
 def _selection(table: exp.Table, dialect: str) -> exp.Expr:
-    """What queries see of a table: sound cells first, and of these no more than the limits say."""
+    """What queries see of a marked table: sound cells, then cut to the limits."""
     stored, doubts = as_stored(table)
     limits: Mapping[str, TextLimit | None] = stored.meta.pop(LIMITED, {})
     stored.set("alias", None)

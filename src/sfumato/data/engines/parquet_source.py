@@ -1,12 +1,12 @@
-"""Parquet files as the source of DuckDB: looked at where they are, or copied where that would fail.
+"""Parquet files as the source of DuckDB: read in place, or copied where that would fail.
 
-What one cell holds must not decide whether a question is answered. DuckDB refuses every query of a
-column in which one cell is not UTF-8, so where others ask, text is looked through once when files
-are opened; only files with such a cell are copied, the cell as NULL. Decision `malformed-cells`.
+*Attack*: one person's cell must not decide whether queries are answered. DuckDB fails at every
+query of a column with a cell that is not UTF-8. So for private use the texts are checked once when
+the files are opened, and files with such a cell are copied, with NULL in its place. DuckDB also
+holds 2,048 cells of a column at once, so cells of megabytes fill its memory before a query can cut
+them. Files with texts longer than declared are copied with the texts cut.
 
-Nor may the length of a text: DuckDB holds 2,048 cells of a column at once, so that cells of
-megabytes fill its memory before any query can cut them. Files with texts that are longer than is
-declared are copied too, the texts cut. Decision `private-texts`.
+Decisions `malformed-cells` and `private-texts`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _COPIED_BATCH_ROWS = 1024
-"""So many rows of files that are copied for their texts are held at a time."""
+"""Rows per batch of files that are copied, because their texts may be megabytes long."""
 
 
 def view_parquet(
@@ -44,7 +44,7 @@ def view_parquet(
     strict: bool,
     short_texts: bool = False,
 ) -> None:
-    """Look at Parquet files where they are."""
+    """Make Parquet files the source of the engine, in place where all cells can be read."""
     if not paths:
         raise SourceError(
             "source_missing", "The list of Parquet files is empty.", hint="Name at least one."
@@ -60,7 +60,7 @@ def view_parquet(
     check_partitions(files)
     engine.watch(files)
     literals = [exp.Literal.string(file.pattern) for file in files]
-    # Otherwise a directory named like 'year=2024' would add or replace a column.
+    # Otherwise a folder named like 'year=2024' would add or replace a column.
     plain = exp.Kwarg(this=exp.Var(this="hive_partitioning"), expression=exp.false())
     reading = [exp.Array(expressions=literals), plain]
     relation = exp.Table(this=exp.Anonymous(this="read_parquet", expressions=reading))
@@ -74,7 +74,7 @@ def view_parquet(
 
 
 def check_partitions(files: Sequence[RegularFile]) -> None:
-    """Refuse files of which the names of their folders tell a column that they lack."""
+    """Refuse files where the names of folders (year=2024) hold a column that the files lack."""
     partition_names = partition_columns(file.path for file in files)
     if partition_names and partition_names[0] not in footer_schema(files[0]).names:
         raise SourceError(
@@ -89,10 +89,9 @@ def check_partitions(files: Sequence[RegularFile]) -> None:
 
 
 def _is_readable(engine: DuckDB, relation: exp.Expr, longest_texts: Mapping[str, int]) -> bool:
-    """Whether all text can be read in place: it is UTF-8 and, where that is told, not too long.
+    """Whether all texts can be read in place: valid UTF-8 and no longer than `longest_texts`.
 
-    At a cell that is not UTF-8 every query of its column fails. Columns of which nothing is told
-    may be as long as they like: no query reads them.
+    Columns without an entry there are not limited: no query reads them.
     """
     schema = engine.run(everything(relation).limit(0)).schema
     texts = [field.name for field in schema if is_text(field.type)]

@@ -82,7 +82,7 @@ def _check_name(target: TableTarget) -> None:
 
 
 def _translate(error: Exception) -> BaseException:
-    """Turn what the driver raises into what we raise."""
+    """Translate an error of the driver into one of ours."""
     detail = f"{type(error).__name__}: {error}"
     if getattr(error, "sqlstate", None) == _CANCELLED and _is_asked_for(error):
         return KeyboardInterrupt()
@@ -191,19 +191,19 @@ class Postgres:
 
     @translating_errors(_translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
-        """Name the columns of a table, in order, and what they hold."""
+        """The columns of a table, in order, and their kinds."""
         if table == self._table:
             return kinds_of(self.look())
         return kinds_of(self.run(everything(table).limit(0)).schema)
 
     @translating_errors(_translate)
     def run(self, query: exp.Query) -> pa.Table:
-        """Run a query and bring its whole result here."""
+        """Run a query and fetch its whole result."""
         return self._fetch(rendered(query))
 
     @translating_errors(_translate)
     def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
-        """Run a query and bring its result here batch by batch.
+        """Run a query and fetch its result batch by batch.
 
         A held cursor keeps the result on the server, so that other queries can run meanwhile.
         """
@@ -222,7 +222,7 @@ class Postgres:
 
     @contextmanager
     def lend(self, table: pa.Table) -> Iterator[exp.Table]:
-        """Let queries see a small table of ours, under a name of its own, for a while."""
+        """Copy a small table into the engine as a temporary table, dropped at the end."""
         name = f"lent_{token_hex(8)}"
         self._ingest(name, table)
         with self._until_dropped("TABLE", name) as lent:
@@ -230,7 +230,7 @@ class Postgres:
 
     @contextmanager
     def view(self, query: exp.Query) -> Iterator[exp.Table]:
-        """Let queries see a query's result as it is at their time, under a name, for a while."""
+        """Make a temporary view of a query, dropped at the end."""
         name = f"view_{token_hex(8)}"
         temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
         statement = created("VIEW", name, query)
@@ -348,7 +348,7 @@ class Postgres:
 
     @translating_errors(_translate)
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
 
     @contextmanager

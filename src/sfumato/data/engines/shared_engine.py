@@ -1,4 +1,4 @@
-"""An engine that several releases read: it is closed when the last of them is gone."""
+"""Reference counting of engines: an engine is closed when its last user is gone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ class _Use:
 
 
 _USES: dict[int, _Use] = {}
-_USING = RLock()  # whoever is freed may be freed while this thread has the lock
+# Reentrant: garbage collection can run `_leave` while this thread holds the lock.
+_USING = RLock()
 
 
 def hold_open(engine: Engine, user: object) -> None:
-    """Keep an engine open for as long as its user is there."""
+    """Keep an engine open until its user is garbage collected."""
     with _USING:
         use = _USES.setdefault(id(engine), _Use(engine))
         use.users += 1
@@ -31,7 +32,7 @@ def hold_open(engine: Engine, user: object) -> None:
 
 
 def close_after_use(engine: Engine) -> None:
-    """Close an engine, once none of its users is there any more."""
+    """Close an engine as soon as it has no users, perhaps now."""
     with _USING:
         use = _USES.get(id(engine))
         if use is not None:

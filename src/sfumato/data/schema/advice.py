@@ -1,4 +1,4 @@
-"""What to write into a schema where something is not declared: one sentence for every door."""
+"""Advice on a missing declaration: the line to add to the schema."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DOMAIN = {
     Kind.TEXT: 'values = ["one", "another"]',
     Kind.BOOLEAN: "values = [false, true]",
 }
-"""For each kind an example of a line that declares which values there can be."""
+"""For each kind an example of a line that declares the domain."""
 
 NOT_NULLABLE = "nullable = false"
 
 
 def key(name: str) -> str:
-    """A name as a key of TOML, in quotes where it must be."""
+    """A name as a TOML key, quoted where it must be."""
     if _BARE_KEY.fullmatch(name):
         return name
     escaped = _ESCAPED.sub(lambda sign: f"\\u{ord(sign[0]):04x}", name)
@@ -30,10 +30,10 @@ def key(name: str) -> str:
 
 
 def section(name: str) -> str:
-    """The head of a column's section."""
+    """The header of the section of a column."""
     return f"[columns.{key(name)}]"
 
 
 def add_line(name: str, line: str, *, schema: str = "its schema") -> str:
-    """Say which line to add for a column, as the end of a message."""
+    """The end of a message: the line to add to the section of a column."""
     return f"Add to {section(name)} in {schema}: {line}"

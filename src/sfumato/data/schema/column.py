@@ -1,4 +1,4 @@
-"""A column: its name, kind, role, domain and hierarchy; and its values as people write them."""
+"""Columns: name, kind, role, domain and hierarchy; and how values are read from TOML and text."""
 
 from __future__ import annotations
 
@@ -21,14 +21,19 @@ if TYPE_CHECKING:
     from sfumato.data.schema.spelling import Spelling
 
 LONGEST = 2**16
-"""The largest length that can be declared of a text, in characters."""
+"""The largest length, in characters, that a schema can declare for a text column."""
 
 USUAL_LENGTH = 1000
-"""How many characters of a text are read where neither a length nor values are declared."""
+"""Characters read of a text where the schema declares neither a length nor values."""
 
 
 class Role(StrEnum):
-    """What a column says about the person in the row."""
+    """What a column says about the person in the row.
+
+    IDENTIFIER names the person (a name, an insurance number). QUASI is known to others and narrows
+    down who the person is (age, zip code). SENSITIVE is what nobody may learn about the person (an
+    illness). OTHER is none of these.
+    """
 
     IDENTIFIER = "identifier"
     QUASI = "quasi"
@@ -37,7 +42,7 @@ class Role(StrEnum):
 
 
 class Kind(StrEnum):
-    """What the values of a column are."""
+    """The type of a column's values: whole numbers, reals, texts, dates or booleans."""
 
     INTEGER = "integer"
     REAL = "real"
@@ -47,7 +52,7 @@ class Kind(StrEnum):
 
     @property
     def type(self) -> type[Scalar]:
-        """The Python type of its declared values."""
+        """The Python type of declared values; reals are `Decimal`, so that they are exact."""
         return _TYPES[self]
 
 
@@ -62,7 +67,39 @@ _TYPES: dict[Kind, type[Scalar]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column as its steward declared it. What is declared is public."""
+    """One column as its owner declares it. Whatever is declared counts as public.
+
+    Parameters
+    ----------
+    name : str
+        The exact name in the table.
+    kind : Kind or str
+        The type of the values: "integer", "real", "text", "date" or "boolean".
+    role : Role or str
+        What the column says about a person: "identifier", "quasi", "sensitive" or "other".
+    domain : Values or Bounds, optional
+        The values that can occur. Differentially private methods need it.
+    hierarchy : Calendar, Mask, Removal, Tree or Widths, optional
+        How anonymization makes the values coarser.
+    nullable : bool
+        Whether values may be missing.
+    length : int, optional
+        The longest text, from 1 to 65,536 characters, for a text column without a domain.
+    spelling : optional
+        How dates or numbers are written in a text file, such as 24.12.1976.
+
+    Raises
+    ------
+    SchemaError
+        Where the declarations contradict each other, such as text values of an integer column.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> age = sf.Column("age", "integer", "quasi", domain=sf.Bounds(0, 110))
+    >>> age.domain.size
+    111
+    """
 
     name: str
     kind: Kind
@@ -75,9 +112,9 @@ class Column:
 
     @cached_property
     def public_domain(self) -> Domain | None:
-        """What everybody may know of its values: the domain, else the leaves of its hierarchy.
+        """The values that are public: the domain, else the leaves of the hierarchy.
 
-        Leaves that were only seen among the rows are not public. Decision `schemas`.
+        Leaves that `inspect` read from the rows are not public. Decision `schemas`.
         """
         if self.domain is not None or self.hierarchy is None or self.hierarchy.seen:
             return self.domain
@@ -85,10 +122,9 @@ class Column:
 
     @property
     def characters(self) -> int:
-        """How many characters of a text whoever asks a vault can learn of; the rest is cut off.
-
-        One more than the longest declared value has, so that a longer text equals none of them.
-        """
+        """The number of characters of a text that queries see; the rest is cut off."""
+        # One more than the longest declared value has: a longer text, once cut, must not become
+        # equal to a declared value.
         known = self.public_domain
         if isinstance(known, Values):
             return 1 + max(len(str(value)) for value in known.values)
@@ -103,7 +139,7 @@ class Column:
         self._check_spelling()
 
     def describe(self) -> tuple[str, ...]:
-        """What is declared of it, for people; at the end whether values may be missing."""
+        """One row of the schema overview: name, kind, role, domain, hierarchy, missing values."""
         declared = "nothing"
         if isinstance(self.domain, Values):
             declared = count(self.domain.size, "value")
@@ -114,7 +150,7 @@ class Column:
         return self.name, str(self.kind), str(self.role), declared, hierarchy_name, missing
 
     def _check_types(self) -> None:
-        """Read a kind and a role by their words too; refuse what is no domain or hierarchy."""
+        """Convert names of kinds and roles to enum members; refuse other types."""
         arguments.one_of(self.kind, "kind", tuple(Kind))
         arguments.one_of(self.role, "role", tuple(Role))
         arguments.flag(self.nullable, "nullable")
@@ -149,7 +185,7 @@ class Column:
                 raise self._misfit(value)
 
     def _check_spelling(self) -> None:
-        """A spelling is of the column's kind, and what is declared can be written by it."""
+        """Refuse a spelling of another kind, or one that cannot write a declared value."""
         if self.spelling is None:
             return
         if self.kind not in self.spelling.kinds:
@@ -167,6 +203,7 @@ class Column:
             declared += (self.domain.low, self.domain.high)
         if self.hierarchy is not None:
             declared += self.hierarchy.declared or ()
+        # A declared value that does not survive writing and reading could never equal a cell.
         for value in declared:
             if self.spelling.read(self.spelling.write(value), self.kind) != value:
                 raise SchemaError(
@@ -178,7 +215,7 @@ class Column:
                 )
 
     def _check_length(self) -> None:
-        """A length is for texts that are not listed."""
+        """Refuse a length unless the column is text without declared values."""
         if self.length is None:
             return
         if self.kind is not Kind.TEXT or self.domain is not None:
@@ -232,7 +269,7 @@ class Column:
 
 
 def check_ordered(name: str, kind: Kind) -> None:
-    """Refuse bounds for a kind whose values have no distances."""
+    """Refuse bounds for text and booleans, whose values have no distances."""
     if kind in (Kind.TEXT, Kind.BOOLEAN):
         raise SchemaError(
             "bounds_invalid",
@@ -258,12 +295,12 @@ _WRITTEN = {
 
 
 def from_toml(raw: object, kind: Kind) -> Scalar:
-    """Read a value of a TOML document; decimals there are Decimals, never floats."""
+    """Convert a value of a TOML document. Reals arrive as `Decimal`, never as floats."""
     value: Scalar | None = None
     match kind, raw:
         case (Kind.BOOLEAN, bool()):
             value = raw
-        case (_, bool()):
+        case (_, bool()):  # bool is a subclass of int: refuse it before the integer case
             pass
         case (Kind.INTEGER, int()):
             value = raw
@@ -271,7 +308,7 @@ def from_toml(raw: object, kind: Kind) -> Scalar:
             value = Decimal(raw)
         case (Kind.DATE, str()):
             value = _day(raw)
-        case (Kind.DATE, date()) if not isinstance(raw, datetime):
+        case (Kind.DATE, date()) if not isinstance(raw, datetime):  # a datetime is a date too
             value = raw
         case (Kind.TEXT, str()):
             value = raw
@@ -281,7 +318,7 @@ def from_toml(raw: object, kind: Kind) -> Scalar:
 
 
 def from_text(text: str, kind: Kind) -> Scalar:
-    """Read a value of a text file."""
+    """Convert a value of a text file in its plain spelling, such as 2020-01-31."""
     if kind is Kind.TEXT:
         return text
     if not _WRITTEN[kind].fullmatch(text):

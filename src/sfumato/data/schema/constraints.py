@@ -1,6 +1,6 @@
-"""What always holds in a table, as its steward declares it: what is declared is public.
+"""Constraints that the owner of a table declares. They are public, like all that is declared.
 
-Nothing checks the private rows against it. It is for what is made up: synthetic rows keep to it.
+Nothing checks the private rows against them. Synthetic tables satisfy them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImpossibleCombination:
-    """No row has one of these values in every one of these columns."""
+    """A combination of values that no row has: each of these columns has one of its values."""
 
     cells: tuple[tuple[str, tuple[Scalar, ...]], ...]
 
@@ -34,11 +34,11 @@ class ImpossibleCombination:
 
     @property
     def fact(self) -> object:
-        """What a schema file says of it."""
+        """The value of its key in a schema file."""
         return {name: values[0] if len(values) == 1 else values for name, values in self.cells}
 
     def among(self, columns: Collection[str]) -> Self | None:
-        """What follows of it where a table has these columns alone: nothing, if one is missing."""
+        """What still holds for a table of these columns: nothing where one is missing."""
         return self if all(name in columns for name in self.columns) else None
 
     def check(self, known: Mapping[str, Column]) -> None:
@@ -54,7 +54,7 @@ class ImpossibleCombination:
 
 @dataclass(frozen=True)
 class FunctionalDependency:
-    """Rows that agree in some columns agree in others: one zip code, one city."""
+    """Rows that agree in `given` columns agree in `determined` ones: one zip code, one city."""
 
     given: tuple[str, ...]
     determined: tuple[str, ...]
@@ -68,11 +68,11 @@ class FunctionalDependency:
 
     @property
     def fact(self) -> object:
-        """What a schema file says of it."""
+        """The value of its key in a schema file."""
         return {"from": _one_or_all(self.given), "to": _one_or_all(self.determined)}
 
     def among(self, columns: Collection[str]) -> FunctionalDependency | None:
-        """What follows of it where a table has these columns alone: fewer are determined."""
+        """What still holds for a table of these columns: it determines those that are left."""
         determined = tuple(name for name in self.determined if name in columns)
         is_implied = determined and all(name in columns for name in self.given)
         return FunctionalDependency(self.given, determined) if is_implied else None
@@ -88,9 +88,9 @@ class FunctionalDependency:
 
 @dataclass(frozen=True)
 class OrderedColumns:
-    """In every row a column's value is at most that of each column behind it.
+    """In every row, each column's value is at most that of every later column.
 
-    Missing values are in order, and what stands on both sides of one still is.
+    A missing value is skipped: the values before and after it must still be in order.
     """
 
     columns: tuple[str, ...]
@@ -99,11 +99,11 @@ class OrderedColumns:
 
     @property
     def fact(self) -> object:
-        """What a schema file says of it."""
+        """The value of its key in a schema file."""
         return self.columns
 
     def among(self, columns: Collection[str]) -> OrderedColumns | None:
-        """What follows of it where a table has these columns alone: they are in order still."""
+        """What still holds for a table of these columns: those that are left are in order."""
         columns_left = tuple(name for name in self.columns if name in columns)
         return OrderedColumns(columns_left) if len(columns_left) > 1 else None
 
@@ -120,7 +120,7 @@ class OrderedColumns:
 
 @dataclass(frozen=True)
 class UniqueKey:
-    """No two rows agree in all of these columns; where a value is missing there is no key."""
+    """No two rows agree in all of these columns; rows with a missing value in one are exempt."""
 
     columns: tuple[str, ...]
 
@@ -128,11 +128,11 @@ class UniqueKey:
 
     @property
     def fact(self) -> object:
-        """What a schema file says of it."""
+        """The value of its key in a schema file."""
         return _one_or_all(self.columns)
 
     def among(self, columns: Collection[str]) -> Self | None:
-        """What follows of it where a table has these columns alone: nothing, if one is missing."""
+        """What still holds for a table of these columns: nothing where one is missing."""
         return self if all(name in columns for name in self.columns) else None
 
     def check(self, known: Mapping[str, Column]) -> None:  # noqa: ARG002
@@ -143,7 +143,7 @@ class UniqueKey:
 
 @dataclass(frozen=True)
 class DeclaredRows:
-    """How many rows the table has, where everybody may know it."""
+    """The number of rows of the table, where it is public."""
 
     rows: int
 
@@ -152,11 +152,11 @@ class DeclaredRows:
 
     @property
     def fact(self) -> object:
-        """What a schema file says of it."""
+        """The value of its key in a schema file."""
         return self.rows
 
     def among(self, columns: Collection[str]) -> Self:  # noqa: ARG002
-        """What follows of it where a table has these columns alone: all."""
+        """What still holds for a table of these columns: all of it."""
         return self
 
     def check(self, known: Mapping[str, Column]) -> None:  # noqa: ARG002
@@ -173,7 +173,7 @@ CONSTRAINT_KEYS = ("never", "determines", "ordered", "unique", "rows")
 
 
 def check_constraint(constraint: Constraint, known: Mapping[str, Column]) -> None:
-    """Refuse a constraint that names no column of these, or makes no sense for their kinds."""
+    """Refuse a constraint that names an unknown column or does not fit the kinds of its columns."""
     for name in constraint.columns:
         if name not in known:
             raise _wrong(f"there is no column {quoted(name)}; {suggestion(name, known)}", end="")
@@ -181,7 +181,7 @@ def check_constraint(constraint: Constraint, known: Mapping[str, Column]) -> Non
 
 
 def describe(constraint: Constraint) -> str:
-    """A constraint in a few words, for people."""
+    """A constraint as a short text, for pages and messages."""
     match constraint:
         case ImpossibleCombination(cells=cells):
             conditions = (f"{name} = {' or '.join(map(str, values))}" for name, values in cells)

@@ -1,4 +1,4 @@
-"""Declared domains: which values a column may hold, as public knowledge."""
+"""Declared domains: the values that a column may hold. A declared domain is public."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ Scalar = int | Decimal | str | bool | date
 """A declared value. Reals are exact decimals, never floats."""
 
 EXACT = Context(prec=1000, traps=[DivisionByZero, Inexact, InvalidOperation, Overflow])
-"""Arithmetic that is exact for every double, whatever precision the caller's thread has set."""
+"""A decimal context that is exact for every double and independent of the thread's context."""
 
 _INTEGER_LIMIT = 2**63
 """Integer columns hold 64 bits on every engine."""
 
+# Most digits of a declared decimal before and after the point.
 _WHOLE_DIGITS, _DECIMALS = 15, 12
 
 _FEWEST_STEPS = 100
-"""Into at least so many steps a continuum is cut where none is declared."""
+"""Smallest number of steps into which `stepped` divides a continuum."""
 
 
 def check_value(value: Scalar, title: str) -> None:
@@ -38,6 +39,7 @@ def check_value(value: Scalar, title: str) -> None:
         fits = -_INTEGER_LIMIT <= value < _INTEGER_LIMIT
         allowed = "a whole number of 64 bits"
     elif isinstance(value, str):
+        # A lone surrogate has no UTF-8 form, so no engine could store the text.
         fits = value.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in value)
         allowed = "text without halves of surrogate pairs"
     else:
@@ -48,7 +50,7 @@ def check_value(value: Scalar, title: str) -> None:
 
 
 def exact(value: object) -> Scalar:
-    """Read a declared value; a float stands for its shortest decimal form."""
+    """Convert a declared value to an exact one; a float becomes its shortest decimal form."""
     kinds = (str, bool, int, Decimal, date)
     if isinstance(value, float) and isfinite(value):
         return Decimal(float.__repr__(value))
@@ -58,13 +60,30 @@ def exact(value: object) -> Scalar:
 
 
 def _real(value: Scalar) -> Scalar:
-    """A whole number among reals as a real."""
+    """Convert an integer to the `Decimal` of the same value."""
     return Decimal(value) if type(value) is int else value
 
 
 @dataclass(frozen=True)
 class Values:
-    """A finite list of values, in the declared order."""
+    """A domain of listed values, in the declared order.
+
+    Parameters
+    ----------
+    values : tuple
+        At least one value; all different.
+
+    Raises
+    ------
+    SchemaError
+        Where the list is empty, repeats a value or has one that engines cannot hold exactly.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> sf.Values(("never", "former", "current")).size
+    3
+    """
 
     values: tuple[Scalar, ...]
 
@@ -83,20 +102,38 @@ class Values:
 
     @property
     def size(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return len(self.values)
 
     def reals(self) -> Values:
-        """The same for a column of reals."""
+        """The same values as decimals, for a column of reals."""
         return Values(tuple(map(_real, self.values)))
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """An interval with both ends included; with a step, the grid low, low + step, ..., high.
+    """A domain from `low` to `high`, both included; with a step, the grid low, low + step, ...
 
-    Dates count in days. Integers and dates have step 1 unless another is declared. Equal bounds
-    declare a constant.
+    Equal bounds declare a constant.
+
+    Parameters
+    ----------
+    low, high : int, float, Decimal or date
+        The ends, both of one kind.
+    step : int, float or Decimal, optional
+        The distance between neighbouring values, in days for dates; it divides the interval.
+        Integers and dates have step 1 unless another is given; reals have none.
+
+    Raises
+    ------
+    SchemaError
+        Where low is above high, or the step does not divide the interval evenly.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> sf.Bounds(0.0, 1.0, 0.25).size
+    5
     """
 
     low: int | Decimal | date
@@ -130,14 +167,14 @@ class Bounds:
             )
 
     def reals(self) -> Bounds:
-        """The same for a column of reals."""
+        """The same bounds as decimals, for a column of reals."""
         ends: tuple[Any, ...] = (self.low, self.high, *([] if self.step is None else [self.step]))
         reals: list[Any] = [_real(value) for value in ends]
         return Bounds(*reals)
 
     @property
     def span(self) -> int | Decimal:
-        """Distance between the ends, in days for dates."""
+        """The distance between the ends, in days for dates."""
         if isinstance(self.low, date) and isinstance(self.high, date):
             return (self.high - self.low).days
         assert not isinstance(self.low, date)
@@ -154,9 +191,9 @@ class Bounds:
         return self.step
 
     def stepped(self) -> Bounds | None:
-        """These bounds as a grid: a continuum in round steps, a hundred of them or some more.
+        """These bounds as a grid; a continuum gets the widest round step that makes 100 or more.
 
-        None where no round step divides it evenly. Decision `schemas`.
+        None where no round step (1, 2 or 5 times a power of ten) divides it. Decision `schemas`.
         """
         if self.grid_step is not None or not self.span:
             return self if self.grid_step is not None else None

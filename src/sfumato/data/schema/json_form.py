@@ -1,8 +1,8 @@
-"""Schemas as JSON, in the words of the schema file: what is declared, for who asks from elsewhere.
+"""Schemas as JSON, with the keys of the schema file, for clients of a server.
 
-Decimals travel as texts, so that they are exact; trees row by row in the order in which they were
-written, because the order of values is declared too. Values that were only seen among the rows stay
-where they are: decision `schemas`.
+Decimals are texts, so that they stay exact. Trees are lists of rows in the declared order, because
+the order of values is declared too. Values that were only read from the rows are private and are
+left out: decision `schemas`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROWS = "rows"
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
-    """All that is declared of a table, for JSON."""
+    """The declarations of a schema as a JSON document."""
     content = {
         "table": schema.table,
         "unit": schema.unit.facts() or "row",
@@ -44,7 +44,7 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
 
 
 def schema_from_json(content: Mapping[str, Any]) -> Schema:
-    """Read what `schema_to_json` wrote; whatever else it is, it is refused as a file would be."""
+    """Read what `schema_to_json` wrote; other content is refused as in a schema file."""
     document, trees = dict(content), dict[str, Tree]()
     kinds = {column["name"]: Kind(column["kind"]) for column in content["columns"]}
     document["columns"] = {
@@ -76,7 +76,7 @@ def _column(column: Column) -> dict[str, object]:
 
 
 def _rows(tree: Tree, column: Column) -> list[list[object]]:
-    """The leaves of a tree that may be told, each with its way up."""
+    """The public leaves of a tree, each followed by its ancestors."""
     ancestors_of = dict(zip(tree.leaves, tree.ancestors, strict=True))
     public_leaves = tree.listed
     if tree.seen:
@@ -121,7 +121,7 @@ def _read_constraint(constraint: Mapping[str, Any], kinds: Mapping[str, Kind]) -
 
 
 def _exact(value: Any, kind: Kind) -> Any:
-    """A value as TOML would have given it: decimals of reals are texts in JSON."""
+    """Convert a JSON value to what a TOML parser gives: texts of reals become decimals."""
     if isinstance(value, list):
         return [_exact(item, kind) for item in value]
     return Decimal(value) if kind is Kind.REAL and isinstance(value, str) else value

@@ -1,7 +1,7 @@
-"""How a table lies in its file: encoding, separator, sheet. Declared, or found where nothing is.
+"""File layout: encoding, separator, sheet and header row of a table's file, declared or detected.
 
-What is None is usual: UTF-8, what the header tells, the first sheet that holds anything, its first
-row. Decision `reading-files`.
+None stands for the default: UTF-8, the separator that the header shows, the first sheet that holds
+anything and its first row. Decision `reading-files`.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 UTF8 = ("utf-8", "utf-8-sig")
-"""UTF-8 without and with the mark that some programs write before it."""
+"""UTF-8 without and with a byte order mark."""
 
 SEPARATOR_NAMES = {"tab": "\t", "space": " "}
-"""Separators that are easier to name than to see."""
+"""Separators that a schema writes as a word, because they cannot be seen."""
 
 _NO_FILES = {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"}
-"""Codecs of Python that make text of text, or text that is not the same everywhere."""
+"""Python codecs that are no encodings of files."""
 
 _WHOLE_UNITS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
-"""Encodings of which a broken unit is one letter, whatever stands behind it."""
+"""Encodings in which a malformed unit decodes to one letter and leaves the next unit intact."""
 
 _IN_NUMBERS = "+-."
-"""Signs that stand in numbers and dates, which are never quoted."""
+"""Signs of numbers and dates. These cells are never quoted, so the signs cannot separate cells."""
 
 
 @dataclass(frozen=True)
 class FileLayout:
-    """How a file is written; `header_row` counts from 1, as a spreadsheet shows it."""
+    """How a table is written in its file; `header_row` counts from 1, as a spreadsheet shows it."""
 
     encoding: str | None = None
     separator: str | None = None
     sheet: str | None = None
     header_row: int | None = None
     found_sheet: str | None = field(default=None, compare=False)
-    """The sheet that was read though none was named: what is written keeps its name."""
+    """The sheet that was read where none was named; a release keeps its name."""
 
     def __post_init__(self) -> None:
         if self.encoding is not None:
@@ -57,13 +57,14 @@ class FileLayout:
 
     @property
     def codec(self) -> str:
-        """The one name that Python has for the encoding."""
+        """Python's canonical name of the encoding."""
         return codecs.lookup(self.encoding or "utf-8").name
 
     def check_private(self) -> None:
-        """Refuse an encoding in which a broken letter swallows the separator or quote behind it.
+        """Refuse an encoding in which a malformed letter swallows the separator or quote after it.
 
-        One person's cell would then decide whether questions are answered.
+        *Attack*: a cell with such a letter shifts the cells of its row, so reading fails. One
+        person would decide whether queries are answered.
         """
         if self.codec not in _WHOLE_UNITS and not _keeps_signs(self.codec):
             raise SchemaError(
@@ -74,7 +75,7 @@ class FileLayout:
             )
 
     def facts(self) -> dict[str, object]:
-        """What is not as usual, as a schema file or a side-car has it."""
+        """The settings that differ from the default, as a schema file or side-car has them."""
         spelled = {sign: name for name, sign in SEPARATOR_NAMES.items()}
         facts = {
             "encoding": self.encoding,
@@ -85,7 +86,7 @@ class FileLayout:
         return {key: fact for key, fact in facts.items() if fact is not None}
 
     def describe(self, names: Iterable[str]) -> list[str]:
-        """What was found of a file about which nothing was declared, for its owner to check."""
+        """Notes on the detected layout of an undeclared file, for its owner to check."""
         notes = []
         if self.encoding is not None and self.codec not in UTF8:
             strange = next((name for name in names if not name.isascii()), None)
@@ -112,11 +113,11 @@ def _spoken(encoding: str) -> str:
 
 
 USUAL = FileLayout()
-"""Nothing is declared, or nothing is unusual."""
+"""The default layout."""
 
 
 def separator_of(written: str) -> str:
-    """The separator that a schema names: itself, or its word."""
+    """The separator that a schema writes, as itself or as a word."""
     return SEPARATOR_NAMES.get(written.lower(), written)
 
 
@@ -136,7 +137,7 @@ def _check_encoding(name: str) -> None:
 
 @cache
 def _keeps_signs(codec: str) -> bool:
-    """Whether an ASCII sign is itself behind whatever byte, also at the end."""
+    """Whether every ASCII sign decodes to itself after any byte."""
     alone = [bytes([byte]).decode(codec, "replace") for byte in range(256)]
     return all(
         bytes(byte for sign in range(128) for byte in (before, sign)).decode(codec, "replace")

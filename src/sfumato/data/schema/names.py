@@ -1,4 +1,4 @@
-"""Names of tables and columns, which can be told apart and shown; and the words around them."""
+"""Names of tables and columns: checks, comparison, and how messages show them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from sfumato.errors import SchemaError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+# Unicode categories and bidirectional classes of characters that hide or reorder what a terminal
+# shows: a name with them could pass for another one.
 _HIDDEN = {"Cc", "Cs", "Zl", "Zp"}
 _DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 def quoted(name: str) -> str:
-    """Show a name in a message: quoted, escaped, and not longer than a line."""
+    """Quote and escape a name for a message; cut it after 60 characters."""
     return repr(name if len(name) <= 60 else f"{name[:57]}...")
 
 
 def check_name(name: str, title: str) -> None:
-    """Refuse a name that is blank or has characters that hide or reorder what is shown."""
+    """Refuse a name that is blank or has control characters; `title` says what it names."""
     if not name.strip():
         raise SchemaError("name_invalid", f"{title} has no name; give it one.")
     for position, character in enumerate(name, 1):
@@ -37,7 +39,7 @@ def check_name(name: str, title: str) -> None:
 
 
 def clash(names: Iterable[str]) -> tuple[int, int] | None:
-    """Find the positions, from 0, of two names that a person or an engine would confuse."""
+    """The positions of two names that differ only in case, outer spaces or Unicode form."""
     seen: dict[str, int] = {}
     for position, name in enumerate(names):
         folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold()).strip()
@@ -48,7 +50,7 @@ def clash(names: Iterable[str]) -> tuple[int, int] | None:
 
 
 def check_names(names: list[str]) -> None:
-    """Refuse column names that are unusable or differ only in case, spaces or Unicode form."""
+    """Refuse column names that are invalid or that clash."""
     for position, name in enumerate(names, 1):
         check_name(name, f"Column {position}")
     if clashing := clash(names):
@@ -62,7 +64,7 @@ def check_names(names: list[str]) -> None:
 
 
 def suggestion(name: str, allowed: Iterable[str]) -> str:
-    """Guess what was meant: an ending for a message."""
+    """The end of a message about an unknown name: the nearest allowed one, or all of them."""
     names = list(allowed)
     if not names:
         return "there are none."
@@ -73,12 +75,12 @@ def suggestion(name: str, allowed: Iterable[str]) -> str:
 
 
 def count(number: int, singular: str, plural: str | None = None) -> str:
-    """Say how many there are: 1 leaf, 2,000 leaves."""
+    """A number with its noun: 1 leaf, 2,000 leaves."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def untaken(preferred: str, existing: Iterable[str]) -> str:
-    """A name as wanted, or with a number behind it where another has it, whatever its case."""
+    """The preferred name, with a number appended where it is in use in any case."""
     folded = {name.casefold() for name in existing}
     name, number = preferred, 1
     while name.casefold() in folded:
@@ -88,7 +90,7 @@ def untaken(preferred: str, existing: Iterable[str]) -> str:
 
 
 def free_prefix(names: Iterable[str]) -> str:
-    """How names of our own begin beside these: as none of them does."""
+    """A prefix for names of our own that none of these names begins with."""
     folded, prefix = [name.casefold() for name in names], "sf_"
     while any(name.startswith(prefix) for name in folded):
         prefix += "_"

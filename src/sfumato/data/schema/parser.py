@@ -1,4 +1,4 @@
-"""From a parsed TOML document to a schema, with the line of whatever does not make sense."""
+"""Build a schema from a parsed TOML document; errors name the line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 
 class Parser:
-    """Reads one document; `folder` is where its hierarchy files are found."""
+    """Parser of one document; paths of its hierarchy files are relative to `folder`."""
 
     def __init__(self, lines: Lines, folder: Path) -> None:
         self._lines = lines
@@ -143,7 +143,7 @@ class Parser:
             return Items(owner, item, **optional)
 
     def _two(self, raw: object, key_path: KeyPath) -> tuple[str, str]:
-        """The names of two columns."""
+        """Read the names of two columns."""
         names = self._columns(raw, key_path)
         if len(names) != 2:
             message = f'{key_path[-1]!r} must name two columns, such as ["from", "to"].'
@@ -288,7 +288,7 @@ class Parser:
     def _branches(
         self, raw: object, kind: Kind, key_path: KeyPath, above: tuple[str, ...]
     ) -> Iterator[tuple[Scalar, tuple[str, ...]]]:
-        """Walk a tree of tables down to its arrays of values; the root stands above all."""
+        """Yield every value of nested tables with its labels, from the parent up to the root."""
         if isinstance(raw, dict):
             for label, below in raw.items():
                 yield from self._branches(below, kind, (*key_path, label), (label, *above))
@@ -335,7 +335,7 @@ class Parser:
             return FunctionalDependency(*sides)
         cells = []
         for name, held in table.items():
-            # Of a column that is not there the check says so.
+            # `check_constraint` refuses an unknown column; until then any kind will do.
             kind = known[name].kind if name in known else Kind.TEXT
             listed = held if isinstance(held, list) else [held]
             values = self._values(listed, kind, (*key_path, name)) if name in known else []
@@ -343,7 +343,7 @@ class Parser:
         return ImpossibleCombination(tuple(cells))
 
     def _columns(self, raw: object, key_path: KeyPath) -> tuple[str, ...]:
-        """One name of a column, or several."""
+        """Read one column name or an array of them."""
         if not isinstance(raw, list):
             return (self._typed(raw, str, key_path),)
         return tuple(self._typed(name, str, (*key_path, i)) for i, name in enumerate(raw))
@@ -378,7 +378,7 @@ class Parser:
 
     @contextmanager
     def _at(self, key_path: KeyPath) -> Iterator[None]:
-        """Add the line to what a constructor refuses."""
+        """Add the line of a key to an error that a constructor raises."""
         try:
             yield
         except (SchemaError, ParameterError) as error:

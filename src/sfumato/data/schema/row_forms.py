@@ -1,7 +1,7 @@
-"""What the rows of a table are where they are not people: edges, points of paths, items of sets.
+"""Row forms: tables whose rows are edges of a graph, points of a path or items of a set.
 
-A table of any form is a plain table of rows in any engine; its form says which columns hold what,
-and is a public fact like all that a schema declares. Decision `table-forms`.
+In every engine such a table is a plain table of rows. The form says which column has which role. It
+is public, like all that a schema declares. Decision `table-forms`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIMES = (Kind.INTEGER, Kind.REAL, Kind.DATE, Kind.TEXT)
 
 @dataclass(frozen=True)
 class Edges:
-    """Each row ties two nodes of a graph; which of them stands first says nothing."""
+    """Each row is an undirected edge between two nodes of a graph."""
 
     source: str
     target: str
@@ -40,17 +40,17 @@ class Edges:
 
     @property
     def roles(self) -> Roles:
-        """What each part of it is called, its column, and of which kinds that may be."""
+        """For each role its column and the kinds that the column may have."""
         return {"from": (self.source, _NAMES), "to": (self.target, _NAMES)}
 
     def facts(self) -> dict[str, object]:
-        """What a schema says of it."""
+        """The form as a schema file has it."""
         return {"edges": [self.source, self.target]}
 
 
 @dataclass(frozen=True)
 class Points:
-    """Each row is one point of a path, at a time and a place of the plane."""
+    """Each row is one point of a path: a time and two coordinates."""
 
     path: str
     time: str
@@ -64,7 +64,7 @@ class Points:
 
     @property
     def roles(self) -> Roles:
-        """What each part of it is called, its column, and of which kinds that may be."""
+        """For each role its column and the kinds that the column may have."""
         return {
             "path": (self.path, _NAMES),
             "time": (self.time, _TIMES),
@@ -73,13 +73,13 @@ class Points:
         }
 
     def facts(self) -> dict[str, object]:
-        """What a schema says of it."""
+        """The form as a schema file has it."""
         return {"points": {"path": self.path, "time": self.time, "at": [self.x, self.y]}}
 
 
 @dataclass(frozen=True)
 class Items:
-    """Each row is one item of a set, such as a product in a basket; it may be rated, and dated."""
+    """Each row is one item of a set, such as a product in a basket, perhaps rated and dated."""
 
     owner: str
     item: str
@@ -93,7 +93,7 @@ class Items:
 
     @property
     def roles(self) -> Roles:
-        """What each part of it is called, its column, and of which kinds that may be."""
+        """For each role its column and the kinds that the column may have."""
         roles: Roles = {"of": (self.owner, _NAMES), "item": (self.item, _NAMES)}
         if self.rating is not None:
             roles["rating"] = (self.rating, _NUMBERS)
@@ -102,7 +102,7 @@ class Items:
         return roles
 
     def facts(self) -> dict[str, object]:
-        """What a schema says of it."""
+        """The form as a schema file has it."""
         return {"items": {role: column for role, (column, _) in self.roles.items()}}
 
 
@@ -124,7 +124,7 @@ def _check_texts(form: Form) -> None:
 
 
 def check_form(form: Form, columns: Mapping[str, Column]) -> None:
-    """Refuse a form whose columns are not declared, or cannot be what it says they are."""
+    """Refuse a form whose columns are not declared or have the wrong kind for their role."""
     for role, (name, kinds) in form.roles.items():
         column = columns.get(name)
         if column is None:

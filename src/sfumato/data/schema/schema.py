@@ -1,4 +1,4 @@
-"""A schema: what a table's steward has declared about it."""
+"""Schemas: what the owner of a table declares about it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,35 @@ _FORMS = "Edges, Points or Items of sfumato.data.schema.row_forms"
 
 @dataclass(frozen=True, repr=False)
 class Schema(Shown):
-    """A table's name, its columns in order, what one person can change in it, how its file is."""
+    """The declarations of a table: its columns, its privacy unit and the layout of its file.
+
+    Parameters
+    ----------
+    table : str
+        The name of the table.
+    columns : tuple of Column
+        The columns in order; names differ in more than case.
+    unit : Rows, Entity or Ties
+        What one person can change; `Rows()` unless given.
+    layout : FileLayout
+        Encoding, separator and sheet of the file, where they differ from the default.
+    constraints : tuple
+        What holds for every row, for synthetic tables.
+    form : Edges, Points or Items, optional
+        What the rows are where they are not people.
+
+    Raises
+    ------
+    SchemaError
+        Where declarations contradict each other.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> schema = sf.Schema("visits", (sf.Column("age", "integer", "quasi"),))
+    >>> [column.name for column in schema.by_role("quasi")]
+    ['age']
+    """
 
     table: str
     columns: tuple[Column, ...]
@@ -37,7 +65,6 @@ class Schema(Shown):
     layout: FileLayout = field(default_factory=FileLayout)
     constraints: tuple[Constraint, ...] = ()
     form: Form | None = None
-    """What its rows are where they are not people: edges, points or items."""
 
     def __post_init__(self) -> None:
         check_name(arguments.text(self.table, "The name of a table"), "The table")
@@ -69,8 +96,9 @@ class Schema(Shown):
                 + suggestion(name, self._by_name),
                 parameter="unit",
             )
-        # Rows are bounded by person in queries that name what they add `sf_person`, `sf_count` and
-        # so on. A column of that name would stand for the people, and one person for many.
+        # Queries that bound rows by person add columns `sf_person`, `sf_count` and so on. A column
+        # of such a name in the table would take the place of the person, so that one person
+        # counted as many.
         reserved = next(
             (
                 column_name
@@ -106,7 +134,7 @@ class Schema(Shown):
         return {column.name: column for column in self.columns}
 
     def column(self, name: str) -> Column:
-        """Look a column up by its exact name."""
+        """The column of this exact name; refuse a name that no column has."""
         try:
             return self._by_name[arguments.text(name, "The name of a column")]
         except KeyError:
@@ -117,7 +145,7 @@ class Schema(Shown):
             ) from None
 
     def by_role(self, role: Role) -> tuple[Column, ...]:
-        """List the columns of a role, in order."""
+        """The columns of a role, in order."""
         arguments.one_of(role, "role", tuple(Role))
         return tuple(column for column in self.columns if column.role == role)
 
@@ -130,19 +158,19 @@ class Schema(Shown):
         return Card(line, {"Unit": self.unit.sentence()}, self.listed())
 
     def listed(self) -> CardTable:
-        """Its columns, and what is declared of each, for people."""
+        """A table of the columns and their declarations, for display."""
         titles = ("Column", "Kind", "Role", "Declared", "Hierarchy", "Missing")
         return CardTable(titles, [column.describe() for column in self.columns])
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a schema file; hierarchy files are found relative to it."""
+        """Read a schema file; paths of hierarchy files in it are relative to the file."""
         from sfumato.data.schema.schema_file import load
 
         return load(arguments.path(path, "path"))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write it to a schema file, which every door reads."""
+        """Write the schema to a file that command, server and Python read."""
         from sfumato.data.schema.schema_file import save
 
         target = arguments.path(path, "path")

@@ -1,4 +1,4 @@
-"""Schema files: TOML in, TOML out."""
+"""Schema files: read from and written to TOML."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _section(column: Column, folder: Path, note: str | None, seen: Column) -> st
 
 
 def _unit(unit: Unit, seen: Unit) -> str:
-    if seen != unit:  # a second key of this name would be no TOML, so the usual one is left out
+    if seen != unit:  # TOML allows the key once, so the default unit is left out
         return f"# unit = {_value(seen.facts())}   # {_UNIT}"
     return f"unit = {_value(unit.facts() or 'row')}"
 
@@ -70,7 +70,7 @@ def _facts(column: Column, folder: Path) -> dict[str, object]:
 
 
 def column_facts(column: Column) -> dict[str, object]:
-    """The keys of a column and their values, but for its hierarchy; what is usual is left out."""
+    """The keys and values of a column except its hierarchy; defaults are left out."""
     facts: dict[str, object] = {"role": str(column.role), "kind": str(column.kind)}
     if column.spelling is not None:
         facts |= column.spelling.keys
@@ -97,7 +97,7 @@ def _hierarchy(hierarchy: Hierarchy, folder: Path) -> dict[str, object]:
 
 
 def rule_facts(hierarchy: Hierarchy) -> dict[str, object]:
-    """What is said of a hierarchy that is a rule and lists no values."""
+    """The key and value of a hierarchy that is a rule."""
     match hierarchy:
         case Mask(side=side):
             return {"mask": str(side)}
@@ -125,7 +125,7 @@ def _branches(tree: Tree) -> object:
 
 
 def _value(value: object, *, broken: bool = True) -> str:
-    """Write a value as TOML: decimals exactly, long arrays `broken` into lines."""
+    """Write a value as TOML; long arrays take several lines where `broken`."""
     match value:
         case Decimal():
             text = spell(value)
@@ -155,7 +155,7 @@ _LONG_NUMBER = re.compile(r"[0-9_]{4000}|[eE][+-]?[0-9_]{9}")
 
 
 def load(path: Path) -> Schema:
-    """Read a schema file; hierarchy files are found relative to it."""
+    """Read a schema file; paths of hierarchy files in it are relative to the file."""
     text = read_text(path, title="Schema file", most_mebibytes=MOST_MEBIBYTES)
     return parse(text, str(path), path.parent)
 
@@ -167,9 +167,19 @@ def dump(
     notes: Mapping[str, str] | None = None,
     seen: Schema | None = None,
 ) -> str:
-    """Write a schema as TOML for a file in `folder`; notes become comments above columns' keys.
+    """Write a schema as TOML for a file in `folder`.
 
-    What the same schema as `seen` in the rows declares beyond it stands there as commented lines.
+    Parameters
+    ----------
+    schema : Schema
+        What is declared.
+    folder : Path
+        The folder of the file; paths of hierarchy files are written relative to it.
+    notes : mapping, optional
+        For columns by name, a comment above the section.
+    seen : Schema, optional
+        The same schema with what `inspect` read from the rows. What it declares beyond `schema` is
+        written as comments: rows are private until the owner confirms it.
     """
     known = seen or schema
     unit = _unit(schema.unit, known.unit)
@@ -199,13 +209,13 @@ def save(
     seen: Schema | None = None,
     private: bool = False,
 ) -> None:
-    """Write a schema file whole or not at all, as `dump` does; a `private` one for its owner."""
+    """Write a schema file atomically, as `dump` does; only its owner can read a `private` one."""
     text = dump(schema, folder=path.parent, notes=notes, seen=seen)
     write_text(path, text, overwrite=overwrite, private=private)
 
 
 def parse(text: str, name: str, folder: Path) -> Schema:
-    """Read a schema from its text; a refusal says `name`, and hierarchies lie in `folder`."""
+    """Read a schema from text; errors name the file `name`, hierarchy files lie in `folder`."""
     lines = Lines(text, name)
     try:
         document = tomllib.loads(text, parse_float=Decimal)

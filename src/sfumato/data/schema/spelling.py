@@ -1,9 +1,7 @@
-"""How people write dates and numbers: 24.12.1976, 1.591,09 €, 9,2 %.
+"""Spellings of dates and numbers in text files: 24.12.1976, 1.591,09 €, 9,2 %.
 
-A spelling is form, never value: cells of text are read by it and written by it again, and whatever
-is counted in between is a plain date or number. Only what is declared is read; nothing is guessed.
-
-Decision `written-forms`.
+A spelling is used to read cells and to write them again; methods see plain dates and numbers. Only
+the declared spelling is read, and nothing is guessed. Decision `written-forms`.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _PIECES = {
 }
 _DAY_PARTS = ("day", "month", "year")
 _EXACT_WIDTH = {"day": "[0-9]{2}", "month": "[0-9]{2}"}
-"""Where no sign parts two numbers, each must have all its digits."""
+"""Patterns for formats without separators such as %Y%m%d: every number has all its digits."""
 
 _TOKEN = re.compile(r"%-?.|[^%]+|%$")
 _EXAMPLE_DAY = date(1976, 12, 24)
@@ -52,26 +50,26 @@ _EXAMPLE_TIME = {
 
 
 class _Declared:
-    """What a schema file says of a spelling: its fields that are not what they are by default."""
+    """The keys of a spelling in a schema file: the fields that differ from their default."""
 
     @property
     def keys(self) -> dict[str, Any]:
-        """What a schema file says of it."""
+        """The keys and values for a schema file."""
         return _declared(self)
 
     @property
     def lines(self) -> str:
-        """The same as it is written there."""
+        """The same as TOML on one line."""
         return _lines(self.keys)
 
 
 @dataclass(frozen=True)
 class DateSpelling(_Declared):
-    """Dates by a format such as %d.%m.%Y; a time of day behind them is read over.
+    """A date format such as %d.%m.%Y; a time of day after the date is ignored.
 
-    The day is the one that is written, in whatever zone; the time may be missing and is never
-    written. Years of two digits up to the `pivot` are 20xx, those above it 19xx. `%d` and `%m` read
-    1 as well as 01 and write 01; `%-d` and `%-m` write 1.
+    The day is the written one, whatever the time zone. The time may be missing and is never written
+    back. Years of two digits up to the `pivot` are 20xx, those above it 19xx. `%d` and `%m` read 1
+    as well as 01 and write 01; `%-d` and `%-m` write 1.
     """
 
     format: str
@@ -121,7 +119,7 @@ class DateSpelling(_Declared):
 
     @cached_property
     def _day_and_time(self) -> tuple[list[str], list[str]]:
-        """The tokens of the day, and those of the time behind it with what leads up to it."""
+        """The tokens of the day, and those of the time after it including the sign between them."""
         tokens = _TOKEN.findall(self.format)
         directives = [position for position, token in enumerate(tokens) if token.startswith("%")]
         end = directives[2] + 1 if len(directives) > 3 else len(tokens)
@@ -133,7 +131,7 @@ class DateSpelling(_Declared):
 
     @property
     def timed(self) -> bool:
-        """Whether a time of day may stand behind the day."""
+        """Whether a time of day may follow the day."""
         return bool(self._day_and_time[1])
 
     @property
@@ -154,7 +152,7 @@ class DateSpelling(_Declared):
         return f"(?P<{name}>{digits})" if name in _DAY_PARTS else f"(?:{digits})"
 
     def read(self, text: str, kind: Kind) -> date | None:
-        """The day that a text says; None where it is not written so or does not exist."""
+        """The day of a text; None where the text has another form or the day does not exist."""
         match = re.fullmatch(self.pattern(kind), text)
         if match is None:
             return None
@@ -167,7 +165,7 @@ class DateSpelling(_Declared):
             return None
 
     def write(self, value: Scalar) -> str:
-        """A day as it is written; its time of day is not known any more."""
+        """Write a day, without a time of day, which is not kept."""
         assert isinstance(value, date)
         written = {
             "%d": f"{value.day:02}",
@@ -180,7 +178,7 @@ class DateSpelling(_Declared):
         return "".join(written.get(token, token) for token in self._day_and_time[0])
 
     def describe(self, kind: Kind) -> str:  # noqa: ARG002  # numbers have two kinds
-        """What cells are, for people, shown on a day of ours."""
+        """A description of the cells with an example day."""
         day, time = self.write(_EXAMPLE_DAY), self._day_and_time[1]
         hour = "".join(_EXAMPLE_TIME.get(token, token) for token in time)
         return f"dates written {day}{hour}" + (", of which the day is kept" if time else "")
@@ -196,11 +194,11 @@ MOST_PLACES = 12
 
 @dataclass(frozen=True)
 class NumberSpelling(_Declared):
-    """Numbers by their signs: the decimal one, the one between thousands, one before or behind.
+    """A number format: decimal sign, thousands separator, percent sign or currency.
 
-    `percent` and `currency` show where the sign stands, as in "# %" or "$#"; it is form, so that
-    9,2 % is 9.2. Groups of three digits may be left out as a whole. `places` is how many digits are
-    at least written behind the decimal sign; further ones are never cut.
+    `percent` and `currency` show where their sign stands, as in "# %" or "$#". The sign does not
+    change the value: 9,2 % is 9.2. A number may have all of its thousands separators or none.
+    `places` is the smallest number of decimals that is written; further decimals are never cut.
     """
 
     decimal: str | None = None
@@ -262,23 +260,23 @@ class NumberSpelling(_Declared):
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """Signs are for numbers; those of decimals for reals alone."""
+        """Integers and reals; only reals where decimals are declared."""
         is_for_both = self.decimal is None and self.places is None
         return frozenset({Kind.INTEGER, Kind.REAL} if is_for_both else {Kind.REAL})
 
     @property
     def point(self) -> str:
-        """The decimal sign: where only the one between thousands is declared, the other."""
+        """The decimal sign; where it is not declared, the one that does not separate thousands."""
         return self.decimal or ("," if self.thousands == "." else ".")
 
     @cached_property
     def around(self) -> tuple[str, str]:
-        """What stands before a number and behind it."""
+        """The text before a number and the text after it."""
         before, _, behind = (self.percent or self.currency or _NUMBER).partition(_NUMBER)
         return before, behind
 
     def pattern(self, kind: Kind) -> str:
-        """The regular expression of a cell, with groups for signs, digits and decimals."""
+        """The regular expression of a cell, with groups for sign, digits and decimals."""
         before, behind = (re.escape(sign.strip(_SPACES)) for sign in self.around)
         before, behind = before and f"{before}{_SPACE}", behind and f"{_SPACE}{behind}"
         sign = (
@@ -295,7 +293,7 @@ class NumberSpelling(_Declared):
         return f"(?:{sign}(?P<whole>{digits}){decimals}{behind}{special})"
 
     def read(self, text: str, kind: Kind) -> int | Decimal | None:
-        """The number that a text says; None where it is not written so."""
+        """The number of a text; None where the text has another form."""
         match = re.fullmatch(self.pattern(kind), text)
         if match is None:
             return None
@@ -307,7 +305,7 @@ class NumberSpelling(_Declared):
         return Decimal(groups["special"] or digits + decimals)
 
     def write(self, value: Scalar) -> str:
-        """A number as it is written, with as many decimals as it needs and at least `places`."""
+        """Write a number with as many decimals as it needs and at least `places`."""
         assert isinstance(value, int | Decimal)
         if isinstance(value, Decimal) and not value.is_finite():
             return str(value).lower().replace("infinity", "inf")
@@ -324,7 +322,7 @@ class NumberSpelling(_Declared):
         return f"{sign}{before}{number}{behind}"
 
     def describe(self, kind: Kind) -> str:
-        """What cells are, for people, shown on a number of ours."""
+        """A description of the cells with an example number."""
         example = Decimal(1234) if kind is Kind.INTEGER else Decimal("1234.5")
         comma = self.point == "," and kind is Kind.REAL
         return f"numbers written {self.write(example)}" + (", a decimal comma" if comma else "")
@@ -343,11 +341,11 @@ SPELLING_KEYS: dict[str, type] = {
     "currency": str,
     "places": int,
 }
-"""The keys of a column that say how it is written, and what their values are."""
+"""The keys of a column that declare its spelling, and the types of their values."""
 
 
 def spelling_of(kind: Kind, keys: Mapping[str, Any]) -> Spelling | None:
-    """The spelling that keys of a column declare; None where there are none."""
+    """The spelling that the keys of a column declare; None without keys."""
     if not keys:
         return None
     known = {Kind.DATE: _DATE_KEYS, Kind.INTEGER: _NUMBER_KEYS, Kind.REAL: _NUMBER_KEYS}
@@ -366,7 +364,7 @@ def spelling_of(kind: Kind, keys: Mapping[str, Any]) -> Spelling | None:
 
 
 def _with_number(key: str, sign: Any) -> Any:
-    """A sign alone stands where most people write it: 9.2% and 5 €."""
+    """Complete a sign without a position by the most usual one: 9.2% and 5 €."""
     if key == "percent" and sign is True:
         return _PERCENT
     if key == "currency" and _NUMBER not in sign:
@@ -382,7 +380,7 @@ def _lines(keys: Mapping[str, Any]) -> str:
 
 
 def _stands(sign: str) -> bool:
-    """Whether a sign stands before the number or behind it, and could not be part of it."""
+    """Whether a sign is before or after the number and cannot be read as part of it."""
     bare = sign.replace(_NUMBER, "").strip(_SPACES)
     one_side = sign.startswith(_NUMBER) or sign.endswith(_NUMBER)
     clear = bool(bare) and not re.search(r"[-+0-9']", bare) and _shown(sign)
@@ -390,12 +388,12 @@ def _stands(sign: str) -> bool:
 
 
 def _shown(text: str) -> bool:
-    """Whether all of a text can be seen, spaces of any width included."""
+    """Whether a text is printable; spaces of any width are."""
     return text.translate(dict.fromkeys(map(ord, _SPACES))).isprintable()
 
 
 def _declared(spelling: Any) -> dict[str, Any]:
-    """The keys whose values are not what they are without them."""
+    """The keys whose values differ from their default."""
     values = ((option, getattr(spelling, option.name)) for option in fields(spelling))
     declared = {option.name: value for option, value in values if value != option.default}
     if declared.get("percent") == _PERCENT:

@@ -1,9 +1,7 @@
-"""Public text files read within limits, and on which line of a TOML text each key stands.
+"""Text files of limited size, and the line of every key in a TOML text.
 
-TOML parsers report lines for errors of syntax only. The index is made by one tolerant pass over the
-tokens; whether the text is TOML at all is for the parser to say.
-
-Decision `schemas`.
+TOML parsers report lines only for syntax errors. One tolerant pass over the tokens builds the index
+of lines; the parser decides whether the text is valid TOML. Decision `schemas`.
 """
 
 from __future__ import annotations
@@ -66,6 +64,7 @@ def _read_bytes(path: Path, title: str, most_mebibytes: int) -> bytes:
 KeyPath = tuple[str | int, ...]
 """The path to a value: keys and array indexes from the top of a document."""
 
+# Parsers of TOML recurse: deeper nesting would exhaust the stack. No schema needs ten levels.
 MOST_DEPTH = 32
 
 _TOKEN = re.compile(
@@ -78,7 +77,7 @@ _TOKEN = re.compile(
 
 
 class Lines:
-    """The line, from 1, of every key path in a text that is called `name`."""
+    """The line, from 1, of every key path in a text; errors call the text `name`."""
 
     def __init__(self, text: str, name: str) -> None:
         self._name = name
@@ -96,16 +95,16 @@ class Lines:
         return self._lines.get(key_path, 1)
 
     def error(self, code: str, key_path: KeyPath, message: str) -> SchemaError:
-        """An error that says where."""
+        """An error at the line of a key path."""
         return self.error_on(code, self.line(key_path), message)
 
     def error_on(self, code: str, line: int, message: str) -> SchemaError:
-        """An error that says where, by line."""
+        """An error at a line."""
         return SchemaError(code, f"{self._name}, line {line}: {message}")
 
 
 class _Scan:
-    """One pass: a stack of open brackets, each with the path of what it holds."""
+    """One pass over the tokens with a stack of open brackets, each with its key path."""
 
     def __init__(self, text: str, lines: Lines) -> None:
         self._text = text
@@ -152,7 +151,7 @@ class _Scan:
         self._key.append(_name(token) if kind == "string" else token)
 
     def _element(self, line: int) -> None:
-        """Note the line of an array's element."""
+        """Note the line of an array element."""
         if self._open and self._open[-1][0] == "[":
             _, path, index = self._open[-1]
             self._here = (*path, index)
@@ -218,7 +217,7 @@ class _Scan:
 
 
 def _name(token: str) -> str:
-    """Read a quoted key."""
+    """The text of a quoted key."""
     try:
         return str(tomllib.loads(f"key = {token}")["key"])
     except ValueError:

@@ -1,11 +1,11 @@
-"""What one person can change in a table, the privacy unit, and how far that moves an answer.
+"""The privacy unit: what one person can change in a table, and the sensitivity that follows.
 
-All that others read of a unit are its properties; a new unit is one more class here.
+Callers use only the properties of a unit; a new unit is one more class here.
 
-Sensitivities are exact, by unit and neighbour relation. A person's rows contribute a sum of at most
-`max_rows` terms, each of them nothing or a declared bound in one group. A norm is largest at an
-extreme point, where all of a person's rows say the same in one group; so these are the exact
-suprema, and the number of groups matters only where each person counts once per group.
+Sensitivities are exact for each unit and neighbour relation. A person's rows contribute a sum of at
+most `max_rows` terms, each of them zero or a declared bound in one group. A norm is convex, so it
+is largest at an extreme point, where all rows of a person have one value in one group. These are
+therefore exact suprema. The number of groups matters only where each person counts once per group.
 """
 
 from __future__ import annotations
@@ -20,23 +20,39 @@ from sfumato.errors import ParameterError
 from sfumato.exact_numbers import bounds, exact
 
 MOST_ROWS = 2**30
-"""The largest bound on a person's rows or groups: weights and shares of them then fit 64 bits."""
+"""The largest bound on a person's rows or groups; weights and products with it fit 64 bits."""
 
 
 class Neighbours(StrEnum):
-    """Which two tables count as neighbours."""
+    """Which two tables count as neighbours in the definition of differential privacy.
+
+    ADD_REMOVE: one table has one person more. REPLACE_ONE: both have the same number of people, and
+    one of them differs.
+    """
 
     ADD_REMOVE = "add-remove"
     REPLACE_ONE = "replace-one"
 
     def __repr__(self) -> str:
-        # Under its first name, which the digests of stored questions hold.
+        # The digests of stored requests contain this text, so it keeps the first name of the class.
         return f"<Relation.{self.name}: {self.value!r}>"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Each row is a person of its own."""
+    """The privacy unit of a table in which each row is another person.
+
+    Parameters
+    ----------
+    relation : Neighbours
+        Which tables are neighbours.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> sf.Rows().sentence()
+    'Hides whether any one row is present.'
+    """
 
     relation: Neighbours = Neighbours.ADD_REMOVE
 
@@ -47,10 +63,10 @@ class Rows:
     groups: ClassVar[int] = 1
 
     by_person: ClassVar[bool] = False
-    """Whether a column says whose a row is, so that one person may have several, or none."""
+    """Whether a column names the owner of each row, so that a person may have several rows."""
 
     def bounded(self, max_rows: int, max_groups: int | None = None) -> Entity:
-        """The unit where each of its rows may have become so many."""
+        """The unit after a transformation that turns each row into up to `max_rows` rows."""
         return Entity("row", max_rows, max_groups, self.relation)
 
     def sentence(self) -> str:
@@ -58,15 +74,39 @@ class Rows:
         return f"Hides whether any one row {_VERB[self.relation]}."
 
     def facts(self) -> dict[str, object]:
-        """What a schema or a vault's configuration says of it; nothing where it says "row"."""
+        """The keys of the unit in a schema or configuration; empty for the default "row"."""
         return _unusual(self.relation)
 
 
 @dataclass(frozen=True)
 class Entity:
-    """All rows that share a value of `column` belong to one person.
+    """The privacy unit of a table in which a person can have several rows.
 
-    At most `max_rows` of them are used, in at most `max_groups` groups of any one question.
+    All rows with one value of `column` belong to one person. Methods use at most `max_rows` of
+    them, in at most `max_groups` groups of a query.
+
+    Parameters
+    ----------
+    column : str
+        The column that names the person.
+    max_rows : int
+        The largest number of rows of one person that a method uses, at most 2^30. Noise grows
+        with it.
+    max_groups : int, optional
+        The largest number of groups of one person in a query; `max_rows` unless given.
+    relation : Neighbours
+        Which tables are neighbours.
+
+    Raises
+    ------
+    ParameterError
+        Where a bound is below 1 or above 2^30.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> sf.Entity("patient", max_rows=10).groups
+    10
     """
 
     column: str
@@ -88,11 +128,11 @@ class Entity:
 
     @property
     def groups(self) -> int:
-        """The groups one person can reach; a person never reaches more groups than rows."""
+        """The number of groups that one person can reach; never more than rows."""
         return self.max_rows if self.max_groups is None else self.max_groups
 
     def bounded(self, max_rows: int, max_groups: int | None = None) -> Entity:
-        """The same people with other bounds."""
+        """The same unit with other bounds."""
         return Entity(self.column, max_rows, max_groups, self.relation)
 
     def sentence(self) -> str:
@@ -111,12 +151,24 @@ class Entity:
 
 @dataclass(frozen=True)
 class Ties:
-    """Every row ties two people and belongs to both: hidden is a person with all of their rows.
+    """The privacy unit of a graph: each row belongs to two people, and a person has all their rows.
 
-    Cutting a table down by each person's rows alone bounds nothing here: who leaves frees a place
-    at every neighbour. So what people of one owner are asked by is refused (`unit_unsupported`), at
-    every property by which other units are bounded; a method of graphs bounds by projection, to at
-    most `max_rows` ties of each person (`graph.projection`). Decision `table-forms`.
+    Keeping at most so many rows of each person bounds nothing here: a person who leaves frees a
+    place at every neighbour, who then keeps another row. So the properties by which other units are
+    bounded refuse (`unit_unsupported`). Graph methods bound by projection instead, to at most
+    `max_rows` rows of each person (`graph.projection`). Decision `table-forms`.
+
+    Parameters
+    ----------
+    people : tuple of str
+        The two columns that name the people of a row.
+    max_rows : int
+        The largest number of rows of one person that a projection keeps.
+
+    Raises
+    ------
+    ParameterError
+        Where the columns are not two different ones, or the bound is not from 1 to 2^30.
     """
 
     people: tuple[str, str]
@@ -218,7 +270,7 @@ def _unusual(relation: Neighbours) -> dict[str, object]:
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """The largest move of a vector of answers, in both norms; the L2 norm squared, so rational."""
+    """The largest change of a vector of answers in both norms; L2 is squared to stay rational."""
 
     l1: Fraction
     l2_squared: Fraction
@@ -231,7 +283,7 @@ def count_sensitivity(unit: Unit, *, grouped: bool = False) -> Sensitivity:
 
 def people_sensitivity(unit: Unit, *, grouped: bool = False) -> Sensitivity:
     """Bound the count of people, each counted once, in total or per group."""
-    reached = unit.groups  # which refuses rows of two people
+    reached = unit.groups  # raises for `Ties`
     groups = Fraction(reached if grouped else 1)
     if grouped and unit.relation is Neighbours.REPLACE_ONE:
         # One person leaves all of its groups and another one enters as many other ones.
@@ -248,11 +300,12 @@ def sum_sensitivity(
     that always contribute keep a replacement within upper - lower.
     """
     low, high = bounds(lower, upper, constant=True)
-    rows, by_person = unit.max_rows, unit.by_person  # which refuses rows of two people
+    rows, by_person = unit.max_rows, unit.by_person  # raises for `Ties`
     largest = rows * max(abs(low), abs(high))
     if unit.relation is Neighbours.ADD_REMOVE:
         return Sensitivity(l1=largest, l2_squared=largest**2)
     if optional or grouped or by_person:
+        # A row may also contribute nothing, so the interval of its contribution includes zero.
         low, high = min(low, Fraction(0)), max(high, Fraction(0))
     spread = rows * (high - low)
     if grouped:
@@ -270,7 +323,8 @@ def quantile_sensitivity(unit: Unit, quantile: object) -> Fraction:
             f"quantile must be from 0 to 1, but {share} was given.",
             parameter="quantile",
         )
-    rows = unit.max_rows if unit.by_person else 1  # which refuses rows of two people
+    rows = unit.max_rows if unit.by_person else 1  # raises for `Ties`
     if unit.relation is Neighbours.REPLACE_ONE:
+        # The number of rows below changes by at most one for each row of the person.
         return Fraction(rows)
     return rows * max(share, 1 - share)

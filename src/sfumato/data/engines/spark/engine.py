@@ -110,7 +110,7 @@ class Spark:
 
     @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
-        """Name the columns of a table, in order, and what they hold.
+        """The columns of a table, in order, and their kinds.
 
         Of its own table, only while it can be read as it was opened; Spark is to look for its files
         again, which it else does not.
@@ -147,7 +147,7 @@ class Spark:
 
     @translating_errors(translate)
     def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
-        """Run a query and bring its result here batch by batch."""
+        """Run a query and fetch its result batch by batch."""
         jobs = SparkJobs(self._session)
         frame, schema = jobs.run(lambda: (frame := self._frame(query), arrow_schema(frame)))
         arriving = batches_of(frame, schema, jobs)
@@ -162,7 +162,7 @@ class Spark:
 
     @contextmanager
     def lend(self, table: pa.Table) -> Iterator[exp.Table]:
-        """Let queries see a small table of ours, under a name of its own, for a while."""
+        """Copy a small table into the engine as a temporary table, dropped at the end."""
 
         def frame() -> DataFrame:
             from pyspark.sql.pandas.types import from_arrow_schema
@@ -176,7 +176,7 @@ class Spark:
 
     @contextmanager
     def view(self, query: exp.Query) -> Iterator[exp.Table]:
-        """Let queries see a query's result as it is at their time, under a name, for a while."""
+        """Make a temporary view of a query, dropped at the end."""
         with self._temporary(lambda: self._frame(query)) as view:
             yield view
 

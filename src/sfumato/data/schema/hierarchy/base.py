@@ -1,4 +1,7 @@
-"""What every hierarchy can do: grow a taxonomy over a set of leaves. Decision `schemas`."""
+"""Hierarchies make values coarser step by step; a taxonomy is a hierarchy over given leaves.
+
+Decision `schemas`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     Leaf: TypeAlias = Scalar | float | None
 
 ROOT = "*"
-"""The label that says nothing: every hierarchy ends in it."""
+"""The label of the root, which covers every value: each hierarchy ends in it."""
 
 QUOTE = '"'
 
@@ -34,7 +37,7 @@ _NAN = object()
 
 
 def spell(value: Scalar) -> str:
-    """Write a value as the label it wears at level 0."""
+    """The label of a value at level 0."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Decimal):
@@ -43,17 +46,17 @@ def spell(value: Scalar) -> str:
 
 
 def stands_for_itself(text: str) -> bool:
-    """Whether a text can be its own label: no one would read it as the root, a set or quoted."""
+    """Whether a text can be its own label: it looks like neither the root, a set nor a quote."""
     return text != ROOT and not text.startswith(("{", QUOTE))
 
 
 def quote_label(text: str) -> str:
-    """A text in quotes, as labels have it where it could be mistaken: "*" is no root."""
+    """Quote a text that would be mistaken for another label: a cell "*" is not the root."""
     return QUOTE + text.replace(QUOTE, QUOTE * 2) + QUOTE
 
 
 def unquoted(label: str) -> str | None:
-    """The text that stands in quotes; None where a label is not quoted from end to end."""
+    """Undo `quote_label`; None for a label that it did not write."""
     inside = label[1:-1].replace(QUOTE * 2, "")
     if len(label) < 2 or label[0] != QUOTE or label[-1] != QUOTE or QUOTE in inside:
         return None
@@ -62,14 +65,15 @@ def unquoted(label: str) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Taxonomy:
-    """A hierarchy grown over its leaves: for every level, which leaf wears which label.
+    """A hierarchy over its leaves: the label of every leaf at every level.
 
-    Level 0 is the value itself, the last level the root. `codes[i, level]` indexes
-    `labels[level]`; leaves are in canonical order (numbers and dates by size, text by the
-    hierarchy), so that every label covers a run of consecutive leaves, and labels are in order of
-    their first leaf. A missing value (None) is a leaf of its own, the last one: it stays missing at
-    every level below the root, where it joins all others, so that absence is neither mixed with a
-    value nor lost.
+    Level 0 is the value itself, the last level the root. `labels[level][codes[i, level]]` is the
+    label of leaf i.
+
+    *Invariants*: leaves are in canonical order (numbers and dates by size, text as the hierarchy
+    orders it), so that every label covers a run of consecutive leaves; labels are in order of their
+    first leaf. A missing value (None) is a leaf of its own, the last one. It stays missing at every
+    level below the root, so that absence is neither mixed with a value nor lost.
     """
 
     leaves: tuple[Scalar | None, ...]
@@ -85,10 +89,19 @@ class Taxonomy:
         missing: bool,
         reserved: Collection[str] = (),
     ) -> Taxonomy:
-        """Build from distinct leaves in canonical order and, per level between, a label for each.
+        """Build a taxonomy from the labels of its levels.
 
-        With `missing`, the leaf None is added. A value whose text would be read as something else,
-        as the root, a set or a label that is `reserved`, is its own label in quotes.
+        Parameters
+        ----------
+        leaves : sequence
+            Distinct values in canonical order.
+        steps : sequence of sequences of str
+            For each level between the values and the root, the label of each leaf.
+        missing : bool
+            Whether to add the leaf None.
+        reserved : collection of str
+            Labels that a value of the same text must not share: such a value gets its label in
+            quotes, like a value that looks like the root or a set.
         """
         own = [spell(leaf) for leaf in leaves]
         if reserved or (leaves and isinstance(leaves[0], str)):
@@ -100,6 +113,7 @@ class Taxonomy:
         if missing:
             columns = [[*column, None] for column in columns]
         size = len(leaves) + missing
+        # Column-major: callers take the codes of one level at a time.
         codes = np.zeros((size, len(columns) + 1), dtype=np.int32, order="F")
         labels: list[tuple[str | None, ...]] = []
         for level, column in enumerate(columns):
@@ -115,7 +129,7 @@ class Taxonomy:
 
     @cached_property
     def sizes(self) -> tuple[IntArray, ...]:
-        """How many leaves each label covers: `sizes[level][code]`."""
+        """The number of leaves that each label covers: `sizes[level][code]`."""
         return tuple(
             np.bincount(self.codes[:, level], minlength=len(labels)).astype(np.int64)
             for level, labels in enumerate(self.labels)
@@ -131,7 +145,7 @@ class Taxonomy:
         return np.array(leaf_numbers, dtype=np.int32)
 
     def locate(self, values: Iterable[Leaf]) -> NDArray[np.int32]:
-        """Find the position of each value among the leaves, or refuse all that are not there."""
+        """The position of each value among the leaves; refuse values that are none of them."""
         leaves = list(values)
         positions = self.positions(leaves)
         absent = list(dict.fromkeys(leaves[i] for i in np.flatnonzero(positions < 0)))
@@ -148,7 +162,7 @@ class Taxonomy:
 
 
 def _exact(leaf: Leaf) -> Scalar | None:
-    """Read a float as the shortest decimal that denotes it: 0.3 is at 0.3, not just below."""
+    """Convert a float to its shortest decimal: 0.3 lies at 0.3, not just below it."""
     return Decimal(repr(leaf)) if isinstance(leaf, float) else leaf
 
 
@@ -160,7 +174,7 @@ Value = TypeVar("Value", int, Decimal, str, date)
 
 
 def split_missing(leaves: Iterable[Leaf], kind: type[Value]) -> tuple[list[Value], bool]:
-    """Part the distinct values of a kind from None; say whether None was among them."""
+    """Split the distinct leaves into values of one type and whether None is among them."""
     distinct = {_key(leaf): leaf for leaf in map(_exact, leaves)}
     missing = distinct.pop(None, _NAN) is None
     values = [leaf for leaf in distinct.values() if type(leaf) is kind]
@@ -175,31 +189,31 @@ def split_missing(leaves: Iterable[Leaf], kind: type[Value]) -> tuple[list[Value
 
 
 class Hierarchy(Protocol):
-    """A rule that says how values of one column become coarser, step by step."""
+    """How the values of one column become coarser, step by step."""
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """The kinds of column it can make coarser."""
+        """The kinds of columns that it is for."""
         ...
 
     @property
     def declared(self) -> tuple[Scalar, ...] | None:
-        """The only leaves it can have, where it names them."""
+        """The leaves, where the hierarchy lists them; None for a rule."""
         return None
 
     @property
     def seen(self) -> bool:
-        """Whether its leaves were read off the rows, and nobody has said that they are public."""
+        """Whether its leaves were read from the rows and are not confirmed as public."""
         return False
 
     @property
     def listed(self) -> tuple[Scalar, ...] | None:
-        """Those leaves in the order in which they were written down."""
+        """The declared leaves in the order of the declaration."""
         return None
 
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
-        """Grow the taxonomy over these leaves, or say how many of them have no place in it.
+        """Build the taxonomy over these leaves; refuse leaves that the hierarchy does not cover.
 
-        Floats become decimals; a leaf may be named twice.
+        Floats become decimals; a leaf may occur twice.
         """
         ...

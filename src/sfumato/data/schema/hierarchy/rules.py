@@ -1,4 +1,4 @@
-"""Hierarchies by rule: calendars, masked characters, intervals of growing width, all or nothing."""
+"""Hierarchies by rule: calendar steps, masked characters, intervals of growing width, removal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Step(StrEnum):
-    """A stretch of the calendar above the day, from fine to coarse."""
+    """A calendar period that is coarser than a day, from fine to coarse."""
 
     MONTH = "month"
     QUARTER = "quarter"
@@ -39,7 +39,7 @@ class Step(StrEnum):
     DECADE = "decade"
 
     def label(self, day: date) -> str:
-        """Name the stretch that a day lies in."""
+        """The label of the period of a day: 2024-05, 2024-Q2, 2024 or 202x."""
         year = f"{day.year:04}"
         if self is Step.MONTH:
             return f"{year}-{day.month:02}"
@@ -50,7 +50,24 @@ class Step(StrEnum):
 
 @dataclass(frozen=True)
 class Calendar(Hierarchy):
-    """Days united into the chosen stretches of the calendar, all four unless told."""
+    """Dates become months, quarters, years and decades.
+
+    Parameters
+    ----------
+    steps : tuple of Step or str
+        The periods to use, from fine to coarse; all four unless given.
+
+    Raises
+    ------
+    SchemaError
+        Where there is no step, or steps are not in order.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> sf.Calendar(("month", "year")).steps
+    (<Step.MONTH: 'month'>, <Step.YEAR: 'year'>)
+    """
 
     steps: tuple[Step, ...] = tuple(Step)
 
@@ -73,7 +90,7 @@ class Calendar(Hierarchy):
         return frozenset({Kind.DATE})
 
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
-        """Grow over these days, one level for each step."""
+        """Build the taxonomy of these days, one level for each step."""
         days, missing = split_missing(leaves, date)
         days.sort()
         # No step is finer than a month, so one day stands for all of its month.
@@ -86,7 +103,7 @@ class Calendar(Hierarchy):
 
 
 class Side(StrEnum):
-    """Where masking begins."""
+    """The end of a text at which masking begins."""
 
     RIGHT = "right"
     LEFT = "left"
@@ -94,11 +111,22 @@ class Side(StrEnum):
 
 @dataclass(frozen=True)
 class Mask(Hierarchy):
-    """Hide one more character at each level, from the right or from the left.
+    """Texts lose one more character at each level, from the right or from the left.
 
-    Values of uneven length are aligned on the other side, as if filled up to the longest: level j
-    hides the last j of its places, so a shorter value keeps all its characters until the mask
-    reaches them. With 53715 and 53715-1234 both, level 5 is 53715***** for either.
+    Values of different length are aligned at the other end, as if filled up to the longest: a
+    shorter value keeps its characters until the mask reaches them. With 53715 and 53715-1234, the
+    label at level 5 is 53715***** for both.
+
+    Parameters
+    ----------
+    side : Side or str
+        Where masking begins, "right" or "left".
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> [labels[0] for labels in sf.Mask().grow(["53715", "53710"]).labels[1:3]]
+    ['5371*', '537**']
     """
 
     side: Side = Side.RIGHT
@@ -109,11 +137,11 @@ class Mask(Hierarchy):
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """Masks hide characters, so they are for text."""
+        """Masks are for texts."""
         return frozenset({Kind.TEXT})
 
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
-        """Grow over these leaves, as high as the longest has characters."""
+        """Build the taxonomy of these texts; its height is the length of the longest."""
         values, missing = split_missing(leaves, str)
         starred = sum(ROOT in value for value in values)
         if starred:
@@ -131,19 +159,34 @@ class Mask(Hierarchy):
         for hidden in range(1, longest):
             shown, stars = longest - hidden, ROOT * hidden
             masked = [text[:shown] + stars if right else stars + text[-shown:] for text in texts]
-            # Of an empty text one star is left, which is not the root.
+            # An empty text masks to a single star. It is quoted, because it is not the root.
             steps.append([quote_label(label) if label == ROOT else label for label in masked])
         return Taxonomy.build(texts, steps, missing=missing)
 
 
 @dataclass(frozen=True)
 class Widths(Hierarchy):
-    """Intervals of growing width that begin at the multiples of the width.
+    """Numbers become intervals of growing width, which begin at multiples of the width.
 
-    Integers wear labels such as 20-24 with both ends included (-5 to -1 below zero), reals wear
-    [0.5, 1.0) with the upper end excluded. NaN and the infinities keep their own label below the
-    root. Widths are all integers or all decimals, and each divides the next, so that intervals
-    nest.
+    Labels of integers are such as 20-24 with both ends included (-5 to -1 below zero), labels of
+    reals such as [0.5, 1.0) with the upper end excluded. NaN and the infinities keep their own
+    label below the root.
+
+    Parameters
+    ----------
+    widths : tuple of int or of Decimal
+        Growing widths, all integers or all decimals. Each divides the next, so that intervals nest.
+
+    Raises
+    ------
+    SchemaError
+        Where a width is too small or does not divide the next.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> sf.Widths((5, 10)).grow([21, 28]).labels[1:3]
+    (('20-24', '25-29'), ('20-29',))
     """
 
     widths: tuple[int, ...] | tuple[Decimal, ...]
@@ -180,13 +223,13 @@ class Widths(Hierarchy):
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """Whole widths are for integers, decimal widths for reals."""
+        """Integer widths are for integer columns, decimal widths for real columns."""
         return frozenset({Kind.INTEGER if isinstance(self.widths[0], int) else Kind.REAL})
 
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
-        """Grow over these leaves, one level for each width."""
+        """Build the taxonomy of these numbers, one level for each width."""
         least = self.widths[0]
-        # Intervals are found once, at the least width; wider ones unite whole intervals.
+        # Intervals are computed once, at the smallest width; each wider one joins whole intervals.
         if isinstance(least, int):
             integers, missing = split_missing(leaves, int)
             integers.sort()
@@ -219,15 +262,15 @@ class Widths(Hierarchy):
 
 @dataclass(frozen=True)
 class Removal(Hierarchy):
-    """Keep a value or remove it: nothing lies between it and the root."""
+    """Values are kept or removed: there is no level between a value and the root."""
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """Whatever it is, it can be removed."""
+        """Removal is for columns of every kind."""
         return frozenset(Kind)
 
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
-        """Grow over these leaves, none of which is like another."""
+        """Build the taxonomy of these leaves: one level of values, then the root."""
         originals = list(leaves)
         kinds: list[Any] = [type(leaf) for leaf in originals if leaf is not None]
         values, missing = split_missing(

@@ -1,4 +1,4 @@
-"""Value trees: every leaf with its way up to the root, declared in a schema or in a CSV file."""
+"""Trees: every leaf with its ancestors up to the root, declared in a schema or in a CSV file."""
 
 from __future__ import annotations
 
@@ -42,12 +42,34 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Tree(Hierarchy):
-    """Every value with its ancestors, from its parent up to the one top, which reads as the root.
+    """Listed values with their ancestors, from the parent up to the root.
 
-    The leaves are declared: a tree always grows over all of them, whatever the data hold. A value
-    may keep its label on the way up (Other, Other, *), a label has one parent, and nothing lies
-    both below and above the same label. `source` is the file it was read from. Where its leaves
-    were only `seen` among rows, no person has said that they are public: decision `schemas`.
+    The taxonomy has all leaves of the tree, whichever of them occur in the data. A value may keep
+    its label on the way up (Other, Other, *). A label has one parent, and no label lies both below
+    and above another.
+
+    Parameters
+    ----------
+    leaves : tuple
+        The values, all of one kind and different.
+    ancestors : tuple of tuples of str
+        For each leaf its labels from the parent to the top, equally many for all leaves.
+    source : Path, optional
+        The file that the tree was read from.
+    seen : bool
+        Whether the leaves come from the rows and are not confirmed as public: decision `schemas`.
+
+    Raises
+    ------
+    SchemaError
+        Where the labels are no tree.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> tree = sf.Tree.of({"Europe": ["FR", "DE"], "Asia": ["JP"]})
+    >>> tree.ancestors[0]
+    ('Europe', '*')
     """
 
     leaves: tuple[Scalar, ...]
@@ -72,7 +94,7 @@ class Tree(Hierarchy):
 
     @classmethod
     def of(cls, groups: Mapping[str, Any] | Sequence[Scalar]) -> Tree:
-        """A tree of groups by name, as deep as they are nested, that end in lists of values."""
+        """Build a tree from nested mappings of group names that end in lists of values."""
         rows = list(_walk(groups, (ROOT,)))
         return cls(
             tuple(exact(leaf) for leaf, _ in rows), tuple(ancestors for _, ancestors in rows)
@@ -80,7 +102,7 @@ class Tree(Hierarchy):
 
     @classmethod
     def read(cls, path: str | Path, kind: Kind | str = Kind.TEXT) -> Tree:
-        """A tree from a file with one row for each value, from the value up to the root."""
+        """Read a tree from a CSV file: one row for each value, from the value up to the root."""
         arguments.one_of(kind, "kind", tuple(Kind))
         return read_tree(arguments.path(path, "path"), Kind(kind))
 
@@ -151,7 +173,7 @@ class Tree(Hierarchy):
                     raise _two_parents(_show(label), level, both_parents)
 
     def _check_cycles(self) -> None:
-        # Only labels that stand above something can close a cycle, so most leaves are skipped.
+        # A cycle consists of labels that have something below them, so most leaves are skipped.
         label_paths = set(self.ancestors)
         above = {label for label_path in label_paths for label in label_path}
         label_paths.update(
@@ -175,7 +197,7 @@ class Tree(Hierarchy):
             ) from None
 
     def _arrange(self) -> None:
-        """Order leaves so that every label covers a run of them, and call the top the root."""
+        """Order the leaves so that every label covers a run of them; rename the top to the root."""
         ranks = [np.arange(len(self.leaves))]
         for column in list(zip(*self.ancestors, strict=True))[:-1]:
             first = {label: rank for rank, label in enumerate(dict.fromkeys(column))}
@@ -202,11 +224,11 @@ class Tree(Hierarchy):
 
     @property
     def listed(self) -> tuple[Scalar, ...]:
-        """All leaves as they were written, before those of one label were brought together."""
+        """All leaves in the order of the declaration, before `_arrange` sorted them by label."""
         return self._written
 
     def grow(self, leaves: Iterable[Leaf]) -> Taxonomy:
-        """Grow over all leaves of the tree; refuse given ones that are none of them."""
+        """Build the taxonomy of all leaves of the tree; refuse given leaves that it lacks."""
         asked = list(leaves)
         steps = list(zip(*self.ancestors, strict=True))[:-1]
         taxonomy = Taxonomy.build(
@@ -217,7 +239,7 @@ class Tree(Hierarchy):
 
     @cached_property
     def _shared_labels(self) -> frozenset[str]:
-        """Labels above the values that cover more than the value of that name."""
+        """Labels of groups that cover more than the value of the same name."""
         covered: dict[str, set[str]] = {}
         for name, *above in self._label_paths():
             for label in above[:-1]:
@@ -226,7 +248,7 @@ class Tree(Hierarchy):
 
 
 def _walk(groups: object, above: tuple[str, ...]) -> Iterator[tuple[object, tuple[str, ...]]]:
-    """Every value with the names of its groups, from the innermost."""
+    """Yield every value with the names of its groups, innermost first."""
     if isinstance(groups, Mapping):
         for name, inner in groups.items():
             yield from _walk(inner, (arguments.text(name, "The name of a group"), *above))
@@ -251,10 +273,10 @@ MOST_MEBIBYTES = 64
 
 
 def read_tree(path: Path, kind: Kind, spelling: Spelling | None = None) -> Tree:
-    """Read a tree whose values are of a kind, plain or spelled as in their column."""
+    """Read a tree from a file; its values are spelled plainly or as in their column."""
     text = read_text(path, title="Hierarchy file", most_mebibytes=MOST_MEBIBYTES)
     if "\n" not in text:
-        text = text.replace("\r", "\n")  # lines ended so on old machines
+        text = text.replace("\r", "\n")  # line ends of old Macintosh programs
     leaves, ancestors = [], []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
     try:
@@ -274,7 +296,7 @@ def read_tree(path: Path, kind: Kind, spelling: Spelling | None = None) -> Tree:
 
 
 def _separator(text: str) -> str:
-    """The sign that parts the first row into more cells."""
+    """The separator, comma or semicolon, that gives the first row more cells."""
     head = text.lstrip("\r\n").split("\n", 1)[0]
 
     def cells(sign: str) -> int:
