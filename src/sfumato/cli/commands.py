@@ -17,7 +17,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "init",
         "add",
         "serve",
-        "job",
         "release",
         "sandbox",
     ),

@@ -151,7 +151,10 @@ def _line(operation: Operation, values: Any) -> str:
         if field.name not in values:
             continue
         value = values[field.name]
-        written = ",".join(value) if isinstance(value, list) else str(value)
+        if isinstance(value, dict):
+            written = dumps(value)
+        else:
+            written = ",".join(value) if isinstance(value, list) else str(value)
         flag = field.flag or f"--{field.name.replace('_', '-')}"
         if field.positional:
             words.append(written)

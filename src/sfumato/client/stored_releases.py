@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from io import BytesIO
 from secrets import token_hex
@@ -13,12 +12,13 @@ from urllib.parse import quote
 from zipfile import BadZipFile, ZipFile
 
 from sfumato import arguments
-from sfumato.client.admin import owners_only
+from sfumato.client.admin import owners_only, reading
 from sfumato.client.error_reader import unexpected
 from sfumato.client.wire import answer_of
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.filesystem import Scratch, temporary_folder
+from sfumato.operations.jobs import CancelJob, JobRecord, ListJobs, ShowJob
 from sfumato.release.release import Release
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.server.request_schemas import DATASET, PLAN, family_told
@@ -28,9 +28,7 @@ from sfumato.vault.family import PURPOSE
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
 from sfumato.vault.jobs.job import (
     COMPARE,
-    STAGES,
     Job,
-    JobState,
     asked_plainly,
     check_request,
     family_named,
@@ -44,6 +42,8 @@ if TYPE_CHECKING:
     from sfumato.client.admin import Office
     from sfumato.client.connection import Connection
     from sfumato.client.response_reader import Received
+    from sfumato.operations.jobs import JobList
+    from sfumato.operations.operation import Call
     from sfumato.vault.answer import Answer
     from sfumato.vault.private import Private
 
@@ -62,15 +62,16 @@ class RemoteShelf:
     admit: Admit
     private: Callable[..., Private]
     office: Office
+    call: Call
 
-    def get(self, kind: str, name: str, *, accept: str = "application/json") -> Received:
-        """A job or a release as it is now; one that is not there for who asks is refused."""
+    def get(self, name: str, *, accept: str = "application/json") -> Received:
+        """A release as it is now; one that is not there for who asks is refused."""
         try:
-            return self.connection.get(f"{kind}s/{quote(name, safe='')}", accept=accept)
+            return self.connection.get(f"releases/{quote(name, safe='')}", accept=accept)
         except SfumatoError as error:
             if error.code != "not_found":
                 raise
-        raise _unknown(kind, name)
+        raise ParameterError("release_unknown", f"There is no release {quoted(name)} for you.")
 
 
 class RemoteJobs(Shown):
@@ -125,19 +126,21 @@ class RemoteJobs(Shown):
         """A job as it is now; one of somebody else is not there."""
         self._kept.admit(principal)
         name = job.id if isinstance(job, Job) else arguments.text(job, "job")
-        return job_of(self._kept.get("job", name).json())
+        record: JobRecord = self._kept.call(ShowJob, job=name)
+        return record.described
 
     def list(self, *, principal: str | None = None, limit: int = 100) -> Sequence[Job]:
         """The newest jobs, the last first."""
         self._kept.admit(principal)
-        number = arguments.whole(limit, "limit")
-        told = self._kept.connection.get(f"jobs?limit={number}").json()
-        return [job_of(one) for one in told.get("jobs", ())]
+        listed: JobList = self._kept.call(ListJobs, limit=limit)
+        return [record.described for record in listed.jobs]
 
     def cancel(self, job: str | Job, *, principal: str | None = None) -> Job:
         """End a job, whatever it is at. What was charged for it stays spent."""
-        found = self.get(job, principal=principal)
-        return job_of(self._kept.connection.send("DELETE", f"jobs/{found.id}").json())
+        self._kept.admit(principal)
+        name = job.id if isinstance(job, Job) else arguments.text(job, "job")
+        record: JobRecord = self._kept.call(CancelJob, job=name)
+        return record.described
 
     def wait(
         self, job: str | Job, *, principal: str | None = None, seconds: float | None = None
@@ -176,7 +179,7 @@ class RemoteReleases(Shown):
     def get(self, release: str, *, principal: str | None = None) -> RemoteRelease:
         """A release by its name; one that somebody may not have is not there."""
         self._kept.admit(principal)
-        return self._release(self._kept.get("release", arguments.text(release, "release")).json())
+        return self._release(self._kept.get(arguments.text(release, "release")).json())
 
     def open_to(
         self, release: str, to: Sequence[str] | str, *, operator: str = OWNER
@@ -228,7 +231,8 @@ class RemoteRelease(AnyRelease):
         if not self.is_own or self.family not in FAMILIES:
             return self._bundled()
         answer, family = self.answer(), FAMILIES[self.family]
-        job = job_of(self._kept.get("job", self.id).json())
+        record: JobRecord = self._kept.call(ShowJob, job=self.id)
+        job = record.described
         try:
             private = self._kept.private(self.dataset, purpose=job.purpose)
             prepared = private.prepare(family, **job.asked)
@@ -274,33 +278,17 @@ class RemoteRelease(AnyRelease):
 
     def answer(self) -> Answer:
         """It as an answer, for whom it was made: with what it cost, and what is left now."""
-        return answer_of(self._kept.get("release", self.id, accept=ANSWER))
+        return answer_of(self._kept.get(self.id, accept=ANSWER))
 
     def described(self) -> dict[str, Any]:
         """What it is, what it guarantees, how far off it is and which files there are."""
-        return self._kept.get("release", self.id).json()
+        return self._kept.get(self.id).json()
 
 
 def job_of(told: Mapping[str, Any]) -> Job:
     """A job as a server told it."""
-    try:
-        return Job(
-            told["job"],
-            told["family"],
-            told["dataset"],
-            told["principal"],
-            told["asked"],
-            told["request_id"],
-            purpose=told["purpose"],
-            state=JobState(told["state"]),
-            stage=STAGES.index(told["progress"]["stage"]),
-            submitted=_moment(told["submitted"]),
-            started=_moment(told["started"]),
-            ended=_moment(told["ended"]),
-            error=told["error"],
-        )
-    except (KeyError, ValueError, TypeError) as error:
-        raise unexpected("a job that cannot be read") from error
+    with reading("a job"):
+        return JobRecord.from_json(told).described
 
 
 def _key(request_id: str | None) -> str:
@@ -309,13 +297,3 @@ def _key(request_id: str | None) -> str:
         return token_hex(8)
     check_request(arguments.text(request_id, "request_id"))
     return request_id
-
-
-def _moment(told: str | None) -> datetime | None:
-    return None if told is None else datetime.fromisoformat(told)
-
-
-def _unknown(kind: str, name: str) -> ParameterError:
-    if kind == "job":
-        return ParameterError("job_unknown", f"There is no job {quoted(name)} of yours.")
-    return ParameterError("release_unknown", f"There is no release {quoted(name)} for you.")

@@ -8,7 +8,7 @@ names the field.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -324,9 +324,32 @@ def _problem(info: msgspec.structs.FieldInfo, value: object, why: str) -> tuple[
     if ", got" in why:
         allowed = _KINDS[str if is_word else plain]
         return "parameter_type_wrong", f"{info.name} must be {allowed}, not {shown}."
-    # A length or a range, which msgspec says in words.
+    if plain is int:
+        return "parameter_out_of_range", f"{info.name} must be {_range(info.type)}, not {shown}."
+    # A length, which msgspec says in words.
     allowed = reason.removeprefix("Expected ")
     return "field_invalid", f"{info.name} must be {allowed}, not {shown}."
+
+
+def _range(kind: Any) -> str:
+    """The range of a number in words."""
+    bounds: dict[str, Any] = {}
+    for meta in _metas(kind):
+        bounds |= {
+            name: value for name in ("ge", "le") if (value := getattr(meta, name)) is not None
+        }
+    if "le" not in bounds:
+        return f"at least {bounds['ge']}"
+    return f"from {bounds['ge']} to {bounds['le']}" if "ge" in bounds else f"at most {bounds['le']}"
+
+
+def _metas(kind: Any) -> Iterator[Meta]:
+    """Every annotation of a type, also of the one inside an optional type."""
+    if get_origin(kind) is Annotated:
+        kind, *metas = get_args(kind)
+        yield from (meta for meta in metas if isinstance(meta, Meta))
+    for inner in get_args(kind):
+        yield from _metas(inner)
 
 
 def _wrong(name: str, code: str, message: str) -> ParameterError:

@@ -137,14 +137,19 @@ class Result(msgspec.Struct):
             print(f"{name.replace('_', ' ')}: {'' if value is None else value}")  # noqa: T201
 
 
-def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> None:
-    """Print rows under their titles, or one sentence where there are none."""
+def print_table(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], empty: str, *, unbroken: str = ""
+) -> None:
+    """Print rows under their titles, or one sentence where there are none.
+
+    The column of the `unbroken` title holds names that people copy, so no line of it is broken.
+    """
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in titles:
-        table.add_column(title, overflow="fold")
+        table.add_column(title, overflow="fold", no_wrap=title == unbroken)
     for row in rows:
         table.add_row(*row)
     Console(highlight=False).print(table if rows else empty)

@@ -45,6 +45,11 @@ NOUNS = {
         "Manage tokens, by which a server recognizes principals.",
         "Answer questions",
     ),
+    "job": Noun(
+        "sfumato.operations.jobs",
+        "Manage jobs: long work of a vault, kept until it is done.",
+        "Answer questions",
+    ),
     "feed": Noun(
         "sfumato.operations.feeds",
         "Manage feeds: questions that the vault answers for every period.",

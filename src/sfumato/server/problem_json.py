@@ -41,7 +41,7 @@ _BY_CODE = {
     **dict.fromkeys(
         (
             *("principal_unknown", "principal_unknown_here", "token_unknown"),
-            *("registry_unknown", "program_unknown", "feed_unknown"),
+            *("registry_unknown", "program_unknown", "feed_unknown", "job_unknown"),
         ),
         404,
     ),

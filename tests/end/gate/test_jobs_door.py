@@ -114,7 +114,9 @@ def test_what_is_somebody_elses_is_as_if_it_had_never_been(gate: Served) -> None
             gate.bob.ask(method, f"/v1/{path.format(name)}", body) for name in (release, NEVER)
         ]
         assert [reply.status for reply in replies] == [404, 404], path
-        assert replies[0].body == replies[1].body
+        # A refusal may repeat the name that was asked for, and says nothing else.
+        theirs, nobodys = (reply.body for reply in replies)
+        assert theirs.replace(release.encode(), NEVER.encode()) == nobodys
     for path in ("jobs", "releases"):
         assert release not in gate.bob.ask("GET", f"/v1/{path}").body.decode()
     hidden, never = (

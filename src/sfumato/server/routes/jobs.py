@@ -1,11 +1,11 @@
-"""Long work: submitted as a job, looked at while it goes on, cancelled."""
+"""Long work: each family is submitted as a job."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sfumato.server.problem_json import not_found
+from sfumato.operations.jobs import JobRecord
 from sfumato.server.request_schemas import (
     DATASET,
     FLAG,
@@ -24,52 +24,12 @@ from sfumato.server.routing import Call, Reply, Route
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.family import PURPOSE
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
-from sfumato.vault.jobs.job import STAGES, JobState
 from sfumato.vault.tokens import scope_of
 
 if TYPE_CHECKING:
     from sfumato.vault.family import Family
-    from sfumato.vault.jobs.job import Job
 
 _PEOPLE = {"dataset": "people"}
-_TIME = {"type": ["string", "null"], "format": "date-time"}
-_MAYBE = {"type": ["string", "null"]}
-JOB: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "job": {"type": "string"},
-        "family": {"type": "string"},
-        "dataset": {"type": "string"},
-        "principal": {"type": "string"},
-        "purpose": _MAYBE,
-        "asked": {"type": "object"},
-        "request_id": {"type": "string"},
-        "state": {"type": "string", "enum": [str(one) for one in JobState]},
-        "progress": {
-            "type": "object",
-            "properties": {
-                "stage": {"type": "string", "enum": list(STAGES)},
-                "number": {"type": "integer"},
-                "of": {"type": "integer"},
-            },
-            "required": ["stage", "number", "of"],
-        },
-        "submitted": _TIME,
-        "started": _TIME,
-        "ended": _TIME,
-        "error": {
-            "type": ["object", "null"],
-            "properties": {
-                "code": {"type": "string"},
-                "message": {"type": "string"},
-                "kind": {"type": "string"},
-            },
-        },
-        "release": _MAYBE,
-    },
-    "required": ["job", "family", "dataset", "state", "progress", "error", "release"],
-}
-"""A job as it is told, as JSON Schema."""
 _EXAMPLE = {
     "job": "5dc893f2e527a768",
     "family": "publish",
@@ -86,7 +46,6 @@ _EXAMPLE = {
     "error": None,
     "release": None,
 }
-_LIMIT = Input("limit", "At most so many, the newest.", {**WHOLE, "minimum": 1, "maximum": 1000})
 _WEIGHTS = {"type": "object", "additionalProperties": NUMBER}
 _WISHES = (
     DATASET,
@@ -140,32 +99,7 @@ def _submitted(call: Call, family: str, asked: dict[str, Any], plan: str | None)
     return Reply(job.to_json(), headers={"Location": f"/v1/jobs/{job.id}"})
 
 
-def listed(call: Call) -> Reply:
-    """The caller's jobs; the owner's list has everybody's."""
-    found = call.vault.jobs.list(
-        principal=call.caller.principal, limit=call.values.get(_LIMIT.name, 100)
-    )
-    return Reply({"jobs": [one.to_json() for one in found]})
-
-
-def shown(call: Call) -> Reply:
-    """One job as it is now."""
-    return Reply(_job(call).to_json())
-
-
-def cancelled(call: Call) -> Reply:
-    """One job, which is over from now on."""
-    return Reply(call.vault.jobs.cancel(_job(call), principal=call.caller.principal).to_json())
-
-
-def _job(call: Call) -> Job:
-    found = call.vault.jobs.look_up(call.path["job"], principal=call.caller.principal)
-    if found is None:
-        raise not_found()
-    return found
-
-
-_ONE: dict[str, Any] = {"gives": JOB, "answer_example": _EXAMPLE}
+_ONE: dict[str, Any] = {"gives": JobRecord.json_schema(), "answer_example": _EXAMPLE}
 ROUTES = (
     *(
         Route(
@@ -213,37 +147,6 @@ ROUTES = (
         status=202,
         refusals=(403, 404, 409),
         example={**_PEOPLE, "k": 5},
-        **_ONE,
-    ),
-    Route(
-        method="GET",
-        path="/jobs",
-        told="Your jobs, the newest first; the owner sees all.",
-        handler=listed,
-        scope="query",
-        takes=(_LIMIT,),
-        gives={
-            "type": "object",
-            "properties": {"jobs": {"type": "array", "items": JOB}},
-            "required": ["jobs"],
-        },
-    ),
-    Route(
-        method="GET",
-        path="/jobs/{job}",
-        told="A job: how far it is, why it failed, or which release came of it.",
-        handler=shown,
-        scope="query",
-        refusals=(404,),
-        **_ONE,
-    ),
-    Route(
-        method="DELETE",
-        path="/jobs/{job}",
-        told="Cancel a job, whatever it is at. What was charged stays spent.",
-        handler=cancelled,
-        scope="query",
-        refusals=(404,),
         **_ONE,
     ),
 )

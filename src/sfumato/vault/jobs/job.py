@@ -14,7 +14,7 @@ from enum import StrEnum
 from fractions import Fraction
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
@@ -115,6 +115,25 @@ class Job(Shown):
             "release": self.release,
         }
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        return cls(
+            data["job"],
+            data["family"],
+            data["dataset"],
+            data["principal"],
+            data["asked"],
+            data["request_id"],
+            purpose=data["purpose"],
+            state=JobState(data["state"]),
+            stage=STAGES.index(data["progress"]["stage"]),
+            submitted=_time(data["submitted"]),
+            started=_time(data["started"]),
+            ended=_time(data["ended"]),
+            error=data["error"],
+        )
+
     def _card(self) -> Card:
         why = f": {self.error['message']}" if self.error else ""
         facts = {
@@ -129,6 +148,10 @@ class Job(Shown):
 def _told(moment: datetime | None) -> str | None:
     """A moment to the second: finer, it would tell how long rows took."""
     return None if moment is None else moment.isoformat(timespec="seconds")
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def moment(milliseconds: int | None) -> datetime | None:

@@ -330,10 +330,7 @@ class Jobs(Shown):
         name = job.id if isinstance(job, Job) else arguments.text(job, "job")
         stored = self.look_up(name, principal=principal)
         if stored is None:
-            raise ParameterError(
-                "job_unknown",
-                f"There is no job {quoted(name)} of yours. 'sfumato job list' has them.",
-            )
+            raise ParameterError("job_unknown", f"There is no job {quoted(name)} of yours.")
         return stored
 
     def look_up(self, job: str, *, principal: str | None = None) -> Job | None:
