@@ -1,4 +1,4 @@
-"""PostgreSQL: one session, so that lent tables can be temporary and leave nothing behind."""
+"""PostgreSQL: one session, so that lent tables are temporary and vanish with it."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ _CANCELLED = "57014"
 _UNDEFINED_TABLE = "42P01"
 _DUPLICATE_TABLE = "42P07"
 _NEEDED = {"42809", "2BP01"}
-"""What is to be replaced is no table, or others are made from it."""
+"""Error codes: the target is no table, or other relations depend on it."""
 _FORBIDDEN = {"42501", "3F000"}
-"""No right, no schema."""
+"""Error codes: no privilege, no such schema."""
 
 _LONGEST_BYTES = 63
 
 
 def _check_name(target: TableTarget) -> None:
-    """Refuse what the server would cut, lose with the session, or keep for itself."""
+    """Refuse names that the server would cut, and schemas of temporary or system tables."""
     schema = target.schema or ""
     if len(target.name.encode()) > _LONGEST_BYTES:
         reason = f"PostgreSQL takes names of at most {_LONGEST_BYTES} bytes"
@@ -100,24 +100,24 @@ def _translate(error: Exception) -> BaseException:
 
 
 def _is_asked_for(error: Exception) -> bool:
-    """Whether a statement was stopped by Ctrl-C: the driver takes it, and then tells no more.
+    """Whether Ctrl-C stopped a statement: the driver handles the signal and raises this error.
 
-    A time-out of the server has the same number, and is a failure; so is what a vault stops, which
-    runs in a thread of its own.
+    A timeout of the server has the same code, and so has a query that a vault cancels, which runs
+    in another thread. These are failures.
     """
     return "user request" in str(error) and current_thread() is main_thread()
 
 
 _SETTINGS = {
     "client_encoding": "'UTF8'",
-    # With fewer digits two reals have one text, and so one seal: the numbers of equal rows, by
-    # which rows are dealt into blocks, would follow the order of the table, so that one row less
-    # moved every block.
+    # With fewer digits two different reals have one text and therefore one sealed hash. Rows with
+    # equal hashes are dealt into blocks in the order of the table, so that removing one row would
+    # change every block.
     "extra_float_digits": "1",
-    # Else a backslash before a quote escapes it: a text in a question could end its own literal.
+    # *Attack*: otherwise a backslash escapes a quote, so text in a query could end its literal.
     "standard_conforming_strings": "on",
 }
-"""Settings of a session that a database or a role may have set otherwise."""
+"""Session settings that a database or a role may have changed."""
 
 
 class Postgres:
@@ -168,20 +168,20 @@ class Postgres:
 
     @translating_errors(_translate)
     def look(self) -> pa.Schema:
-        """See which columns its table has now, and which of them may hold malformed cells."""
+        """Read which columns the table has now, and note which may hold malformed cells."""
         schema = self.run(everything(self._table).limit(0)).schema
         self._doubts = doubts_of(schema)
         return schema
 
     @property
     def table(self) -> exp.Table:
-        """The table the engine was opened on, malformed cells as NULL."""
+        """The table of the engine; its malformed cells are read as NULL."""
         return doubted(self._table, self._doubts)
 
     @translating_errors(_translate)
     def identity(self) -> Identity:
-        """Ask the catalogue what the table is: the server's and the database's own numbers, then
-        names and numbers of all relations it reads, whatever address, search path or view led here.
+        """The identity of the table from the catalogue: the system identifier of the server and the
+        oid of the database, with names and oids of all relations that the table reads.
         """
         name = render(exp.Literal.string(rendered(self._table)), self.dialect)
         rows = self._fetch(reads_query(name)).to_pylist()
@@ -205,7 +205,7 @@ class Postgres:
     def stream(self, query: exp.Query, *, batch_rows: int = 65_536) -> pa.RecordBatchReader:
         """Run a query and fetch its result batch by batch.
 
-        A held cursor keeps the result on the server, so that other queries can run meanwhile.
+        A cursor WITH HOLD keeps the result on the server, so that other queries can run meanwhile.
         """
         name = render(exp.to_identifier(f"stream_{token_hex(8)}", quoted=True), self.dialect)
         self._execute(f"DECLARE {name} NO SCROLL CURSOR WITH HOLD FOR {rendered(query)}")
@@ -245,14 +245,16 @@ class Postgres:
         try:
             yield named(name)
         except BaseException:
-            with suppress(Exception):  # it ends with the session, and must not hide why
+            with suppress(
+                Exception
+            ):  # it is dropped with the session; this must not hide the error
                 self._execute(statement)
             raise
         self._statement(statement)
 
     @translating_errors(_translate)
     def write(self, query: exp.Query, target: Target, *, overwrite: bool = False) -> None:
-        """Write a query's result to a file, a folder or a table, whole or not at all."""
+        """Write a query's result to a file, a folder or a table, atomically."""
         if isinstance(target, Path):
             write_file(lambda: self.stream(query), target, overwrite=overwrite)
         elif isinstance(target, FolderTarget):
@@ -265,9 +267,9 @@ class Postgres:
     def draft(
         self, query: exp.Query, target: TableTarget, *, overwrite: bool = False
     ) -> Iterator[exp.Table]:
-        """Write a query's result to a table that gets its name in the end, for a look until then.
+        """Write a query's result to a draft table that can be read and is renamed at the end.
 
-        All in one transaction: a server ends a single statement even if nobody is there any more.
+        All in one transaction: the server would finish a single statement after the client is gone.
         """
         self.check(target, overwrite=overwrite)
         drafted = target.beside(f"draft_{token_hex(8)}")
@@ -276,14 +278,14 @@ class Postgres:
             self._run_step(target, f"COMMENT ON TABLE {rendered(drafted)} IS '{RELEASE}'")
             yield drafted.copy()
             if overwrite:
-                self.check(target, overwrite=True)  # what has come since would be lost
+                self.check(target, overwrite=True)  # again: a table made since would be lost
                 self._run_step(target, f"DROP TABLE IF EXISTS {rendered(target.table)}")
             name = rendered(exp.to_identifier(target.name, quoted=True))
             self._run_step(target, f"ALTER TABLE {rendered(drafted)} RENAME TO {name}")
 
     @translating_errors(_translate)
     def check(self, target: Target, *, overwrite: bool = False) -> None:
-        """Refuse early a table that is there, or that the table it was opened on reads."""
+        """Refuse a table that exists or, to overwrite, that the source reads."""
         if not isinstance(target, TableTarget):
             check_local("PostgreSQL", target, overwrite=overwrite)
             return
@@ -306,12 +308,12 @@ class Postgres:
 
     @translating_errors(_translate)
     def _run_step(self, target: TableTarget, statement: str) -> None:
-        """Do one step towards a table, or say what is in its way."""
+        """Run one statement of a draft; translate what prevents it."""
         try:
             self._execute(statement)
         except Exception as error:
             state = getattr(error, "sqlstate", None)
-            if state == _DUPLICATE_TABLE:  # it has come since
+            if state == _DUPLICATE_TABLE:  # made since the check
                 raise table_exists(target) from None
             if state in _NEEDED:
                 raise table_in_use(target) from None
@@ -326,18 +328,20 @@ class Postgres:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Have all that is done in between stand at the end, or nothing of it."""
+        """Run the statements inside in one transaction."""
         session = self._connection.adbc_connection
         translating_errors(_translate)(session.set_autocommit)(False)
         try:
             yield
             translating_errors(_translate)(session.commit)()
         except BaseException:
-            with suppress(Exception):  # of a lost session nothing stands, and it must not hide why
+            with suppress(
+                Exception
+            ):  # a lost session commits nothing; this must not hide the error
                 session.rollback()
             raise
         finally:
-            with suppress(Exception):  # whoever comes next is told that the session is lost
+            with suppress(Exception):  # the next statement reports a lost session
                 session.set_autocommit(True)
 
     @translating_errors(_translate)
@@ -353,7 +357,7 @@ class Postgres:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Have the one session to oneself."""
+        """Hold the session; note the thread, so that `cancel` stops only its statements."""
         with self._lock:
             before, self._running = self._running, get_ident()
             try:
@@ -373,7 +377,7 @@ class Postgres:
     _statement = translating_errors(_translate)(_execute)
 
     def _fetch(self, statement: str, *, uses_copy: bool = True) -> pa.Table:
-        """Fetch a result; parts of a held cursor cannot come by COPY, whole results can."""
+        """Run a statement and fetch its result, by COPY unless it is a FETCH, which cannot."""
         with self._turn(), self._connection.cursor() as cursor:
             cursor.adbc_statement.set_options(
                 **{"adbc.postgresql.use_copy": str(uses_copy).lower()}

@@ -1,7 +1,7 @@
-"""What a table of PostgreSQL's is, however it is spelled: its catalogue sees through views.
+"""The identity of a PostgreSQL table, from the catalogue: the relations it reads through views.
 
-Which relations a view or a policy reads is recorded, and so is all it uses that somebody made. Of
-the server's own means nothing is recorded: they are read off the stored trees. Decision
+The catalogue records which relations a view or a policy reads, and which user-made objects it uses.
+It records no built-in functions: these are read from the stored query trees. Decision
 `source-identity`.
 """
 
@@ -31,15 +31,16 @@ quote_literal quote_nullable row_to_json session_user statement_timestamp timezo
 to_json to_jsonb to_number to_timestamp to_tsquery to_tsvector transaction_timestamp ts_headline
 websearch_to_tsquery xml_is_well_formed
 """
-"""Functions of the server's own that are not the same at all times, but work on what they are given
-and on the session's settings alone. Immutable ones do, and those behind operators and casts."""
+"""Built-in functions that are not immutable but read only their arguments and session settings.
+
+Immutable functions, and those behind operators and casts, are allowed as well."""
 
 _ALWAYS_UTF8 = {
     "UTF8", "LATIN1", "LATIN2", "LATIN4", "LATIN5", "LATIN6", "LATIN7", "LATIN8", "LATIN9",
     "LATIN10", "ISO_8859_5", "KOI8R", "KOI8U", "WIN866", "WIN1256",
 }  # fmt: skip
-"""Encodings of databases of which every byte that is stored becomes UTF-8. In others some do not,
-and SQL_ASCII is none: there one person's cell would decide whether there is an answer."""
+"""Database encodings in which every stored text converts to UTF-8. *Attack*: in others, such as
+SQL_ASCII, one person's cell that does not convert would decide whether queries are answered."""
 
 _READS = """
 WITH RECURSIVE rules (relation, class, oid, tree) AS NOT MATERIALIZED (
@@ -99,19 +100,19 @@ SELECT CAST(c.oid AS TEXT) AS oid, FORMAT('%I.%I', n.nspname, c.relname) AS name
 FROM met JOIN pg_class AS c ON c.oid = met.oid JOIN pg_namespace AS n ON n.oid = c.relnamespace
 GROUP BY c.oid, n.nspname, c.relname
 """
-"""What a name stands for: itself, what its views and the policies on its rows read, the children
-read with any of these (`also`), and the parents through which any is read. Objects below 16384 are
-the server's own.
+"""The relations that a name stands for: itself, what its views and row policies read, the children
+read with any of these (`also`), and the parents through which any is read. Objects with an oid
+below 16384 are built in.
 
-A view is opaque if it uses anything else that somebody made, an extension too: functions read what
-they like, whatever they are declared as, and operators, aggregates, casts and domains call them.
-Relations are followed; keys, collations and lists of values (enum) run nothing. `reader` is a
-function of the server's own that may read more than it is given: some run a query from a text,
-others read files, large objects or the catalogue."""
+A view is opaque if it uses any other user-made object, extensions included: functions can read any
+table, whatever they are declared as, and operators, aggregates, casts and domains call functions.
+Relations are followed; keys, collations and enum types run no code. `reader` is a built-in function
+that may read more than its arguments: some run a query from a text, others read files, large
+objects or the catalogue."""
 
 
 def check_encoding(encoding: str) -> None:
-    """Refuse a database whose texts are not UTF-8 whatever the rows are."""
+    """Refuse a database with an encoding in which a text may not convert to UTF-8."""
     if encoding not in _ALWAYS_UTF8:
         raise SourceError(
             "not_utf8",
@@ -122,7 +123,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def reads_query(name: str) -> str:
-    """The query that tells of a relation, named as a literal, which relations it stands for."""
+    """The query for the relations that a name stands for; `name` is an SQL literal."""
     return _READS.format(name=name, of_values=",".join(_OF_VALUES.split()))
 
 
@@ -131,16 +132,16 @@ SELECT CAST(oid AS TEXT) AS oid, CAST(relkind AS TEXT) AS kind,
   OBJ_DESCRIPTION(oid, 'pg_class') AS mark
 FROM pg_class WHERE oid = CAST(TO_REGCLASS({name}) AS OID)
 """
-"""A relation of a name, if there is one: what it is, and its comment, by which we know ours."""
+"""The relation of a name: its oid, its kind and its comment, which marks releases."""
 
 
 def relation_query(name: str) -> str:
-    """The query that tells of the relation that lies under a name, if one does."""
+    """The query for the relation of a name; `name` is an SQL literal."""
     return _RELATION.format(name=name)
 
 
 def identity_of(rows: Sequence[dict[str, Any]]) -> Identity:
-    """What these relations are: the server's and the database's own numbers, names and numbers."""
+    """The identity of relations; refuse them where they may read others that are not known."""
     if any(row["elsewhere"] for row in rows):
         raise unresolved("it reads a foreign table, or the server's own catalogue")
     if any(row["opaque"] for row in rows):
@@ -163,5 +164,5 @@ def identity_of(rows: Sequence[dict[str, Any]]) -> Identity:
 
 
 def resolved(rows: Sequence[dict[str, Any]]) -> bool:
-    """Whether all that these relations read is known."""
+    """Whether everything that these relations read is known."""
     return not any(row["elsewhere"] or row["opaque"] or row["reader"] for row in rows)

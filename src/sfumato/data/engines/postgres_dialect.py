@@ -1,4 +1,4 @@
-"""Queries in PostgreSQL's words."""
+"""Rendering queries in the dialect of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ DIALECT = "postgres"
 
 
 def rendered(tree: exp.Expr) -> str:
-    """Write a tree in PostgreSQL's words.
-
-    Its integer division gives numeric, which is no int, and it counts the bits of bit strings only.
-    Where both sides are surely integers, `/` gives the same, many times as fast.
-    """
+    """The SQL of a tree in the dialect of PostgreSQL."""
+    # DIV() returns numeric, so it needs a cast. Where both sides are certainly BIGINT, `/` divides
+    # integers, many times as fast. BIT_COUNT takes only bit strings, not integers.
     tree = tree.copy()
     for division in reversed(list(tree.find_all(exp.IntDiv))):  # the innermost first
         sides = {"this": division.this, "expression": division.expression}
@@ -34,7 +32,7 @@ def rendered(tree: exp.Expr) -> str:
 
 
 def _is_long(tree: exp.Expr) -> bool:
-    """Whether a tree is surely a BIGINT: a cast to it, or made of such alone."""
+    """Whether a tree is certainly a BIGINT: a cast to it, or arithmetic of such trees."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     is_integer_division = isinstance(tree, exp.Div) and bool(tree.args.get("typed"))
@@ -44,12 +42,13 @@ def _is_long(tree: exp.Expr) -> bool:
 
 
 def once(query: exp.Select) -> exp.Select:
-    """The planner does not pull a query up that has an offset, even of 0; parts may still share."""
+    """Add OFFSET 0, so that the planner does not inline the subquery and repeat its cells."""
     return query.offset(0)
 
 
 def hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
-    """PostgreSQL adds up the hashes of a row's columns, so their order needs one more hash."""
+    """The hash of a text and values, as `Traits.hashed`."""
+    # PostgreSQL sums the hashes of the columns of a row; a second hash spreads the result evenly.
     row = exp.Anonymous(this="ROW", expressions=[exp.cast(exp.convert(salt), "TEXT"), *values])
     added = exp.Anonymous(this="HASH_RECORD_EXTENDED", expressions=[row, exp.convert(0)])
     signed = exp.Anonymous(this="HASHINT8EXTENDED", expressions=[added, exp.convert(0)])

@@ -1,6 +1,7 @@
-"""What a source is, however it is spelled: the files behind a path, the tables behind a name.
+"""The identity of a source, however it is named: the files of a path, the tables of a name.
 
-The catalogue of a DuckDB file tells which tables a name stands for, through views of any depth.
+A vault compares identities, so that no table has two budgets under two names. The catalogue of a
+DuckDB file says which tables a view reads, at any depth.
 
 Decision `source-identity`.
 """
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a source reads, as those who keep it know it.
+    """What a source reads.
 
-    `names` last: they stay when a file or a table is replaced. `also` are names of what it reads
-    through them or is read through: a folder's files, a partition's parent. `nodes` hold wherever
-    the files are moved, but only as long as they exist: a file system gives them again to others.
-    `version` tells one state of the files from another, and is None where a server keeps the rows.
+    `names` are paths or qualified tables; they stay when a file or table is replaced. `also` are
+    names of parts and containers: the files of a folder, the parent of a partition. `nodes` are
+    device and inode; they survive a move, but a file system reuses them after deletion. `version`
+    identifies the state of the files; it is None where a server keeps the rows.
     """
 
     names: frozenset[str]
@@ -41,7 +42,7 @@ class Identity:
     version: str | None = None
 
     def matches(self, other: Identity) -> bool:
-        """Whether both read some of the same rows. What merely contains both proves nothing."""
+        """Whether both may read some of the same rows; a common container does not count."""
         return bool(
             self.names & (other.names | other.also)
             or self.also & other.names
@@ -51,18 +52,18 @@ class Identity:
 
 @runtime_checkable
 class Resolving(Protocol):
-    """An engine on a server, which asks the server's catalogue what a name stands for."""
+    """An engine that finds the identity of its table in a catalogue."""
 
     def identity(self) -> Identity:
-        """Say what the table that it was opened on is, however it was spelled."""
+        """The identity of the table of the engine."""
         ...
 
 
 def identity_of_path(path: Path) -> Identity:
-    """A file by its real path and its node; a folder by its own and those of its Parquet files.
+    """The identity of a file, a folder of Parquet files or a pattern, by real paths and inodes.
 
-    A pattern is the files that match it now. Any folder above may be registered, and these be some
-    of its files.
+    A pattern stands for the files that match it now. The folders above are in `also`, because one
+    of them may be registered and contain these files.
     """
     if not is_parquet(path):
         file = regular_file(path)
@@ -77,19 +78,19 @@ def identity_of_path(path: Path) -> Identity:
 
 
 def identity_of_folder(folder: Path) -> Identity:
-    """A folder that a server reads, with everything in it, however deep."""
+    """The identity of a folder that a server reads, with all files in it."""
     files = files_within(folder)
     return _identity([folder.resolve()], [file.path for file in files], files)
 
 
 def files_within(folder: Path) -> list[RegularFile]:
-    """The files that a server reads of a folder, however deep: names with . or _ are its own."""
+    """The files of a folder that a server reads; it skips names that begin with . or _."""
     files = (file for file in files_beneath(folder) if file.name[0] not in "._")
     return [regular_file(file) for file in sorted(files)]
 
 
 def identity_of_tables(file: RegularFile, tables: Iterable[str]) -> Identity:
-    """Tables of a DuckDB file, by the names of its catalogue."""
+    """The identity of tables of a DuckDB file, by their names in the catalogue."""
     listed = list(tables)
     return Identity(
         frozenset(f"duckdb://{file.path}#{table}" for table in listed),
@@ -99,7 +100,7 @@ def identity_of_tables(file: RegularFile, tables: Iterable[str]) -> Identity:
 
 
 def unresolved(reason: str) -> SourceError:
-    """The refusal of a source of which nobody can tell what it reads."""
+    """The refusal of a source that may read unknown tables."""
     return SourceError(
         "source_unsupported",
         f"Cannot tell which rows this source reads: {reason}.",
@@ -127,7 +128,7 @@ def _version(files: Iterable[RegularFile]) -> str:
 
 
 QualifiedName = tuple[str, str]
-"""Schema and name, in small letters: DuckDB does not tell case apart."""
+"""Schema and name in lower case, because DuckDB ignores case."""
 
 _RELATIONS = """
 SELECT LOWER(schema_name) AS home, LOWER(table_name) AS name, NULL AS definition
@@ -142,7 +143,7 @@ SELECT COUNT(*) AS n FROM duckdb_functions() WHERE database_name = '{catalogue}'
 
 
 def tables_read(engine: DuckDB, table: exp.Table) -> set[str]:
-    """Name the table, and all that it reads if it is a view, as the catalogue knows them."""
+    """The table and, if it is a view, all tables that it reads, as schema.name."""
     relations = _rows(engine, _RELATIONS, table.catalog)
     definitions = {(row["home"], row["name"]): row["definition"] for row in relations}
     start = (table.db.lower(), table.name.lower())
@@ -169,7 +170,7 @@ def _rows(engine: DuckDB, sql: str, catalogue: str) -> list[dict[str, str]]:
 
 
 def _named_in(view: str, home: str, known: dict[QualifiedName, str]) -> set[QualifiedName]:
-    """The relations that a view's words may mean; a name found in two schemas means both."""
+    """The relations that the SQL of a view may read; a name in two schemas counts as both."""
     try:
         tree = parse_one(view, dialect="duckdb")
     except SqlglotError:

@@ -1,7 +1,7 @@
-"""From what a person names, a path, a URL or a table in memory, to an engine opened on it.
+"""Open an engine on a source: a path, a URL or a table in memory.
 
-What a source tells without its rows, which files it is and which columns they have, is public:
-nothing of that depends on any row, so it may be looked at before a charge.
+The files of a source and their columns do not depend on any row, so they are public and may be read
+before a query is charged.
 
 Decision `charge-order`.
 """
@@ -62,14 +62,14 @@ Source = str | Path | Sequence[str | Path] | Frame
 
 
 class TableFile(Protocol):
-    """A file that is copied into an engine: opened, its header read; close it in the end."""
+    """An open file whose rows are copied into an engine. Close it at the end."""
 
     names: list[str]
     layout: FileLayout
 
     @property
     def held(self) -> dict[str, Kind]:
-        """What its columns hold where nothing else is asked."""
+        """The kinds of the columns where no others are asked."""
         ...
 
     def read(self, kinds: Mapping[str, Asked], *, strict: bool = True) -> Iterator[pa.RecordBatch]:
@@ -77,15 +77,15 @@ class TableFile(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         ...
 
 
 POSTGRES = ("postgresql", "postgres")
-"""How addresses of PostgreSQL's begin, before '://'."""
+"""The schemes of PostgreSQL addresses."""
 
 _ATTACHED = "attached"
-"""What the catalogue of a DuckDB file is called in the engine that reads it."""
+"""The name under which a DuckDB file is attached."""
 
 
 def open_source(
@@ -99,13 +99,33 @@ def open_source(
     strict: bool = True,
     short_texts: bool = False,
 ) -> Engine:
-    """Open an engine on a source: a file, several Parquet files, a URL or a table in memory.
+    """Open an engine on a source.
 
-    Columns are converted to the asked kinds; without one they are what they hold, in a CSV text.
-    A cell that is not of the asked kind is refused or, unless `strict`, read as NULL. With
-    `short_texts`, a copy holds no more of a text than private methods read. A file that
-    is `ours` is read as we write them. Where columns are `declared`, or kinds asked, a file is
-    read by its layout and its header alone; else its rows are looked at to find out.
+    Parameters
+    ----------
+    source
+        A path, a list of Parquet files, a URL or a table in memory.
+    kinds : mapping, optional
+        For columns by name the kind to convert them to. Others keep the kind they have; columns of
+        a CSV file are text.
+    layout : FileLayout
+        What is declared of the file.
+    declared : collection of str
+        Names of declared columns. With them, or with kinds, the layout is detected from the header
+        alone; otherwise rows are read for it too.
+    memory_limit : str
+        The memory of DuckDB, such as "2GB".
+    ours : bool
+        Whether Sfumato wrote the file, with text guarded against spreadsheets.
+    strict : bool
+        Whether cells that do not fit their kind are refused; else they are read as NULL.
+    short_texts : bool
+        Whether a copy is limited to the characters of a text that private methods read.
+
+    Raises
+    ------
+    SourceError
+        Where the source cannot be read.
     """
     if isinstance(source, str):
         scheme = source.partition("://")[0]
@@ -135,7 +155,7 @@ def open_source(
 
 
 def _check_scheme(source: str) -> None:
-    """Say what an address needs that is none; it may hold a password, so it is not shown."""
+    """Refuse a malformed address; it may hold a password, so the message does not show it."""
     match = re.match(r"\s*([a-z][a-z0-9+.-]+):/", source, re.IGNORECASE)  # C:/ is a disk
     if match is None or source.startswith("duckdb://") or lexists(source):
         return
@@ -151,9 +171,9 @@ def _check_scheme(source: str) -> None:
 
 
 def identify(source: str, engine: Engine | None = None) -> Identity:
-    """Find out what a path or a URL stands for, in an engine that is open on it, or in a new one.
+    """The identity of a path or URL, from an engine that is open on it or a new one.
 
-    A path needs none: its files are asked for what they are, and nothing in them is read.
+    A path needs no engine: only metadata of its files is read.
     """
     if "://" not in source:
         return identity_of_path(Path(source))
@@ -170,7 +190,7 @@ def identify(source: str, engine: Engine | None = None) -> Identity:
 
 @translating_errors(translate)
 def _open_catalogue(url: str) -> Engine:
-    """Open DuckDB on the catalogue of a file alone: a view that fails to run is listed there."""
+    """Open DuckDB on a file without reading a table, so that a broken view can be identified."""
     engine = DuckDB()
     try:
         attached(engine, url)
@@ -222,7 +242,7 @@ def _names_files(source: Source) -> TypeGuard[Sequence[str | Path]]:
 
 @dataclass(frozen=True)
 class _Reading:
-    """A path to be read by the end of its name, and what is known of the file before."""
+    """A path with all that decides how it is read."""
 
     path: Path
     layout: FileLayout
@@ -232,7 +252,7 @@ class _Reading:
     short_texts: bool = field(default=False, kw_only=True)
 
     def into(self, engine: DuckDB, kinds: Mapping[str, Asked]) -> None:
-        """Make the file the source of an engine; a folder or a pattern is its Parquet files."""
+        """Make the file, or the Parquet files of a folder or pattern, the source of an engine."""
         if is_parquet(self.path):
             view_parquet(
                 engine, [self.path], kinds, strict=self.strict, short_texts=self.short_texts
@@ -254,7 +274,7 @@ class _Reading:
             engine.layout = file.layout
 
     def opened(self) -> TableFile:
-        """Open a file that is no Parquet file."""
+        """Open a file of any format but Parquet."""
         name = self.path.name
         if ends_in(name, TEXT):
             return CsvFile(
@@ -280,18 +300,18 @@ class _Reading:
 def open_file(
     path: Path, layout: FileLayout, *, declared: Collection[str], ours: bool = False
 ) -> TableFile:
-    """Open a file that is no Parquet file, to be read into memory."""
+    """Open a file of any format but Parquet."""
     return _Reading(path, layout, declared, ours=ours).opened()
 
 
 def duckdb_parts(url: str) -> tuple[str, str]:
-    """The path and the table's name of a duckdb:// URL; a name has a '#' in quotes alone."""
+    """The path and the table name of a duckdb:// URL; a name may have '#' only in quotes."""
     match = re.fullmatch(r'duckdb://(.*)#((?:[^#"]|"[^"]*")*)', url, re.DOTALL)
     return ("", "") if match is None else (match[1], match[2])
 
 
 def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:
-    """The file and the table that a URL names; duckdb:///a/b is /a/b or, failing that, a/b."""
+    """The file and the table of a URL; duckdb:///a/b is /a/b or, if that is missing, a/b."""
     location, name = duckdb_parts(url)
     try:
         table = exp.to_table(name, dialect="duckdb")
@@ -313,7 +333,7 @@ def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:
 
 
 def attached(engine: DuckDB, url: str) -> exp.Table:
-    """Let an engine look at one table of a DuckDB file."""
+    """Attach a DuckDB file to an engine; return the table of the URL."""
     file, table = duckdb_file(url)
     with file.open() as stream:
         if stream.read(12)[8:] != b"DUCK":
@@ -342,7 +362,7 @@ def _copy_table(
 
 
 def files_of(source: str) -> tuple[RegularFile, ...]:
-    """The files that a source is made of, as they are now."""
+    """The files of a source in their present state."""
     if source.startswith("duckdb://"):
         return (duckdb_file(source)[0],)
     if isfile(source):  # noqa: PTH113  a name that no file can have is none
@@ -356,9 +376,9 @@ def missing_columns(
     layout: FileLayout = USUAL,
     known: Collection[RegularFile] = (),
 ) -> list[str]:
-    """Declared columns that the files of a source do not have.
+    """The declared columns that the files of a source do not have.
 
-    Of several files all must agree; those `known` as they are did so the last time.
+    Several files must agree. Files in `known` are unchanged since a check in which they agreed.
     """
     path = Path(source)
     if source.startswith("duckdb://"):
@@ -366,7 +386,7 @@ def missing_columns(
     elif is_parquet(path):
         files = files_of(source)
         check_partitions(files)
-        # One that is known stands for all of them.
+        # One known file stands for all known files.
         looked_at = [*[file for file in files if file in known][:1], *set(files).difference(known)]
         check_alike(looked_at)
         names = footer_schema(looked_at[0]).names

@@ -1,10 +1,10 @@
-"""Names and cells as they arrive: names are checked, a cell that does not fit is never guessed at.
+"""Convert cells to kinds: exactly, or not at all; a cell that does not fit is never guessed.
 
-Its owner is told its place. Where others would learn of it, for reading would fail because of one
-person's cell, it is NULL instead: reading that is not strict fails by no cell. Decision
+Reading for the owner (`strict`) refuses such a cell and names its row. Reading for others makes it
+NULL. *Attack*: otherwise one person's cell would decide whether queries are answered. Decision
 `malformed-cells`.
 
-What counts as a value, in text:
+The values of text:
 
 - integer: an optional sign and ASCII digits, within 64 bits. `-0` is 0, `007` is 7; no spaces,
   separators, exponents, fractions, other scripts' digits or hexadecimal.
@@ -13,7 +13,7 @@ What counts as a value, in text:
 - date: YYYY-MM-DD, years 0001 to 9999, days that exist.
 - boolean: `true` or `false` in any case.
 
-Where a column declares how it is spelled, that is what counts instead: `column_spelling`.
+A declared spelling replaces these forms: see `column_spelling`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.data.engines.kinds import Asked
 
 MOST_COLUMNS = 10_000
-"""More columns than this are refused before anything is allocated for them."""
+"""A table with more columns is refused before anything is allocated for it."""
 
 
 def check_count(count: int) -> None:
@@ -52,7 +52,7 @@ def check_count(count: int) -> None:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse too many names, and those that no schema could declare."""
+    """Refuse too many names, and names that no schema could declare."""
     check_count(len(names))
     declared.check_names(list(names))
 
@@ -77,7 +77,11 @@ _EXPECTED = {
 
 @dataclass(frozen=True)
 class _Reading:
-    """How cells become a kind: all of them or none, what they look like, what is expected."""
+    """A conversion of text or numbers to a kind.
+
+    `read` converts all cells or returns None; `pattern` matches cells that look like the kind;
+    `expected` and `mend` are for the error message.
+    """
 
     kind: Kind
     read: Callable[[CellArray], CellArray | None]
@@ -93,14 +97,28 @@ def conform(
     strict: bool = True,
     short_texts: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Turn every batch into the stored types of what is asked.
+    """Convert batches to the stored types of the asked kinds.
 
-    The first cell that is not of its kind is refused or, where that is not `strict`, every one
-    becomes NULL. With `short_texts`, texts are cut as by `shortened`.
+    Parameters
+    ----------
+    batches : iterable of pa.RecordBatch
+        Batches whose columns are in the order of `kinds`.
+    kinds : mapping
+        For each column by name the kind or declared column to read it as.
+    strict : bool
+        Whether to refuse the first cell that does not fit; else every such cell becomes NULL.
+    short_texts : bool
+        Whether to cut texts as `shortened` does.
+
+    Raises
+    ------
+    SourceError
+        Where a cell does not fit and `strict` is true, or a type cannot become the kind at all.
     """
     if short_texts:
-        # Before: a conversion fails where the texts of a batch have 2 GiB. After: bytes are texts
-        # only then, and one cell that is not UTF-8 makes bytes of its whole column.
+        # Cut before, because a conversion fails where the texts of a batch exceed 2 GiB; and again
+        # after, because a column with a cell that is not UTF-8 arrives as bytes and is text only
+        # then.
         converted = conform(shortened(batches, kinds), kinds, strict=strict)
         yield from shortened(converted, kinds)
         return
@@ -118,10 +136,10 @@ def conform(
 def shortened(
     batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Asked]
 ) -> Iterator[pa.RecordBatch]:
-    """Batches whose texts are cut where a private method would cut them, one character later.
+    """Cut texts one character after the length at which private methods cut or drop them.
 
-    So what is copied into an engine is bounded by the schema, and nobody can tell the difference:
-    a text that is too long still is. Columns of which nothing is declared are cut likewise.
+    This bounds the memory of a copy by the schema without changing any answer: a text that is too
+    long still is. Undeclared columns are cut to the usual length.
     """
     for batch in batches:
         arrays = [
@@ -132,7 +150,7 @@ def shortened(
 
 
 def longest(asked: Asked) -> int:
-    """How many characters of a text private methods read at most, names of people included."""
+    """The largest number of characters of a text that private methods read, names included."""
     return max(asked.characters if isinstance(asked, Column) else 0, USUAL_LENGTH)
 
 
@@ -149,17 +167,14 @@ def _shorter(cells: CellArray, characters: int) -> CellArray:
 
 
 def read_leniently(cells: CellArray, asked: Column) -> CellArray:
-    """Read cells as a column; what does not fit is NULL."""
+    """Convert cells to a column; cells that do not fit become NULL."""
     return _converted(cells, asked, asked.name, None)
 
 
 def find_fitting_kinds(
     batches: Iterable[pa.RecordBatch], names: Iterable[str]
 ) -> dict[str, set[Kind]]:
-    """Find, for text columns, the kinds that every cell of a column fits.
-
-    A column without any value fits every kind.
-    """
+    """For each text column the kinds that all its cells fit; a column without values fits all."""
     possible = {name: set(Kind) for name in names}
     for batch in batches:
         for name, cells in zip(possible, batch.columns, strict=True):
@@ -168,7 +183,7 @@ def find_fitting_kinds(
 
 
 def _converted(cells: CellArray, asked: Asked, name: str, rows_before: int | None) -> CellArray:
-    """Convert one column of a batch; without a place to name, what does not fit becomes NULL."""
+    """Convert one column of a batch; with `rows_before` None, cells that do not fit are NULL."""
     kind = kind_asked(asked)
     if cells.type == STORED[kind]:
         return cells
@@ -199,7 +214,7 @@ def _converted(cells: CellArray, asked: Asked, name: str, rows_before: int | Non
 
 
 def _read(cells: CellArray, reading: _Reading, name: str, rows_before: int | None) -> CellArray:
-    """Read all cells, or refuse the first that does not fit; without a place, it is NULL."""
+    """Convert cells; refuse the first that does not fit, or make it NULL without `rows_before`."""
     converted = reading.read(cells)
     if converted is not None:
         return converted
@@ -213,7 +228,7 @@ _UTF8 = "text in UTF-8"
 
 
 def _decoded(cells: CellArray) -> CellArray | None:
-    """Bytes as the text that they are in UTF-8; None when some are not."""
+    """Decode bytes as UTF-8; None where some are not."""
     try:
         return pc.cast(cells, pa.string())
     except pa.ArrowInvalid:
@@ -221,7 +236,7 @@ def _decoded(cells: CellArray) -> CellArray | None:
 
 
 def _of_text(asked: Asked) -> _Reading:
-    """How text is read: as its column is spelled, else as the kind is written everywhere."""
+    """The conversion of text: by the spelling of the column, else by the plain form of the kind."""
     if isinstance(asked, Column) and asked.spelling is not None:
         return _Reading(
             asked.kind,
@@ -241,14 +256,14 @@ _CHECKED = {
     (pa.uint64(), Kind.REAL),
     (pa.date64(), Kind.DATE),
 }
-"""Conversions of numbers and dates that are allowed where they lose nothing."""
+"""Conversions of numbers and dates that are allowed where they are exact."""
 
 
 def _exact(cells: CellArray, kind: Kind) -> CellArray | None:
-    """Convert where nothing is lost: no fraction, no rounding, no time of day; else None."""
+    """Convert where that is exact, without a fraction, rounding or time of day; else None."""
     try:
         values = pc.cast(cells, STORED[kind], safe=True)
-        if types.is_timestamp(cells.type):  # Arrow drops the time of day without a word
+        if types.is_timestamp(cells.type):  # Arrow drops the time of day even with safe=True
             return values if _all_hold(pc.equal(pc.cast(values, cells.type), cells)) else None
     except pa.ArrowInvalid:
         return None
@@ -256,7 +271,7 @@ def _exact(cells: CellArray, kind: Kind) -> CellArray | None:
 
 
 def _parsed(cells: CellArray, kind: Kind) -> CellArray | None:
-    """Read text as a kind; None when some cell is no such value."""
+    """Parse text as a kind; None where some cell is no such value."""
     if kind is Kind.TEXT:
         return pc.cast(cells, pa.string())
     # Most integer columns are bare digits, and asking for those is seven times faster.
@@ -268,18 +283,19 @@ def _parsed(cells: CellArray, kind: Kind) -> CellArray | None:
     except pa.ArrowInvalid:
         return None
     if kind is Kind.REAL:
+        # A finite text beyond the range of a float64 is parsed as infinity: that is a loss.
         lost = pc.and_(pc.is_inf(values), pc.invert(pc.match_substring(cells, "inf")))
         return None if pc.any(lost).as_py() else values
     return values
 
 
 def _all_hold(checks: CellArray) -> bool:
-    """Whether all checks hold; missing cells always do."""
+    """Whether all checks hold; a missing cell passes."""
     return pc.all(checks, min_count=0).as_py() is True
 
 
 def _candidates(cells: CellArray, reading: _Reading) -> CellArray:
-    """The cells that are written like the kind, the others NULL; only their size can be wrong."""
+    """Keep the cells that look like the kind, NULL for others; only their range can be wrong."""
     if reading.pattern is None:
         return cells
     written = pc.match_substring_regex(cells, reading.pattern)
@@ -287,7 +303,7 @@ def _candidates(cells: CellArray, reading: _Reading) -> CellArray:
 
 
 def _with_gaps(cells: CellArray, reading: _Reading) -> CellArray:
-    """Read what can be read, halving where that fails: a cell that fails alone is NULL."""
+    """Convert what can be converted by halving; a cell that fails alone becomes NULL."""
     converted = reading.read(cells)
     if converted is not None:
         return converted
@@ -299,7 +315,7 @@ def _with_gaps(cells: CellArray, reading: _Reading) -> CellArray:
 
 
 def _refusal(cells: CellArray, reading: _Reading, name: str, rows_before: int) -> SourceError:
-    """Find the first cell that fails by halving, and name its place."""
+    """Find the first cell that fails by bisection; the error names its row, not its content."""
     low, high = 0, len(cells)
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,7 +1,7 @@
-"""Cells of text read and written by the spelling that their column declares, a batch at a time.
+"""Read and write batches of cells by the declared spelling of their column.
 
-On its way to a file a column's spelling travels with its Arrow field, so that whoever writes text
-writes it as people do, and Parquet keeps dates and numbers.
+A spelling is kept in the metadata of the Arrow field: writers of text write cells by it, and
+Parquet files keep plain dates and numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MARK = b"sfumato.spelling"
 
 
 def read_spelled(cells: CellArray, spelling: Spelling, kind: Kind) -> CellArray | None:
-    """Read text as it is spelled, equal cells once; None when some cell is not."""
+    """Read text by a spelling, each distinct cell once; None where some cell has another form."""
     coded = pc.dictionary_encode(pc.cast(cells, pa.large_string()))
     values = _read(coded.dictionary, spelling, kind)
     return None if values is None else values.take(coded.indices)
@@ -88,12 +88,12 @@ _PLAIN = r"^(?P<sign>-?)(?P<whole>[0-9]+)(?P<decimals>\.[0-9]+)?$"
 
 
 def write_spelled(cells: CellArray, spelling: Spelling) -> CellArray:
-    """Write dates or numbers as they are spelled; equal ones are written once."""
+    """Write dates or numbers by a spelling, each distinct value once."""
     coded = pc.dictionary_encode(cells)
     written = None
     if isinstance(spelling, NumberSpelling):
         plain = pc.extract_regex(pc.cast(coded.dictionary, pa.large_string()), _PLAIN)
-        # An exponent, an infinity or NaN is so rare that all of its batch can take the slow way.
+        # Exponents, infinities and NaN are rare: a batch with one of them is written in Python.
         written = None if plain.null_count else _with_signs(plain, spelling)
     if written is None:
         values = (
@@ -121,7 +121,7 @@ def _with_signs(plain: CellArray, spelling: NumberSpelling) -> CellArray:
 
 
 def marked(schema: pa.Schema, spellings: Mapping[str, Spelling]) -> pa.Schema:
-    """Let fields carry how they are spelled; a field of text is as it stands."""
+    """Add the spellings to the metadata of fields; fields of text are left as they are."""
     return pa.schema(
         [
             field.with_metadata({_MARK: _packed(spellings[field.name])})
@@ -137,7 +137,7 @@ def _packed(spelling: Spelling) -> bytes:
 
 
 class Marked:
-    """Rows on their way under a schema whose fields carry what their own do not."""
+    """Batches with their schema replaced by one with other field metadata."""
 
     def __init__(self, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
         self._rows = rows
@@ -149,13 +149,13 @@ class Marked:
 
 
 def keys_in(schema: pa.Schema) -> dict[str, dict[str, Any]]:
-    """What a schema file would say of the spellings that fields carry."""
+    """The schema keys of the spellings in the metadata of fields."""
     spellings = ((field.name, spelling_in(field)) for field in schema)
     return {name: spelling.keys for name, spelling in spellings if spelling is not None}
 
 
 def spelling_in(field: pa.Field[Any]) -> Spelling | None:
-    """The spelling that a field carries."""
+    """The spelling in the metadata of a field."""
     mark = (field.metadata or {}).get(_MARK)
     kind = kind_of(field.type)
     return None if mark is None or kind is None else spelling_of(kind, json.loads(mark))

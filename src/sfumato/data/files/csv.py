@@ -1,4 +1,4 @@
-"""Separated text in: header, separator and shape checked by us, cells as text, all in one pass.
+"""Read CSV files: header, separator and shape are checked, cells are text, in one pass.
 
 Decision `reading-files`.
 """
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 
 SEPARATORS = ",;\t|"
-"""Separators that are recognised; others are declared."""
+"""Separators that are detected; others must be declared."""
 
 ROWS_COMPARED = 100
-"""How many rows the header's separator is compared with."""
+"""The number of rows with which the header's separator is compared."""
 
 MOST_EXPANSION = 200
-"""A compressed file may grow by this factor; text about people compresses far less."""
+"""The largest expansion of a compressed file; text about people compresses far less."""
 
 EXPANSION_FREE = 64 << 20
-"""Below this size no file is a bomb, whatever its factor."""
+"""Bytes below which the expansion is not limited."""
 
 LONGEST_MAGIC = 16
 
@@ -61,11 +61,21 @@ _MAGIC = {
 
 
 class CsvFile:
-    """A file of separated text that was opened and whose header was read; close it in the end.
+    """An open CSV file whose header was read. Close it at the end.
 
-    Its layout is what is given, and what its first bytes and its header tell. Where columns are
-    `declared`, the header alone decides on the separator, by their names: no row has a say. In a
-    file that is `ours` text is guarded against spreadsheets.
+    Parameters
+    ----------
+    path : Path or str
+        The file.
+    layout : FileLayout
+        What is declared of it; the rest is detected.
+    declared : collection of str
+        Names of declared columns. With them the header alone decides on the separator. *Attack*:
+        otherwise a row of one person could change how the whole file is read.
+    ours : bool
+        Whether Sfumato wrote the file, with text guarded against spreadsheets.
+    strict : bool
+        Whether malformed bytes are refused; else they become U+FFFD.
     """
 
     def __init__(
@@ -123,18 +133,18 @@ class CsvFile:
 
     @property
     def held(self) -> dict[str, Kind]:
-        """Text, all of it."""
+        """The kinds of the columns: text, all of them."""
         return dict.fromkeys(self.names, Kind.TEXT)
 
     def read(self, kinds: Mapping[str, Asked], *, strict: bool = True) -> Iterator[pa.RecordBatch]:
-        """Read all rows, once, as the given kinds; columns without a kind are text."""
+        """Read all rows, once, as the given kinds; other columns are text."""
         every = {name: kinds.get(name, Kind.TEXT) for name in self.names}
         texts = map(unguarded, self._texts()) if self._ours else self._texts()
         yield from conform(texts, every, strict=strict)
         self._file.check_unchanged()
 
     def _texts(self) -> Iterator[pa.RecordBatch]:
-        """Parse block after block into text columns: nothing there is NULL, `""` is empty."""
+        """Parse blocks into text columns: an empty cell is NULL, `""` is empty text."""
         from pyarrow import csv as arrow_csv
 
         convert_options = arrow_csv.ConvertOptions(
@@ -160,6 +170,7 @@ class CsvFile:
             )
             rows += table.num_rows
             yield from table.to_batches()
+        # `Records` and Arrow count rows independently: a difference means that one of them erred.
         if rows != self._records.rows:
             raise InternalError(
                 "rows_lost", f"Read {rows:,} rows of {self._records.rows:,}; nothing was kept."
@@ -175,7 +186,7 @@ class CsvFile:
 
 
 class _Expanding:
-    """A gzip stream that refuses to be a bomb."""
+    """A gzip stream with limited expansion, so that a small file cannot fill the memory."""
 
     def __init__(self, raw: BinaryIO, name: str) -> None:
         self._raw = raw
@@ -222,13 +233,13 @@ def _opened(file: RegularFile) -> ByteStream:
 
 
 def encoding_of(path: Path | str) -> str:
-    """The encoding to take for a file that is not UTF-8, and about which nothing is declared."""
+    """The assumed encoding of an undeclared file that is not UTF-8."""
     with closing(_opened(regular_file(path))) as stream:
         return guess_encoding(stream)
 
 
 def split_row(row: bytes, separator: str) -> list[str]:
-    """Split the header into its names."""
+    """Split the header into names."""
     try:
         return next(csv.reader([row.decode("utf-8")], delimiter=separator, strict=True))
     except csv.Error:
@@ -241,7 +252,7 @@ def split_row(row: bytes, separator: str) -> list[str]:
 
 
 def separator_by_names(header: bytes, declared: Collection[str]) -> str:
-    """Find the separator under which the header names the most declared columns."""
+    """The separator with which the header names the most declared columns."""
 
     def score(separator: str) -> tuple[int, int]:
         try:
@@ -254,7 +265,7 @@ def separator_by_names(header: bytes, declared: Collection[str]) -> str:
 
 
 def detect_separator(header: bytes, ahead: bytes) -> str:
-    """Find the separator that the header and the next rows agree on."""
+    """The separator on whose number the header and the next rows agree best."""
     whole_rows = ahead.split(b"\n", ROWS_COMPARED)[:-1]
     unquoted = [b"".join(row.split(b'"')[0::2]) for row in (header, *whole_rows)]
 

@@ -1,4 +1,4 @@
-"""The shape of a CSV, checked byte by byte at NumPy speed: every row whole, every quote closed.
+"""The shape of a CSV file, checked with NumPy: equally many cells per row, every quote closed.
 
 Decision `reading-files`.
 """
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from sfumato.arrays import BoolArray
 
 READ_BYTES = 8 << 20
-"""How much is read at a time, and the longest row allowed."""
+"""Bytes that are read at a time, and the longest row allowed."""
 
 _QUOTE, _NEWLINE, _RETURN = 34, 10, 13
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 class ByteStream(Protocol):
-    """Whatever gives bytes: this many, fewer only at the end; text that was decoded, about so."""
+    """A stream of bytes; `read` returns fewer only at the end, decoded text about as many."""
 
     def read(self, size: int, /) -> bytes:
-        """Read some more."""
+        """Read the next bytes."""
         ...
 
     def close(self) -> None:
-        """Close what is behind."""
+        """Close the underlying file."""
         ...
 
 
 class Records:
-    """A CSV as blocks of whole rows, each block checked before it is given out.
+    """A CSV file as blocks of whole rows, each checked before it is returned.
 
-    Quoting is RFC 4180: a quote opens a cell at its very start, closes it at its very end, and
-    is doubled inside. Lines end in LF or CR LF. So the bytes inside quotes are those after an
-    odd number of quotes, which needs no state machine.
+    Quoting is RFC 4180: a quote opens a cell at its start, closes it at its end, and is doubled
+    inside. Lines end in LF or CR LF. *Invariant*: a byte is inside quotes if and only if an odd
+    number of quotes precede it, so a cumulative XOR replaces a state machine.
 
-    A stream that was `decoded` is UTF-8 already, and its bytes are at other places than the
-    file's. Where reading is not `strict`, bytes that are no text become U+FFFD.
+    A `decoded` stream is valid UTF-8, and its offsets are not those of the file. Where reading is
+    not `strict`, malformed bytes become U+FFFD.
     """
 
     def __init__(self, stream: ByteStream, *, decoded: bool = False, strict: bool = True) -> None:
@@ -58,17 +58,17 @@ class Records:
         self.rows = 0
 
     def peek(self) -> bytes:
-        """Show the first bytes without taking them."""
+        """The next bytes, without advancing."""
         self._fill()
         return self._ahead
 
     def skip(self, size: int) -> None:
-        """Take bytes away from the front: a byte order mark."""
+        """Skip bytes, such as a byte order mark."""
         self._ahead = self._ahead[size:]
         self._offset += size
 
     def header(self) -> bytes:
-        """Take the first row, whatever its separator, without its line end."""
+        """The first row without its line end."""
         self._fill()
         ends = _positions_outside_quotes(np.frombuffer(self._ahead, np.uint8), _NEWLINE)
         row = self._ahead[: ends[0] + 1] if ends.size else self._last(self._ahead)
@@ -77,7 +77,7 @@ class Records:
         return self._mended(row).rstrip(b"\r\n")
 
     def blocks(self, separator: int, columns: int) -> Iterator[bytes]:
-        """Give out the other rows in blocks, each with the same number of cells."""
+        """Yield the other rows in blocks; refuse rows with another number of cells."""
         blank_line: int | None = None
         while self._fill():
             ends = _positions_outside_quotes(np.frombuffer(self._ahead, np.uint8), _NEWLINE)
@@ -90,14 +90,14 @@ class Records:
             yield self._mended(block)
 
     def _fill(self) -> bool:
-        """Read until a whole row is at hand or there is no more; say whether anything is left."""
+        """Read ahead unless a whole row is buffered; return whether there are bytes left."""
         if _positions_outside_quotes(np.frombuffer(self._ahead, np.uint8), _NEWLINE).size == 0:
             block = self._stream.read(READ_BYTES)
             self._ahead += block
         return bool(self._ahead)
 
     def _last(self, row: bytes) -> bytes:
-        """Take a rest without a line end: the last row, unless it is too long or unclosed."""
+        """The last row, which has no line end; refuse one that is too long or has an open quote."""
         next_byte = self._stream.read(1)
         if next_byte:
             self._ahead = row + next_byte
@@ -115,13 +115,13 @@ class Records:
         return row + b"\n"
 
     def _advance(self, block: bytes) -> None:
-        """Move on past a block that was checked."""
+        """Advance past a checked block."""
         self._ahead = self._ahead[len(block) :]
         self._offset += len(block)
         self._line += block.count(b"\n")
 
     def _mended(self, block: bytes) -> bytes:
-        """A block whose shape was checked as text: no byte in it changes where cells end."""
+        """A checked block as valid text; replacing bytes does not change where cells end."""
         if self._strict:
             return block
         if not (self._decoded or block.isascii()):
@@ -129,7 +129,7 @@ class Records:
         return block.replace(b"\0", _REPLACEMENT)
 
     def _check_bytes(self, block: bytes) -> None:
-        """Refuse what is no UTF-8 text, and quotes and line ends out of place."""
+        """Refuse malformed UTF-8, NUL bytes, and carriage returns outside line ends."""
         if self._strict and b"\0" in block:
             self._refuse_byte(
                 "table_malformed", "is NUL, so this is no text file", block.index(b"\0")
@@ -159,7 +159,7 @@ class Records:
         columns: int,
         blank_line: int | None,
     ) -> int | None:
-        """Refuse misplaced quotes and rows of another length; pass on where blank lines began."""
+        """Refuse misplaced quotes and rows of another length; return the first blank line."""
         data = np.frombuffer(block, np.uint8)
         if b'"' in block:
             self._check_quotes(data, separator)
@@ -183,7 +183,7 @@ class Records:
     def _check_blank(
         self, blank: BoolArray, starts: NDArray[np.intp], blank_line: int | None
     ) -> int | None:
-        """Allow blank lines at the end only: elsewhere a row may have been lost."""
+        """Refuse blank lines before rows: a row may have been lost there."""
         if blank_line is None and blank.any():
             first = int(np.argmax(blank))
             blank_line = self._line_at(int(starts[first]))
@@ -197,7 +197,7 @@ class Records:
         return blank_line
 
     def _check_quotes(self, data: NDArray[np.uint8], separator: int) -> None:
-        """Refuse quotes that neither open nor close a cell nor stand doubled inside one."""
+        """Refuse quotes that neither open nor close a cell nor are doubled inside one."""
         quotes = np.flatnonzero(data == _QUOTE)
         opening, closing = quotes[0::2], quotes[1::2]
         before = data[np.maximum(opening - 1, 0)]
@@ -233,7 +233,7 @@ class Records:
 
 
 def _positions_outside_quotes(data: NDArray[np.uint8], byte: int) -> NDArray[np.intp]:
-    """Find a byte outside quotes."""
+    """The positions of a byte outside quotes."""
     is_match = data == byte
     quotes = data == _QUOTE
     if quotes.any():

@@ -1,4 +1,4 @@
-"""Excel in: one sheet with one header row, cells as they are typed there.
+"""Read Excel files: one sheet with one header row, cells with the types they have there.
 
 Decision `reading-files`.
 """
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from sfumato.data.schema.column import Kind
 
 _TITLE_ROWS = 50
-"""So many rows may stand above the header."""
+"""The largest number of rows above the header that are skipped."""
 
 
 class ExcelFile:
-    """A sheet that was read; what is empty in it is missing.
+    """A sheet of an Excel file; empty cells are missing.
 
-    Where columns are `declared`, its header is the row that the layout names or else the first that
-    is not empty. Where nothing is, it is the first row that names every column.
+    The header is the row of the layout. Without one it is the first row that is not empty where
+    columns are `declared`, else the first row that names every column.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ExcelFile:
 
     @property
     def held(self) -> dict[str, Kind]:
-        """What each column holds, if it is one kind; else text."""
+        """The kind of each column; text where cells are of several kinds."""
         return {name: natural_kind(cells) for name, cells in self._columns.items()}
 
     def read(self, kinds: Mapping[str, Asked], *, strict: bool = True) -> Iterator[pa.RecordBatch]:
@@ -88,13 +88,13 @@ class ExcelFile:
         return read_cells(self._columns, kinds, strict=strict)
 
     def close(self) -> None:
-        """Let go of what was read."""
+        """Release the cells."""
         self._columns = {}
 
     def _named(
         self, header: Sequence[Cell], rows: list[list[Any]], *, strict: bool
     ) -> dict[str, Sequence[Cell]]:
-        """The columns by their names; cells that belong to none are refused, or left out."""
+        """The columns by name; cells without a name are refused or, if not strict, dropped."""
         names = [" ".join((as_text(cell) or "").split()) for cell in header]
         empty = [n for n, row in enumerate(rows) if not any(cell != "" for cell in row)]
         if empty and strict:
@@ -148,9 +148,9 @@ def _workbook(file: RegularFile) -> CalamineWorkbook:
 
 
 def _sheet(file: RegularFile, name: str | None, *, titles: bool) -> tuple[CalamineSheet, bool]:
-    """The sheet asked for, or the first that holds anything; and whether there are others.
+    """The named sheet, or the first with content; and whether there are others.
 
-    Unless `titles` count too, one with several rows goes before one that has a title alone.
+    Unless `titles` count, a sheet with several rows is preferred to one with a single row.
     """
     try:
         return _choose_sheet(file, _workbook(file), name, titles=titles)
@@ -158,8 +158,9 @@ def _sheet(file: RegularFile, name: str | None, *, titles: bool) -> tuple[Calami
         raise
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # noqa: BLE001  what panics in Rust is no Exception, and may quote cells
+    except BaseException:  # noqa: BLE001  a Rust panic is no Exception, and it may quote cells
         failed = True
+    # Raised outside the handler, so that the error does not keep the panic as its context.
     assert failed
     raise damaged(file)
 
@@ -193,7 +194,7 @@ def _choose_sheet(
 
 
 def _header(rows: list[list[Any]], first: int) -> int:
-    """The first row that names every column, below a title or a row of groups; else the first."""
+    """The first row with a name for every column, below titles or group names; else the first."""
     width = max(
         (position for row in rows for position, cell in enumerate(row) if cell != ""), default=0
     )
@@ -205,12 +206,12 @@ def _header(rows: list[list[Any]], first: int) -> int:
 
 
 def _has_content(cell: object) -> bool:
-    """Whether a cell holds more than spaces."""
+    """Whether a cell is anything but spaces."""
     return not isinstance(cell, str) or cell.strip() != ""
 
 
 def _letters(position: int) -> str:
-    """The letters of a column: 0 is A, 26 is AA."""
+    """The letters of a column position: 0 is A, 26 is AA."""
     letters = ""
     position += 1
     while position:

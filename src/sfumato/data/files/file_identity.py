@@ -1,4 +1,4 @@
-"""Is it a file, can it be read, and is it still the same one?"""
+"""Regular files: whether a path is one, and whether it is still the same file later."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _OTHER_SORTS = {
 
 @dataclass(frozen=True)
 class Version:
-    """What tells one state of a file from another without reading it."""
+    """The state of a file as the file system knows it, without reading the content."""
 
     device: int
     node: int
     size: int
     modified: int
     changed: int
-    """When the file system last noted a change of it, which nobody can set back."""
+    """The change time in nanoseconds; unlike the modification time, users cannot set it."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class RegularFile:
 
     @property
     def pattern(self) -> str:
-        """The path for readers that take patterns, with its letters standing for themselves.
+        """The path as an escaped pattern, for readers that take patterns.
 
-        In a pattern a backslash divides folders, and nothing else can stand for it.
+        A backslash separates folders in a pattern and cannot be escaped.
         """
         if "\\" in str(self.path) and re.search(r"[*?\[]", str(self.path)):
             raise SourceError(
@@ -58,11 +58,11 @@ class RegularFile:
         return re.sub(r"([*?\[])", r"[\1]", str(self.path))
 
     def open(self) -> BinaryIO:
-        """Open it for reading, if it is still there."""
+        """Open the file for reading."""
         return os.fdopen(_descriptor(self.name, self.path)[0], "rb")
 
     def check_unchanged(self) -> None:
-        """Refuse to go on with a file that changed or vanished."""
+        """Refuse a file that changed or vanished since it was first seen."""
         try:
             current = _version(self.path.stat())
         except OSError:
@@ -76,7 +76,7 @@ class RegularFile:
 
 
 def regular_file(path: Path | str) -> RegularFile:
-    """Find the regular file behind a path, or say why there is none."""
+    """The regular file at a path, symbolic links resolved; refuse anything else."""
     name = str(path)
     try:
         real = Path(path).resolve()
@@ -88,7 +88,7 @@ def regular_file(path: Path | str) -> RegularFile:
 
 
 def _descriptor(name: str, path: Path) -> tuple[int, Version]:
-    """Open without waiting for a writer, so that a named pipe cannot make us hang."""
+    """Open a file without blocking: opening a named pipe would wait for a writer."""
     try:
         descriptor = os.open(path, os.O_RDONLY | NO_WAITING | NOT_INHERITED | BYTES_AS_THEY_ARE)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Which format a file has, by the end of its name, and which Parquet files a path stands for."""
+"""File formats by the end of the name, and the Parquet files that a path stands for."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ READ = (*TEXT, *PARQUET, *EXCEL, *STATISTICS)
 WRITTEN = (*TEXT, *PARQUET, *EXCEL)
 
 _SEPARATORS = ",;|~^:#"
-"""Signs that part cells in some file or other, and are rare in names."""
+"""Signs that separate cells in some files and are rare in names."""
 
 _TABS = (".tsv", ".tsv.gz")
 
 
 def ends_in(name: str, endings: tuple[str, ...]) -> bool:
-    """Whether the name of a file has one of these ends, and something before it."""
+    """Whether a file name ends in one of these, with something before it."""
     small = name.lower()
     return small.endswith(endings) and small not in endings
 
 
 def fixed_separator(name: str) -> str | None:
-    """The separator that the name of a file of text alone tells."""
+    """The separator that the end of a file name implies: a tab for .tsv."""
     return "\t" if name.lower().endswith(_TABS) else None
 
 
 def separator_hint(name: str, columns: Sequence[str]) -> str | None:
-    """A question to the owner of a file of text whose only column looks like several."""
+    """A hint to the owner of a text file whose only column looks like several."""
     sign = next((sign for sign in _SEPARATORS if sign in columns[0]), None)
     if len(columns) != 1 or sign is None or not ends_in(name, TEXT):
         return None
@@ -56,21 +56,21 @@ _PATTERN = re.compile(r"[*?\[]")
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a path is to be read as Parquet: by its ending, or as a folder."""
+    """Whether a path is read as Parquet: by its end, or because it is a folder."""
     return ends_in(path.name, PARQUET) or _holds(path, Path.is_dir)
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether it stands for the files that match it; what there is stands for itself."""
+    """Whether a path is a pattern of Parquet files; an existing path is never a pattern."""
     named = ends_in(path.name, PARQUET) and _PATTERN.search(str(path)) is not None
     return named and not _holds(path, Path.exists)
 
 
 def parquet_paths(path: Path) -> list[Path]:
-    """The files that make one table, in the order of their names; what is none stays as it is.
+    """The Parquet files of a table, in the order of their names; other paths are returned as is.
 
-    Of a folder those in folders within count too, but not what is hidden or begins with '_', which
-    is how those that write folders name what is not yet, or not, part of the table.
+    Folders are read recursively, without names that begin with '.' or '_': programs that write
+    folders use these for files that are not part of the table.
     """
     if is_pattern(path):
         matching = glob(str(path), recursive=True)  # noqa: PTH207  as a shell: nothing hidden
@@ -82,20 +82,20 @@ def parquet_paths(path: Path) -> list[Path]:
 
 
 def files_beneath(folder: Path) -> Iterator[Path]:
-    """All files of a folder, however deep; what vanishes meanwhile is none of them."""
+    """All files of a folder, recursively; files that vanish meanwhile are skipped."""
     for directory, _, names in os.walk(folder):
         yield from (file for name in names if (file := Path(directory, name)).is_file())
 
 
 def partition_columns(paths: Iterable[Path]) -> list[str]:
-    """The columns that only the names of folders tell, year=2024 beside year=2025."""
+    """The columns that only folder names hold, such as year=2024 beside year=2025."""
     folder_names = {frozenset(name for name in path.parent.parts if "=" in name) for path in paths}
     differing = frozenset.union(*folder_names) - frozenset.intersection(*folder_names)
     return sorted({name.partition("=")[0] for name in differing})
 
 
 def _table_files(paths: Iterable[Path], path: Path) -> list[Path]:
-    """The files found that are part of the table; one that a link leads to again counts once."""
+    """The paths that are part of the table; a file that is linked twice counts once."""
     listed = sorted((file for file in paths if not _is_hidden(file, path.parts)), reverse=True)
     return sorted({file.resolve(): file for file in listed}.values())
 

@@ -1,6 +1,6 @@
-"""Parquet in: what can be told from the footers, and whether the pages are whole.
+"""Check Parquet files: their footers, and the checksums of their pages.
 
-The engines do not check the checksums of pages: they read damage as data.
+The engines do not verify page checksums and would read damaged pages as data.
 
 Decision `reading-files`.
 """
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ColumnChunkMetaData, FileMetaData
 
 _LONGEST_HEADER = 1 << 20
-"""Page headers hold a few numbers and perhaps a smallest and a largest value."""
+"""The longest page header in bytes; it holds a few numbers and perhaps two values."""
 
 _SIZE, _CHECKSUM = 3, 4
-"""Fields of a page header: compressed size and CRC-32."""
+"""Field numbers of a page header: compressed size and CRC-32."""
 
 _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
-"""Types of Thrift's compact protocol, in which page headers are written."""
+"""Types of the Thrift compact protocol, in which page headers are encoded."""
 
 
 def damaged_column(stream: BinaryIO, metadata: FileMetaData) -> str | None:
-    """Name the first column with a page that does not match its checksum; None if all do.
+    """The first column with a page that does not match its checksum; None if all match.
 
-    Checksums are optional. A file that starts without them is taken as it is.
+    Checksums are optional: a file without them is accepted.
     """
     for group in range(metadata.num_row_groups):
         for position in range(metadata.num_columns):
@@ -51,9 +51,12 @@ def damaged_column(stream: BinaryIO, metadata: FileMetaData) -> str | None:
 
 
 def _chunk_has_checksums(stream: BinaryIO, chunk: ColumnChunkMetaData) -> bool:
-    """Check all pages of a chunk; raise ValueError or IndexError at damage."""
+    """Check the pages of a column chunk; return False where it has no checksums.
+
+    Damage raises ValueError or IndexError.
+    """
     pages = (chunk.dictionary_page_offset, chunk.data_page_offset)
-    # A chunk without rows has no data page: its offset is 0 then, where no page can be.
+    # The offset 0 means that there is no such page, as in a chunk without rows.
     start = min((offset for offset in pages if offset), default=0)
     end = start + chunk.total_compressed_size
     while start < end:
@@ -74,14 +77,14 @@ def _chunk_has_checksums(stream: BinaryIO, chunk: ColumnChunkMetaData) -> bool:
 
 
 class _Fields:
-    """Just enough of Thrift's compact protocol to find integers and the end of a struct."""
+    """A minimal reader of the Thrift compact protocol: integers and the end of a struct."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.position = 0
 
     def struct(self) -> dict[int, int]:
-        """Read a struct and keep the integers directly inside it."""
+        """Read a struct; return its integer fields by field number."""
         numbers: dict[int, int] = {}
         field = 0
         while (head := self._byte()) != 0:
@@ -92,7 +95,7 @@ class _Fields:
         return numbers
 
     def _value(self, kind: int) -> int | None:
-        """Read or pass over one value; only integers are told."""
+        """Read one value; return integers and skip everything else."""
         if kind in {_TRUE, _FALSE}:
             return None
         if _BYTE < kind <= _I64:
@@ -115,6 +118,7 @@ class _Fields:
     def _items(self) -> None:
         head = self._byte()
         count = head >> 4 if head >> 4 != 15 else self._varint()
+        # *Attack*: a damaged count must not make the loop below run for hours.
         if count > len(self._data):
             raise ValueError("a list beyond the page header")
         for _ in range(count):
@@ -148,14 +152,14 @@ _SMALLEST = 12
 
 
 def parquet_files(paths: Sequence[Path | str]) -> list[RegularFile]:
-    """Check the files of one table: whole, readable, of types we know, all with one schema."""
+    """Check the files of one table: undamaged, of supported types, all with one schema."""
     files = [regular_file(path) for path in paths]
     _check_same(files, [_checked_schema(file) for file in files])
     return files
 
 
 def check_alike(files: Sequence[RegularFile], *, ordered: bool = True) -> None:
-    """Refuse files of one table of which the footers tell other columns, or another order."""
+    """Refuse files of one table whose footers have different columns, or another order."""
     _check_same(files, [footer_schema(file) for file in files], ordered=ordered)
 
 
@@ -173,9 +177,9 @@ def _check_same(
 
 
 def rows_of(files: Sequence[RegularFile], *, batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
-    """The rows of checked files, read by Arrow: DuckDB fails at a time beyond its own range.
+    """The rows of checked files, read by Arrow; DuckDB fails at times beyond its range.
 
-    A column with text that is not UTF-8 comes as bytes.
+    A column with text that is not UTF-8 is returned as bytes.
     """
     from pyarrow import parquet
 
@@ -195,7 +199,7 @@ _AS_BYTES = {
 
 
 def _valid_cells(cells: CellArray) -> CellArray:
-    """Cells that are what their type says; text that is not, as the bytes that it is."""
+    """Validate cells; return text that is not UTF-8 as bytes."""
     try:
         cells.validate(full=True)
     except pa.ArrowInvalid:
@@ -208,7 +212,7 @@ def _valid_cells(cells: CellArray) -> CellArray:
 
 
 def footer_schema(file: RegularFile) -> pa.Schema:
-    """Read the schema of one file from its footer, whatever its rows are."""
+    """The schema in the footer of a file; rows are not read."""
     _check_frame(file)
     schema = _metadata(file).schema.to_arrow_schema()
     check_names(schema.names)
@@ -217,7 +221,7 @@ def footer_schema(file: RegularFile) -> pa.Schema:
 
 
 def _checked_schema(file: RegularFile) -> pa.Schema:
-    """Read the schema of one file, or say why it cannot be read."""
+    """The schema of a file after checking footer and pages."""
     schema, metadata = footer_schema(file), _metadata(file)
     old = [
         name
@@ -255,7 +259,7 @@ def _metadata(file: RegularFile) -> FileMetaData:
 
 
 def _check_frame(file: RegularFile) -> None:
-    """Check the magic at both ends and the claimed length of the footer."""
+    """Check the magic numbers at both ends and the length of the footer."""
     size = file.version.size
     with file.open() as stream:
         first = stream.read(4)

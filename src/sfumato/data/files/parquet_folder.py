@@ -1,6 +1,6 @@
-"""A folder of Parquet files: whole or not at all, its rows in the order of the files' names.
+"""Write a folder of Parquet files atomically; file names are in the order of the rows.
 
-Whoever fills it writes into a scratch folder beside its place, which is then renamed.
+A scratch folder beside the target is filled and then renamed.
 Decision `writing-releases`.
 """
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from sfumato.data.files.writers import Batches
 
 PART_BYTES = 128 << 20
-"""A part that has grown to so many bytes is closed, and the next one begun."""
+"""Bytes after which a part is closed and the next one begins."""
 
 SIDECAR_NAME = "release.json"
-"""The side-car of a release in a folder, which is no part of it."""
+"""The file name of the side-car in a folder of a release."""
 
 
 def part_name(number: int) -> str:
-    """The name of a part, by its place among all."""
+    """The file name of a part by its number, from 0."""
     return f"part-{number:05}.parquet"
 
 
@@ -44,7 +44,7 @@ def parts_in(folder: Path) -> list[Path]:
 def write_folder(
     engine: str, open_reader: Callable[[], Batches], target: FolderTarget, *, overwrite: bool
 ) -> None:
-    """Write a query's result, as it arrives, to parts; the query starts after all checks."""
+    """Write a query's result to parts; the query starts after all checks."""
     path = _local_folder(engine, target)
     with whole_folder(path, overwrite=overwrite, known_as=str(target)) as temporary:
         temporary.mkdir()
@@ -52,7 +52,7 @@ def write_folder(
 
 
 def check_local(engine: str, target: Path | FolderTarget, *, overwrite: bool) -> None:
-    """Refuse early a file or folder that cannot be written from here."""
+    """Refuse a file or folder that this process cannot write."""
     if isinstance(target, FolderTarget):
         path = _local_folder(engine, target)
         _check_replaceable(path, Path(os.path.realpath(path)), overwrite=overwrite)
@@ -61,7 +61,7 @@ def check_local(engine: str, target: Path | FolderTarget, *, overwrite: bool) ->
 
 
 def _local_folder(engine: str, target: FolderTarget) -> Path:
-    """The folder of this machine, which is as far as engines reach that hand their rows to us."""
+    """The folder on this machine; refuse addresses, which only Spark writes to."""
     if target.local is None:
         raise OutputError(
             "output_unwritable",
@@ -92,11 +92,10 @@ def _write_parts(rows: Batches, folder: Path) -> None:
 
 @contextmanager
 def whole_folder(path: Path, *, overwrite: bool, known_as: str = "") -> Iterator[Path]:
-    """Give a name for a new folder; at the end it takes its place, synced to disk.
+    """Yield a scratch path; at the end that folder is synced and renamed to `path`.
 
-    An error names the place by which people know it.
-
-    On any failure, an interruption included, nothing is left behind and an old folder stays whole.
+    Errors call the target `known_as`. On any failure, an interruption included, the scratch folder
+    is removed and an old folder stays as it was.
     """
     final, known = Path(os.path.realpath(path)), Path(known_as or path)
     try:
@@ -122,7 +121,7 @@ def whole_folder(path: Path, *, overwrite: bool, known_as: str = "") -> Iterator
 
 
 def _check_replaceable(path: Path, final: Path, *, overwrite: bool) -> None:
-    """A folder is made where there is none, or one of nothing but parts that may be replaced."""
+    """Refuse a target that exists, unless it is a folder of parts to overwrite."""
     if not final.parent.is_dir():
         raise OutputError(
             "output_unwritable",

@@ -1,8 +1,8 @@
-"""A process of its own that reads a file of SPSS, Stata or SAS and hands over what is in it.
+"""A separate process that reads a file of SPSS, Stata or SAS.
 
-The library that knows these formats is written in C, and a damaged file can end the process that
-reads it. So this is run as a program: it takes its task as JSON and prints one JSON object. It
-imports nothing of ours, and nobody else imports it. Decision `reading-files`.
+The library for these formats is written in C, and a damaged file can crash its process. So this
+module runs as a program: it takes a task as JSON and prints one JSON object. It imports nothing of
+Sfumato. Decision `reading-files`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def answer(path: str, reader: str, encoding: str | None, most_bytes: int) -> dict[str, Any]:
-    """Cells by column and what the file says about them; only the size where that is too much."""
+    """The columns, formats and labels of the file; only `too_large` where it exceeds the limit."""
     import pyreadstat
 
     read = getattr(pyreadstat, reader)

@@ -1,8 +1,8 @@
-"""Labels on their way into a sheet: a column in which each is a plain value becomes these values.
+"""Convert columns of labels to typed values for a sheet, where every label is a plain value.
 
-A released column of labels is text, for one of them may be a range. Where none is, a program that
-counts with typed cells should find numbers, days and truth values, as it did in the input. What the
-labels are of travels with their Arrow field.
+A released column of labels is text, because a label may be a range. Where no label is, the sheet
+has numbers, dates and booleans, as the input had. The metadata of the Arrow field says of which
+column the labels are.
 
 Decision `what-travels`.
 """
@@ -34,7 +34,7 @@ _MARK = b"sfumato.labels"
 
 
 def labelled(schema: pa.Schema, columns: Iterable[Column]) -> pa.Schema:
-    """Let fields of text say which column's labels they hold."""
+    """Add to fields of text the column whose labels they hold, as metadata."""
     known = {column.name: column for column in columns if column.kind is not Kind.TEXT}
     return pa.schema(
         [
@@ -61,7 +61,7 @@ def _column(field: pa.Field[Any]) -> Column | None:
 
 
 def with_typed_labels(rows: Batches) -> Batches:
-    """The same rows, with values for labels wherever a whole column of them is plain values."""
+    """The rows with columns of labels converted where all labels are plain values."""
     labelled_columns = [(position, _column(field)) for position, field in enumerate(rows.schema)]
     if not any(column for _, column in labelled_columns):
         return rows
@@ -78,7 +78,7 @@ def with_typed_labels(rows: Batches) -> Batches:
 
 
 def _until_too_many(rows: Batches) -> Iterator[pa.RecordBatch]:
-    """Batches until there are more rows than a sheet holds, which then refuses them."""
+    """Batches up to one with more rows than a sheet holds, which the writer then refuses."""
     seen = 0
     for batch in rows:
         yield batch
@@ -88,7 +88,7 @@ def _until_too_many(rows: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def _values(labels: pa.ChunkedArray[Any], column: Column) -> pa.Array[Any] | None:
-    """What labels say, each looked at once; None where one says more or less than a value."""
+    """The values of labels, each distinct label once; None where one is not a plain value."""
     coded = pc.dictionary_encode(labels.combine_chunks().cast(pa.large_string()))
     values = [_value(label, column) for label in coded.dictionary.to_pylist()]
     if any(value is None for value in values):
@@ -96,12 +96,12 @@ def _values(labels: pa.ChunkedArray[Any], column: Column) -> pa.Array[Any] | Non
     plain = [float(value) if isinstance(value, Decimal) else value for value in values]
     try:
         return pa.array(plain, STORED[column.kind]).take(coded.indices)
-    except (pa.ArrowInvalid, OverflowError):  # a whole number that nothing stores
+    except (pa.ArrowInvalid, OverflowError):  # an integer beyond 64 bits
         return None
 
 
 def _value(label: str, column: Column) -> Scalar | None:
-    """The value that a label says, where it is written as that value always is."""
+    """The value of a label; None where writing the value would give another text."""
     spelling = column.spelling
     try:
         value = (

@@ -1,4 +1,4 @@
-"""Files of SPSS, Stata and SAS in: codes or their labels, missing codes as missing, days as days.
+"""Read files of SPSS, Stata and SAS: codes or labels, missing codes as NULL, dates as dates.
 
 Decision `reading-files`.
 """
@@ -43,10 +43,10 @@ _READERS = {
 }
 
 MOST_EXPANSION = 200
-"""A file may grow by this factor; packed tables about people grow far less."""
+"""The largest expansion of a file; compressed tables about people expand far less."""
 
 EXPANSION_FREE = 64 << 20
-"""Below this size no file is a bomb, whatever its factor."""
+"""Bytes below which the expansion is not limited."""
 
 _SPSS, _SINCE_1960 = datetime(1582, 10, 14), datetime(1960, 1, 1)  # noqa: DTZ001  days have no zone
 _DAY, _SECOND, _MILLISECOND = timedelta(days=1), timedelta(seconds=1), timedelta(milliseconds=1)
@@ -66,16 +66,16 @@ _TIMES: dict[str, tuple[str, datetime, timedelta]] = {
         _SECOND,
     ),
 }
-"""How formats of days and times look in each program, since when they count, and in which unit."""
+"""For each program the pattern of its date formats, their epoch and their unit."""
 
 _FAMILY = {".zsav": ".sav", ".sas7bdat": ".xpt"}
 
 
 class StatisticsFile:
-    """A file of a statistics program that was read; close it in the end.
+    """A file of a statistics program. Close it at the end.
 
-    A column with value labels is read as its labels where it is text, by what is declared or else
-    because every value in it has a label; where it is a number, as its codes.
+    A column with value labels is read as labels where it is declared as text, or undeclared and
+    every value has a label. Otherwise it is read as codes.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class StatisticsFile:
 
     @property
     def held(self) -> dict[str, Kind]:
-        """What each column holds; text where every value has a label."""
+        """The kind of each column; text where every value has a label."""
         return {
             name: Kind.TEXT if self._all_labelled(name) else natural_kind(cells)
             for name, cells in self._columns.items()
@@ -122,7 +122,7 @@ class StatisticsFile:
         return read_cells(columns, kinds, strict=strict)
 
     def close(self) -> None:
-        """Let go of what was read."""
+        """Release the cells."""
         self._columns = {}
 
     def _all_labelled(self, name: str) -> bool:
@@ -135,7 +135,7 @@ class StatisticsFile:
 
 
 def _with_dates(cells: list[Cell], form: str, family: str) -> list[Cell]:
-    """Numbers that stand for days or times as such; one beyond the calendar stays a number."""
+    """Convert numbers of date and time formats; a number beyond the calendar is kept."""
     for key, (pattern, epoch, unit) in _TIMES.items():
         if key.partition(" ")[0] == family and re.fullmatch(pattern, form):
             return [_at(cell, epoch, unit) for cell in cells]
@@ -153,7 +153,7 @@ def _at(cell: Cell, epoch: datetime, unit: timedelta) -> Cell:
 
 
 def _read(file: RegularFile, layout: FileLayout) -> dict[str, Any]:
-    """Have another process read the file, which a damaged one may end."""
+    """Read the file in another process, because a damaged file can crash the reader."""
     if find_spec("pyreadstat") is None:
         raise SourceError(
             "package_missing",
@@ -167,7 +167,7 @@ def _read(file: RegularFile, layout: FileLayout) -> dict[str, Any]:
         "encoding": layout.encoding and layout.codec.upper(),  # as iconv spells it
         "most_bytes": max(EXPANSION_FREE, MOST_EXPANSION * file.version.size),
     }
-    # What it says when it fails may quote data.
+    # Its messages may quote data, so stderr is discarded.
     process = subprocess.run(
         [sys.executable, "-I", readstat_process.__file__, json.dumps(task, allow_nan=False)],
         stdin=subprocess.DEVNULL,

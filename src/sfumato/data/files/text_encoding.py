@@ -1,4 +1,4 @@
-"""Text of any encoding as UTF-8, block after block; which encoding it is, as far as bytes tell.
+"""Decode text of any encoding to UTF-8 in blocks, and guess the encoding from bytes.
 
 Decision `reading-files`.
 """
@@ -21,21 +21,21 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""What some programs write before the text; the longer of two that start alike comes first."""
+"""Byte order marks; of two with a common prefix the longer one comes first."""
 
 _NOT_WINDOWS = (b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d")
-"""Bytes that Windows-1252 has no letter for."""
+"""Bytes without a letter in Windows-1252."""
 
 _BLOCK = 1 << 20
 
 
 def marked(first: bytes) -> str | None:
-    """The encoding that the mark before a text names."""
+    """The encoding of the byte order mark, if there is one."""
     return next((name for mark, name in MARKS.items() if first.startswith(mark)), None)
 
 
 def guess_encoding(stream: ByteStream) -> str:
-    """The encoding to take for text that is not UTF-8: of Western Europe, as Windows writes it."""
+    """The assumed encoding of text that is not UTF-8: Windows-1252, else ISO-8859-1."""
     while block := stream.read(_BLOCK):
         if any(byte in block for byte in _NOT_WINDOWS):
             return "iso-8859-1"
@@ -43,7 +43,7 @@ def guess_encoding(stream: ByteStream) -> str:
 
 
 class Prefixed:
-    """A stream with the bytes before it that were read already."""
+    """A stream that returns bytes which were already read before the rest."""
 
     def __init__(self, first: bytes, stream: ByteStream) -> None:
         self._first = first
@@ -62,10 +62,10 @@ class Prefixed:
 
 
 class Decoded:
-    """A stream of bytes in some encoding, given out as UTF-8.
+    """A stream in any encoding, decoded to UTF-8.
 
-    Bytes that the encoding has no letter for are refused by their place or, where that is not
-    `strict`, become U+FFFD: whose row they are in must not matter.
+    Malformed bytes are refused, or become U+FFFD where reading is not `strict`. *Attack*: otherwise
+    one person's cell would decide whether queries are answered.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class Decoded:
         self._taken = 0
         self._lines = 1
         self._ended = False
-        # UTF-8 reads without a fault where all bytes are letters; the other way round it all but
-        # never does.
+        # A single-byte encoding decodes any bytes, so a wrong declaration goes unnoticed. Text in
+        # such an encoding is almost never valid UTF-8; a file that is valid was mis-declared.
         suspicious = strict and _single_byte(codec)
         self._utf8 = codecs.getincrementaldecoder("utf-8")() if suspicious else None
         self._foreign = False
 
     def read(self, size: int) -> bytes:
-        """Read about this many bytes, none only at the end."""
+        """Read about this many bytes; none only at the end."""
         text = ""
         while not text and not self._ended:
             block = self._stream.read(size)
@@ -115,7 +115,7 @@ class Decoded:
         )
 
     def _look(self, block: bytes) -> None:
-        """Refuse, at the end, a file that was UTF-8 all along."""
+        """Refuse, at the end, a file that is valid UTF-8 with letters beyond ASCII."""
         if self._utf8 is None:
             return
         try:
@@ -134,5 +134,5 @@ class Decoded:
 
 
 def _single_byte(codec: str) -> bool:
-    """Whether every byte is a letter of its own."""
+    """Whether every byte decodes to one letter."""
     return len(bytes(range(256)).decode(codec, "replace")) == 256

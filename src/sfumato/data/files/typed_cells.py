@@ -1,6 +1,6 @@
-"""Cells that have a type of their own, as those of a spreadsheet have, read as kinds one by one.
+"""Convert typed cells, such as those of a spreadsheet, to kinds one by one.
 
-What becomes of a cell depends on itself and on what is declared alone, never on cells beside it.
+*Invariant*: the result depends only on the cell itself and on declarations, never on other cells.
 Decision `reading-files`.
 """
 
@@ -26,11 +26,11 @@ Cell = str | float | int | bool | date | datetime | time | timedelta | None
 ROWS_AT_ONCE = 65_536
 
 _EXACT = 1 << 53
-"""Whole numbers up to this are exact in a float64, which is all that a sheet has."""
+"""Integers up to 2^53 are exact as float64, the only numbers of a sheet."""
 
 
 def natural_kind(cells: Sequence[Cell]) -> Kind:
-    """What cells hold, if it is one kind; else text."""
+    """The kind of cells; text where they are of several kinds."""
     types = {type(cell) for cell in cells} - {type(None)}
     if types == {bool}:
         return Kind.BOOLEAN
@@ -43,9 +43,9 @@ def natural_kind(cells: Sequence[Cell]) -> Kind:
 
 
 def settled(cells: Sequence[Cell]) -> Sequence[Cell]:
-    """Times of days that are all midnight as days; else all with a time, so that one format fits.
+    """Convert datetimes to dates where all are midnight, else all of them to text with a time.
 
-    This is for a table about which nothing is declared: here cells beside a cell do matter.
+    Only for undeclared tables, which only their owner reads: here a cell depends on others.
     """
     if datetime not in {type(cell) for cell in cells}:
         return cells
@@ -62,7 +62,7 @@ def settled(cells: Sequence[Cell]) -> Sequence[Cell]:
 
 
 def as_text(cell: Cell) -> str | None:
-    """A cell as it is written: numbers plain, dates by ISO."""
+    """A cell as text: numbers in plain form, dates in ISO form."""
     match cell:
         case None | str():
             return cell
@@ -81,7 +81,7 @@ def as_text(cell: Cell) -> str | None:
 def read_cells(
     columns: Mapping[str, Sequence[Cell]], asked: Mapping[str, Asked], *, strict: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Read columns of cells as kinds: what has the type as it is, all else as if it were text."""
+    """Convert columns to kinds: cells of the right type as they are, others through text."""
     schema = stored_schema(asked)
     kinds = {name: kind_asked(column) for name, column in asked.items()}
     texts = pa.schema([(name, pa.string()) for name in kinds])
@@ -113,7 +113,7 @@ def _chunk(cells: Sequence[Cell], start: int) -> Sequence[Cell]:
 
 
 def _native(cell: Cell, kind: Kind) -> Cell:
-    """A cell as a value of a kind, where its own type says so; None where it does not."""
+    """The value of a cell whose type is of the kind; None for other cells."""
     match kind, cell:
         case Kind.BOOLEAN, bool():
             return cell

@@ -1,4 +1,4 @@
-"""Excel out: one sheet, numbers as numbers, text as text and never a formula.
+"""Write Excel files: one sheet with numbers as numbers and text as text, never as a formula.
 
 Decision `what-travels`.
 """
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from sfumato.data.files.writers import Batches
 
 MOST_ROWS, MOST_COLUMNS, LONGEST_TEXT = 1_048_576, 16_384, 32_767
-"""What a sheet can hold."""
+"""The limits of a sheet."""
 
 _EXACT = 1 << 53
 _FIRST_DAY = date(1900, 3, 1)
-"""Programs do not agree on the days of a sheet before this one."""
+"""The first date on which spreadsheet programs agree; earlier dates are written as text."""
 
 _LOCAL_DAY = 14
-"""The format of days that every program shows as its reader is used to."""
+"""The built-in date format, which each program shows in the local form."""
 
 _RISKY = re.compile("[=+@-]|[\t\r]")
-"""What a program might run when it is typed in again, or after another export."""
+"""Starts of text that a program may run as a formula when it is edited or exported again."""
 
 _SHEET_NAME = "Sheet1"
 _CREATED = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
-"""Equal tables give equal files."""
+"""A fixed time of creation, so that equal tables give equal files."""
 
 
 def write_sheet(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLayout:
-    """Write rows to a sheet, with the name and the row of the header that it had in the input."""
+    """Write rows to a sheet; its name and header row are those of the input."""
     from xlsxwriter import Workbook
     from xlsxwriter.exceptions import (  # type: ignore[import-untyped]
         FileCreateError,
@@ -51,24 +51,25 @@ def write_sheet(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLa
     names = reader.schema.names
     if len(names) > MOST_COLUMNS:
         raise _too_large(f"{len(names):,} columns", f"{MOST_COLUMNS:,}")
-    # Rows wait on disk for the end: for this user's eyes alone, and swept if we are killed.
+    # Rows are kept on disk until the end: only this user can read the folder, and a later process
+    # removes it if this one is killed.
     with Scratch(temporary_folder(), "sfumato-") as folder:
         options = {"constant_memory": True, "tmpdir": str(folder)}
         book = Workbook(stream, options)
         book.set_properties({"created": _CREATED})
         try:
             sheet = book.add_worksheet(layout.sheet or layout.found_sheet or _SHEET_NAME)
-        except XlsxWriterException:  # a name of a sheet of another program
+        except XlsxWriterException:  # a sheet name that another program allowed
             sheet = book.add_worksheet(_SHEET_NAME)
         try:
             _write_rows(reader, sheet, _Formats(book), (layout.header_row or 1) - 1)
         except BaseException:
-            with suppress(Exception):  # what waits on disk is let go of; the file is not kept
+            with suppress(Exception):  # releases the files on disk; the target is not kept
                 book.close()
             raise
         try:
             book.close()
-        except FileCreateError as error:  # what the system said of the disk is inside
+        except FileCreateError as error:  # it wraps the OSError of the disk
             raise next(
                 (cause for cause in error.args if isinstance(cause, OSError)), error
             ) from None
@@ -76,7 +77,7 @@ def write_sheet(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLa
 
 
 class _Formats:
-    """How cells are shown: days as days, risky text as if it was typed after an apostrophe."""
+    """Cell formats: dates, risky text as if typed after an apostrophe, and the header."""
 
     def __init__(self, book: Workbook) -> None:
         self.day = book.add_format({"num_format": _LOCAL_DAY})
@@ -85,7 +86,7 @@ class _Formats:
 
 
 def _write_rows(reader: Batches, sheet: Worksheet, formats: _Formats, row: int) -> None:
-    """Write the names into a row, from 0, and what there is below; above it nothing stands."""
+    """Write the header into a row, counted from 0, and the rows below it."""
     most = MOST_ROWS - 1 - row
     for column, name in enumerate(reader.schema.names):
         sheet.write_string(row, column, name, formats.name)
@@ -104,7 +105,7 @@ def _write_rows(reader: Batches, sheet: Worksheet, formats: _Formats, row: int) 
 def _cell_writer(
     sheet: Worksheet, formats: _Formats, name: str
 ) -> Callable[[int, int, object], None]:
-    """Whoever writes the cells of a column, each by its own type."""
+    """The function that writes a cell of a column by its type."""
 
     def text(row: int, column: int, cell: str) -> None:
         if len(cell) > LONGEST_TEXT or "\0" in cell:

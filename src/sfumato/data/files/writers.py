@@ -1,6 +1,6 @@
-"""Files out: whole or not at all, whatever happens on the way, and written as the input was.
+"""Write files atomically, in the layout of the input.
 
-Lines of CSV are built column-wise: a missing cell is empty, empty text is "\"\"".
+CSV lines are built column by column: a missing cell is empty, empty text is "\"\"".
 Decision `what-travels`.
 """
 
@@ -39,43 +39,44 @@ if TYPE_CHECKING:
 
 _SPECIAL = '"\r\n'
 _SEPARATORS = ",;|\t"
-"""Signs that are all quoted in a file with commas: a reader may take it for one with another."""
+"""Signs that are quoted in a file with commas: a reader may guess another separator."""
 
 _FORMULA = "^'*[=+\\-@\\t\\r]"
-"""Spreadsheets run a cell that starts so; a leading apostrophe makes it text.
+"""Starts of cells that spreadsheets run as formulas (*attack*: formula injection).
 
-Cells that have apostrophes there already get one more, so that it can be taken away again.
+A leading apostrophe makes such a cell text. Cells with apostrophes get one more, so that removing
+one gives back the cell.
 """
 _GUARDED = "^'+[=+\\-@\\t\\r]"
 
 
 def header_line(names: Sequence[str], separator: str = ",") -> bytes:
-    """Write the header."""
+    """The header as a line of CSV."""
     quoted = _quoted(pa.array(names, pa.large_string()), separator)
     return (separator.join(quoted.to_pylist()) + "\n").encode()
 
 
 def lines(batch: pa.RecordBatch, separator: str = ",") -> bytes:
-    """Write the rows of a batch."""
+    """The rows of a batch as lines of CSV."""
     cells = (
         _text(array, spelling_in(field), separator)
         for array, field in zip(batch.columns, batch.schema, strict=True)
     )
     rows = _joined(*cells, separator=separator)
     ended = _joined(rows, "\n")
-    # The strings of an Arrow array lie one after the other: together they are the file.
+    # An Arrow array keeps its strings in one buffer: that buffer is the text of the file.
     _, offsets, data = ended.buffers()
     size = int(np.frombuffer(offsets, np.int64)[len(ended)]) if len(ended) else 0
     return bytes(data.slice(0, size)) if size else b""
 
 
 def guarded_names(names: Sequence[str]) -> list[str]:
-    """Headers that no spreadsheet runs, for a file that is not read as a data set again."""
+    """Headers guarded against formulas, for files that are not read as a data set again."""
     return [f"'{name}" if re.match(_FORMULA, name) else name for name in names]
 
 
 def unguarded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Text as it was before it was written: without the apostrophe that guards spreadsheets."""
+    """Remove the apostrophes that guard text against formulas."""
     columns = []
     for cells in batch.columns:
         guarded = pc.match_substring_regex(cells, _GUARDED)
@@ -85,7 +86,7 @@ def unguarded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _text(cells: CellArray, spelling: Spelling | None, separator: str) -> CellArray:
-    """Turn a column into text as it stands in the file; only text can need quotes."""
+    """A column as text of the file; only text can need quotes."""
     if spelling is not None:
         return _quoted(write_spelled(cells, spelling), separator)
     text = pc.cast(cells, pa.large_string())
@@ -97,7 +98,7 @@ def _text(cells: CellArray, spelling: Spelling | None, separator: str) -> CellAr
 
 
 def _quoted(text: CellArray, separator: str) -> CellArray:
-    """Put quotes around the cells that need them."""
+    """Quote the cells that need quotes."""
     signs = _SPECIAL + (_SEPARATORS if separator == "," else separator)
     special = "".join(f"\\x{ord(sign):02x}" for sign in signs)
     needed = pc.match_substring_regex(text, f"[{special}]|^$")
@@ -112,7 +113,7 @@ def _any(checks: CellArray) -> bool:
 
 
 def _joined(*texts: CellArray | str, separator: str = "") -> CellArray:
-    """Join text row by row; a missing part is empty."""
+    """Join texts row by row; a missing text is empty."""
     large = [
         pa.scalar(text, pa.large_string()) if isinstance(text, str) else text
         for text in (*texts, separator)
@@ -121,15 +122,15 @@ def _joined(*texts: CellArray | str, separator: str = "") -> CellArray:
 
 
 class Batches(Protocol):
-    """Rows on their way, batch by batch, as an Arrow reader gives them."""
+    """Batches of rows with their schema, such as an Arrow reader."""
 
     @property
     def schema(self) -> pa.Schema:
-        """What the batches hold."""
+        """The schema of the batches."""
         ...
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Each batch once."""
+        """Yield each batch once."""
         ...
 
 
@@ -140,23 +141,23 @@ def write_file(
     overwrite: bool,
     layout: FileLayout = USUAL,
 ) -> None:
-    """Write a query's result in the format of the name; the query starts after all checks."""
+    """Write a query's result in the format of the file name; the query starts after all checks."""
     write = format_of(target)
     with whole(target, overwrite=overwrite) as temporary, temporary.open("wb") as stream:
         write(open_reader(), stream, layout)
 
 
 def check_letters(file: str, name: str, texts: Sequence[str], layout: FileLayout) -> None:
-    """Refuse a file that could not hold a column of these texts, before any is made for it."""
+    """Refuse a file that cannot hold a column of these texts, before it is written."""
     if ends_in(file, TEXT):
         column = pa.table({name: pa.array(texts, pa.string())})
         _write_text(file, column.to_reader(), BytesIO(), layout)
 
 
 def layout_for(table: pa.Table, layout: FileLayout) -> FileLayout:
-    """The layout by which all letters of a table can be written: in UTF-8 where its own lacks one.
+    """The layout, changed to UTF-8 where its encoding lacks a letter of the table.
 
-    For what must not be lost, as it is paid for; whoever reads it is told the layout.
+    For results that budget was spent on: they must not be lost to a letter.
     """
     text_columns = [column for column in table.columns if is_text(column.type)]
     columns = (pc.unique(column).drop_null().to_pylist() for column in text_columns)
@@ -169,9 +170,9 @@ def layout_for(table: pa.Table, layout: FileLayout) -> FileLayout:
 
 
 def format_of(target: Path) -> Writing:
-    """Choose the format by the end of the name, or refuse a name that does not tell it.
+    """The writer for the end of a file name; refuse other names.
 
-    What is returned writes text by a layout, and says what of that it kept.
+    The writer takes batches, a stream and a layout, and returns the part of the layout it used.
     """
     name = target.name
     if ends_in(name, TEXT):
@@ -179,7 +180,7 @@ def format_of(target: Path) -> Writing:
     if ends_in(name, PARQUET):
         return _write_parquet
     if ends_in(name, EXCEL):
-        if find_spec("xlsxwriter") is None:  # told before anything is charged or searched for
+        if find_spec("xlsxwriter") is None:  # refused before any budget or time is spent
             raise OutputError(
                 "package_missing",
                 f"Cannot write {str(target)!r}: Excel files need packages that are not installed.",
@@ -214,7 +215,7 @@ def _write_text(name: str, reader: Batches, stream: BinaryIO, layout: FileLayout
 
 
 def _encoding(layout: FileLayout) -> Callable[[bytes, pa.RecordBatch | None], bytes]:
-    """Whoever turns UTF-8 into the encoding of a layout, block after block."""
+    """The function that converts blocks of UTF-8 to the encoding of a layout."""
     codec = layout.codec
     if codec == "utf-8":
         return lambda text, _batch: text
@@ -229,7 +230,7 @@ def _encoding(layout: FileLayout) -> Callable[[bytes, pa.RecordBatch | None], by
 
 
 def _unencodable(batch: pa.RecordBatch | None, codec: str, layout: FileLayout) -> OutputError:
-    """Some letter is not in the encoding of the input; only the name of the column is told."""
+    """The error of a letter that the encoding lacks; it names only the column."""
     title = "The header"
     for name, cells in zip(batch.schema.names, batch.columns, strict=True) if batch else ():
         try:
@@ -248,7 +249,7 @@ def _unencodable(batch: pa.RecordBatch | None, codec: str, layout: FileLayout) -
 
 
 def _nul(batch: pa.RecordBatch) -> OutputError:
-    """No reader of CSV takes a NUL byte, ours neither; only the name of the column is told."""
+    """The error of a NUL byte, which no CSV reader accepts; it names only the column."""
     first = next(
         name
         for name, cells in zip(batch.schema.names, batch.columns, strict=True)
@@ -277,7 +278,7 @@ def _write_excel(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileL
 
 
 def table_exists(target: TableTarget) -> OutputError:
-    """Refuse to replace a table inside an engine."""
+    """The refusal to replace an existing table of an engine."""
     return OutputError(
         "output_exists",
         f"The table {str(target)!r} exists where the data lies.",
@@ -286,7 +287,7 @@ def table_exists(target: TableTarget) -> OutputError:
 
 
 def table_in_use(target: TableTarget) -> OutputError:
-    """Refuse to replace a table that others need, the source itself above all."""
+    """The refusal to replace a table that the source or other relations need."""
     return OutputError(
         "output_busy",
         f"Cannot replace the table {str(target)!r}: it is the source, is read by it, is no plain "
@@ -296,11 +297,11 @@ def table_in_use(target: TableTarget) -> OutputError:
 
 
 RELEASE = "A release of Sfumato."
-"""What a table is marked with, where it lies: its comment, or a property of that name."""
+"""The comment, or property, that marks a table of an engine as a release."""
 
 
 def table_not_a_release(target: TableTarget) -> OutputError:
-    """Refuse to replace a table that somebody else made."""
+    """The refusal to replace a table that is not a release."""
     return OutputError(
         "output_not_a_release",
         f"Cannot replace the table {str(target)!r}: it is something else than a release.",
@@ -309,7 +310,7 @@ def table_not_a_release(target: TableTarget) -> OutputError:
 
 
 def table_unresolved(target: TableTarget) -> OutputError:
-    """Refuse to replace any table where nobody can tell which ones the source reads."""
+    """The refusal to replace a table where the source may read any table."""
     return OutputError(
         "output_busy",
         f"Cannot replace the table {str(target)!r}: the source is a view or a foreign table of "

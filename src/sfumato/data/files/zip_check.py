@@ -1,8 +1,8 @@
-"""A spreadsheet's package looked through before anything unpacks it: a small file can hold a bomb.
+"""Check the zip package of a spreadsheet before it is read.
 
-A package is a zip archive. What it says of its own sizes may be a lie, so it is unpacked here block
-by block, with nothing kept; and where sheets have cells is looked at, because a reader makes room
-for all of the rectangle around them. Decision `reading-files`.
+*Attack*: a small archive can expand to fill the memory, and the sizes it declares may be false. So
+it is unpacked here in blocks that are dropped. The extent of the cells is checked too, because a
+reader allocates the whole rectangle around them. Decision `reading-files`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from sfumato.data.files.file_identity import RegularFile
 
 MOST_EXPANSION = 200
-"""A package may grow by this factor; sheets about people grow far less."""
+"""The largest expansion of a package; sheets about people expand far less."""
 
 EXPANSION_FREE = 64 << 20
-"""Below this size no package is a bomb, whatever its factor."""
+"""Bytes below which the expansion is not limited."""
 
 MOST_BYTES = 1 << 30
-"""No package may be larger than this, whatever its factor: all of it is held in memory."""
+"""The largest unpacked size, because a reader holds all of it in memory."""
 
 MOST_CELLS = 20_000_000
-"""What a sheet may hold from its first cell to its last, empty ones too."""
+"""The largest number of cells in the rectangle of a sheet, empty ones included."""
 
 _MOST_MEMBERS = 10_000
 _BLOCK = 1 << 20
@@ -40,7 +40,7 @@ _LOCKED = "EncryptedPackage".encode("utf-16-le")
 
 
 def check_package(file: RegularFile) -> None:
-    """Refuse what is no package, one that is locked or damaged, and one that is a bomb."""
+    """Refuse a file that is no package, or is locked, damaged or expands too far."""
     with file.open() as stream:
         first = stream.read(len(_PACKAGE))
         if first == _OLD:
@@ -67,7 +67,7 @@ _XLS = ("file_damaged", "it is an old .xls file", "Save it in the spreadsheet pr
 
 
 def damaged(file: RegularFile) -> SourceError:
-    """What is said of a package that cannot be read through."""
+    """The error of a package that cannot be unpacked."""
     return _refusal(file, "file_damaged", "it is damaged", "Save or fetch it again")
 
 
@@ -111,7 +111,7 @@ def _bomb(file: RegularFile) -> SourceError:
 
 
 def _unpacked(stream: BinaryIO, member: zipfile.ZipInfo) -> Iterator[bytes]:
-    """What a member really holds, whatever the archive says about its size."""
+    """Yield the content of a member; sizes that the archive declares are not trusted."""
     stream.seek(member.header_offset)
     head = stream.read(30)
     if len(head) < 30 or head[:4] != _PACKAGE:
@@ -134,7 +134,7 @@ def _unpacked(stream: BinaryIO, member: zipfile.ZipInfo) -> Iterator[bytes]:
 
 
 class _Extent:
-    """How far the cells of a sheet reach; of anything else, nothing."""
+    """The extent of the cells of a sheet; zero for other members."""
 
     def __init__(self) -> None:
         self._rows = self._columns = self._row = self._column = 0
@@ -146,11 +146,11 @@ class _Extent:
 
     @property
     def cells(self) -> int:
-        """All cells from the first to the last, empty ones too."""
+        """The number of cells in the rectangle, empty ones included."""
         return self._rows * self._columns
 
     def look(self, block: bytes) -> None:
-        """Look at some more of it."""
+        """Parse the next block."""
         if self._parser is None:
             return
         try:
@@ -188,7 +188,7 @@ class _Extent:
 
 
 def _number(letters: str) -> int:
-    """The place of a column: A is 1, Z is 26, AA is 27."""
+    """The number of a column: A is 1, Z is 26, AA is 27."""
     number = 0
     for letter in letters:
         number = number * 26 + ord(letter) - ord("A") + 1

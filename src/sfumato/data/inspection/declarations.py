@@ -1,8 +1,8 @@
 """Propose declarations from rows: bounds, values, missing cells and the privacy unit.
 
-They are for the owner only and declare nothing until a person confirms them: they are written as
-comments or asked one by one. Bounds are round and a bit wider than the data, so that they are no
-cell of anybody. Decision `schemas`.
+The proposals are for the owner only and declare nothing until a person confirms them: they are
+written as comments or asked one by one. Bounds are round and a bit wider than the data, so that
+they reveal no cell. Decision `schemas`.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from sfumato.data.schema.unit import Unit
 
 _STEPS_OF_RANGE = 10
-"""Ends are multiples of a round tenth of the range."""
+"""Bounds are multiples of a round number near this fraction of the range."""
 
 _CODES, _COMMON = 12, 20
-"""So few whole numbers are codes and listed, if each of them is in so many rows."""
+"""Up to 12 distinct integers count as codes and are listed, if each is in at least 20 rows."""
 
 _APART = 10_000
-"""Few whole numbers that lie so far apart on average are codes too."""
+"""Integers whose mean distance is larger than this count as codes, too."""
 
 _LONG_YEARS = 20
-"""From so many years on, dates are bounded by decades."""
+"""Dates over at least so many years are bounded by decades."""
 
 
 def observed_column(profile: ColumnProfile, column: Column) -> Column:
-    """A guessed column with all that its owner could declare of it."""
+    """A guessed column with everything that its owner could declare."""
     domain = None
     if column.role is not Role.IDENTIFIER and profile.present:
         domain = _domain(profile, column.kind)
@@ -64,7 +64,7 @@ def _domain(profile: ColumnProfile, kind: Kind) -> Domain | None:
 
 
 def _are_codes(profile: ColumnProfile) -> bool:
-    """Whether whole numbers are names of things: a few that are common, or far apart."""
+    """Whether integers are codes rather than quantities: few and common, or far apart."""
     rarest = min((rows for _, rows in profile.top), default=0)
     low, high = finite(profile.minimum), finite(profile.maximum)
     apart = low is not None and high is not None and high - low > _APART * profile.distinct
@@ -92,7 +92,7 @@ def _bounds(profile: ColumnProfile, kind: Kind) -> Bounds | None:
 
 
 def _years(low: date, high: date) -> Bounds:
-    """Whole years, or whole decades of many."""
+    """Bounds of whole years, or of whole decades for a long range."""
     width = 10 if high.year - low.year >= _LONG_YEARS else 1
     first = max(low.year - low.year % width, date.min.year)
     last = min(high.year - high.year % width + width - 1, date.max.year)
@@ -100,7 +100,7 @@ def _years(low: date, high: date) -> Bounds:
 
 
 def observed_schema(schema: Schema, profiles: Sequence[ColumnProfile]) -> Schema:
-    """A guessed schema with all that its owner could declare, the unit included."""
+    """A guessed schema with everything that its owner could declare, the unit included."""
     columns = tuple(map(observed_column, profiles, schema.columns))
     several = (
         profile
@@ -115,18 +115,18 @@ def observed_schema(schema: Schema, profiles: Sequence[ColumnProfile]) -> Schema
 
 
 def names_people(column: Column) -> bool:
-    """Whether a column could say whose a row is: it identifies, without gaps, exactly."""
+    """Whether a column can be the unit: an identifier without missing values that is not real."""
     return column.role is Role.IDENTIFIER and not column.nullable and column.kind is not Kind.REAL
 
 
 def could_number_people(column: Column) -> bool:
-    """Whether it is also named so: names of people are shared by several."""
+    """Whether a column can be the unit and is named like a number or a person."""
     named = names_a_person(column.name) or numbers_something(column.name)
     return named and names_people(column)
 
 
 def with_people(schema: Schema, seen: Schema) -> Schema:
-    """A guessed schema that says so of the columns that could say whose a row is."""
+    """The guessed schema, with `nullable = false` for the columns that can be the unit."""
     known = {column.name: names_people(column) for column in seen.columns}
     columns = (replace(column, nullable=not known[column.name]) for column in schema.columns)
     return replace(schema, columns=tuple(columns))

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 _CODE_LENGTHS = range(3, 33)
 _LETTERS = range(1, 81)
-"""Texts of several lengths go letter by letter if they are no longer than a line."""
+"""Lengths of texts for which a mask is proposed where nothing better fits."""
 
 _DIGIT = re.compile(r"[0-9]")
 _MOST_PLACES = 12
-"""Beyond so many places before or after the point nobody declares a width."""
+"""Widths with more digits before or after the point are not proposed."""
 
 _RARE, _RARER = 0.02, "rarer values"
-"""Values of less than this share of the rows are joined first, under this label."""
+"""Values in less than this share of the rows are joined first, under this label."""
 
 _STEPS_OF_RANGE = 20
-"""Into about how many intervals the least width parts the range."""
+"""The approximate number of intervals of the smallest width."""
 
 
 def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy:
-    """Propose how a column's values become coarser; where nothing fits, they are kept or removed.
+    """Propose a hierarchy for a column; `Removal` where nothing else fits.
 
-    So whatever is proposed can be released at once.
+    So every proposal can be released at once.
     """
     if kind is Kind.DATE:
         return Calendar()
@@ -52,7 +52,7 @@ def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy:
 
 
 def _frequency_tree(profile: ColumnProfile, kind: Kind) -> Tree | None:
-    """A tree of two steps: the rare values become one before everything does."""
+    """A tree of two levels: rare values are joined first, then all."""
     flat = _flat(profile, kind)
     rare = {value for value, rows in profile.top if rows < _RARE * profile.present}
     if kind is not Kind.TEXT or flat is None or not 2 <= len(rare) < len(flat.leaves):
@@ -66,7 +66,7 @@ def _frequency_tree(profile: ColumnProfile, kind: Kind) -> Tree | None:
 
 
 def _widths(profile: ColumnProfile, kind: Kind) -> Widths | None:
-    """Three doublings of a round width: a range of 17 to 90 gives 5, 10, 20."""
+    """A round width and its doublings: a range of 17 to 90 gives 5, 10, 20."""
     low, high = finite(profile.minimum), finite(profile.maximum)
     if low is None or high is None or low >= high:
         return None
@@ -85,7 +85,7 @@ def _widths(profile: ColumnProfile, kind: Kind) -> Widths | None:
 
 
 def finite(end: object) -> Decimal | None:
-    """A number exactly; None for what is none, or infinite."""
+    """A number as an exact decimal; None for other values and infinities."""
     if isinstance(end, bool) or not isinstance(end, int | float | Decimal):
         return None
     number = Decimal(repr(end)) if isinstance(end, float) else Decimal(end)
@@ -93,13 +93,13 @@ def finite(end: object) -> Decimal | None:
 
 
 def round_up(number: Decimal) -> Decimal:
-    """The next of 1, 2, 5, 10, 20, 50, ... and of their tenths."""
+    """The smallest of ..., 0.5, 1, 2, 5, 10, 20, 50, ... that is not below a number."""
     power = Decimal(1).scaleb(number.adjusted())
     return next(power * digit for digit in (1, 2, 5, 10) if power * digit >= number)
 
 
 def _flat(profile: ColumnProfile, kind: Kind) -> Tree | None:
-    """A tree of one step, value > *, where the profile holds every value."""
+    """A tree of one level, value > *, where the profile lists every value."""
     values = [value for value, _ in profile.top]
     if not values or len(values) < profile.distinct or profile.distinct > MOST_TOP:
         return None

@@ -1,4 +1,4 @@
-"""Profile columns before anything is declared: one aggregate query for all, one more for each."""
+"""Profile undeclared columns: one aggregate query for all, one more for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.spelling import Spelling
 
 MOST_TOP = 50
-"""How many of a column's most frequent values a profile holds at most."""
+"""The largest number of most frequent values in a profile."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ _AT_ONCE = 120
 
 @dataclass(frozen=True)
 class TextFacts:
-    """What only the text of a column's cells tells, before they are read as another kind."""
+    """Facts about the text of a column, before it is read as another kind."""
 
     shortest: int | None
     longest: int | None
@@ -109,7 +109,7 @@ def profile_columns(
     recognised: Mapping[str, Recognised],
     progress: Callable[[float, float], None] | None = None,
 ) -> list[ColumnProfile]:
-    """Profile every column, read as the kinds given; the rest tells what the source said."""
+    """Profile every column of a table that is read as the given kinds."""
     facts: list[exp.Expr] = [exp.Count(this=exp.Star())]
     for name, kind in kinds.items():
         cell = exp.column(name, quoted=True)
@@ -148,7 +148,7 @@ def profile_columns(
 
 
 def _top(engine: Engine, table: exp.Table, name: str) -> tuple[int, tuple[tuple[Any, int], ...]]:
-    """How many values a column has, and the most frequent ones, ties in order of the values."""
+    """The number of distinct values, and the most frequent ones, ties in order of the value."""
     cell = exp.column(name, quoted=True)
     grouped = (
         exp.select(exp.alias_(cell, "sf_value"), exp.alias_(exp.Count(this=exp.Star()), "sf_count"))
@@ -171,7 +171,7 @@ def _top(engine: Engine, table: exp.Table, name: str) -> tuple[int, tuple[tuple[
 
 
 def _one_row(engine: Engine, facts: Sequence[exp.Expr], table: exp.Table) -> list[Any]:
-    """Aggregates of the whole table; engines plan thousands of them at once very slowly."""
+    """Aggregates of the whole table, in blocks: engines plan thousands at once very slowly."""
     row: list[Any] = []
     for start in range(0, len(facts), _AT_ONCE):
         block = facts[start : start + _AT_ONCE]

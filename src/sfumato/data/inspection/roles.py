@@ -1,4 +1,4 @@
-"""Guess kinds and roles of columns from their names and profiles, each with a reason in words.
+"""Guess kinds and roles of columns from names and profiles, each with a reason.
 
 A guess declares no domain: bounds and values would come from private rows, and a declared domain
 counts as public, so a person must write it. The words of names are in hints.toml. Decision
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.data.inspection.profile import ColumnProfile
 
 _LONG = 6
-"""From so many letters on, a word also counts as the beginning of another."""
+"""A hint of at least so many letters also matches as the beginning of a word."""
 
 _POSTAL = "a postal code"
 _NUMBERING = frozenset({"id", "key", "uuid", "guid", "nr", "nbr", "no", "number", "nummer"})
@@ -33,38 +33,38 @@ _NUMBERING = frozenset({"id", "key", "uuid", "guid", "nr", "nbr", "no", "number"
 
 @dataclass(frozen=True)
 class Hint:
-    """A meaning that names give away: what it is called, and which role it has."""
+    """A meaning that the name of a column can have, and the role that follows."""
 
     meaning: str
     role: Role
     name_words: frozenset[str]
 
     def fits(self, token: str) -> bool:
-        """Whether a word of a column's name says this."""
+        """Whether a word of a column name has this meaning."""
         if token in self.name_words:
             return True
         return any(token.startswith(prefix) for prefix in self.name_words if len(prefix) >= _LONG)
 
 
 def hint(name: str) -> Hint | None:
-    """What a column's name says, if anything."""
+    """The meaning of a column name, if it is known."""
     tokens = _tokens(name)
     return next((candidate for candidate in _hints() if any(map(candidate.fits, tokens))), None)
 
 
 def holds_no_quantity(name: str) -> bool:
-    """Whether a column is named like something whose digits are no quantity."""
+    """Whether a name is of something whose digits are no quantity: an identifier, a zip code."""
     named = hint(name)
     return named is not None and (named.role is Role.IDENTIFIER or named.meaning == _POSTAL)
 
 
 def numbers_something(name: str) -> bool:
-    """Whether a column is named like a number that tells things apart."""
+    """Whether a name is of a number that distinguishes things, such as id or nr."""
     return not _NUMBERING.isdisjoint(_tokens(name))
 
 
 def names_a_person(name: str) -> bool:
-    """Whether a column is named like the person whose row it is: visit_patient, not patient_age."""
+    """Whether a name ends in a word for a person: visit_patient, not patient_age."""
     return not _people().isdisjoint(_split_words(name)[-1:])
 
 
@@ -86,7 +86,7 @@ def _document() -> dict[str, Any]:
 
 
 def _tokens(name: str) -> list[str]:
-    """Cut a name into words, joined neighbours included: dateOfBirth, zip_code, E-Mail."""
+    """The words of a name and pairs of neighbours: zip_code gives zip, code and zipcode."""
     name_words = _split_words(name)
     return [*name_words, *(first + second for first, second in pairwise(name_words))]
 
@@ -118,11 +118,11 @@ class Guess:
     column: Column
     reason: str
     warnings: tuple[str, ...] = ()
-    """What its owner must know of how it was taken, in sentences."""
+    """Sentences for the owner on how the cells were read."""
 
 
 def kind_of(profile: ColumnProfile) -> Kind:
-    """The kind to read a column as: for text, the narrowest that loses nothing."""
+    """The kind to read a column as; for text the narrowest that loses nothing."""
     # Digits such as a ZIP code stay text: as numbers they would lose leading zeros.
     if profile.kind is not Kind.TEXT or profile.present == 0 or _is_code(profile):
         return profile.kind
@@ -130,7 +130,7 @@ def kind_of(profile: ColumnProfile) -> Kind:
 
 
 def guess(profile: ColumnProfile) -> Guess:
-    """Propose kind, role, how it is written and, for a quasi-identifier, a hierarchy."""
+    """Propose kind, role, spelling and, for a quasi-identifier, a hierarchy."""
     kind = kind_of(profile)
     role, reason = _role(profile, kind)
     if profile.spelling is not None:
@@ -145,7 +145,7 @@ def guess(profile: ColumnProfile) -> Guess:
 
 
 def _better(profile: ColumnProfile) -> str:
-    """The hierarchy that a column could have once it is read as its warnings say."""
+    """The hierarchy that is possible once the column is read as its warnings say."""
     lines = " ".join(profile.warnings)
     if f'kind = "{Kind.DATE}"' in lines:
         return ', once they are dates: hierarchy = { dates = "all" }'
@@ -153,7 +153,7 @@ def _better(profile: ColumnProfile) -> str:
 
 
 def _is_code(profile: ColumnProfile) -> bool:
-    """Whether digits are a code and no quantity: 01002 is no number, nor is a ZIP of 53715."""
+    """Whether digits are a code and no quantity, such as 01002 or the zip code 53715."""
     if Kind.INTEGER not in profile.fits or profile.spelling is not None:
         return False
     named = hint(profile.name)
@@ -162,7 +162,7 @@ def _is_code(profile: ColumnProfile) -> bool:
 
 
 def _role(profile: ColumnProfile, kind: Kind) -> tuple[Role, str]:
-    """The first rule that speaks decides: contents that identify, the name, then the counts."""
+    """The role by the first rule that applies: identifying contents, the name, the counts."""
     figures = f"{count(profile.distinct, 'value')} in {count(profile.rows, 'row')}"
     if profile.present == 0:
         return Role.OTHER, "every cell is missing"
@@ -197,7 +197,7 @@ def _role_by_counts(profile: ColumnProfile, kind: Kind, figures: str) -> tuple[R
 
 
 def _shape(profile: ColumnProfile) -> str | None:
-    """What all the values at hand look like, if they look like something that identifies."""
+    """What all profiled values look like, if that identifies a person."""
     texts = [value for value, _ in profile.top if isinstance(value, str)]
     for meaning, pattern in _PATTERNS.items():
         if texts and all(pattern.fullmatch(text) for text in texts):
