@@ -104,7 +104,9 @@ def bound(
         .with_("sf_hashed", as_=_hashed(keys, used, Keyed(salt, native)), copy=False)
     )
     if limits_groups:
-        query = query.with_("sf_placed", as_=_placed(keys, unit.groups), copy=False)
+        # The keys themselves break ties of the hash.
+        placed = _first(exp.to_table("sf_hashed"), _order("sf_key_hash", *keys), unit.groups)
+        query = query.with_("sf_placed", as_=placed, copy=False)
     return query.with_(
         "sf_chosen", as_=_chosen(used, "sf_placed" if limits_groups else "sf_hashed")
     )
@@ -164,11 +166,6 @@ def _hashed(keys: Sequence[str], used: Sequence[str], keyed: Keyed) -> exp.Query
         exp.alias_(keyed.order([PERSON, *keys]), "sf_key_hash"),
         exp.alias_(keyed.number([PERSON]), "sf_digits"),
     ).from_("sf_grouped", copy=False)
-
-
-def _placed(keys: Sequence[str], groups: int) -> exp.Query:
-    """The combinations of each person's first groups by hash; the keys themselves break ties."""
-    return _first(exp.to_table("sf_hashed"), _order("sf_key_hash", *keys), groups)
 
 
 def _first(rows: exp.Expr, order: exp.Order, groups: int) -> exp.Select:
@@ -241,8 +238,8 @@ WEIGHT_BITS = 17
 FULL_WEIGHT = 1 << WEIGHT_BITS
 """The weight of a row of a person within the bounds, in units of 2^-17 rows."""
 
+# Buckets of the hash, one bit of a 64-bit integer each: bits 0 to 61 stay clear of the sign.
 _BUCKETS = 62
-"""Buckets of the hash, one bit of a 64-bit integer each: bits 0 to 61 stay clear of the sign."""
 
 _BIT, _USED = "sf_bit", "sf_used"
 
@@ -274,7 +271,10 @@ def keep_groups(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed)
 def _early(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed) -> exp.Query:
     """Drop rows whose bucket follows enough used buckets that their group cannot be kept."""
     unit_bit = exp.cast(exp.convert(1), "BIGINT")
-    bit = exp.BitwiseLeftShift(this=unit_bit, expression=exp.cast(_bucket(keys, keyed), "INT"))
+    # The bucket is the top 6 bits of the hash, 0 to 63; the last bucket joins 61 to 63.
+    top = keyed.top([PERSON, *keys], 6)
+    bucket = exp.Least(this=top, expressions=[exp.convert(_BUCKETS - 1)])
+    bit = exp.BitwiseLeftShift(this=unit_bit, expression=exp.cast(bucket, "INT"))
     marked = exp.select(exp.Star(), exp.alias_(bit, _BIT, copy=False)).from_(
         rows.subquery("sf_all", copy=False), copy=False
     )
@@ -292,11 +292,6 @@ def _early(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed) -> e
     earlier = exp.BitwiseCount(this=exp.BitwiseAnd(this=buckets, expression=below))
     early = exp.or_(buckets.copy().is_(exp.Null()), earlier < exp.convert(groups), copy=False)
     return _with_person(marked, crowded).where(early, copy=False)
-
-
-def _bucket(keys: Sequence[str], keyed: Keyed) -> exp.Expr:
-    """The bucket of a group, from 0: the top 6 bits of its hash; the last bucket joins 61 to 63."""
-    return exp.Least(this=keyed.top([PERSON, *keys], 6), expressions=[exp.convert(_BUCKETS - 1)])
 
 
 def _with_person(rows: exp.Query, people: exp.Query) -> exp.Select:

@@ -85,12 +85,9 @@ def _held(values: pa.Array) -> pa.Array | _Integers:
         return _integers(values.cast(pa.int32()), kind)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         return _integers(values.cast(pa.int64()), kind if pa.types.is_boolean(kind) else pa.int64())
-    plain = values.cast(pa.string()) if not pa.types.is_floating(kind) else _positive_zero(values)
-    return plain.dictionary_encode()
-
-
-def _positive_zero(values: pa.Array) -> pa.Array:
-    return pc.add(values.cast(pa.float64()), 0.0)
+    if pa.types.is_floating(kind):
+        return pc.add(values.cast(pa.float64()), 0.0).dictionary_encode()  # -0.0 + 0.0 is 0.0
+    return values.cast(pa.string()).dictionary_encode()
 
 
 def _integers(values: pa.Array, kind: pa.DataType) -> _Integers:
@@ -153,15 +150,11 @@ def _numbered(chunks: list[_Integers]) -> tuple[pa.Array, NDArray[np.integer]]:
         position_of = np.cumsum(used, dtype=np.int32) - 1
         # The slot after that of the highest number stands for NULL.
         position_of[-1] = len(distinct)
-        positions = position_of[_shifted(numbers, low, missing, len(used) - 1)]
+        slots = numbers - low
+        if missing is not None:
+            slots = np.where(missing, len(used) - 1, slots)
+        positions = position_of[slots]
     return _stored(distinct, kind), positions
-
-
-def _shifted(
-    numbers: NDArray[np.integer], low: int, missing: BoolArray | None, last: int
-) -> NDArray[np.integer]:
-    shifted = numbers - low
-    return shifted if missing is None else np.where(missing, last, shifted)
 
 
 def _stored(distinct: pa.Array, kind: pa.DataType) -> pa.Array:

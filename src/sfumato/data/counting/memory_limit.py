@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from sfumato.data.engines.base import Engine
 
 SETTING = "SFUMATO_MOST_CELLS"
+
+# The default limit, about 2 GiB: a search needs some forty bytes per cell.
 _MOST_CELLS = 50_000_000
-"""The default limit, about 2 GiB: a search needs some forty bytes per cell."""
 
 CELLS_PER_VALUE = 25
 """The memory of one value of a hierarchy with its labels, in cells."""

@@ -253,11 +253,11 @@ SPARK = ("spark", "sc", "spark+parquet", "spark+delta", "spark+iceberg")
 LOCAL = "spark://local"
 """The address of Spark on this machine."""
 
+# A folder that Spark reads; a path with signs of Spark's patterns is refused.
 _FOLDER = re.compile(
     r"spark\+(?P<form>parquet|delta|iceberg)://(?P<path>[^?#*\[\]{},]*[^?#*\[\]{},/:])/?"
     r"(?:\?master=(?P<master>(?:spark|sc)://[^#]+))?"
 )
-"""A folder that Spark reads; a path with signs of Spark's patterns is refused."""
 
 
 @dataclass(frozen=True)

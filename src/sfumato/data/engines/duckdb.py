@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from threading import get_ident
-from typing import TYPE_CHECKING, ClassVar
+from threading import current_thread, get_ident, main_thread
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -31,7 +32,6 @@ from sfumato.data.engines.base import (
     table_missing,
     translating_errors,
 )
-from sfumato.data.engines.duckdb_calls import BatchPrefetch, interruptible
 from sfumato.data.engines.kinds import chosen_kinds, fits, kind_asked, kinds_of, stored_schema
 from sfumato.data.files.cell_text import check_names, conform
 from sfumato.data.files.parquet_folder import check_local, write_folder
@@ -42,12 +42,14 @@ from sfumato.errors import EngineError, OutputError
 from sfumato.filesystem import Scratch, temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from sfumato.data.engines.base import Target
     from sfumato.data.engines.kinds import Asked
     from sfumato.data.files.file_identity import RegularFile
+
+R = TypeVar("R")
 
 _NOT_UTF8 = "is not valid UTF8!"
 MEMORY_LIMIT = "2GB"
@@ -195,7 +197,7 @@ class DuckDB:
         """Run a query and fetch its whole result."""
         sql = render(query, self.dialect)
         with self._cursor() as cursor:
-            result = interruptible(cursor, lambda: cursor.sql(sql).to_arrow_table())
+            result = _interruptible(cursor, lambda: cursor.sql(sql).to_arrow_table())
         self._check_files()
         return result
 
@@ -205,9 +207,9 @@ class DuckDB:
         with ExitStack() as stack:
             cursor = stack.enter_context(self._cursor())
             sql = render(query, self.dialect)
-            reader = interruptible(cursor, lambda: cursor.sql(sql).to_arrow_reader(batch_rows))
+            reader = _interruptible(cursor, lambda: cursor.sql(sql).to_arrow_reader(batch_rows))
             stack.callback(reader.close)
-            prefetch = stack.enter_context(BatchPrefetch(cursor, lambda: next(reader, None)))
+            prefetch = stack.enter_context(_BatchPrefetch(cursor, lambda: next(reader, None)))
             opened = stack.pop_all()
 
         def advance() -> pa.RecordBatch | None:
@@ -321,7 +323,7 @@ class DuckDB:
                 finally:
                     cursor.unregister(arrow)
 
-            interruptible(cursor, copy)
+            _interruptible(cursor, copy)
 
     def _load(
         self, name: str, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, Asked]
@@ -347,7 +349,7 @@ class DuckDB:
     def _execute(self, statement: exp.Expr) -> None:
         sql = render(statement, self.dialect)
         with self._cursor() as cursor:
-            interruptible(cursor, lambda: cursor.execute(sql))
+            _interruptible(cursor, lambda: cursor.execute(sql))
 
     def _check_files(self) -> None:
         for file in self._files:
@@ -356,6 +358,51 @@ class DuckDB:
     def _set(self, name: str, value: exp.Expr) -> None:
         setting = exp.SetItem(this=exp.EQ(this=exp.Var(this=name), expression=value))
         self._connection.execute(render(exp.Set(expressions=[setting]), self.dialect))
+
+
+class _BatchPrefetch:
+    """Fetches the next batch in a worker thread while the caller uses the last one."""
+
+    def __init__(
+        self, cursor: duckdb.DuckDBPyConnection, fetch: Callable[[], pa.RecordBatch | None]
+    ) -> None:
+        self._cursor, self._fetch = cursor, fetch
+        self._worker = ThreadPoolExecutor(1)
+        self._next = self._worker.submit(fetch)
+
+    def next_batch(self) -> pa.RecordBatch | None:
+        """The next batch, or None after the last one."""
+        try:
+            batch = self._next.result()
+        except KeyboardInterrupt:
+            self._cursor.interrupt()
+            raise
+        if batch is not None:
+            self._next = self._worker.submit(self._fetch)
+        return batch
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the fetch that is running, so that the cursor can be closed after it."""
+        if not self._next.done() and not self._next.cancel():
+            self._cursor.interrupt()
+            wait([self._next])
+        # Not waited for: during garbage collection a thread that is starting would wait for us.
+        self._worker.shutdown(wait=False)
+
+
+def _interruptible(cursor: duckdb.DuckDBPyConnection, work: Callable[[], R]) -> R:
+    """Run `work` in another thread: the main thread then receives Ctrl-C, which DuckDB misses."""
+    if current_thread() is not main_thread():  # only the main thread receives signals
+        return work()
+    with ThreadPoolExecutor(1) as worker:
+        try:
+            return worker.submit(work).result()
+        except KeyboardInterrupt:
+            cursor.interrupt()
+            raise
 
 
 def _no_tables(target: TableTarget) -> OutputError:

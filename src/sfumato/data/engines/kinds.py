@@ -45,8 +45,8 @@ def stored_schema(columns: Mapping[str, Asked]) -> pa.Schema:
     return pa.schema([(name, STORED[kind_asked(asked)]) for name, asked in columns.items()])
 
 
+# Integers that a float64 holds exactly.
 _SMALL_INTEGERS = {pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()}
-"""Integers that a float64 holds exactly."""
 
 DIGITS_OF_INTEGER = 18
 """Decimals of at most so many digits fit an int64."""

@@ -29,8 +29,8 @@ DOUBTED = "sfumato.doubted"
 """The mark of a table node that says how cells of each column may be malformed."""
 
 
+# For each dialect the collation in which texts are equal only if their bytes are.
 _BY_BYTES = {"duckdb": "C", "postgres": "C", "spark": "UTF8_BINARY"}
-"""For each dialect the collation in which texts are equal only if their bytes are."""
 
 LIMITED = "sfumato.limited"
 """The mark of a table node that says which columns queries see and how long their texts are."""

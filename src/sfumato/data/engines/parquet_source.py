@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from sfumato.data.files.file_identity import RegularFile
 
 
+# Rows per batch of files that are copied, because their texts may be megabytes long.
 _COPIED_BATCH_ROWS = 1024
-"""Rows per batch of files that are copied, because their texts may be megabytes long."""
 
 
 def view_parquet(

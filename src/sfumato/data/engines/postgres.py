@@ -57,10 +57,12 @@ if TYPE_CHECKING:
 _CANCELLED = "57014"
 _UNDEFINED_TABLE = "42P01"
 _DUPLICATE_TABLE = "42P07"
+
+# Error codes: the target is no table, or other relations depend on it.
 _NEEDED = {"42809", "2BP01"}
-"""Error codes: the target is no table, or other relations depend on it."""
+
+# Error codes: no privilege, no such schema.
 _FORBIDDEN = {"42501", "3F000"}
-"""Error codes: no privilege, no such schema."""
 
 _LONGEST_BYTES = 63
 
@@ -108,6 +110,7 @@ def _is_asked_for(error: Exception) -> bool:
     return "user request" in str(error) and current_thread() is main_thread()
 
 
+# Session settings that a database or a role may have changed.
 _SETTINGS = {
     "client_encoding": "'UTF8'",
     # With fewer digits two different reals have one text and therefore one sealed hash. Rows with
@@ -117,7 +120,6 @@ _SETTINGS = {
     # *Attack*: otherwise a backslash escapes a quote, so text in a query could end its literal.
     "standard_conforming_strings": "on",
 }
-"""Session settings that a database or a role may have changed."""
 
 
 class Postgres:

@@ -15,6 +15,9 @@ from sfumato.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# Built-in functions that are not immutable but read only their arguments and session settings.
+#
+# Immutable functions, and those behind operators and casts, are allowed as well.
 _OF_VALUES = """
 age array_to_json array_to_string concat concat_ws convert convert_from convert_to
 current_database current_schema current_schemas current_setting current_user date_add date_part
@@ -31,17 +34,23 @@ quote_literal quote_nullable row_to_json session_user statement_timestamp timezo
 to_json to_jsonb to_number to_timestamp to_tsquery to_tsvector transaction_timestamp ts_headline
 websearch_to_tsquery xml_is_well_formed
 """
-"""Built-in functions that are not immutable but read only their arguments and session settings.
 
-Immutable functions, and those behind operators and casts, are allowed as well."""
-
+# Database encodings in which every stored text converts to UTF-8. *Attack*: in others, such as
+# SQL_ASCII, one person's cell that does not convert would decide whether queries are answered.
 _ALWAYS_UTF8 = {
     "UTF8", "LATIN1", "LATIN2", "LATIN4", "LATIN5", "LATIN6", "LATIN7", "LATIN8", "LATIN9",
     "LATIN10", "ISO_8859_5", "KOI8R", "KOI8U", "WIN866", "WIN1256",
 }  # fmt: skip
-"""Database encodings in which every stored text converts to UTF-8. *Attack*: in others, such as
-SQL_ASCII, one person's cell that does not convert would decide whether queries are answered."""
 
+# The relations that a name stands for: itself, what its views and row policies read, the children
+# read with any of these (`also`), and the parents through which any is read. Objects with an oid
+# below 16384 are built in.
+#
+# A view is opaque if it uses any other user-made object, extensions included: functions can read
+# any table, whatever they are declared as, and operators, aggregates, casts and domains call
+# functions. Relations are followed; keys, collations and enum types run no code. `reader` is a
+# built-in function that may read more than its arguments: some run a query from a text, others read
+# files, large objects or the catalogue.
 _READS = """
 WITH RECURSIVE rules (relation, class, oid, tree) AS NOT MATERIALIZED (
   SELECT ev_class, CAST('pg_rewrite' AS REGCLASS), oid, CAST(ev_action AS TEXT)
@@ -100,15 +109,6 @@ SELECT CAST(c.oid AS TEXT) AS oid, FORMAT('%I.%I', n.nspname, c.relname) AS name
 FROM met JOIN pg_class AS c ON c.oid = met.oid JOIN pg_namespace AS n ON n.oid = c.relnamespace
 GROUP BY c.oid, n.nspname, c.relname
 """
-"""The relations that a name stands for: itself, what its views and row policies read, the children
-read with any of these (`also`), and the parents through which any is read. Objects with an oid
-below 16384 are built in.
-
-A view is opaque if it uses any other user-made object, extensions included: functions can read any
-table, whatever they are declared as, and operators, aggregates, casts and domains call functions.
-Relations are followed; keys, collations and enum types run no code. `reader` is a built-in function
-that may read more than its arguments: some run a query from a text, others read files, large
-objects or the catalogue."""
 
 
 def check_encoding(encoding: str) -> None:
@@ -127,12 +127,12 @@ def reads_query(name: str) -> str:
     return _READS.format(name=name, of_values=",".join(_OF_VALUES.split()))
 
 
+# The relation of a name: its oid, its kind and its comment, which marks releases.
 _RELATION = """
 SELECT CAST(oid AS TEXT) AS oid, CAST(relkind AS TEXT) AS kind,
   OBJ_DESCRIPTION(oid, 'pg_class') AS mark
 FROM pg_class WHERE oid = CAST(TO_REGCLASS({name}) AS OID)
 """
-"""The relation of a name: its oid, its kind and its comment, which marks releases."""
 
 
 def relation_query(name: str) -> str:

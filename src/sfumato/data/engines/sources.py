@@ -84,8 +84,8 @@ class TableFile(Protocol):
 POSTGRES = ("postgresql", "postgres")
 """The schemes of PostgreSQL addresses."""
 
+# The name under which a DuckDB file is attached.
 _ATTACHED = "attached"
-"""The name under which a DuckDB file is attached."""
 
 
 def open_source(

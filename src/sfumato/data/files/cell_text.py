@@ -248,6 +248,7 @@ def _of_text(asked: Asked) -> _Reading:
     return _Reading(kind, partial(_parsed, kind=kind), _PATTERN.get(kind), _EXPECTED[kind])
 
 
+# Conversions of numbers and dates that are allowed where they are exact.
 _CHECKED = {
     (pa.uint64(), Kind.INTEGER),
     (pa.float64(), Kind.INTEGER),
@@ -256,7 +257,6 @@ _CHECKED = {
     (pa.uint64(), Kind.REAL),
     (pa.date64(), Kind.DATE),
 }
-"""Conversions of numbers and dates that are allowed where they are exact."""
 
 
 def _exact(cells: CellArray, kind: Kind) -> CellArray | None:

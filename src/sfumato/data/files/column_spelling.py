@@ -122,18 +122,18 @@ def _with_signs(plain: CellArray, spelling: NumberSpelling) -> CellArray:
 
 def marked(schema: pa.Schema, spellings: Mapping[str, Spelling]) -> pa.Schema:
     """Add the spellings to the metadata of fields; fields of text are left as they are."""
+    packed = {
+        name: json.dumps(spelling.keys, allow_nan=False).encode()
+        for name, spelling in spellings.items()
+    }
     return pa.schema(
         [
-            field.with_metadata({_MARK: _packed(spellings[field.name])})
-            if field.name in spellings and kind_of(field.type) is not Kind.TEXT
+            field.with_metadata({_MARK: packed[field.name]})
+            if field.name in packed and kind_of(field.type) is not Kind.TEXT
             else field
             for field in schema
         ]
     )
-
-
-def _packed(spelling: Spelling) -> bytes:
-    return json.dumps(spelling.keys, allow_nan=False).encode()
 
 
 class Marked:

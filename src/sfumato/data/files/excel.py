@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from sfumato.data.files.typed_cells import Cell
     from sfumato.data.schema.column import Kind
 
+# The largest number of rows above the header that are skipped.
 _TITLE_ROWS = 50
-"""The largest number of rows above the header that are skipped."""
 
 
 class ExcelFile:

@@ -22,8 +22,8 @@ STATISTICS = (".sav", ".zsav", ".dta", ".sas7bdat", ".xpt")
 READ = (*TEXT, *PARQUET, *EXCEL, *STATISTICS)
 WRITTEN = (*TEXT, *PARQUET, *EXCEL)
 
+# Signs that separate cells in some files and are rare in names.
 _SEPARATORS = ",;|~^:#"
-"""Signs that separate cells in some files and are rare in names."""
 
 _TABS = (".tsv", ".tsv.gz")
 
@@ -96,12 +96,13 @@ def partition_columns(paths: Iterable[Path]) -> list[str]:
 
 def _table_files(paths: Iterable[Path], path: Path) -> list[Path]:
     """The paths that are part of the table; a file that is linked twice counts once."""
-    listed = sorted((file for file in paths if not _is_hidden(file, path.parts)), reverse=True)
-    return sorted({file.resolve(): file for file in listed}.values())
-
-
-def _is_hidden(path: Path, named: Sequence[str]) -> bool:
-    return any(name[0] in "._" for name in path.parts if name not in named)
+    shown = [
+        file
+        for file in paths
+        if not any(name[0] in "._" for name in file.parts if name not in path.parts)
+    ]
+    # Of several paths to one file the first by name stays: later entries replace earlier ones.
+    return sorted({file.resolve(): file for file in sorted(shown, reverse=True)}.values())
 
 
 def _holds(path: Path, test: Callable[[Path], bool]) -> bool:

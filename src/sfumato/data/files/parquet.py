@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from pyarrow.parquet import ColumnChunkMetaData, FileMetaData
 
+# The longest page header in bytes; it holds a few numbers and perhaps two values.
 _LONGEST_HEADER = 1 << 20
-"""The longest page header in bytes; it holds a few numbers and perhaps two values."""
 
+# Field numbers of a page header: compressed size and CRC-32.
 _SIZE, _CHECKSUM = 3, 4
-"""Field numbers of a page header: compressed size and CRC-32."""
 
+# Types of the Thrift compact protocol, in which page headers are encoded.
 _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
-"""Types of the Thrift compact protocol, in which page headers are encoded."""
 
 
 def damaged_column(stream: BinaryIO, metadata: FileMetaData) -> str | None:
@@ -147,8 +147,8 @@ class _Fields:
         return (number >> 1) ^ -(number & 1)
 
 
+# Magic, footer length and magic again: nothing shorter is a Parquet file.
 _SMALLEST = 12
-"""Magic, footer length and magic again: nothing shorter is a Parquet file."""
 
 
 def parquet_files(paths: Sequence[Path | str]) -> list[RegularFile]:

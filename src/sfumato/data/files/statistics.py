@@ -51,6 +51,7 @@ EXPANSION_FREE = 64 << 20
 _SPSS, _SINCE_1960 = datetime(1582, 10, 14), datetime(1960, 1, 1)  # noqa: DTZ001  days have no zone
 _DAY, _SECOND, _MILLISECOND = timedelta(days=1), timedelta(seconds=1), timedelta(milliseconds=1)
 
+# For each program the pattern of its date formats, their epoch and their unit.
 _TIMES: dict[str, tuple[str, datetime, timedelta]] = {
     ".sav": (r"([AEJS]?DATE|DATETIME|YMDHMS)[0-9.]*", _SPSS, _SECOND),
     ".dta": (r"%-?t?d.*", _SINCE_1960, _DAY),
@@ -66,7 +67,6 @@ _TIMES: dict[str, tuple[str, datetime, timedelta]] = {
         _SECOND,
     ),
 }
-"""For each program the pattern of its date formats, their epoch and their unit."""
 
 _FAMILY = {".zsav": ".sav", ".sas7bdat": ".xpt"}
 

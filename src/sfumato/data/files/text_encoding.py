@@ -23,8 +23,8 @@ MARKS = {
 }
 """Byte order marks; of two with a common prefix the longer one comes first."""
 
+# Bytes without a letter in Windows-1252.
 _NOT_WINDOWS = (b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d")
-"""Bytes without a letter in Windows-1252."""
 
 _BLOCK = 1 << 20
 
@@ -78,9 +78,9 @@ class Decoded:
         self._taken = 0
         self._lines = 1
         self._ended = False
-        # A single-byte encoding decodes any bytes, so a wrong declaration goes unnoticed. Text in
-        # such an encoding is almost never valid UTF-8; a file that is valid was mis-declared.
-        suspicious = strict and _single_byte(codec)
+        # A single-byte encoding decodes almost any bytes, so a wrong declaration is not noticed.
+        # Text in such an encoding is almost never valid UTF-8; a valid file was mis-declared.
+        suspicious = strict and len(bytes(range(256)).decode(codec, "replace")) == 256
         self._utf8 = codecs.getincrementaldecoder("utf-8")() if suspicious else None
         self._foreign = False
 
@@ -131,8 +131,3 @@ class Decoded:
                 f'file.encoding = "{self._codec}". Remove that line, or name a file in that '
                 "encoding.",
             )
-
-
-def _single_byte(codec: str) -> bool:
-    """Whether every byte decodes to one letter."""
-    return len(bytes(range(256)).decode(codec, "replace")) == 256

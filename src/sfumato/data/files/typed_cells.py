@@ -25,8 +25,8 @@ Cell = str | float | int | bool | date | datetime | time | timedelta | None
 
 ROWS_AT_ONCE = 65_536
 
+# Integers up to 2^53 are exact as float64, the only numbers of a sheet.
 _EXACT = 1 << 53
-"""Integers up to 2^53 are exact as float64, the only numbers of a sheet."""
 
 
 def natural_kind(cells: Sequence[Cell]) -> Kind:

@@ -26,18 +26,20 @@ MOST_ROWS, MOST_COLUMNS, LONGEST_TEXT = 1_048_576, 16_384, 32_767
 """The limits of a sheet."""
 
 _EXACT = 1 << 53
+
+# The first date on which spreadsheet programs agree; earlier dates are written as text.
 _FIRST_DAY = date(1900, 3, 1)
-"""The first date on which spreadsheet programs agree; earlier dates are written as text."""
 
+# The built-in date format, which each program shows in the local form.
 _LOCAL_DAY = 14
-"""The built-in date format, which each program shows in the local form."""
 
+# Starts of text that a program may run as a formula when it is edited or exported again.
 _RISKY = re.compile("[=+@-]|[\t\r]")
-"""Starts of text that a program may run as a formula when it is edited or exported again."""
 
 _SHEET_NAME = "Sheet1"
+
+# A fixed time of creation, so that equal tables give equal files.
 _CREATED = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
-"""A fixed time of creation, so that equal tables give equal files."""
 
 
 def write_sheet(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLayout:

@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     Writing = Callable[["Batches", BinaryIO, FileLayout], FileLayout]
 
 _SPECIAL = '"\r\n'
+
+# Signs that are quoted in a file with commas: a reader may guess another separator.
 _SEPARATORS = ",;|\t"
-"""Signs that are quoted in a file with commas: a reader may guess another separator."""
 
+# Starts of cells that spreadsheets run as formulas (*attack*: formula injection).
+#
+# A leading apostrophe makes such a cell text. Cells with apostrophes get one more, so that removing
+# one gives back the cell.
 _FORMULA = "^'*[=+\\-@\\t\\r]"
-"""Starts of cells that spreadsheets run as formulas (*attack*: formula injection).
-
-A leading apostrophe makes such a cell text. Cells with apostrophes get one more, so that removing
-one gives back the cell.
-"""
 _GUARDED = "^'+[=+\\-@\\t\\r]"
 
 

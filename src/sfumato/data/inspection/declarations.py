@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from sfumato.data.schema.domain import Domain
     from sfumato.data.schema.unit import Unit
 
+# Bounds are multiples of a round number near this fraction of the range.
 _STEPS_OF_RANGE = 10
-"""Bounds are multiples of a round number near this fraction of the range."""
 
+# Up to 12 distinct integers count as codes and are listed, if each is in at least 20 rows.
 _CODES, _COMMON = 12, 20
-"""Up to 12 distinct integers count as codes and are listed, if each is in at least 20 rows."""
 
+# Integers whose mean distance is larger than this count as codes, too.
 _APART = 10_000
-"""Integers whose mean distance is larger than this count as codes, too."""
 
+# Dates over at least so many years are bounded by decades.
 _LONG_YEARS = 20
-"""Dates over at least so many years are bounded by decades."""
 
 
 def observed_column(profile: ColumnProfile, column: Column) -> Column:

@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from sfumato.data.schema.hierarchy.base import Hierarchy
 
 _CODE_LENGTHS = range(3, 33)
+
+# Lengths of texts for which a mask is proposed where nothing better fits.
 _LETTERS = range(1, 81)
-"""Lengths of texts for which a mask is proposed where nothing better fits."""
 
 _DIGIT = re.compile(r"[0-9]")
+
+# Widths with more digits before or after the point are not proposed.
 _MOST_PLACES = 12
-"""Widths with more digits before or after the point are not proposed."""
 
+# Values in less than this share of the rows are joined first, under this label.
 _RARE, _RARER = 0.02, "rarer values"
-"""Values in less than this share of the rows are joined first, under this label."""
 
+# The approximate number of intervals of the smallest width.
 _STEPS_OF_RANGE = 20
-"""The approximate number of intervals of the smallest width."""
 
 
 def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy:

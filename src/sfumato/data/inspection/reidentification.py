@@ -1,4 +1,4 @@
-"""How likely a row is to be re-identified, under three attackers.
+"""Re-identification risk: how likely a row is matched to its person, for three attackers.
 
 *Prosecutor*: knows that the target is in the table. *Journalist*: picks any target of a larger
 population from which the table was drawn. *Marketer*: wants as many right matches as possible.
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Attacker:
-    """What one kind of attacker can expect."""
+    """The risk from one kind of attacker: the highest, the average, and the share at risk."""
 
     highest: float
     average: float
     at_risk: float
-    """The share of rows whose own risk is above 1/`SMALL`."""
+    """The share of rows with a risk above 1/`SMALL`."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def reidentification(
 
 
 def attacker(rows: IntArray, candidates: IntArray) -> Attacker:
-    """Risk 1/candidates for each of the rows of a class."""
+    """The risk where each row of a class matches one of so many candidates: 1/candidates."""
     total = rows.sum()
     if total == 0:
         return Attacker(0.0, 0.0, 0.0)

@@ -24,8 +24,8 @@ from sfumato.data.schema.names import count
 if TYPE_CHECKING:
     from sfumato.data.inspection.profile import ColumnProfile
 
+# A hint of at least so many letters also matches as the beginning of a word.
 _LONG = 6
-"""A hint of at least so many letters also matches as the beginning of a word."""
 
 _POSTAL = "a postal code"
 _NUMBERING = frozenset({"id", "key", "uuid", "guid", "nr", "nbr", "no", "number", "nummer"})

@@ -1,8 +1,8 @@
-"""Recognise how dates and numbers are written in text columns, by shapes: 24.12.1976 is 99.99.9999.
+"""Recognise spellings of dates and numbers in text columns by shapes: 24.12.1976 is 99.99.9999.
 
-A column counts as dates or numbers only if every present cell fits one spelling and no other
-spelling reads the cells differently. Other columns that look like it get a warning with the lines
-to choose from. Warnings quote no cell, only an example of ours. Decision `written-forms`.
+A column is read as dates or numbers only if one spelling fits every present cell and no other
+spelling reads the cells differently. Other columns that look like it get a warning with the schema
+lines to choose from. Warnings quote no cell, only a fixed example. Decision `written-forms`.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ if TYPE_CHECKING:
     Shapes = Sequence[tuple[str, int]]
 
 MOST_SHAPES = 500
-"""Dates and numbers have few shapes; of other texts the rarer ones need not be seen."""
+"""The largest number of shapes that are read; columns of dates or numbers have far fewer."""
 
 ENOUGH = 0.9
-"""From this share of the cells on, a column looks like what they are."""
+"""The share of cells with a form from which a column counts as looking like it."""
 
+# The pivot in the example of a warning; it is never applied.
 _PIVOT = 30
-"""The pivot that is shown as an example; it is never taken."""
 
 SPACES = " \u00a0\u2009\u202f"
 
 
 @dataclass(frozen=True)
 class Recognised:
-    """What a text column can be read as, where that is certain; and what its owner must know."""
+    """The column that a text column is certainly read as, and warnings for its owner."""
 
     column: Column | None = None
     warnings: tuple[str, ...] = ()
 
 
 def shapes_of(engine: Engine, table: exp.Table, name: str) -> tuple[list[tuple[str, int]], int]:
-    """The shapes of a column's present cells and how many have each; and of how many cells in all.
+    """The shapes of a column with the number of cells of each, and the number of present cells.
 
-    Every digit is 9, but a zero alone before a point or comma is Z: 0,125 is no thousands.
+    Every digit becomes 9; a single zero before a point or comma becomes Z, because 0,125 cannot
+    have a thousands separator.
     """
     cell = exp.column(name, quoted=True)
     values = (
@@ -61,7 +62,7 @@ def shapes_of(engine: Engine, table: exp.Table, name: str) -> tuple[list[tuple[s
     )
     arguments = map(exp.Literal.string, ("^([^0-9]*)0([.,])", "\\1Z\\2", "g"))
     zero = exp.Anonymous(this="REGEXP_REPLACE", expressions=[exp.column("sf_value"), *arguments])
-    # Letter by letter: a second pattern would be the whole cost where all cells differ.
+    # TRANSLATE is far cheaper than a second regular expression, where all cells differ.
     digits = map(exp.Literal.string, ("012345678", "999999999"))
     shape = exp.Anonymous(this="TRANSLATE", expressions=[zero, *digits])
     summed = exp.cast(exp.Sum(this=exp.column("sf_count")), "BIGINT")
@@ -89,9 +90,18 @@ def recognise(
     *,
     numbers: bool = True,
 ) -> Recognised:
-    """Find out how a text column is written; `fitting` counts the cells that a column reads.
+    """Recognise the spelling of a text column.
 
-    Where its name says that digits in it are no `numbers`, only dates are looked for.
+    Parameters
+    ----------
+    name : str
+        The column.
+    shapes, present
+        The result of `shapes_of`.
+    fitting : callable
+        Returns the number of cells that a column with a spelling can read.
+    numbers : bool
+        Whether to look for numbers; false for a name such as zip code, whose digits are none.
     """
     if present == 0:
         return Recognised()
@@ -110,7 +120,7 @@ def recognise(
 
 
 def as_text(recognised: Recognised) -> Recognised:
-    """The same of a source that holds text by its own word, which is kept: it is only said."""
+    """The same as a warning only, for a source whose type is text: that type is kept."""
     column = recognised.column
     if column is None or column.kind in (Kind.INTEGER, Kind.TEXT):
         return Recognised(None, recognised.warnings)
@@ -122,7 +132,7 @@ def as_text(recognised: Recognised) -> Recognised:
 
 
 def recognise_reals(name: str, shapes: Shapes, present: int) -> Recognised:
-    """How many decimals a column of plain reals has, where all cells have as many."""
+    """The number of decimals of a column of plain reals, where all cells have equally many."""
     warnings = _points_warning(name, shapes, present)
     readings = (reading for reading in _number_readings(shapes) if reading.spelling is None)
     decimals = _common(
@@ -134,7 +144,7 @@ def recognise_reals(name: str, shapes: Shapes, present: int) -> Recognised:
 
 
 def _points_warning(name: str, shapes: Shapes, present: int) -> tuple[str, ...]:
-    """What to say of a column of reals all of which could have a point between thousands."""
+    """A warning where every cell could also be an integer with a point between thousands."""
     readings = _number_readings(shapes)
     best = max((reading.rows for reading in readings), default=0)
     best_readings = _different([reading for reading in readings if reading.rows == best])
@@ -149,17 +159,17 @@ def _points_warning(name: str, shapes: Shapes, present: int) -> tuple[str, ...]:
 
 
 def date_rows(shapes: Shapes) -> int:
-    """How many cells have the shape of a date, in whatever ways."""
+    """The number of cells with any shape of a date."""
     return sum(reading.rows for reading in _date_readings(shapes))
 
 
 def number_rows(shapes: Shapes) -> int:
-    """How many cells have the shape of a number that is written in the most frequent way."""
+    """The number of cells that the best reading as numbers fits."""
     return max((reading.rows for reading in _number_readings(shapes)), default=0)
 
 
 def _decided(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Recognised:
-    """Take the one column that reads all cells, or say why none is taken."""
+    """The only column that reads all cells, else a warning why none is used."""
     fitting_columns = [
         column for column, cells in zip(columns, fit, strict=True) if cells == present
     ]
@@ -184,7 +194,7 @@ def _decided(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Rec
 
 
 def describe(column: Column) -> str:
-    """How the cells of a column are written, for people."""
+    """A description of how the cells of a column are written."""
     if column.spelling is not None:
         return column.spelling.describe(column.kind)
     return {Kind.DATE: "dates written 1976-12-24", Kind.INTEGER: "whole numbers"}.get(
@@ -193,7 +203,7 @@ def describe(column: Column) -> str:
 
 
 def lines_of(column: Column) -> str:
-    """The lines of a schema file that have a column read so."""
+    """The schema lines that make a column be read so."""
     written = "" if column.spelling is None else f", {column.spelling.lines}"
     return f'kind = "{column.kind}"{written}'
 
@@ -208,7 +218,7 @@ _DATE = re.compile(
 
 @dataclass
 class _DateReading:
-    """Dates of one order and separator, in all the ways their times are written."""
+    """Dates of one order and separator, with all forms of their times."""
 
     year_first: bool
     separator: str
@@ -218,7 +228,7 @@ class _DateReading:
     times: Counter[str] = field(default_factory=Counter)
 
     def columns(self, name: str) -> list[Column]:
-        """The columns that could read them: day or month first, unless the year is."""
+        """The columns that may read them: day first and month first, unless the year is."""
         day, month = ("%-d", "%-m") if self.unpadded else ("%d", "%m")
         year = "%y" if self.two_digits else "%Y"
         orders = (
@@ -236,7 +246,7 @@ class _DateReading:
 
 
 def _date_readings(shapes: Shapes) -> list[_DateReading]:
-    """The ways in which dates are written in a column, the most frequent first."""
+    """The forms of dates in a column, the most frequent first."""
     by_format: dict[tuple[bool, str, bool], _DateReading] = {}
     for shape, rows in shapes:
         match = _DATE.fullmatch(shape)
@@ -294,17 +304,17 @@ _CURRENCIES = frozenset(_CODES.split(" "))
 
 @dataclass(frozen=True)
 class _NumberReading:
-    """One way to read the numbers of a column: how many cells fit, with how many decimals."""
+    """One way to read the numbers of a column, with the number of cells that fit."""
 
     kind: Kind
     spelling: Spelling | None
     rows: int
     decimals: tuple[int | None, ...]
-    """How many decimals each shape has, read so; None where it does not fit."""
+    """The number of decimals of each shape; None where it does not fit."""
 
 
 def _number_readings(shapes: Shapes) -> list[_NumberReading]:
-    """All ways of reading a column's numbers, those that declare least first."""
+    """All ways to read the numbers of a column, those with the fewest keys first."""
     matches = [(_NUMBER.fullmatch(shape), rows) for shape, rows in shapes]
     around: Counter[tuple[str, str]] = Counter()
     for match, cells in matches:
@@ -323,7 +333,7 @@ def _number_readings(shapes: Shapes) -> list[_NumberReading]:
         for point, thousands in product(points, [None, *between])
         if point != thousands
     ]
-    # A column of whole numbers with a point between thousands has no decimal sign at all.
+    # A column of integers with a point between thousands has no decimal sign.
     readings += [_number_reading(cores, rows, unit, None, thousands) for thousands in between]
     return sorted(
         readings, key=lambda reading: 0 if reading.spelling is None else len(reading.spelling.keys)
@@ -368,7 +378,7 @@ def _number_reading(
 
 
 def _common(decimals: Collection[int | None]) -> int | None:
-    """The number of decimals that all cells have, where they have some and can be told so."""
+    """The number of decimals that all cells share, from 1 to `MOST_PLACES`; else None."""
     most = next(iter(decimals)) if len(decimals) == 1 else None
     return most if most and most <= MOST_PLACES else None
 
@@ -380,20 +390,17 @@ def _has_unit(match: re.Match[str], unit: tuple[str, str]) -> bool:
 
 
 def _is_unit(before: str, behind: str) -> bool:
-    """Whether what stands around a number is nothing, a percent sign or a currency."""
+    """Whether the text around a number is empty, a percent sign or a currency."""
     signs = [sign for text in (before, behind) if (sign := text.strip(SPACES))]
     if not signs:
         return before == behind == ""
     (sign, *other_signs) = signs
-    return not other_signs and (sign == "%" or sign in _CURRENCIES or _is_currency(sign))
-
-
-def _is_currency(sign: str) -> bool:
-    return len(sign) == 1 and unicodedata.category(sign) == "Sc"
+    is_currency = len(sign) == 1 and unicodedata.category(sign) == "Sc"
+    return not other_signs and (sign == "%" or sign in _CURRENCIES or is_currency)
 
 
 def _different(readings: Iterable[_NumberReading]) -> list[_NumberReading]:
-    """One way of reading, the one that declares least, for each that reads the cells otherwise."""
+    """One reading, with the fewest keys, of those that give all cells the same values."""
     by_decimals: dict[tuple[int | None, ...], _NumberReading] = {}
     for reading in readings:
         by_decimals.setdefault(reading.decimals, reading)

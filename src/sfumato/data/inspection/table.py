@@ -1,4 +1,4 @@
-"""Inspect a table: guess its columns, find who is unique, estimate how likely a match is."""
+"""Inspect a table: roles of columns, uniqueness and re-identification risk."""
 
 from __future__ import annotations
 
@@ -31,18 +31,14 @@ if TYPE_CHECKING:
 
 _SHOWN = 8
 MOST_SETS = 20_000
-"""At most so many sets of columns are examined; with more columns the sets get smaller."""
-
-
-def _describe_risk(risk: SetRisk) -> str:
-    return f"{' + '.join(risk.columns)}: unique for {100 * risk.unique_share:.0f} %"
+"""The largest number of sets that are examined; with more columns the sets get smaller."""
 
 
 @dataclass(frozen=True, repr=False)
 class Inspection(Shown):
-    """What inspecting a table found. It describes private data: it is for its steward only.
+    """The result of inspecting a table. It describes private data and is for the owner only.
 
-    Where the unit is a person, `person` names their column, and sets and risks count people.
+    Where `person` names a column of people, sets and risks count people, else rows.
     """
 
     rows: int
@@ -56,7 +52,10 @@ class Inspection(Shown):
         highest = sorted(
             self.sets, key=lambda set_risk: (-set_risk.unique_share, len(set_risk.columns))
         )
-        worst = f"; {_describe_risk(highest[0])} of the {self.counted}" if highest else ""
+        worst = ""
+        if highest:
+            columns, share = " + ".join(highest[0].columns), 100 * highest[0].unique_share
+            worst = f"; {columns}: unique for {share:.0f} % of the {self.counted}"
         risk = self.reidentification
         attackers = {"prosecutor": risk.prosecutor, "journalist": risk.journalist}
         facts = {
@@ -71,13 +70,13 @@ class Inspection(Shown):
         table = CardTable(("Columns", "Unique"), rows[:_SHOWN], max(0, len(rows) - _SHOWN))
         roles = [f"{guess.column.name} is {guess.column.role}" for guess in self.guesses]
         notes = [f"{'; '.join(roles)}.", *([self.left_out] if self.left_out else [])]
-        columns = plural(len(self.guesses), "column")
-        line = f"{plural(self.rows, 'row')}, {columns}{worst}"
+        column_count = plural(len(self.guesses), "column")
+        line = f"{plural(self.rows, 'row')}, {column_count}{worst}"
         return Card(line, facts if rows else {}, table if rows else None, notes)
 
     @property
     def counted(self) -> str:
-        """What sets and risks count."""
+        """The noun for what sets and risks count."""
         return "rows" if self.person is None else "people"
 
     @property
@@ -87,7 +86,7 @@ class Inspection(Shown):
 
     @property
     def left_out(self) -> str | None:
-        """What was not examined because there are too many sets, in words; None if nothing was."""
+        """A note on the sizes of sets that were left out; None if none was."""
         width = max((len(set_risk.columns) for set_risk in self.sets), default=0)
         if self.largest >= min(LARGEST, width - 1):
             return None
@@ -107,17 +106,33 @@ def inspect(
     person: str | None = None,
     population: Frequencies | None = None,
 ) -> Inspection:
-    """Inspect a table whose columns have these roles, and whose rows may belong to a `person`.
+    """Inspect a table.
 
-    It may be drawn from a `population`, counted over its quasi-identifiers.
+    Parameters
+    ----------
+    engine, table
+        The table to inspect.
+    guesses : sequence of Guess
+        The columns with their roles.
+    progress : callable, optional
+        Called with the number of sets done and the number in all.
+    person : str, optional
+        The column that names the person of a row.
+    population : Frequencies, optional
+        Counts over the quasi-identifiers of a population of which the table is a sample.
+
+    Raises
+    ------
+    TooManyCombinationsError
+        Where there is a population and the combinations of the table exceed the memory limit.
     """
     quasi = [guess.column.name for guess in guesses if guess.column.role is Role.QUASI]
     if person in quasi or not quasi:
-        person = None  # whoever knows a person's name looks for rows
+        person = None  # an attacker who knows the name of a person looks for rows
     names = quasi if person is None else [*quasi, person]
     largest = largest_within(len(quasi))
     rows = int(class_sizes(engine, table, ()).rows.sum())
-    # Rows of nobody are measured part by part where they are many; all else is held, if it fits.
+    # Only rows without a person and without a population can be measured in parts.
     by_parts = person is None and population is None and bool(quasi)
     frequencies = _held(engine, table, names, rows if by_parts else 0)
     if frequencies is None and population is not None:
@@ -140,7 +155,7 @@ def inspect(
 
 
 def _held(engine: Engine, table: exp.Table, names: Sequence[str], rows: int) -> Frequencies | None:
-    """The combinations of some columns if they fit; not even tried where as many as rows do not."""
+    """The combinations of some columns, or None where they, or `rows`, exceed the memory limit."""
     most = most_combinations(len(names))
     if rows > most:
         return None
@@ -151,7 +166,7 @@ def _held(engine: Engine, table: exp.Table, names: Sequence[str], rows: int) -> 
 
 
 def largest_within(width: int) -> int:
-    """The largest size up to `LARGEST` for which all sets of up to that size can be examined."""
+    """The largest size, up to `LARGEST`, of sets that number at most `MOST_SETS` in all."""
     largest, sets = 1, width
     while largest < LARGEST and sets + comb(width, largest + 1) <= MOST_SETS:
         largest += 1

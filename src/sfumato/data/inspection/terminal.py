@@ -22,7 +22,7 @@ _MOST_BARS, _MOST_NAMES = 12, 12
 
 
 def print_inspection(inspection: Inspection, *, written: Path | None = None) -> None:
-    """Print an inspection: roles, the headline, the most telling sets, three attackers."""
+    """Print an inspection on the terminal; `written` is the schema file that was written."""
     blocks: list[RenderableType] = [
         f"{inspection.rows:,} rows, {len(inspection.guesses)} columns\n",
         _roles(inspection),
@@ -62,7 +62,7 @@ def _warnings(inspection: Inspection) -> list[RenderableType]:
 
 
 def _headline(inspection: Inspection) -> str:
-    """The sentence a person remembers, about the smallest set that is nearly as telling as any."""
+    """A sentence about the smallest set that has at least 90 % of the highest uniqueness."""
     most = max(set_risk.unique_share for set_risk in inspection.sets)
     telling = min(
         (set_risk for set_risk in inspection.sets if set_risk.unique_share >= 0.9 * most),
@@ -75,7 +75,7 @@ def _headline(inspection: Inspection) -> str:
 
 
 def _sets(inspection: Inspection) -> RenderableType:
-    """The most telling sets of each size, small to large."""
+    """A bar table of the most identifying sets of each size, small to large."""
     chosen: dict[tuple[str, ...], SetRisk] = {}
     sizes = sorted({len(set_risk.columns) for set_risk in inspection.sets})
     for size in sizes:

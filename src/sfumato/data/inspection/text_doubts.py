@@ -1,4 +1,4 @@
-"""Warn of cells that look like dates or numbers but stay text, as reading them loses something.
+"""Warn of text that looks like dates or numbers but stays text: reading would lose something.
 
 06.1990 is a month and not the number 6.199; twenty digits do not fit a float64; no format reads
 8 Oct 1956. Warnings quote no cell. Decision `written-forms`.
@@ -40,15 +40,16 @@ _DAY = (
 )
 _DAYS = f"^{_YEAR}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
 DAY_DIGITS = 8
-"""So many digits can be a day, as 19761224 is."""
+"""The number of digits of a date such as 19761224."""
 
 _PADDED = "^[^0-9]*0[0-9]"
+
+# A float64 holds 15 significant digits exactly; 16 or more may change.
 _LONG = "[1-9]([., '\u2019]?[0-9]){15}"
-"""From sixteen digits on, a float64 need not hold what is written."""
 
 
 def text_instead(engine: Engine, table: exp.Table, column: Column) -> Recognised | None:
-    """The text that cells fitting a real are taken as, where reading them would lose something."""
+    """A text column with a warning, where reading cells as reals would lose something."""
     name = column.name
     present = _matching(engine, table, name, "")
     if present and _matching(engine, table, name, _MONTHS) == present:
@@ -67,7 +68,7 @@ def text_instead(engine: Engine, table: exp.Table, column: Column) -> Recognised
 
 
 def merged_warning(engine: Engine, table: exp.Table, column: Column) -> tuple[str, ...]:
-    """What to say of reals that differ in their text alone: 1.10 and 1.1 may be versions."""
+    """A warning where reals differ only in their text: 1.10 and 1.1 may be versions."""
     # Only texts that end in a zero or begin with a plus can be the same number as another.
     odd = list(_texts(engine, table, column.name, "[.,][0-9]*0([^0-9]|$)|^[+.,]|[.,]$|[eE]|^-0"))
     if not odd:
@@ -84,7 +85,7 @@ def merged_warning(engine: Engine, table: exp.Table, column: Column) -> tuple[st
 
 
 def read_as_days(engine: Engine, table: exp.Table, name: str) -> Recognised:
-    """Eight digits that are all days, as 19761224 is: text until its owner says what they are."""
+    """A text column with a warning, where all cells are eight digits of a date."""
     day = Column(name, Kind.DATE, spelling=DateSpelling("%Y%m%d"))
     texts = list(_texts(engine, table, name, ""))
     days = len(list(_texts(engine, table, name, _DAYS)))
@@ -102,7 +103,7 @@ def read_as_days(engine: Engine, table: exp.Table, name: str) -> Recognised:
 def likeness_warning(
     engine: Engine, table: exp.Table, name: str, shapes: Shapes, present: int, *, numbers: bool
 ) -> tuple[str, ...]:
-    """What to say of text that looks like dates or numbers, written as nothing here reads them."""
+    """A warning where text looks like dates or numbers in a form that no spelling reads."""
     bare = [(shape.strip(SPACES).replace("\u2212", "-"), rows) for shape, rows in shapes]
     days = date_rows(bare) + _rows(bare, _DAY_AND_MORE) >= ENOUGH * present
     looks = {
@@ -114,7 +115,7 @@ def likeness_warning(
     if max(looks.values()) < ENOUGH * present and numbers:
         good = "1234.5"
         odd = _rows(bare, _ODD_NUMBER)
-        # Plain numbers that were not taken are codes, as 012 345 is.
+        # Plain numbers that were not recognised are codes such as 012 345.
         looks = {"numbers": odd + number_rows(bare) if odd or bare != [*shapes] else 0}
         looks["numbers with a unit"] = _with_unit(bare)
     likeness = max(looks, key=lambda candidate: looks[candidate])
@@ -156,7 +157,7 @@ def _rows(shapes: Shapes, pattern: re.Pattern[str]) -> int:
 
 
 def _with_unit(shapes: Shapes) -> int:
-    """How many cells have the same unit behind a number, if it stands apart or has decimals."""
+    """The number of cells with the most frequent unit after a number, as in 5 kg or 1.5kg."""
     rows: dict[str, int] = {}
     for shape, cells in shapes:
         match = _UNIT.fullmatch(shape)
@@ -173,12 +174,11 @@ def _number(text: str, column: Column) -> Decimal | None:
 
 
 def _changes(text: str, column: Column) -> bool:
-    """Whether a number is another one as a float64, and no float64 was written so."""
+    """Whether a number changes as a float64 and is not the text of a float64."""
     number = _number(text, column)
     if number is None or not number.is_finite():
         return False
-    # Compare with the shortest and with the 17-digit decimal of the float64: either may be the
-    # source's.
+    # Programs write a float64 as its shortest decimal or with 17 digits: neither is a loss.
     near = float(number)
     return number not in (Decimal(repr(near)), Decimal(format(near, ".17g")))
 
@@ -195,13 +195,13 @@ def _cells(table: exp.Table, name: str, pattern: str) -> exp.Select:
 
 
 def _texts(engine: Engine, table: exp.Table, name: str, pattern: str) -> Iterable[str]:
-    """The different texts that a pattern is found in."""
+    """The distinct texts that match a pattern."""
     texts: Iterable[str] = engine.run(_cells(table, name, pattern).distinct())[0].to_pylist()
     return texts
 
 
 def _matching(engine: Engine, table: exp.Table, name: str, pattern: str) -> int:
-    """In how many cells a pattern is found."""
+    """The number of cells that match a pattern."""
     number = exp.alias_(exp.Count(this=exp.Star()), "sf_rows")
     inner = _cells(table, name, pattern).subquery("sf_cells")
     rows: int = engine.run(exp.select(number).from_(inner))[0][0].as_py()

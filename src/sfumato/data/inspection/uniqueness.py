@@ -1,8 +1,8 @@
-"""Measure uniqueness: the share of rows that are unique, for every set of quasi-identifiers.
+"""Measure uniqueness: the share of unique rows for every set of quasi-identifiers.
 
-Every set is rolled up from the frequencies of a larger set, so the table is read once. Sets with
-too many groups go from smaller to larger sets: a row that is unique by fewer columns is unique by
-more.
+The frequencies of a set are summed from those of a larger set, so the table is read once. Sets with
+too many groups are measured from smaller to larger ones instead: a row that is unique by fewer
+columns is unique by more.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _KEPT_ROWS = 1 << 25  # places of combinations in company, in all: 128 MB
 
 @dataclass(frozen=True)
 class SetRisk:
-    """How well one set of columns tells people apart: rows, or people where they are counted.
+    """How well a set of columns singles out rows or, where people are counted, people.
 
-    A person with several rows counts once: as unique where alone in one of their groups.
+    A person with several rows counts once, as unique if alone in one of their groups.
     """
 
     columns: tuple[str, ...]
@@ -48,7 +48,7 @@ class SetRisk:
     small_rows: int
 
     def __add__(self, disjoint: SetRisk) -> SetRisk:
-        """The risk of the same columns over rows that share no group with these."""
+        """The risk over both sets of rows, which must share no group."""
         return SetRisk(
             self.columns,
             self.rows + disjoint.rows,
@@ -96,9 +96,9 @@ def smallest_groups(
     person: str,
     sizes: Callable[[Frequencies], IntArray] = lambda groups: groups.counts,
 ) -> tuple[IntArray, int]:
-    """How many people the smallest group of each person has, and how many groups there are.
+    """The size, in people, of the smallest group of each person, and the number of groups.
 
-    How many people a group has is what `sizes` says of the groups and of their people in the table.
+    `sizes` returns the size of each group; unless given, the number of its people in the table.
     """
     pairs = table.marginal([*columns, person])
     key, _ = keys(pairs.codes[:-1], pairs.sizes[:-1])
@@ -121,10 +121,25 @@ def uniqueness(
     person: str | None = None,
     within: str | None = None,
 ) -> list[SetRisk]:
-    """Measure every set of up to `largest` columns and the full set, most identifying first.
+    """Measure every set of up to `largest` columns and the full set.
 
-    Where the last column names a `person`, people are counted by the others. With `within`, only
-    sets that contain this column are measured.
+    Parameters
+    ----------
+    frequencies : Frequencies
+        The counts over all quasi-identifiers.
+    largest : int
+        The largest size of a set, besides the full set.
+    progress : callable, optional
+        Called with the number of sets done and the number in all.
+    person : str, optional
+        The last column of `frequencies`, if it names a person; then people are counted.
+    within : str, optional
+        Measure only sets with this column.
+
+    Returns
+    -------
+    list of SetRisk
+        The most identifying sets first.
     """
     names = tuple(name for name in frequencies.columns if name != person)
     width = len(names)
@@ -139,12 +154,12 @@ def uniqueness(
 
 
 def most_telling_first(risks: Iterable[SetRisk]) -> list[SetRisk]:
-    """Sets of columns, those that tell most people apart first."""
+    """Sort sets of columns, those with most unique rows first."""
     return sorted(risks, key=lambda r: (-r.unique_rows, -r.small_rows, len(r.columns)))
 
 
 def _risk(columns: tuple[str, ...], table: Frequencies, person: str | None) -> SetRisk:
-    """The risk of a set of columns from a table of them, and of people where they are counted."""
+    """The risk of a set of columns from its frequencies, in rows or in people."""
     if person is None:
         return set_risk(columns, table.counts)
     return people_risk(columns, *smallest_groups(table, columns, person))
@@ -153,7 +168,7 @@ def _risk(columns: tuple[str, ...], table: Frequencies, person: str | None) -> S
 def _roll_up(
     frequencies: Frequencies, largest: int, person: str | None, within: str | None
 ) -> Iterator[SetRisk]:
-    """From larger sets to smaller ones, each from the smallest kept table that contains it."""
+    """Measure from larger to smaller sets, each from the smallest kept table that contains it."""
     above: dict[frozenset[str], Frequencies] = {}
     names = [name for name in frequencies.columns if name != person]
     wide: list[tuple[str, ...]] = []
@@ -165,7 +180,7 @@ def _roll_up(
             parents = [table for names, table in above.items() if names.issuperset(columns)]
             # The smallest table that holds all columns is the cheapest to add up.
             parent = min(parents, key=len, default=frequencies)
-            if person is not None:  # who they are is needed in every table, so none gets small
+            if person is not None:  # every table needs the column of people, so none is small
                 yield _risk(columns, parent, person)
                 continue
             sizes = [parent.axis(column).size for column in columns]
@@ -183,10 +198,10 @@ def _roll_up(
 
 
 def _among_crowds(frequencies: Frequencies, sets: Sequence[tuple[str, ...]]) -> Iterator[SetRisk]:
-    """Go from smaller sets to larger ones, and look only at combinations that are not unique yet.
+    """Measure from smaller to larger sets, counting only combinations that are not yet unique.
 
-    A combination that is unique by some columns is unique by more columns too, so its group is
-    known. Only the indices of all other combinations are stored for larger sets.
+    A combination that is unique by some columns is unique by more columns. So only the indices of
+    the other combinations are kept for larger sets.
     """
     largest = max(map(len, sets), default=0)
     crowds: dict[frozenset[str], NDArray[np.int32]] = {}
@@ -213,7 +228,7 @@ def _joined(
     crowd: IntArray,
     groups: IntArray,
 ) -> SetRisk:
-    """The risk of groups of a crowd, and of all others, who are each a group of their own."""
+    """The risk of the groups of a crowd and of all other combinations, each its own group."""
     all_alone, crowd_alone, grouped = (set_risk(columns, sizes) for sizes in (every, crowd, groups))
     return SetRisk(
         columns,

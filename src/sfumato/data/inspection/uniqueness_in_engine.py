@@ -1,9 +1,10 @@
-"""Measure uniqueness where the combinations do not fit in memory: in parts, or in the engine.
+"""Measure uniqueness where the combinations exceed the memory limit: in parts, or in the engine.
 
 Rows that agree in some columns agree in each of them. So rows are split by a hash of the column
-with most values, each part is measured by itself, and the figures of every set with that column
-add up. Sets without that column follow; they have fewer combinations. Decisions `optimal-search`
-and `large-releases`.
+with most values: no group of a set with that column is split, each part is measured by itself, and
+the figures add up. Sets without that column follow; they have fewer combinations.
+
+Decisions `optimal-search` and `large-releases`.
 """
 
 from __future__ import annotations
@@ -36,14 +37,18 @@ if TYPE_CHECKING:
 
     Columns = tuple[str, ...]
 
-_SAMPLED = 100_000  # about so many combinations tell how many there are in all
-_FILLED = 0.8  # how full a part is meant to be: a hash does not fill all alike
-_MOST_HALVINGS = 6  # of a part that does not fit: where one value has too many, none helps
+# The approximate number of combinations in the sample that estimates their total.
+_SAMPLED = 100_000
+# The planned share of the memory limit per part, because a hash does not fill parts equally.
+_FILLED = 0.8
+# A part that does not fit is halved at most this often: where one value has too many combinations,
+# halving does not help.
+_MOST_HALVINGS = 6
 
 
 @dataclass
 class UnheldTable:
-    """A table of so many rows that some sets of its columns may have too many combinations."""
+    """A table in which some sets of columns may have more combinations than memory can hold."""
 
     engine: Engine
     table: exp.Table
@@ -51,12 +56,12 @@ class UnheldTable:
     person: str | None
     rows: int
     largest: int
-    """Sets of up to so many columns are measured, and the full set."""
+    """The largest size of the measured sets, besides the full set."""
+    # The sizes of groups by all quasi-identifiers, once they are known.
     _classes: list[SizeCounts] = field(default_factory=list)
-    """The sizes of groups by all quasi-identifiers, once they are known."""
 
     def uniqueness(self, progress: Callable[[float, float], None] | None) -> list[SetRisk]:
-        """Measure every set, most telling first."""
+        """Measure every set; the most identifying sets come first."""
         risks: list[SetRisk] = []
         expected = len(self._sets(self.quasi))
 
@@ -78,7 +83,7 @@ class UnheldTable:
         return most_telling_first(risks)
 
     def reidentification(self) -> Reidentification:
-        """The risk by all quasi-identifiers, of whoever knows that the target is there."""
+        """The risk by all quasi-identifiers; without a population all attackers are prosecutors."""
         size_counts = self._classes or [self._sizes(self.quasi)]
         rows = [sizes.rows if self.person is None else sizes.classes for sizes in size_counts]
         prosecutor = attacker(
@@ -87,7 +92,7 @@ class UnheldTable:
         return Reidentification(prosecutor, prosecutor, prosecutor)
 
     def _sets(self, columns: Columns, key: str | None = None) -> list[Columns]:
-        """The sets of some columns that are asked for, all or those with a key."""
+        """The sets of some columns to measure, all or those with a key column."""
         sizes = range(1, min(self.largest, len(columns)) + 1)
         sets = [names for size in sizes for names in combinations(columns, size)]
         if columns == self.quasi and self.largest < len(columns):
@@ -95,10 +100,9 @@ class UnheldTable:
         return [names for names in sets if key is None or key in names]
 
     def _plan(self, columns: Columns) -> tuple[int, str | None]:
-        """In how many parts to count combinations, and by which column if not at once.
+        """The number of parts in which to count, and the column to split by if it is above 1.
 
-        Looked at is an even sample of the combinations themselves, so that one with many rows
-        counts once.
+        Estimated from a sample of combinations by hash, so that one with many rows counts once.
         """
         step = max(1, self.rows // _SAMPLED)
         sample = self._count_part(columns, columns, step, 0)
@@ -115,7 +119,7 @@ class UnheldTable:
         part_index: int,
         most: int | None = None,
     ) -> Frequencies:
-        """Combinations of the rows that a hash of some columns puts into one of some parts."""
+        """Count the combinations of one part of the rows, by a hash of columns `by`."""
         cells = [exp.column(name, quoted=True) for name in by]
         hashed = self.engine.traits.hashed("sf_part", cells)
         mine = exp.Mod(this=hashed, expression=exp.convert(part_count)).eq(part_index)
@@ -126,7 +130,7 @@ class UnheldTable:
     def _count_parts(
         self, columns: Columns, key: str | None, part_count: int
     ) -> Iterator[Frequencies]:
-        """Combinations of some columns part by part, those that do not fit halved."""
+        """Count the combinations part by part; halve parts that do not fit."""
         most, by = most_combinations(len(columns)), columns if key is None else (key,)
         waiting = [(part_count, number) for number in reversed(range(part_count))]
         while waiting:
@@ -146,7 +150,7 @@ class UnheldTable:
         sets: Sequence[Columns],
         report_progress: Callable[[float], None],
     ) -> list[SetRisk]:
-        """Measure sets part by part."""
+        """Measure sets part by part, and add up the figures."""
         risks = {columns: SetRisk(columns, 0, 0, 0, 0) for columns in sets}
         classes, rows = [], 0
         for frequencies in self._count_parts(columns, key, part_count):
@@ -185,7 +189,7 @@ class UnheldTable:
         )
 
     def _sizes(self, columns: Columns) -> SizeCounts:
-        """How many rows, or people, have which number of them in their groups."""
+        """The sizes of groups, in rows or in people."""
         if self.person is None:
             return class_sizes(self.engine, self.table, columns)
         return smallest_crowds(self.engine, self.table, columns, self.person)

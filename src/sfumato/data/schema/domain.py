@@ -18,14 +18,14 @@ Scalar = int | Decimal | str | bool | date
 EXACT = Context(prec=1000, traps=[DivisionByZero, Inexact, InvalidOperation, Overflow])
 """A decimal context that is exact for every double and independent of the thread's context."""
 
+# Integer columns hold 64 bits on every engine.
 _INTEGER_LIMIT = 2**63
-"""Integer columns hold 64 bits on every engine."""
 
 # Most digits of a declared decimal before and after the point.
 _WHOLE_DIGITS, _DECIMALS = 15, 12
 
+# Smallest number of steps into which `stepped` divides a continuum.
 _FEWEST_STEPS = 100
-"""Smallest number of steps into which `stepped` divides a continuum."""
 
 
 def check_value(value: Scalar, title: str) -> None:

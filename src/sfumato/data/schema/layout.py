@@ -23,14 +23,14 @@ UTF8 = ("utf-8", "utf-8-sig")
 SEPARATOR_NAMES = {"tab": "\t", "space": " "}
 """Separators that a schema writes as a word, because they cannot be seen."""
 
+# Python codecs that are no encodings of files.
 _NO_FILES = {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"}
-"""Python codecs that are no encodings of files."""
 
+# Encodings in which a malformed unit decodes to one letter and leaves the next unit intact.
 _WHOLE_UNITS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
-"""Encodings in which a malformed unit decodes to one letter and leaves the next unit intact."""
 
+# Signs of numbers and dates. These cells are never quoted, so the signs cannot separate cells.
 _IN_NUMBERS = "+-."
-"""Signs of numbers and dates. These cells are never quoted, so the signs cannot separate cells."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,10 @@ class FileLayout:
         if self.encoding is not None and self.codec not in UTF8:
             strange = next((name for name in names if not name.isascii()), None)
             seen = "" if strange is None else f", in which a column is called {quoted(strange)}"
+            spoken = self.encoding.replace("windows", "Windows").replace("iso", "ISO")
+            spoken = spoken.replace("utf", "UTF")
             notes.append(
-                f"The file is not UTF-8; it was read as {_spoken(self.encoding)}{seen}. If letters "
+                f"The file is not UTF-8; it was read as {spoken}{seen}. If letters "
                 'look wrong, put the right one into the schema, e.g. file.encoding = "cp850".'
             )
         if self.sheet is not None:
@@ -106,10 +108,6 @@ class FileLayout:
                 "them all; what stands above it was left out."
             )
         return notes
-
-
-def _spoken(encoding: str) -> str:
-    return encoding.replace("windows", "Windows").replace("iso", "ISO").replace("utf", "UTF")
 
 
 USUAL = FileLayout()

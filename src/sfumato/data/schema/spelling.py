@@ -39,8 +39,9 @@ _PIECES = {
     "%z": ("zone", "Z|[+-][0-9]{2}:?[0-5][0-9]"),
 }
 _DAY_PARTS = ("day", "month", "year")
+
+# Patterns for formats without separators such as %Y%m%d: every number has all its digits.
 _EXACT_WIDTH = {"day": "[0-9]{2}", "month": "[0-9]{2}"}
-"""Patterns for formats without separators such as %Y%m%d: every number has all its digits."""
 
 _TOKEN = re.compile(r"%-?.|[^%]+|%$")
 _EXAMPLE_DAY = date(1976, 12, 24)

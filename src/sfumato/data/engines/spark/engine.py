@@ -1,4 +1,4 @@
-"""Spark: a session on this machine or on a cluster; results come back through Arrow."""
+"""The Spark engine: a session on this machine or on a cluster; results arrive as Arrow batches."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
-    """Spark feeds the hash of each value into that of the next."""
+    """The hash of a text and values, as `Traits.hashed`; Spark chains the hashes of the values."""
     signed = exp.Anonymous(this="XXHASH64", expressions=[exp.convert(salt), *values])
     return exp.Paren(this=exp.BitwiseAnd(this=signed, expression=exp.convert(2**63 - 1)))
 
@@ -58,19 +58,27 @@ def _from_hex(digits: exp.Expr) -> exp.Expr:
 
 
 def create_view(frame: DataFrame, name: str) -> None:
-    """Let queries see a frame under a new name.
-
-    To drop a view forgets whatever Spark keeps in memory for its plan, which may be somebody's own
-    frame. So the view has a plan that nobody else has; Spark takes nothing longer for it.
-    """
+    """Make a temporary view of a frame."""
+    # Dropping a view also uncaches every frame of the same plan, which may be a frame of the user.
+    # A condition that is always true gives the view a plan of its own at no cost.
     frame.where(f"'{name}' = '{name}'").createTempView(name)
 
 
 class Spark:
-    """A Spark session, ours or the caller's, and a table that it sees.
+    """A Spark session, ours or the caller's, and a table in it.
 
-    `close` lets go of what was opened with it; `identity` tells what the table is, where the
-    catalogue does not; `ready` refuses what can no longer be read as it was opened.
+    Parameters
+    ----------
+    session : SparkSession
+        The session.
+    table : exp.Table
+        The table or view to read.
+    close : callable, optional
+        Releases what was opened for this engine.
+    identity : callable, optional
+        Returns the identity of the table where the catalogue does not know it.
+    ready : callable, optional
+        Raises where the table can no longer be read as it was opened.
     """
 
     dialect: ClassVar[str] = "spark"
@@ -91,29 +99,29 @@ class Spark:
         self._session = session
         self._table = table
         self._doubts: dict[str, Doubt] = {}
-        # Whoever protects a data frame has nothing to close: what was opened goes with the engine.
+        # A caller who passes a data frame closes nothing: garbage collection releases the view.
         self._close = finalize(self, close) if close is not None else None
         if self._close is not None:
-            self._close.atexit = False  # the end of the process ends it all
+            self._close.atexit = False  # at the end of the process there is nothing to release
         self._identity = identity or partial(identity_of, session, table)
         self._ready = ready
 
     @property
     def table(self) -> exp.Table:
-        """The table the engine was opened on, malformed cells as NULL."""
+        """The table of the engine; its malformed cells are read as NULL."""
         return doubted(self._table, self._doubts)
 
     @translating_errors(translate)
     def identity(self) -> Identity:
-        """Say what the table that it was opened on is, however it was spelled."""
+        """The identity of the table of the engine."""
         return in_own_thread(self._identity)
 
     @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
         """The columns of a table, in order, and their kinds.
 
-        Of its own table, only while it can be read as it was opened; Spark is to look for its files
-        again, which it else does not.
+        The table of the engine is refused where it can no longer be read as it was opened. Spark
+        is told to list its files again, which it caches otherwise.
         """
 
         def look() -> pa.Schema:
@@ -127,7 +135,7 @@ class Spark:
 
     @translating_errors(translate)
     def look(self) -> pa.Schema:
-        """See which columns its table has now, and which of them may hold malformed cells."""
+        """Read which columns the table has now, and note which may hold malformed cells."""
         return in_own_thread(self._look)
 
     def _look(self) -> pa.Schema:
@@ -137,12 +145,12 @@ class Spark:
 
     def _schema(self, table: exp.Table) -> pa.Schema:
         schema = arrow_schema(self._frame(everything(table)))
-        check_names(schema.names)  # Spark could not tell twins apart once it is asked
+        check_names(schema.names)  # Spark cannot resolve columns of one name
         return schema
 
     @translating_errors(translate)
     def run(self, query: exp.Query) -> pa.Table:
-        """Run a query and bring its whole result here, in one job."""
+        """Run a query and fetch its whole result, in one job."""
         return SparkJobs(self._session).run(lambda: self._frame(query).toArrow())
 
     @translating_errors(translate)
@@ -182,7 +190,7 @@ class Spark:
 
     @translating_errors(translate)
     def write(self, query: exp.Query, target: Target, *, overwrite: bool = False) -> None:
-        """Write a query's result, whole or not at all; only a file comes through here."""
+        """Write a query's result atomically; executors write folders and tables themselves."""
         if isinstance(target, Path):
             write_file(lambda: self.stream(query), target, overwrite=overwrite)
             return
@@ -194,7 +202,7 @@ class Spark:
 
     @translating_errors(translate)
     def check(self, target: Target, *, overwrite: bool = False) -> None:
-        """Refuse early what is there, what it reads itself, and what it does not reach."""
+        """Refuse targets that exist, that the source reads, or that Spark cannot write to."""
         if isinstance(target, TableTarget):
             in_own_thread(
                 lambda: check_table(self._session, target, self._table, overwrite=overwrite)
@@ -209,7 +217,7 @@ class Spark:
     def draft(
         self, query: exp.Query, target: TableTarget, *, overwrite: bool = False
     ) -> AbstractContextManager[exp.Table]:
-        """Write a query's result to a table that gets its name in the end."""
+        """Write a query's result to a draft table that is renamed at the end."""
         self.check(target, overwrite=overwrite)
         return drafted(self._session, self._sql(query), target, overwrite=overwrite)
 
@@ -220,12 +228,12 @@ class Spark:
 
     @translating_errors(translate)
     def close(self) -> None:
-        """Let go of the session, and of what was opened with it."""
+        """Release the session and what was opened with it."""
         if self._close is not None:
             in_own_thread(self._close)
 
     def _refresh(self) -> None:
-        """Have Spark look for the files of its table again; what is no table may be a path."""
+        """Make Spark list the files of the table again; the name may be a table or a path."""
         catalogue = self._session.catalog
         try:
             catalogue.refreshTable(render(self._table, self.dialect))
@@ -233,7 +241,7 @@ class Spark:
             catalogue.refreshByPath(self._table.name)
 
     def _frame(self, query: exp.Query) -> DataFrame:
-        """A query as Spark has read it; nothing is run."""
+        """The analyzed frame of a query; nothing is run."""
         return self._session.sql(self._sql(query))
 
     def _sql(self, query: exp.Query) -> str:
@@ -241,7 +249,7 @@ class Spark:
 
     @contextmanager
     def _temporary(self, frame: Callable[[], DataFrame]) -> Iterator[exp.Table]:
-        """A frame under a name of its own, for a while."""
+        """Make a temporary view of a frame, dropped at the end."""
         name = f"view_{token_hex(8)}"
         translating_errors(translate)(in_own_thread)(lambda: create_view(frame(), name))
         try:

@@ -1,7 +1,7 @@
-"""Folders of Parquet files that Spark's executors write: whole or not at all.
+"""Write folders of Parquet files with Spark's executors, atomically.
 
-Executors write where they are. A folder of this machine is taken only if all their rows are seen
-in it from here; one that is reached by its address is renamed by Hadoop's own file system.
+Executors write on their own machines. A folder on this machine is accepted only if all rows can be
+read in it from here. A folder at an address is renamed by the Hadoop file system.
 Decision `writing-releases`.
 """
 
@@ -33,7 +33,7 @@ _NO_MARKER = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 def write_folder(
     session: SparkSession, query: str, target: FolderTarget, *, overwrite: bool
 ) -> None:
-    """Have executors write a query's result to a folder."""
+    """Write a query's result to a folder with the executors."""
     if target.local is None:
         write_remote(session, query, target.path, overwrite=overwrite)
         return
@@ -44,7 +44,7 @@ def write_folder(
             raise _unseen(known_as)
         for number, file in enumerate(parts_in(temporary)):
             file.rename(temporary / part_name(number))
-        for entry in temporary.iterdir():  # checksums of Hadoop's, and what a task left
+        for entry in temporary.iterdir():  # remove Hadoop's checksum files and remains of tasks
             if entry.is_dir():
                 shutil.rmtree(entry)
             elif not ends_in(entry.name, PARQUET) or entry.name.startswith("."):
@@ -52,7 +52,7 @@ def write_folder(
 
 
 def write_remote(session: SparkSession, query: str, address: str, *, overwrite: bool) -> None:
-    """Have executors write to an address, and rename what they wrote when all of it is there."""
+    """Write to a scratch folder at an address, and rename it when all rows are there."""
     in_own_thread(lambda: check_remote(session, address, overwrite=overwrite))
     files, final = _hadoop(session, address)
     scratch = _child(session, final.getParent(), f".{final.getName()}.{token_hex(8)}{MARK}")
@@ -87,7 +87,7 @@ def write_remote(session: SparkSession, query: str, address: str, *, overwrite: 
 def check_folder(
     session: SparkSession, target: FolderTarget, source: exp.Table, *, overwrite: bool
 ) -> None:
-    """Refuse early a folder that is there, that is read, or that cannot be reached."""
+    """Refuse a folder that exists, that the source reads, or that cannot be reached."""
     address = target.path if target.local is None else target.local.resolve().as_uri()
     within = re.compile(rf"{re.escape(address.rstrip('/').replace('file:///', 'file:/'))}/")
     if any(within.match(file.replace("file:///", "file:/")) for file in reads(session, source)):
@@ -104,7 +104,7 @@ def check_folder(
 
 
 def check_remote(session: SparkSession, address: str, *, overwrite: bool) -> None:
-    """Refuse an address that is taken by anything but a folder of Parquet files to replace."""
+    """Refuse an address that exists, unless it is a folder of Parquet files to overwrite."""
     files, final = _hadoop(session, address)
     if not files.exists(final):
         return
@@ -121,7 +121,7 @@ def check_remote(session: SparkSession, address: str, *, overwrite: bool) -> Non
 
 
 def _write_counted(session: SparkSession, query: str, address: str, known_as: str) -> int:
-    """Write to a new folder; the rows are counted on their way."""
+    """Write to a new folder; return the number of rows, counted by Spark while writing."""
     from pyspark.sql import Observation, functions
 
     def write() -> int:
@@ -134,7 +134,7 @@ def _write_counted(session: SparkSession, query: str, address: str, known_as: st
     try:
         return SparkJobs(session).run(write)
     except Exception as error:
-        if "Mkdirs failed to create" in str(error):  # on a machine without that folder
+        if "Mkdirs failed to create" in str(error):  # an executor on a machine without that folder
             raise _unseen(known_as) from None
         raise
 
@@ -157,7 +157,7 @@ def _unseen(known_as: str) -> OutputError:
 
 
 def _hadoop(session: SparkSession, address: str) -> tuple[Any, Any]:
-    """The file system of an address and the path in it."""
+    """The Hadoop file system of an address, and the path in it."""
     jvm = getattr(session, "_jvm", None)
     if jvm is None:
         raise OutputError(
@@ -174,7 +174,7 @@ def _child(session: Any, parent: Any, name: str) -> Any:
 
 
 def _sweep(session: Any, files: Any, final: Any) -> None:
-    """Remove what earlier writings to the same address left; one of them may have the old one."""
+    """Remove scratch folders of interrupted writes; restore the old folder if one holds it."""
     pattern = _child(session, final.getParent(), f".{final.getName()}.*{MARK}")
     for scratch in files.globStatus(pattern):
         old = _child(session, scratch.getPath(), "old")

@@ -1,4 +1,4 @@
-"""What a table of Spark's catalogue is, however it is spelled: the analyzer sees through views."""
+"""The identity of a table of Spark's catalogue; the analyzer resolves views."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def identity_of(session: SparkSession, named: exp.Table) -> Identity:
-    """Ask the analyzer which tables and which folders a name leads to, through all views."""
+    """The tables and folders that a name reads, through views of any depth."""
     name = render(named, "spark")
     described = session.catalog.getTable(name)
     if described.isTemporary:
@@ -30,7 +30,7 @@ def identity_of(session: SparkSession, named: exp.Table) -> Identity:
     path = [described.catalog, *(described.namespace or ()), described.name]
     names = {f"{home}#{'.'.join(component.lower() for component in path if component)}"}
     also, nodes = set[str](), set[str]()
-    if is_remote(session):  # the analyzer is out of reach
+    if is_remote(session):  # Spark Connect does not expose the plan
         read = [_described_location(session, name)]
     else:
         plan = session.table(name)._jdf.queryExecution().analyzed()  # noqa: SLF001
@@ -45,7 +45,7 @@ def identity_of(session: SparkSession, named: exp.Table) -> Identity:
 
 
 def _described_location(session: SparkSession, name: str) -> tuple[str | None, list[str]]:
-    """Where a table lies, as its description has it; of a view only its words are told."""
+    """The location in the description of a table; refuse views, whose tables it does not name."""
     rows = session.sql(f"DESCRIBE EXTENDED {name}").toArrow().to_pylist()
     starts = [index for index, row in enumerate(rows) if row["col_name"].startswith("# Detailed ")]
     details = rows[starts[-1] :] if starts else []
@@ -58,19 +58,19 @@ def _described_location(session: SparkSession, name: str) -> tuple[str | None, l
     return None, [unquote(description["Location"])]
 
 
+# Relations whose rows are written in the view itself.
 _OF_NOBODY = {"OneRowRelation", "LocalRelation", "Range"}
-"""What a view may read that is written in the view itself."""
 
 
 def _leaves(plan: Any) -> list[Any]:
-    """The relations that a plan reads, in its subqueries too, without what a view spells out."""
+    """The relations that a plan and its subqueries read, without rows written in a view."""
     plans = [plan, *listed(plan.subqueriesAll())]
     leaves = [leaf for root in plans for leaf in listed(root.collectLeaves())]
     return [leaf for leaf in leaves if leaf.getClass().getSimpleName() not in _OF_NOBODY]
 
 
 def _relation_location(leaf: Any) -> tuple[str | None, list[str]]:
-    """What a relation is called in the catalogue, if it is, and the folders of its files."""
+    """The catalogue name of a relation, if it has one, and the folders of its files."""
     match leaf.getClass().getSimpleName():
         case "LogicalRelation":
             relation, table = leaf.relation(), leaf.catalogTable()
@@ -87,7 +87,7 @@ def _relation_location(leaf: Any) -> tuple[str | None, list[str]]:
 
 
 def identity_of_location(location: str) -> Identity:
-    """A folder of this machine by its files, another one by its address."""
+    """The identity of a location: by its files on this machine, else by its address."""
     local = local_path(location)
     if local is None:
         return Identity(frozenset({location.rstrip("/")}))
@@ -99,12 +99,12 @@ def identity_of_location(location: str) -> Identity:
 
 
 def local_path(location: str) -> Path | None:
-    """The path of an address on this machine."""
+    """The path of a file: address; None for other addresses."""
     if not location.startswith("file:"):
         return None
     return Path("/" + location.removeprefix("file:").lstrip("/"))
 
 
 def listed(sequence: Any) -> list[Any]:
-    """A sequence of Scala's as a list."""
+    """A Scala sequence as a list."""
     return [sequence.apply(index) for index in range(sequence.size())]

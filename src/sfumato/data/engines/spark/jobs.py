@@ -1,7 +1,7 @@
-"""Jobs of Spark: who asked for them, so that they and no others are stopped.
+"""Jobs of Spark, tagged by thread and query so that exactly these can be cancelled.
 
-A call into the Java machine that Ctrl-C breaks off leaves its job running, says so on the terminal
-and spoils the connection. So what the main thread asks of Spark is done by a thread of its own.
+Ctrl-C during a call into the Java machine leaves the job running, prints a traceback and breaks the
+connection. So the main thread makes such calls in another thread.
 Decision `spark`.
 """
 
@@ -20,16 +20,27 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 R = TypeVar("R")
+
+# Seconds between attempts to cancel: a job may start after the last attempt.
 _PATIENCE_SECONDS = 0.1
-"""After how long a job that began while it was being stopped is stopped again."""
 
 
 def in_own_thread(
     work: Callable[[], R], stop: Callable[[], None] | None = None, *, awaited: bool = True
 ) -> R:
-    """Do what Ctrl-C must not break off, and pass Ctrl-C on when it has been stopped or has ended.
+    """Run work in another thread, so that Ctrl-C does not interrupt it.
 
-    What is not awaited goes on by itself. A second Ctrl-C waits for nothing.
+    On Ctrl-C, `stop` is called until the work has ended; then KeyboardInterrupt is raised. A second
+    Ctrl-C raises at once.
+
+    Parameters
+    ----------
+    work : callable
+        What to run.
+    stop : callable, optional
+        Asks the work to end.
+    awaited : bool
+        Whether Ctrl-C waits for the end of the work.
     """
     if current_thread() is not main_thread():
         return work()
@@ -53,12 +64,12 @@ def in_own_thread(
 
 
 def cancel_jobs(session: SparkSession, thread: int) -> None:
-    """Stop the jobs that a thread of this process has asked for."""
+    """Cancel the jobs that a thread of this process has started."""
     _cancel(session, _tag(thread))
 
 
 class SparkJobs:
-    """The jobs of one query, known by the thread that asked for it and by a name of their own."""
+    """The jobs of one query, tagged with its thread and with a name of their own."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -66,13 +77,13 @@ class SparkJobs:
         self._tags = (_tag(get_ident()), self._name)
 
     def run(self, work: Callable[[], R]) -> R:
-        """Do what starts jobs."""
+        """Run work that starts jobs, in another thread."""
         return in_own_thread(lambda: self.tagged(work), self.stop)
 
     def tagged(self, work: Callable[[], R]) -> R:
-        """Do what starts jobs in this thread."""
-        # Tags of a session reach only what Spark counts as its queries, those of a context all
-        # jobs; but a server shows us no context.
+        """Run work that starts jobs, in this thread."""
+        # Tags of a session apply only to its SQL queries, tags of a context to all jobs. A session
+        # on a server has no context here.
         local = _local(self._session)
         add, remove = (
             (local.addJobTag, local.removeJobTag)
@@ -88,12 +99,12 @@ class SparkJobs:
                 remove(tag)
 
     def stop(self) -> None:
-        """Stop the jobs of this query that are running now."""
-        with suppress(Exception):  # a Spark that is gone runs nothing
+        """Cancel the running jobs of this query."""
+        with suppress(Exception):  # a stopped Spark has no jobs
             _cancel(self._session, self._name)
 
     def stop_until(self, ended: Future[Any]) -> None:
-        """Stop the jobs of this query, and whatever they begin next, until some work has ended."""
+        """Cancel the jobs of this query, again and again, until some work has ended."""
         while not ended.done():
             self.stop()
             wait([ended], _PATIENCE_SECONDS)
@@ -108,10 +119,10 @@ def _cancel(session: SparkSession, tag: str) -> None:
 
 
 def _local(session: SparkSession) -> Any:
-    """What a session of this process runs its jobs with; a session on a server has none."""
+    """The context of a session of this process; None for a session on a server."""
     return session.sparkContext if hasattr(session, "_jsparkSession") else None
 
 
 def _tag(thread: int) -> str:
-    """What the jobs of a thread of this process go by; a cluster may serve other processes too."""
+    """The tag of a thread; it has the process id, because a cluster serves many processes."""
     return f"sfumato-{getpid()}-{thread}"

@@ -1,8 +1,7 @@
-"""Nothing that Spark says about itself reaches a terminal, or whatever reads what we print.
+"""Keep output and logs of Spark from the terminal: logs of failed queries quote values.
 
-The Java machine's own lines go to a file without a name, and are told in the detail of an error if
-it does not start. What the Python side logs or warns of is dropped by its author; what it logs of
-failed queries quotes values.
+The output of the Java machine goes to an unnamed temporary file, and into the detail of an error if
+the machine does not start. Logs and warnings of the Python side are dropped by logger.
 
 Decision `engine-errors`.
 """
@@ -23,17 +22,17 @@ _AUTHORS = ("py4j", "SQLQueryContextLogger")
 
 
 def hush() -> None:
-    """Silence what PySpark and the bridge to Java warn of and log in this process."""
+    """Silence warnings and logs of PySpark and of its bridge to Java in this process."""
     warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
-    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)  # an error says it
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]", UserWarning)  # the error says so
     for author in _AUTHORS:
         logging.getLogger(author).setLevel(logging.CRITICAL + 1)
-    # Of a lost connection the bridge tells by the root logger, with a traceback.
+    # The bridge reports a lost connection through the root logger, with a traceback.
     logging.getLogger().addFilter(_not_of_the_bridge)
 
 
 def start_java(settings: Mapping[str, str]) -> None:
-    """Start the Java machine of this process, if it has none, where nobody sees what it says."""
+    """Start the Java machine of this process, unless it has one, with its output hidden."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 

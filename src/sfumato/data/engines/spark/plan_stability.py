@@ -1,8 +1,9 @@
-"""Whether a data frame gives the same rows at each look, as far as its plan tells.
+"""Whether every query of a data frame reads the same rows, judged by its plan.
 
-Spark calls a plan deterministic in which no value is drawn. But which rows a limit or a sample
-takes, and which row comes first, depends on the order in which rows happen to arrive, and that on
-the columns that a query asks for.
+A contribution bound or a count is meaningless over rows that change between queries. Spark calls a
+plan deterministic if no value is drawn at random. But the rows of a limit or a sample, and the
+first row of a group, depend on the order in which rows arrive, which depends on the columns that a
+query reads.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _ROWS_AS_THEY_COME = {
     "Offset": "it leaves out the first rows (offset) without sorting by every column right before",
     "Deduplicate": "it keeps one row of several that differ (dropDuplicates on some columns)",
 }
+
+# Functions that depend on the order of rows: Spark's class names and the SQL names.
 _VALUES_AS_THEY_COME = {
     "First": "first()",
     "Last": "last()",
@@ -37,8 +40,8 @@ _VALUES_AS_THEY_COME = {
     "Lead": "lead()",
     "ApproximatePercentile": "approx_percentile()",
 }
-"""What depends on the order of rows, by Spark's names and by those that people write."""
 
+# Functions of the current time; Spark keeps it constant within a query, not between queries.
 _CLOCK = {
     "CurrentTimestamp": "current_timestamp()",
     "Now": "now()",
@@ -46,11 +49,10 @@ _CLOCK = {
     "CurrentTime": "current_time()",
     "LocalTimestamp": "localtimestamp()",
 }
-"""What tells the time of the look; within one query Spark holds it for the same."""
 
 
 def why_not_fixed(plan: Any) -> str | None:
-    """What in an analyzed plan makes two looks see other rows; None where nothing is seen."""
+    """Why an analyzed plan may read other rows in the next query; None where it does not."""
     for node in _nodes(plan):
         if not node.deterministic():
             return "it draws at random, or numbers rows as they happen to come"
@@ -66,7 +68,7 @@ def why_not_fixed(plan: Any) -> str | None:
 
 
 def _why_unstable(node: Any) -> str | None:
-    """Why a part of an expression may give another value at the next look."""
+    """Why an expression may give another value in the next query."""
     kind = _kind(node)
     if kind in _CLOCK:
         return f"{_CLOCK[kind]} is another at each look"
@@ -78,9 +80,9 @@ def _why_unstable(node: Any) -> str | None:
 
 
 def _counts_rows(window: Any) -> bool:
-    """Whether an aggregate's window ends after so many rows: rows that sort alike come as they may.
+    """Whether an aggregate's window is bounded by a number of rows, whose order among ties varies.
 
-    Ranks, which Spark gives such a window too, are the same for rows that sort alike.
+    Ranks have such a window too, but give ties the same value.
     """
     frame = window.windowSpec().frameSpecification()
     if _kind(window.windowFunction()) != "AggregateExpression":
@@ -92,13 +94,13 @@ def _counts_rows(window: Any) -> bool:
 
 
 def file_indexes(plan: Any) -> list[Any]:
-    """The lists of files that a plan reads, which Spark makes once."""
+    """The file indexes of a plan, which Spark lists once and caches."""
     relations = (node.relation() for node in _nodes(plan) if _kind(node) == "LogicalRelation")
     return [relation.location() for relation in relations if _kind(relation) == "HadoopFsRelation"]
 
 
 def _settled(node: Any) -> bool:
-    """Whether the rows that it takes are the same whatever order they come in."""
+    """Whether a limit or deduplication keeps the same rows for every order of arrival."""
     if _kind(node) == "Deduplicate":
         return _ids(node.keys()) >= _ids(node.output())
     below = node.child()

@@ -1,7 +1,7 @@
-"""What comes back from Spark: a few partitions in one job, the next ones fetched meanwhile.
+"""Fetch results of Spark: a window of partitions per job, the next window fetched meanwhile.
 
-A result is computed where its last exchange left it, one partition once: nothing is kept for it on
-the executors, and the driver holds two windows of partitions. Decision `spark`.
+Each partition is computed once. Nothing is cached on the executors, and the driver holds at most
+two windows of partitions. Decision `spark`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from sfumato.data.engines.spark.jobs import SparkJobs
 
+# Bytes of a window below which the next one is twice as wide, and above which half as wide.
 _SMALL, _LARGE = 4 << 20, 32 << 20
-"""Bytes of a window of partitions after which the next one is twice, or half, as wide."""
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """What the columns of a frame are in Arrow; nothing is run."""
+    """The Arrow schema of a frame; nothing is run."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(frame.schema, timezone="UTC")
@@ -34,8 +34,8 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 def batches_of(
     frame: DataFrame, schema: pa.Schema, jobs: SparkJobs
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The rows of a frame in order, batch by batch, while those that follow are being fetched."""
-    if not hasattr(frame, "_jdf"):  # a server streams by itself
+    """Yield the batches of a frame in order, fetching the next window meanwhile."""
+    if not hasattr(frame, "_jdf"):  # Spark Connect streams by itself
         yield from _from_server(frame, schema)
         return
     windows, ahead = _windows(frame), ThreadPoolExecutor(1)
@@ -52,12 +52,12 @@ def batches_of(
     finally:
         if not coming.cancel():
             jobs.stop_until(coming)
-        # No thread is waited for where memory is tidied up: one may be just about to start there.
+        # Not waited for: during garbage collection a thread that is starting would wait for us.
         ahead.shutdown(wait=False)
 
 
 def _from_server(frame: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a frame of Spark Connect, as they arrive."""
+    """Yield the batches of a frame of Spark Connect as they arrive."""
     client = frame.sparkSession.client
     plan = frame._plan  # noqa: SLF001
     for chunk in client.to_table_as_iterator(plan.to_proto(client), plan.observations):
@@ -66,8 +66,8 @@ def _from_server(frame: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _windows(frame: DataFrame) -> Iterator[list[bytes]]:
-    """Arrow messages of the partitions of a frame, in windows as wide as their bytes allow."""
-    # What comes before the last exchange is run here, and decides how many partitions follow.
+    """Yield Arrow messages of windows of partitions; the width adapts to their size."""
+    # This runs everything up to the last exchange, which decides the number of partitions.
     batches = frame._jdf.toArrowBatchRdd().toJavaRDD()  # noqa: SLF001
     partitions_left, width = range(batches.getNumPartitions()), 1
     while partitions_left:
@@ -82,7 +82,7 @@ def _windows(frame: DataFrame) -> Iterator[list[bytes]]:
 
 
 def _fetch(context: SparkContext, batches: Any, window: list[int]) -> list[bytes]:
-    """Compute a window of partitions in one job; its messages come over a socket."""
+    """Compute a window of partitions in one job; messages arrive through a socket."""
     from pyspark.serializers import read_int
     from pyspark.util import local_connect_and_auth
 

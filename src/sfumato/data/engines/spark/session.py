@@ -1,8 +1,8 @@
-"""Sessions of Spark: one of ours in a process, a new one on a server, or that of a data frame.
+"""Spark sessions: one of ours per process, a new one on a server, or that of a data frame.
 
-Nothing of a session that is not ours is changed, and it is never stopped: on a Spark that somebody
-else started in this process we have a session of our own, and what a data frame's own session would
-have to be told is asked of its owner. Decision `spark`.
+A session of the caller is never changed or stopped. On a Spark that the caller started in this
+process we use a session of our own; where the session of a data frame has unsuitable settings, an
+error asks the caller to change them. Decision `spark`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NEEDED = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.parser.escapedStringLiterals": "false",
 }
-"""What the meaning of queries depends on: the time zone, errors at overflow, how text is quoted."""
+"""Settings that queries rely on: the time zone, errors at overflow, escapes in texts."""
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -39,42 +39,45 @@ SETTINGS = {
     "spark.sql.files.openCostInBytes": str(256 << 10),
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(4 << 20),
 }
-"""What keeps a Spark of ours quiet, and busy: what it reads is parted among all cores, down to
-pieces of the first size. By default a compressed file of 4 MiB, which may have millions of rows, is
-read by one core alone. What was exchanged is put together again to parts of the second size: one
-part comes to the driver at once, and rows that are alike take little room until they are there."""
+"""Settings of a Spark that we start: no output, and small partitions.
 
+Files are split among all cores down to openCostInBytes; by default one core reads a compressed file
+of 4 MiB, which may have millions of rows. Exchanged rows are merged to partitions of
+advisoryPartitionSizeInBytes: the driver fetches a partition at once, and equal rows that are
+compressed in an exchange take far more memory in the driver."""
+
+# Spark's messages for a lack of memory; which one it was reveals nothing about rows.
 _TOO_MUCH = ("TaskResultLost", "OutOfMemoryError", "spark.driver.maxResultSize")
-"""What Spark says when something does not fit; which of its parts it was does not tell of rows."""
 
+# Other names of the time zone that is needed.
 _UTC_NAMES = {"etc/utc": "utc", "gmt": "utc", "z": "utc", "+00:00": "utc"}
-"""Other names of the time zone that is needed."""
 
+# The default port of Spark Connect, and the seconds to wait for a connection.
 _PORT, _PATIENCE = 15002, 10
-"""Where Spark Connect listens unless told otherwise, and for how many seconds we knock there."""
+
+# Retries of a server that does not answer, and the longest pause between them in milliseconds.
 _RETRIES, _LONGEST_PAUSE = 6, 4_000
-"""How often a server that does not answer is asked again, and milliseconds at most in between."""
 
 
 @dataclass
 class _Held:
-    """A session of ours, how it ends, and how many engines hold it."""
+    """A session of ours, how to end it, and the number of engines that use it."""
 
     session: SparkSession
     end: Callable[[], None]
     holders: int = 1
     started: bool = False
-    """Whether its Spark ends with it, and what that keeps in memory."""
+    """Whether we started its Spark, which then ends with the session."""
 
 
+# Our sessions by address; engines share them and so see each other's temporary views.
 _HELD: dict[str, _Held] = {}
-"""Our sessions by their address: engines share them, and so see each other's temporary views."""
 
 _HOLDING = Lock()
 
 
 def translate(error: Exception) -> BaseException:
-    """Turn what Spark raises into what we raise."""
+    """Translate an error of Spark into one of ours."""
     detail = without_passwords(f"{type(error).__name__}: {error}")
     if detail.startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]"):
         return table_missing("Spark", detail)
@@ -90,7 +93,7 @@ def translate(error: Exception) -> BaseException:
 
 @translating_errors(translate)
 def start_session(address: str) -> SparkSession:
-    """Start a session of ours at an address, or share the one that runs; leave it in the end."""
+    """Start or share our session at an address; `leave_session` releases it."""
     with _HOLDING:
         held = _HELD.get(address)
         if held is not None and not _ended(held.session):
@@ -102,7 +105,7 @@ def start_session(address: str) -> SparkSession:
 
 
 def leave_session(address: str) -> None:
-    """Let go of a session of ours; the last that held it ends it."""
+    """Release a session of ours; the last user ends it."""
     with _HOLDING:
         held = _HELD[address]
         held.holders -= 1
@@ -114,7 +117,7 @@ def leave_session(address: str) -> None:
 
 
 def _started(address: str) -> _Held:
-    """A session of a Spark that we start, or beside another's: a process has one Spark only."""
+    """A session of a Spark that we start, or a second session of the one in this process."""
     hush()  # before anything of PySpark is loaded
     try:
         from pyspark import SparkContext
@@ -138,7 +141,7 @@ def _started(address: str) -> _Held:
 
 
 def _connected(address: str) -> _Held:
-    """A session of our own on a Spark Connect server; to stop it leaves the server alone."""
+    """A session of our own on a Spark Connect server; stopping it does not stop the server."""
     hush()
     try:
         from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -146,22 +149,22 @@ def _connected(address: str) -> _Held:
     except ImportError:
         raise _not_installed("Spark Connect", "spark-connect") from None
     _check_reachable(address)
-    # The builder would make it the caller's own active session; the class itself does not.
+    # The builder would make it the active session of the caller; the constructor does not.
     session = _prepared(in_own_thread(lambda: SparkSession(connection=address), awaited=False))
-    # By default a server that is gone is waited for ten minutes and more, and Ctrl-C with it.
+    # By default the client waits more than ten minutes for a lost server and ignores Ctrl-C.
     session.client.set_retry_policies([DefaultPolicy(_RETRIES, max_backoff=_LONGEST_PAUSE)])
     return _Held(session, session.stop)
 
 
 def _ended(session: SparkSession) -> bool:
-    """Whether somebody stopped it: then another is to be started."""
+    """Whether a session was stopped, so that another must be started."""
     if is_remote(session):
         return bool(session.is_stopped)
     return session.sparkContext._jsc is None  # noqa: SLF001  no other way to look
 
 
 def check_running(session: SparkSession) -> None:
-    """Refuse a session that somebody stopped; Spark itself notices only at the next job."""
+    """Refuse a stopped session; Spark itself notices only at the next job."""
     if _ended(session):
         raise SourceError(
             "source_missing",
@@ -170,12 +173,12 @@ def check_running(session: SparkSession) -> None:
 
 
 def is_remote(session: SparkSession) -> bool:
-    """Whether it is a session of Spark Connect, which has neither a context nor a plan here."""
+    """Whether a session is of Spark Connect, which exposes neither context nor plans."""
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
 def forgets_tables(session: SparkSession) -> bool:
-    """Whether we started its Spark, and its own catalogue lives in memory, so ends with us."""
+    """Whether the session's catalogue ends with this process: our own Spark, in memory."""
     with _HOLDING:
         started = any(held.session is session and held.started for held in _HELD.values())
     return (
@@ -186,7 +189,7 @@ def forgets_tables(session: SparkSession) -> bool:
 
 
 def check_settings(session: SparkSession) -> None:
-    """Refuse somebody's session whose settings would change what our queries mean."""
+    """Refuse a caller's session whose settings change the meaning of queries."""
     wrong = _unsuitable_settings(session)
     if wrong:
         settings = ", ".join(f"{name}={value}" for name, value in wrong.items())
@@ -216,14 +219,14 @@ def _prepared(session: SparkSession) -> SparkSession:
 
 
 def _unsuitable_settings(session: SparkSession) -> dict[str, str]:
-    """The settings that are not as needed, as they are."""
+    """The settings that differ from `NEEDED`, with their present values."""
     current = {name: session.conf.get(name) or "" for name in NEEDED}
     meant = {name: _UTC_NAMES.get(value.lower(), value.lower()) for name, value in current.items()}
     return {name: current[name] for name, value in NEEDED.items() if meant[name] != value.lower()}
 
 
 def _check_reachable(address: str) -> None:
-    """Find out quickly that nobody is there: the client would go on trying for minutes."""
+    """Fail fast where no server listens: the client would retry for minutes."""
     url = urlsplit(address)
     try:
         host, port = url.hostname or "", url.port or _PORT

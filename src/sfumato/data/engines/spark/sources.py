@@ -1,6 +1,6 @@
-"""From what a person names of Spark, a table, a folder or a data frame, to an engine opened on it.
+"""Open the Spark engine on a table, a folder or a data frame.
 
-A folder and a data frame are seen through a temporary view of ours, which goes with the engine.
+A folder and a data frame are read through a temporary view, which is dropped with the engine.
 Decision `spark`.
 """
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.data.engines.base import SparkAddress
     from sfumato.data.engines.source_identity import Identity
 
+# For Spark's error conditions of a folder, our error code and message.
 _FOLDER_ERRORS = {
     "PATH_NOT_FOUND": (
         "source_missing",
@@ -60,7 +61,6 @@ _FOLDER_ERRORS = {
         "this Spark does not know that form. Start it with the package that reads it.",
     ),
 }
-"""What Spark calls the usual things that are wrong with a folder, and what we call them."""
 
 
 @translating_errors(translate)
@@ -77,7 +77,9 @@ def open_spark(url: str) -> Spark:
             return Spark(session, table, close=stack.pop_all().close)
         reader = session.read.format(asked.form)
         if asked.form == "parquet":
-            reader = reader.option("mergeSchema", "true")  # so that files which disagree are heard
+            reader = reader.option(
+                "mergeSchema", "true"
+            )  # so that files with conflicting types raise
         named_wrongs = translating_errors(partial(_translate_folder, asked))
         before = identity_of_location(asked.path).version
         frame = named_wrongs(reader.load)(asked.path)
@@ -92,12 +94,12 @@ def open_spark(url: str) -> Spark:
 
 @translating_errors(translate)
 def open_frame(frame: DataFrame) -> Spark:
-    """Open a data frame in its own session, of which nothing is changed or stopped."""
+    """Open a data frame in its own session, which is not changed or stopped."""
     session = frame.sparkSession
     if frame.isStreaming:
         raise _not_fixed("it is a stream")
     check_settings(session)
-    if not is_remote(session):  # Spark Connect does not tell: there its owner must know
+    if not is_remote(session):  # Spark Connect does not expose the plan
         plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001  nothing else tells
         reason = why_not_fixed(plan)
         if reason is not None:
@@ -114,7 +116,7 @@ def _engine_on_frame(
     identity: Callable[[], Identity],
     ready: Callable[[], None],
 ) -> Spark:
-    """An engine on a frame, under a name that goes with the engine."""
+    """An engine on a temporary view of a frame."""
     name = f"source_{token_hex(8)}"
     with held:
         create_view(frame, name)
@@ -124,13 +126,13 @@ def _engine_on_frame(
 
 
 def _drop(session: SparkSession, name: str) -> None:
-    """Drop a view of ours; if its owner stopped the session, it is gone already."""
+    """Drop a view; with a stopped session it is already gone."""
     with suppress(Exception):
         session.catalog.dropTempView(name)
 
 
 def _check_folder(frame: DataFrame, path: str, before: str | None) -> None:
-    """Refuse a folder whose files changed; of one elsewhere Spark lists the files again."""
+    """Refuse a folder whose files changed; at an address Spark lists the files again."""
     if identity_of_location(path).version != before:
         raise _changed("the files of the folder")
     if before is None and not is_remote(frame.sparkSession):
@@ -139,14 +141,14 @@ def _check_folder(frame: DataFrame, path: str, before: str | None) -> None:
 
 
 def _check_frame(session: SparkSession, read: Sequence[str], before: str) -> None:
-    """Refuse a frame that would now be read otherwise: its session or its files changed."""
+    """Refuse a frame whose session settings or local files changed."""
     check_settings(session)
     if _version(read) != before:
         raise _changed("files of the data frame")
 
 
 def _version(read: Sequence[str]) -> str:
-    """What tells one state of those files from another that lie on this machine."""
+    """The state of those files that are on this machine."""
     local = (local_path(unquote(address)) for address in read)
     return repr([_stamp(path) for path in local if path is not None])
 
@@ -167,7 +169,7 @@ def _changed(changed: str) -> SourceError:
 
 
 def _check_alike(asked: SparkAddress) -> None:
-    """Refuse Parquet files of this machine that disagree: Spark fills what a file lacks by NULL."""
+    """Refuse local Parquet files with different columns, which Spark would fill with NULL."""
     folder = local_path(asked.path)
     if asked.form == "parquet" and folder is not None and folder.exists():
         files = files_within(folder) if folder.is_dir() else [regular_file(folder)]
@@ -175,7 +177,7 @@ def _check_alike(asked: SparkAddress) -> None:
 
 
 def _translate_folder(asked: SparkAddress, error: Exception) -> BaseException:
-    """Say what is wrong with a folder, where Spark says which of the usual things it is."""
+    """Translate an error of reading a folder."""
     detail = without_passwords(f"{type(error).__name__}: {error}")
     for condition, (code, reason) in _FOLDER_ERRORS.items():
         if f"[{condition}" in detail:

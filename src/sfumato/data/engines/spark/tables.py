@@ -1,4 +1,4 @@
-"""Tables of Spark's catalogue: written under another name, and renamed when all is there.
+"""Write tables of Spark's catalogue as drafts that are renamed when they are complete.
 
 Decision `writing-releases`.
 """
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
     from sfumato.data.engines.base import TableTarget
 
+# Ends of the names of drafts and of replaced tables.
 _DRAFT, _OLD = "sfumato_draft", "sfumato_old"
-"""How the names end of what is being written, and of what is replaced."""
 
+# The name of Spark's own catalogue; others keep their tables elsewhere.
 _OWN_CATALOGUE = "spark_catalog"
-"""What Spark calls its own catalogue; others may be added, and keep their tables elsewhere."""
 
+# The table property that marks a release.
 _MARK = "sfumato.release"
-"""The property that says of a table that it is a release."""
 
 
 @contextmanager
 def drafted(
     session: SparkSession, query: str, target: TableTarget, *, overwrite: bool
 ) -> Iterator[exp.Table]:
-    """Write a query's result to a table that gets its name in the end."""
+    """Write a query's result to a draft table that is renamed at the end."""
     draft = target.beside(f"{target.name}_{token_hex(8)}_{_DRAFT}")
     try:
         _write_draft(session, query, draft)
@@ -60,7 +60,7 @@ def _write_draft(session: SparkSession, query: str, draft: exp.Table) -> None:
 
 @translating_errors(translate)
 def _run_to_end(work: Callable[[], None]) -> None:
-    """Do all of what is done by names alone; Ctrl-C that comes meanwhile comes too late for it."""
+    """Run renames and drops to their end; a Ctrl-C meanwhile takes no effect."""
     finished: list[bool] = []
 
     def all_of_it() -> None:
@@ -77,18 +77,18 @@ def _run_to_end(work: Callable[[], None]) -> None:
 def _settle(
     session: SparkSession, draft: exp.Table, target: TableTarget, *, overwrite: bool
 ) -> None:
-    """Give a table its name; what had it is kept until that is done."""
+    """Rename the draft to the target; the replaced table is kept until that has succeeded."""
     old = target.beside(f"{target.name}_{token_hex(8)}_{_OLD}")
     replaced = overwrite and session.catalog.tableExists(_sql(target.table))
     if replaced:
-        _check_release(session, target)  # what has come since would be lost
+        _check_release(session, target)  # again: a table made since would be lost
         _rename(session, target.table, old)
     try:
         _rename(session, draft, target.table)
     except Exception as error:
         if replaced:
             _rename(session, old, target.table)
-        if "ALREADY_EXISTS" in str(error):  # it has come since
+        if "ALREADY_EXISTS" in str(error):  # made since the check
             raise table_exists(target) from None
         raise
     if replaced:
@@ -103,7 +103,7 @@ def _discard(session: SparkSession, draft: exp.Table, target: TableTarget) -> No
 def check_table(
     session: SparkSession, target: TableTarget, source: exp.Table, *, overwrite: bool
 ) -> None:
-    """Refuse a table that is there, or is read, or has no schema, or would be found by nobody."""
+    """Refuse a table that exists, that the source reads, or that cannot be created to last."""
     catalogue = target.catalog or session.catalog.currentCatalog()
     if catalogue == _OWN_CATALOGUE and forgets_tables(session):
         raise OutputError(
@@ -140,21 +140,21 @@ def check_table(
 
 
 def _check_release(session: SparkSession, target: TableTarget) -> None:
-    """Refuse to replace a table that somebody else made."""
+    """Refuse to replace a table that is not a release."""
     properties = session.sql(f"SHOW TBLPROPERTIES {_sql(target.table)}").toArrow().to_pylist()
     if {"key": _MARK, "value": RELEASE} not in properties:
         raise table_not_a_release(target)
 
 
 def reads(session: SparkSession, source: exp.Table) -> set[str]:
-    """The files that a table or a view reads; none where there is no such table."""
+    """The files that a table or a view reads; empty where it does not exist."""
     with suppress(Exception):
         return set(session.table(_sql(source)).inputFiles())
     return set()
 
 
 def sweep_tables(session: SparkSession, target: TableTarget) -> None:
-    """Drop what earlier writings of a table of that name left, and put back what was replaced."""
+    """Drop drafts of interrupted writes of this table, and restore a replaced table."""
     schema_clause = f" IN {_schema(target)}" if target.schema else ""
     tables = session.sql(f"SHOW TABLES{schema_clause} LIKE '{target.name}_*_sfumato_*'").toArrow()
     for name in tables["tableName"].to_pylist():
@@ -170,7 +170,7 @@ def sweep_tables(session: SparkSession, target: TableTarget) -> None:
 
 
 def _remove_folders(session: Any, target: TableTarget) -> None:
-    """Remove folders of tables that never came to be, where this process reaches them."""
+    """Remove folders of drafts that never became tables, where this process reaches them."""
     jvm = getattr(session, "_jvm", None)
     if jvm is None or target.catalog:
         return

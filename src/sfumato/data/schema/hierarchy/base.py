@@ -32,8 +32,8 @@ ROOT = "*"
 
 QUOTE = '"'
 
+# Stands for every NaN in a lookup, because NaN is not equal to itself.
 _NAN = object()
-"""Stands for every NaN in a lookup, because NaN is not equal to itself."""
 
 
 def spell(value: Scalar) -> str:
