@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.data.engines.base import Engine
     from sfumato.data.schema.unit import Unit
 
+# Most cells of a dense table: 2 GiB of 64-bit counts.
 _DENSE_LIMIT = 1 << 28
 
 DIFFERENT = -2

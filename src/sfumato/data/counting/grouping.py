@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.integer]
     Counts = NDArray[np.int64]
 
+# Keys are signed 64-bit integers, and none is negative.
 _KEY_BITS = 63
 # A table of up to four slots per row is cheaper to fill than rows are to sort. Fewer than 2^20
 # numbers are sorted by one core before others have started.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DIGITS = 7
 """Hexadecimal digits of the md5 that become one integer: 28 bits, so that sums fit 64 bits."""
 
+# The position of a digit in this text is its value.
 _HEXADECIMAL = "0123456789abcdef"
 # Texts with these signs can be ambiguous, so two lists of values can have one `digest`; its users
 # break ties by the values themselves.

@@ -141,6 +141,7 @@ def chosen_kinds(held: Mapping[str, Kind], asked: Mapping[str, Asked]) -> dict[s
 
 
 _EPOCH = date(1970, 1, 1)
+# The range of Python dates, in days since 1970.
 _FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 
 

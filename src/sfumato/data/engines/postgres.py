@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from sfumato.data.engines.source_identity import Identity
     from sfumato.data.schema.column import Kind
 
+# SQLSTATE codes of the server.
 _CANCELLED = "57014"
 _UNDEFINED_TABLE = "42P01"
 _DUPLICATE_TABLE = "42P07"
@@ -64,6 +65,7 @@ _NEEDED = {"42809", "2BP01"}
 # Error codes: no privilege, no such schema.
 _FORBIDDEN = {"42501", "3F000"}
 
+# The server cuts longer names without an error (NAMEDATALEN - 1).
 _LONGEST_BYTES = 63
 
 

@@ -137,6 +137,7 @@ UNION ALL
 SELECT LOWER(schema_name), LOWER(view_name), sql
 FROM duckdb_views() WHERE database_name = '{catalogue}' AND NOT internal
 """
+# A view that calls a macro may read any table, so files with macros have no known identity.
 _MACROS = """
 SELECT COUNT(*) AS n FROM duckdb_functions() WHERE database_name = '{catalogue}' AND NOT internal
 """

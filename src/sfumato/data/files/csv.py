@@ -46,8 +46,10 @@ MOST_EXPANSION = 200
 EXPANSION_FREE = 64 << 20
 """Bytes below which the expansion is not limited."""
 
+# Bytes read to recognise formats and byte order marks.
 LONGEST_MAGIC = 16
 
+# First bytes of other formats under the name of a text file: what they are, and a remedy.
 _MAGIC = {
     b"PK\x03\x04": ("a zip archive or a spreadsheet", "Save it as CSV, or name it .xlsx"),
     b"\xd0\xcf\x11\xe0": ("an old or a locked spreadsheet (xls)", "Save it as CSV or .xlsx"),

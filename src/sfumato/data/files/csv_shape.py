@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 READ_BYTES = 8 << 20
 """Bytes that are read at a time, and the longest row allowed."""
 
+# ASCII codes; in UTF-8 none of them occurs inside a longer character.
 _QUOTE, _NEWLINE, _RETURN = 34, 10, 13
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 

@@ -12,6 +12,7 @@ from typing import BinaryIO
 from sfumato.errors import SourceError
 from sfumato.platform_support import BYTES_AS_THEY_ARE, NO_WAITING, NOT_INHERITED
 
+# What a path is that is no regular file; reading one of these could block or never end.
 _OTHER_SORTS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe",

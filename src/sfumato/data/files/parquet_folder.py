@@ -107,6 +107,7 @@ def whole_folder(path: Path, *, overwrite: bool, known_as: str = "") -> Iterator
                 sync(path_inside)
             # Checked again: what has come to this name since the first check would be lost.
             _check_replaceable(known, final, overwrite=overwrite)
+            # The old folder is kept until the new one has its name, and restored if that fails.
             if final.exists():
                 final.rename(old)
             try:

@@ -48,6 +48,7 @@ MOST_EXPANSION = 200
 EXPANSION_FREE = 64 << 20
 """Bytes below which the expansion is not limited."""
 
+# Epochs: SPSS counts seconds from the first day of the Gregorian calendar, Stata and SAS from 1960.
 _SPSS, _SINCE_1960 = datetime(1582, 10, 14), datetime(1960, 1, 1)  # noqa: DTZ001  days have no zone
 _DAY, _SECOND, _MILLISECOND = timedelta(days=1), timedelta(seconds=1), timedelta(milliseconds=1)
 
@@ -68,6 +69,7 @@ _TIMES: dict[str, tuple[str, datetime, timedelta]] = {
     ),
 }
 
+# Formats that share the date formats of another one.
 _FAMILY = {".zsav": ".sav", ".sas7bdat": ".xpt"}
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Cell = str | float | int | bool | date | datetime | time | timedelta | None
 
+# Rows converted at a time, which bounds the memory of the texts in between.
 ROWS_AT_ONCE = 65_536
 
 # Integers up to 2^53 are exact as float64, the only numbers of a sheet.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MOST_ROWS, MOST_COLUMNS, LONGEST_TEXT = 1_048_576, 16_384, 32_767
 """The limits of a sheet."""
 
+# Integers beyond 2^53 are not exact in a sheet, so they are written as text.
 _EXACT = 1 << 53
 
 # The first date on which spreadsheet programs agree; earlier dates are written as text.

@@ -32,9 +32,12 @@ MOST_BYTES = 1 << 30
 MOST_CELLS = 20_000_000
 """The largest number of cells in the rectangle of a sheet, empty ones included."""
 
+# A workbook has a few members per sheet; archives of more members are refused unread.
 _MOST_MEMBERS = 10_000
 _BLOCK = 1 << 20
+# The flag of encryption, and the two compression methods that spreadsheets use.
 _ENCRYPTED, _STORED, _DEFLATED = 1, 0, 8
+# First bytes of a zip archive, and of the container of .xls and of password-protected files.
 _PACKAGE, _OLD = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 _LOCKED = "EncryptedPackage".encode("utf-16-le")
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sfumato.data.inspection.profile import ColumnProfile
     from sfumato.data.schema.hierarchy.base import Hierarchy
 
+# Lengths at which texts of equal length with digits count as codes, for which a mask is proposed.
 _CODE_LENGTHS = range(3, 33)
 
 # Lengths of texts for which a mask is proposed where nothing better fits.

@@ -99,9 +99,13 @@ def _split_words(name: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", spaced.lower())
 
 
+# The order in which text is tried as another kind, from narrow to wide.
 _READ_FIRST = (Kind.BOOLEAN, Kind.INTEGER, Kind.REAL, Kind.DATE)
+# Lengths of postal codes.
 _CODE_LENGTHS = range(4, 13)
+# Characters from which a text that mostly differs counts as free text, which can name people.
 _FREE_TEXT = 80
+# Up to so many distinct values a column groups people rather than naming them.
 _FEW_VALUES = 50
 
 _PATTERNS = {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.data.inspection import Inspection
     from sfumato.data.inspection.uniqueness import SetRisk
 
+# Bars in the chart of sets, and names of columns up to which a set is spelled out.
 _MOST_BARS, _MOST_NAMES = 12, 12
 
 

@@ -286,6 +286,7 @@ _EXPECTED = {
     Kind.BOOLEAN: "true or false",
 }
 
+# Plain forms of values in text files such as hierarchies; digits are ASCII only.
 _WRITTEN = {
     Kind.INTEGER: re.compile(r"[+-]?[0-9]{1,19}"),
     Kind.REAL: re.compile(r"[+-]?[0-9]+(\.[0-9]+)?"),

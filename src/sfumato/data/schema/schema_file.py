@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.schema import Schema
     from sfumato.data.schema.unit import Unit
 
+# Longer arrays are written over several lines.
 _LONG_LINE = 100
 
 
@@ -34,6 +35,7 @@ _HEAD = """\
 # Whatever this file declares counts as public. What stands behind a '#' under a column was seen in
 # the rows, bounds only about: uncomment what everybody may know, and correct it first.
 """
+# Comments behind the proposed lines of an undeclared table.
 _SEEN = {
     "bounds": "seen about; public only if you say so",
     "values": "seen; public only if you say so",

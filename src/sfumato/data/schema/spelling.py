@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.schema.domain import Scalar
 
+# For each directive of a format its meaning and the regular expression of its digits.
 _PIECES = {
     "%d": ("day", "0?[1-9]|[12][0-9]|3[01]"),
     "%-d": ("day", "0?[1-9]|[12][0-9]|3[01]"),
@@ -190,6 +191,7 @@ _SPACE = f"[{_SPACES}]?"
 _THOUSANDS = (".", ",", "'", "\u2019", *_SPACES)
 _NUMBER = "#"
 _PERCENT = "#%"
+# The decimals that a declared value can have (`domain._DECIMALS`).
 MOST_PLACES = 12
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.engines.base import FolderTarget
 
+# Without the empty file _SUCCESS, which is no part of a release.
 _NO_MARKER = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 

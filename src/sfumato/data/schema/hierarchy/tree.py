@@ -269,6 +269,7 @@ def _show(value: Scalar) -> str:
     return quoted(spell(value))
 
 
+# The largest hierarchy file.
 MOST_MEBIBYTES = 64
 
 
