@@ -149,7 +149,7 @@ def test_without_a_schema_and_a_terminal_the_way_is_told(
 ) -> None:
     words = ["add", "visits", "visits.csv", "--vault", "vault", "--epsilon", "1"]
     assert run(words) == 2
-    assert "sfumato inspect visits.csv --write FILE" in capfd.readouterr().err
+    assert "'sfumato inspect visits.csv' can write one" in capfd.readouterr().err
     assert not (clinic / "visits.toml").exists()
 
 
@@ -229,7 +229,7 @@ def test_the_owners_file_is_kept_unless_they_say_so(clinic: Path) -> None:
 def test_yes_asks_nothing_on_a_terminal(clinic: Path) -> None:
     told, code = on_terminal(clinic, [*NO_SCHEMA, "--epsilon", "1", "--yes"], [])
     assert code == 2
-    assert "give --schema FILE" in told
+    assert "Give --schema visits.toml" in told
 
 
 def test_an_interrupted_walk_changes_nothing(clinic: Path) -> None:

@@ -132,6 +132,9 @@ def test_an_exhausted_budget_is_refused_with_exit_3(folder: Path) -> None:
     assert refusal(asked, 3) == "budget_exhausted"
 
 
+ADD_X = ("add", "x", "visits.csv", "--schema", "s", "--vault", "clinic")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -142,9 +145,9 @@ def test_an_exhausted_budget_is_refused_with_exit_3(folder: Path) -> None:
         (("init", "clinic"), "vault_exists"),
         (("ledger", "limit", "--vault", "clinic"), "usage"),
         (("ledger", "acknowledge", "--vault", "clinic"), "usage"),
-        (("add", "x", "visits.csv", "--schema", "s", "--public", "--epsilon", "1"), "usage"),
-        (("add", "x", "visits.csv", "--schema", "s", "--unique", "a"), "usage"),
-        (("add", "x", "visits.csv", "--schema", "s", "--public", "--consent", "a"), "usage"),
+        ((*ADD_X, "--public", "--epsilon", "1"), "options_conflict"),
+        ((*ADD_X, "--unique", "a"), "options_conflict"),
+        ((*ADD_X, "--public", "--consent", "a"), "options_conflict"),
     ],
 )
 def test_the_callers_mistakes_are_refused_with_exit_2(

@@ -9,6 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from sfumato.cli.operation_commands import command_of
+from sfumato.operations.table import SHORTCUTS, operation_of
+
 COMMANDS: dict[str, tuple[str, ...]] = {
     "Look around": ("demo",),
     "See the risk": ("inspect",),
@@ -26,5 +29,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 def command_named(name: str) -> Any:
-    """The function of a command, in the file of its name."""
+    """The function of a command, in the file of its name or made from its operation."""
+    if name in SHORTCUTS:
+        return command_of(operation_of(name))
     return getattr(import_module(f"sfumato.cli.{name}"), name)

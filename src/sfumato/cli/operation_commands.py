@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from importlib import import_module
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +21,7 @@ from sfumato.cli.options import (
     option,
     parameter_of,
 )
-from sfumato.operations.table import NOUNS
+from sfumato.operations.table import NOUNS, words_of
 from sfumato.text import dumps
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 Operator = Annotated[str | None, option("WHO", "Who decided it; by default you.", "--operator")]
 Details = Annotated[bool, option(None, "Show all columns.", "--details")]
+Quiet = Annotated[bool, option(None, "Ask nothing, also on a terminal.", "--yes")]
 _EXAMPLE_VAULT = ("--vault", "clinic")
+_DIALOGUES = {"dataset add": "sfumato.cli.walkthrough"}
+"""By operation the module whose `complete` asks on a terminal for what was not typed."""
 
 
 def group_of(noun: str, *, whole: bool) -> typer.Typer:
@@ -69,8 +73,11 @@ def command_of(operation: Operation) -> Any:
         details = has_details and values.pop("details")
         out: Path | None = values.pop("out") if operation.formats else None
         overwrite = bool(operation.formats) and values.pop("overwrite")
+        asks = operation.name in _DIALOGUES and not values.pop("yes") and not as_json
         # What is not typed is not part of the request, so its default applies.
-        typed = {name: value for name, value in values.items() if value not in (None, False)}
+        typed = {name: value for name, value in values.items() if value not in (None, False, [])}
+        if asks:
+            import_module(_DIALOGUES[operation.name]).complete(typed)
         for name, read_file in file_readers(operation.request).items():
             if name in typed:
                 typed[name] = read_file(typed[name])
@@ -108,6 +115,8 @@ def _parameters(operation: Operation) -> list[Parameter]:
         parameters.append(declared("operator", Operator, None))
     if hasattr(operation.result, "show_details"):
         parameters.append(declared("details", Details, False))
+    if operation.name in _DIALOGUES:
+        parameters.append(declared("yes", Quiet, False))
     if operation.formats:
         *others, last = (f".{ending}" for ending in operation.formats)
         ending = f"{', '.join(others)} or {last}" if others else last
@@ -146,7 +155,7 @@ def example_lines(operation: Operation) -> list[str]:
 
 
 def _line(operation: Operation, values: Any) -> str:
-    words = ["sfumato", *operation.name.split()]
+    words = ["sfumato", *words_of(operation)]
     for field in sorted(operation.fields, key=lambda field: not field.positional):
         if field.name not in values:
             continue

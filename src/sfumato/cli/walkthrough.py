@@ -35,6 +35,18 @@ def on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def complete(values: dict[str, Any]) -> None:
+    """Ask for the schema and the budget of a private data set, if there is somebody to ask."""
+    if values.get("public") or not on_terminal():
+        return
+    schema = completed(values["source"], values.get("schema"), unit=values.get("unit"))
+    if schema is None:
+        return
+    values["schema"] = schema
+    if "epsilon" not in values and "population" not in values:
+        values["epsilon"] = budget()
+
+
 def completed(source: str, schema: Path | None, *, unit: str | None) -> Path | None:
     """Ask for what a schema lacks, and write the answers to a file; None where that is not wanted.
 

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from http.client import HTTPException
 from socket import gaierror
 from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from sfumato import arguments
 from sfumato.client.connection import Connection
 from sfumato.client.error_reader import unexpected
 from sfumato.data.schema.names import quoted
 from sfumato.errors import InternalError, PolicyError, SfumatoError
-from sfumato.exact_numbers import exact
 from sfumato.vault.principals import OWNER
 
 if TYPE_CHECKING:
@@ -58,26 +55,10 @@ class Office:
     holder: Callable[[], str]
     """Who holds the token."""
 
-    def get(self, path: str) -> dict[str, Any]:
-        """What is told to owners at a path."""
-        with owners_only():
-            return self.connection.get(f"{_ADMIN}/{path}").json()
-
-    def file(self, path: str, media: str) -> bytes:
-        """What is told to owners at a path, as a file."""
-        with owners_only():
-            return self.connection.get(f"{_ADMIN}/{path}", accept=media).body
-
     def send(self, path: str, told: Mapping[str, Any]) -> dict[str, Any]:
         """Say how something is to be; it may be sent again."""
         with owners_only():
             return self.connection.send("POST", f"{_ADMIN}/{path}", _given(told)).json()
-
-    def once(self, path: str, told: Mapping[str, Any] | None, method: str = "POST") -> Any:
-        """Change something such that it must not be changed twice."""
-        sent = None if told is None else _given(told)
-        with owners_only():
-            return self.once_connection().send(method, f"{_ADMIN}/{path}", sent).json()
 
     def once_connection(self) -> OnceConnection:
         """Make a connection on which nothing is sent again."""
@@ -94,25 +75,6 @@ class Office:
                 f"The token is that of {quoted(holder)}, in whose name this is done, not "
                 f"{quoted(name)}. Leave out operator, or connect with the other token.",
             )
-
-
-def part(name: str) -> str:
-    """A name as a part of a path."""
-    return quote(name, safe="")
-
-
-def amount(value: object, name: str) -> int | str | None:
-    """An exact number as it is sent."""
-    if value is None or type(value) is int:
-        return value
-    return str(exact(value, name))
-
-
-def when(value: object) -> str | None:
-    """A time as it is sent."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return None if value is None else arguments.text(value, "expires")
 
 
 @contextmanager

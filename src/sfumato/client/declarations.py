@@ -6,8 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING
 
 from sfumato.client.error_reader import unexpected
 from sfumato.data.schema.json_form import schema_from_json
@@ -17,9 +16,10 @@ from sfumato.methods.query.sql.tables import PrivateRows, PublicRows
 from sfumato.vault.datastore import check_together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from sfumato.client.connection import Connection
+    from sfumato.operations.datasets import DatasetRecord
+    from sfumato.operations.operation import Call
 
 FRESH_SECONDS = 60.0
 """So long what was declared is taken to be so still; a server refuses plans by what is no more."""
@@ -41,55 +41,57 @@ class Declared:
 class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
     """The data sets that a token may see, as planning knows them."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._seen: tuple[float, str, dict[str, str]] | None = None
+    def __init__(self, call: Call, is_closed: Callable[[], bool]) -> None:
+        self._call, self._is_closed = call, is_closed
+        self._seen: tuple[float, dict[str, str]] | None = None
+        self._holder: str | None = None
         self._known: dict[str, tuple[float, Declared]] = {}
 
     @property
     def listed(self) -> dict[str, str]:
         """The names of the data sets, each with what it hides."""
-        return self._fetched()[2]
+        return self._fetched()
 
     @property
     def principal(self) -> str:
-        """Who holds the token."""
-        return self._fetched()[1]
+        """Who holds the token, which never changes."""
+        if self._holder is None:
+            self._fetched()
+        return str(self._holder)
 
-    def _fetched(self) -> tuple[float, str, dict[str, str]]:
+    def _fetched(self) -> dict[str, str]:
         if self._seen is None or self._is_old(self._seen[0]):
-            told = self._connection.get("datasets").json()
-            try:
-                found = {str(one["name"]): str(one["hides"]) for one in told["datasets"]}
-                self._seen = time.monotonic(), str(told["principal"]), found
-            except (KeyError, TypeError) as error:
-                raise unexpected("data sets that cannot be read") from error
-        return self._seen
+            from sfumato.operations.datasets import DatasetList, ListDatasets
+
+            answer: DatasetList = self._call(ListDatasets)
+            self._holder = answer.principal
+            promises = {dataset.name: dataset.hides for dataset in answer.datasets}
+            self._seen = time.monotonic(), promises
+        return self._seen[1]
 
     def declared(self, name: str) -> Declared:
         """All that is known of a data set."""
         if name not in self._known or self._is_old(self._known[name][0]):
-            self._known[name] = time.monotonic(), _read(self._told(name))
+            self._known[name] = time.monotonic(), declared_by(self._record(name))
         return self._known[name][1]
 
     def left(self, name: str) -> tuple[Mapping[str, float], str]:
         """What one more question about a data set may cost, for programs and for people."""
-        told = self._told(name)
-        try:
-            amounts, words = told["remaining"], told["balance"]
-        except KeyError as error:
-            raise unexpected("a budget that cannot be read") from error
-        if amounts is None:
+        record = self._record(name)
+        if record.remaining is None:
             raise no_budget(name)
-        return amounts, str(words)
+        return record.remaining, str(record.balance)
 
-    def _told(self, name: str) -> dict[str, Any]:
+    def _record(self, name: str) -> DatasetRecord:
         """What a server says of a data set now."""
-        return self._connection.get(f"datasets/{quote(name, safe='')}").json()
+        from sfumato.operations.datasets import ShowDataset
+
+        record: DatasetRecord = self._call(ShowDataset, name=name)
+        return record
 
     def _is_old(self, fetched: float) -> bool:
         """Whether to fetch something anew; of a vault that was closed nothing new is known."""
-        return time.monotonic() - fetched > FRESH_SECONDS and not self._connection.is_closed
+        return time.monotonic() - fetched > FRESH_SECONDS and not self._is_closed()
 
     def forget(self) -> None:
         """Fetch everything anew when it is next needed."""
@@ -129,20 +131,21 @@ def _amount(told: str | None) -> Fraction | None:
     return None if told is None else Fraction(told)
 
 
-def _read(told: Mapping[str, Any]) -> Declared:
+def declared_by(record: DatasetRecord) -> Declared:
+    """Read what a server declares of a data set."""
     try:
-        schema = schema_from_json(told["schema"])
+        schema = schema_from_json(record.schema)
         entry: PrivateRows | PublicRows
-        if told["public"]:
-            entry = PublicRows(schema, {tuple(one["columns"]): one["rows"] for one in told["keys"]})
+        if record.public:
+            entry = PublicRows(schema, {keys.columns: keys.rows for keys in record.keys})
         else:
-            entry = PrivateRows(schema, schema.unit, told["population"])
+            entry = PrivateRows(schema, schema.unit, str(record.population))
         return Declared(
             entry,
-            told["place"],
-            _amount(told["usual_epsilon"]),
-            _amount(told["largest_epsilon"]),
-            tuple(map(str, told.get("purposes", ()))),
+            record.place,
+            _amount(record.usual_epsilon),
+            _amount(record.largest_epsilon),
+            record.purposes,
         )
     except (
         KeyError,

@@ -13,7 +13,6 @@ from sfumato.client.consent import RemoteRegistry, registries, registry_of
 from sfumato.client.declarations import RemoteCatalogue
 from sfumato.client.session import RemoteSession
 from sfumato.client.stored_releases import RemoteJobs, RemoteReleases, RemoteShelf
-from sfumato.client.vault_admin import add_there
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError, PolicyError, SfumatoError
 from sfumato.report.display import Card, CardTable
@@ -22,14 +21,9 @@ from sfumato.vault.session import Asker
 from sfumato.vault.vault_api import AnyVault
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from sfumato.data.schema.schema import Schema
-    from sfumato.data.schema.unit import Unit
-    from sfumato.exact_numbers import Number
     from sfumato.operations.fields import Request
-    from sfumato.release.open_table import Table
     from sfumato.vault.session import AskerOf
 
 
@@ -38,7 +32,7 @@ class RemoteVault(AnyVault):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._catalogue = RemoteCatalogue(connection)
+        self._catalogue = RemoteCatalogue(self._call, lambda: connection.is_closed)
         self._session = RemoteSession(connection, self._catalogue)
 
     @property
@@ -54,46 +48,6 @@ class RemoteVault(AnyVault):
     def purposes(self, name: str) -> tuple[str, ...]:
         """The purposes of which questions about a data set must name one; none where any goes."""
         return self._catalogue.declared(arguments.text(name, "name")).purposes
-
-    def add(
-        self,
-        name: str,
-        source: str | Path | Table,
-        schema: str | Path | Schema | None = None,
-        *,
-        unit: Unit | str | None = None,
-        max_rows: int | None = None,
-        max_groups: int | None = None,
-        epsilon: Number | None = None,
-        delta: Number = 0,
-        population: str | None = None,
-        consent: str | None = None,
-        purposes: Sequence[str] | None = None,
-        public: bool = False,
-        unique: Sequence[str | Sequence[str]] = (),
-    ) -> None:
-        """Add a data set, as `Vault.add` does; for owners.
-
-        The schema is an `sf.Schema` or a file of this machine. The source is a file of the server,
-        below the folder that 'sfumato serve --data' was given.
-        """
-        add_there(
-            self._office,
-            name,
-            source,
-            schema,
-            unit=unit,
-            max_rows=max_rows,
-            max_groups=max_groups,
-            epsilon=epsilon,
-            delta=delta,
-            population=population,
-            consent=consent,
-            purposes=purposes,
-            public=public,
-            unique=unique,
-        )
-        self._catalogue.forget()
 
     @property
     def consents(self) -> tuple[str, ...]:
@@ -129,8 +83,8 @@ class RemoteVault(AnyVault):
         from sfumato.operations.operation import OPERATIONS
 
         record = call_remotely(self._office, request, operator, **values)
-        if OPERATIONS[request].name == "ledger limit":
-            self._catalogue.forget()  # which holds what is left of budgets
+        if OPERATIONS[request].method != "GET":
+            self._catalogue.forget()  # data sets, declarations and budgets may be others now
         return record
 
     def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:

@@ -82,9 +82,19 @@ class FieldType:
     """Takes the value and the name of its field; refuses with a `ParameterError`."""
     read_file: Callable[[str], str] | None = None
     """Where the command takes a file instead: reads it from its path."""
+    names_file: bool = False
+    """Whether a text is the path of a file of this machine, which nobody elsewhere may name."""
+    send: Callable[[Any], Any] | None = None
+    """What a client sends instead, as JSON-able data: the content of a file, for example."""
+    repeated: bool = False
+    """Whether its option may be given several times."""
 
 
 _NAME: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 256}
+NAMES_SCHEMA: dict[str, Any] = {
+    "anyOf": [_NAME, {"type": "array", "items": _NAME, "maxItems": MOST_NAMES}]
+}
+"""One name, or a list of names."""
 
 
 def _read_when(value: object, name: str) -> str:
@@ -123,7 +133,7 @@ FIELD_TYPES: dict[type, FieldType] = {
     ),
     Words: FieldType(
         "A,B",
-        {"anyOf": [_NAME, {"type": "array", "items": _NAME, "maxItems": MOST_NAMES}]},
+        NAMES_SCHEMA,
         words_of,
     ),
     When: FieldType("WHEN", {"type": "string", "maxLength": 10_000}, _read_when),
@@ -184,12 +194,13 @@ def _field(info: msgspec.structs.FieldInfo) -> Field:
     words = extra["words"]
     if not words and isinstance(plain, type) and issubclass(plain, StrEnum):
         words = {str(word): "" for word in plain}
-    own = FIELD_TYPES[plain].metavar if plain in FIELD_TYPES else _METAVARS.get(plain, "NAME")
+    own = FIELD_TYPES.get(plain) or FieldType(_METAVARS.get(plain, "NAME"), {}, arguments.text)
     return Field(
         name=info.name,
         help=str(meta.description),
-        metavar=extra["metavar"] or ("" if plain is bool else own),
-        type=bool if plain is bool else str,
+        metavar=extra["metavar"] or own.metavar,
+        type=bool if plain is bool else list[str] if own.repeated else str,
+        from_file=own.names_file,
         default=False if plain is bool else None,
         required=info.required,
         positional=extra["positional"],
@@ -240,7 +251,13 @@ def _without_none(kind: Any) -> Any:
     return kind
 
 
-def read(request: type[AnyRequest], values: Mapping[str, Any], *, text: bool = False) -> AnyRequest:
+def read(
+    request: type[AnyRequest],
+    values: Mapping[str, Any],
+    *,
+    text: bool = False,
+    remote: bool = False,
+) -> AnyRequest:
     """Check values by name and make a request of them.
 
     Parameters
@@ -249,6 +266,8 @@ def read(request: type[AnyRequest], values: Mapping[str, Any], *, text: bool = F
         By the names of fields. None stands for a value that is not given, where the type allows.
     text
         Whether all values are texts, as in a command, a form or a query string.
+    remote
+        Whether the values come from elsewhere, so that no text names a file of this machine.
 
     Raises
     ------
@@ -266,10 +285,17 @@ def read(request: type[AnyRequest], values: Mapping[str, Any], *, text: bool = F
     checked = {}
     for name, info in infos.items():
         if name in values and not (values[name] is None and is_optional(info.type)):
+            if remote and isinstance(values[name], str) and _names_file(info):
+                raise _wrong(name, "field_invalid", f"{name} must be an object, not a text.")
             checked[name] = _read_value(info, values[name], text=text)
         elif info.required:
             raise _wrong(name, "field_missing", f"{quoted(name)} must be given.")
     return request(**checked)
+
+
+def _names_file(info: msgspec.structs.FieldInfo) -> bool:
+    kind = plain_type(info.type)
+    return kind in FIELD_TYPES and FIELD_TYPES[kind].names_file
 
 
 def _read_value(info: msgspec.structs.FieldInfo, value: Any, *, text: bool) -> Any:
@@ -368,9 +394,19 @@ def given(request: Request) -> dict[str, Any]:
 def to_json(request: Request) -> dict[str, Any]:
     """A request as JSON-able data: what `read` makes the same request of."""
     return {
-        name: decimal_of(value) if isinstance(value, Fraction) else msgspec.to_builtins(value)
+        name: decimal_of(value)
+        if isinstance(value, Fraction)
+        else msgspec.to_builtins(value, enc_hook=_to_send)
         for name, value in given(request).items()
     }
+
+
+def _to_send(value: Any) -> Any:
+    """A value of a type of our own that JSON has no word for; called by msgspec."""
+    send = FIELD_TYPES[type(value)].send
+    if send is None:
+        raise TypeError(f"{type(value).__name__} has no 'send'")
+    return send(value)
 
 
 @cache

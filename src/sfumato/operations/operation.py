@@ -59,6 +59,8 @@ class Context:
     """In whose name the ledger notes a change."""
     purpose: str | None = None
     request_id: str | None = None
+    find_source: Callable[[str], str] | None = None
+    """On a server: finds the source of data that a caller names, or refuses it."""
 
 
 class Result(msgspec.Struct):

@@ -25,6 +25,11 @@ class Noun:
 
 
 NOUNS = {
+    "dataset": Noun(
+        "sfumato.operations.datasets",
+        "Add data sets, and see which there are and what is declared of each.",
+        "Answer questions",
+    ),
     "ledger": Noun(
         "sfumato.operations.ledger",
         "See what was spent, check the ledger, export it, or change a budget.",
@@ -66,6 +71,26 @@ NOUNS = {
         "Answer questions",
     ),
 }
+
+
+SHORTCUTS = {"add": "dataset add"}
+"""Commands of one word, each with the operation that it is."""
+
+
+def words_of(operation: Operation) -> list[str]:
+    """The words by which the command line calls an operation."""
+    for word, name in SHORTCUTS.items():
+        if name == operation.name:
+            return [word]
+    return operation.name.split()
+
+
+def operation_of(shortcut: str) -> Operation:
+    """The operation that a command of one word is."""
+    name = SHORTCUTS[shortcut]
+    noun = name.partition(" ")[0]
+    [found] = [operation for operation in operations_of(noun) if operation.name == name]
+    return found
 
 
 def operations_of(noun: str) -> tuple[Operation, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError
+from sfumato.operations.datasets import source_below
 from sfumato.operations.fields import read, schemas
 from sfumato.operations.operation import Context
 from sfumato.operations.table import all_operations
@@ -88,12 +89,13 @@ def answer(operation: Operation, call: Call) -> Reply:
                 parameter=name,
             )
     values = {**call.values, **path}
-    request = read(operation.request, values, text=in_text)
+    request = read(operation.request, values, text=in_text, remote=True)
     context = Context(
         call.vault,
         principal=call.caller.principal,
         operator=call.operator,
         request_id=call.request_id,
+        find_source=partial(source_below, call.data),
     )
     result = operation.run(context, request)
     if ending is None:

@@ -61,35 +61,31 @@ if TYPE_CHECKING:
 def add_dataset(
     folder: Path,
     name: str,
-    source: str | Path | Table,
-    schema: str | Path | Schema | None,
+    source: str,
+    schema: str | Schema | None,
     *,
-    unit: Unit | str | None,
     public: bool,
-    unique: Sequence[str | Sequence[str]],
+    unique: Sequence[tuple[str, ...]],
     warn: Callable[[str], None],
     **asked: Any,
-) -> None:
+) -> PrivateSet | PublicSet:
     """Add a private data set with its budget, or a public table."""
-    address, declared, unit = declared_of(name, source, schema, unit)
-    options: dict[str, Any] = {"name": name, "source": address, "warn": warn}
+    _, declared, _ = declared_of(name, source, schema, None)
+    options: dict[str, Any] = {"name": name, "source": source, "warn": warn}
     with _schema_file(folder, name, declared) as file:
-        if not arguments.flag(public, "public"):
+        if not public:
             if unique:
                 raise ParameterError(
-                    "options_conflict", "unique is for tables that are public. Drop it."
+                    "options_conflict", f"{option('unique')} is for public tables. Leave it out."
                 )
-            Registration(**options, schema=file, unit=unit, **_texts(asked)).add_to(folder)
-            return
-        useless = [
-            option for option, value in {"unit": unit, **asked}.items() if value not in (None, 0)
-        ]
+            return Registration(**options, schema=file, **asked).add_to(folder)
+        useless = [name for name, value in asked.items() if value not in (None, "0")]
         if useless:
             raise ParameterError(
-                "options_conflict", f"A public table has no {useless[0]}. Leave it out."
+                "options_conflict", f"A public table has no {option(useless[0])}. Leave it out."
             )
-        keys = {arguments.names(option, "unique"): 1 for option in unique}
-        add_public(folder, schema=file, keys=keys, **options)
+        keys = dict.fromkeys(unique, 1)
+        return add_public(folder, schema=file, keys=keys, **options)
 
 
 def declared_of(
@@ -102,24 +98,15 @@ def declared_of(
     if declared is None:
         raise ParameterError(
             "schema_missing",
-            f"What {quoted(name)} holds must be declared. Give schema='{name}.toml' or an "
-            "sf.Schema; sf.read(source).save_schema(path) writes one to begin with.",
+            f"What {quoted(name)} holds must be declared. Give {option('schema', f'{name}.toml')}; "
+            f"'sfumato inspect {address}' can write one to begin with, and 'sfumato add' on a "
+            "terminal asks for its columns one by one.",
         )
     if unit is None or isinstance(unit, str):
         return address, declared, unit
     allowed = "sf.Rows(), sf.Entity(...), 'row' or the name of a column"
     given_unit = arguments.require(unit, "unit", UNITS, allowed)
     return address, replace(loaded(declared), unit=given_unit), None
-
-
-def _texts(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The amounts and bounds as they are, the names checked to be texts."""
-    names = {
-        option: arguments.maybe_text(asked[option], option) for option in ("population", "consent")
-    }
-    purposes = asked["purposes"]
-    listed = None if purposes is None else arguments.names(purposes, "purposes")
-    return {**asked, **names, "purposes": listed}
 
 
 def _place(source: object) -> str:

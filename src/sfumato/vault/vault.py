@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -29,15 +28,11 @@ from sfumato.vault.session import Session
 from sfumato.vault.vault_api import AnyVault
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from sfumato.data.engines.source_identity import Identity
     from sfumato.data.schema.schema import Schema
-    from sfumato.data.schema.unit import Unit
-    from sfumato.exact_numbers import Number
     from sfumato.operations.fields import Request
-    from sfumato.release.open_table import Table
     from sfumato.vault.consent.registry import ConsentRegistry
     from sfumato.vault.datastore import Location
     from sfumato.vault.feeds.feeds import FeedRegistry
@@ -106,53 +101,6 @@ class Vault(LedgerAccess, AnyVault):
     def addresses(self) -> dict[str, str]:
         """The database of each data set; the owner alone may know it."""
         return self._store.addresses
-
-    def add(
-        self,
-        name: str,
-        source: str | Path | Table,
-        schema: str | Path | Schema | None = None,
-        *,
-        unit: Unit | str | None = None,
-        max_rows: int | None = None,
-        max_groups: int | None = None,
-        epsilon: Number | None = None,
-        delta: Number = 0,
-        population: str | None = None,
-        consent: str | None = None,
-        purposes: Sequence[str] | None = None,
-        public: bool = False,
-        unique: Sequence[str | Sequence[str]] = (),
-    ) -> None:
-        """Add a data set with a budget for the people in it, or a `public` table about nobody.
-
-        The unit is the schema's unless given here: sf.Rows(), sf.Entity(...), "row" or a column. A
-        schema that is only in memory is written into the vault's folder. Data sets about the same
-        people share one budget by their `population`. With `purposes`, every question names one,
-        and only people are seen who agreed to it: see `consent`.
-        """
-        from sfumato.vault.registration import add_dataset  # questions start without it
-
-        self._check_open()
-        add_dataset(
-            self.config.folder,
-            name,
-            source,
-            schema,
-            unit=unit,
-            public=public,
-            unique=unique,
-            warn=partial(warnings.warn, stacklevel=4),
-            max_rows=max_rows,
-            max_groups=max_groups,
-            epsilon=epsilon,
-            delta=delta,
-            population=population,
-            consent=consent,
-            purposes=purposes,
-        )
-        with self._changing:
-            self._take_up()
 
     @property
     def consents(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
+    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.unit import Unit
     from sfumato.exact_numbers import Number
     from sfumato.methods.publish.kinds import Publication
     from sfumato.methods.query.answer.explain import Explanation
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from sfumato.operations.principals import Principals
     from sfumato.operations.programs import Programs
     from sfumato.operations.tokens import Tokens
+    from sfumato.release.open_table import Table
     from sfumato.vault.answer import Answer
     from sfumato.vault.options import (
         KindName,
@@ -103,6 +107,56 @@ class AnyVault(Shown, ABC):
 
         verified: Verified = self._call(VerifyLedger)
         return verified.to_json()
+
+    def add(
+        self,
+        name: str,
+        source: str | Path | Table,
+        schema: str | Path | Schema | None = None,
+        *,
+        unit: Unit | str | None = None,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
+        epsilon: Number | None = None,
+        delta: Number = 0,
+        population: str | None = None,
+        consent: str | None = None,
+        purposes: Sequence[str] | None = None,
+        public: bool = False,
+        unique: Sequence[str | Sequence[str]] = (),
+    ) -> None:
+        """Add a data set with a budget for the people in it, or a `public` table about nobody.
+
+        The unit is the schema's unless given here: sf.Rows(), sf.Entity(...), "row" or a column. A
+        schema that is only in memory is written into the vault's folder. Data sets about the same
+        people share one budget by their `population`. With `purposes`, every question names one,
+        and only people are seen who agreed to it: see `consent`.
+
+        Of a vault behind a server the source is a file below the folder that 'sfumato serve --data'
+        was given, and a schema file is one of this machine.
+        """
+        from sfumato.operations.datasets import AddDataset, AddedDataset
+        from sfumato.vault.registration import declared_of
+
+        address, declared, column = declared_of(name, source, schema, unit)
+        added: AddedDataset = self._call(
+            AddDataset,
+            name=name,
+            source=address,
+            schema=declared,
+            unit=column,
+            max_rows=max_rows,
+            max_groups=max_groups,
+            epsilon=epsilon,
+            delta=delta,
+            population=population,
+            consent=consent,
+            purposes=purposes,
+            public=public,
+            unique=unique,
+        )
+        for warning in added.warnings:
+            warnings.warn(warning, stacklevel=2)
 
     def export(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write every entry of the ledger as JSONL, for an independent audit; for owners."""

@@ -17,7 +17,8 @@ PEOPLE = "/v1/admin/principals"
 TOKENS = "/v1/admin/tokens"
 ALICE = f"{PEOPLE}/alice"
 OF = {"population": "people"}
-DATASET = {"name": "new", "source": "people.csv", "schema": {}, "epsilon": 1}
+SCHEMA = {"table": "new", "columns": [{"name": "age", "kind": "integer", "bounds": [0, 99]}]}
+DATASET = {"name": "new", "source": "people.csv", "schema": SCHEMA, "epsilon": 1}
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +125,8 @@ def test_another_owner_administers_in_their_own_name(gate: Served) -> None:
         (TOKENS, {"principal": "alice", "scopes": ["admin"]}, (422, "choice_unknown")),
         (TOKENS, {"principal": "alice", "expires": "never"}, (422, "time_malformed")),
         ("/v1/admin/datasets", DATASET, (403, "permission_missing")),
-        ("/v1/admin/datasets", {**DATASET, "schema": {"columns": 5}}, (403, "permission_missing")),
+        ("/v1/admin/datasets", {**DATASET, "schema": {"columns": 5}}, (422, "schema_syntax")),
+        ("/v1/admin/datasets", {**DATASET, "schema": "people.toml"}, (422, "field_invalid")),
         ("/v1/admin/limit", {"account": "nobody", "epsilon": 1}, (422, "account_unknown")),
         ("/v1/admin/snapshot", {"to": -1}, (422, "snapshot_lower")),
     ],

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.client.declarations import _read
+from sfumato.client.declarations import declared_by
 from sfumato.client.response_reader import Received
 from sfumato.client.stored_releases import job_of
 from sfumato.client.wire import answer_of, jsonable
 from sfumato.errors import InternalError, ParameterError
+from sfumato.operations.datasets import DatasetRecord
 from sfumato.server.responses import ANSWER
 
 
@@ -68,6 +69,8 @@ def test_an_answer_that_is_none_is_told_in_words(media: str, body: bytes) -> Non
 
 
 TOLD: dict[str, Any] = {
+    "name": "t",
+    "hides": "Hides whether any one row is present.",
     "schema": {"table": "t", "columns": [{"name": "x", "kind": "text"}]},
     "public": False,
     "population": "t",
@@ -78,11 +81,13 @@ TOLD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("wrong", [{}, TOLD | {"schema": []}, TOLD | {"usual_epsilon": "1/0"}])
+@pytest.mark.parametrize(
+    "wrong", [{"schema": {}}, {"schema": {"table": "t", "columns": [5]}}, {"usual_epsilon": "1/0"}]
+)
 def test_declarations_that_are_none_are_told_in_words(wrong: dict[str, Any]) -> None:
-    assert _read(TOLD).usual == Fraction(1, 10)
+    assert declared_by(DatasetRecord.from_json(TOLD)).usual == Fraction(1, 10)
     with pytest.raises(InternalError) as refused:
-        _read(wrong)
+        declared_by(DatasetRecord.from_json(TOLD | wrong))
     assert refused.value.code == "server_unexpected"
 
 

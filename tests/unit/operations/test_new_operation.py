@@ -19,7 +19,7 @@ import sfumato.console
 from sfumato.cli.main import run
 from sfumato.console.owner.operation_forms import pages_of, path_of
 from sfumato.errors import InternalError, ParameterError
-from sfumato.operations import feeds, ledger, principals, programs, snapshots, tokens
+from sfumato.operations import datasets, feeds, ledger, principals, programs, snapshots, tokens
 from sfumato.operations.feeds import Feeds
 from sfumato.operations.fields import Request, arg, read
 from sfumato.operations.operation import OPERATIONS, OWNERS, Context, Operation, Result, operation
@@ -174,6 +174,7 @@ FACADES: dict[type, dict[str, type[Request]]] = {
     Tokens: {"new": tokens.MakeToken, "revoke": tokens.RevokeToken},
     Programs: {"approve": programs.ApproveProgram, "revoke": programs.RevokeProgram},
     AnyVault: {
+        "add": datasets.AddDataset,
         "accounts": ledger.ShowAccounts,
         "limit": ledger.SetLimit,
         "raise_snapshot": snapshots.RaiseSnapshot,

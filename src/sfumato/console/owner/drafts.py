@@ -18,9 +18,9 @@ from sfumato.console.owner.uploads import keep_upload, suggested_name
 from sfumato.data.schema.schema_file import load, save
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.filesystem import whole
+from sfumato.operations.datasets import source_below
 from sfumato.operations.schema_draft import draft
 from sfumato.release.files_in_use import TABLES
-from sfumato.server.routes.vault_admin import allowed_source
 from sfumato.text import dumps
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class TableDrafts:
                     f"{CONNECTIONS} in its folder of data.",
                 )
             return self._begun(suggested_name(name), lambda _folder: address)
-        place = allowed_source(source, data)
+        place = source_below(data, source)
         return self._begun(suggested_name(source), lambda _folder: place)
 
     def drop(self, one: TableDraft) -> None:

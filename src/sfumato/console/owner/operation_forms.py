@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.console.owner.form_values import Filled, wrong
 from sfumato.console.page_request import Page, PageRoute, Visit, Who
 from sfumato.errors import SfumatoError
+from sfumato.operations.datasets import source_below
 from sfumato.operations.fields import read
 from sfumato.operations.operation import Context
 from sfumato.operations.table import all_operations
@@ -91,9 +92,14 @@ def _do(operation: Operation, visit: Visit) -> Page:
     # A field that is left empty, or a box that is not ticked, is not part of the request.
     values = {field.name: visit.said(field.name) for field in operation.fields}
     given = {name: value for name, value in values.items() if value}
-    context = Context(visit.vault, principal=visit.principal, operator=visit.operator)
+    context = Context(
+        visit.vault,
+        principal=visit.principal,
+        operator=visit.operator,
+        find_source=partial(source_below, visit.data),
+    )
     try:
-        result = operation.run(context, read(operation.request, given, text=True))
+        result = operation.run(context, read(operation.request, given, text=True, remote=True))
     except SfumatoError as error:
         problems = wrong(error, values)
         return _form_page(operation, visit, visit.values, problems, status=422)

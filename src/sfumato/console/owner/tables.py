@@ -9,16 +9,18 @@ from urllib.parse import quote
 from sfumato.attack.inspection_pages import stands_out, uniqueness
 from sfumato.console.owner import schema_form
 from sfumato.console.owner.drafts import TableDraft, TableDrafts, offered
-from sfumato.console.owner.form_values import Filled, words, wrong
+from sfumato.console.owner.form_values import Filled, wrong
 from sfumato.console.owner.uploads import ENDINGS, MOST_BYTES
 from sfumato.console.page_request import Page, PageRoute, Redirect, Visit, Who
 from sfumato.data.schema.schema_file import load
 from sfumato.errors import SfumatoError
+from sfumato.operations.datasets import AddDataset, AddedDataset
+from sfumato.operations.local_calls import call_locally
 from sfumato.release.open_table import read
 from sfumato.server.problem_json import not_found
 from sfumato.vault.config import PrivateSet
 from sfumato.vault.jobs.anonymize_job import owners_table
-from sfumato.vault.registration import add_dataset, redeclare, schema_file
+from sfumato.vault.registration import redeclare, schema_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,25 +92,19 @@ def adding_page(visit: Visit) -> Page:
 
 def add(visit: Visit) -> Page | Redirect:
     """A table in the making, as a data set of the vault, with a budget for its people."""
-    one, warnings = _draft(visit), list[str]()
+    one, name = _draft(visit), visit.said("name")
     public = visit.said("public") == schema_form.YES
-    said: dict[str, Any] = {name: visit.said(name) or None for name in _ADDING if name != "schema"}
-    purposes = words(said["purposes"] or "") or None
-    name = said.pop("name") or ""
-    asked = {**said, "delta": said["delta"] or 0, "purposes": purposes}
-    asked |= {"max_rows": None, "max_groups": None}
-    if public:
-        asked |= dict.fromkeys(asked) | {"delta": 0}
+    asked = [] if public else [field for field in _ADDING if field not in ("name", "schema")]
+    given = {field: visit.said(field) for field in asked if visit.said(field)}
     try:
-        add_dataset(
-            visit.vault.config.folder, name, one.source, one.schema_file,
-            unit=None, public=public, unique=(), warn=warnings.append, **asked,
+        added: AddedDataset = call_locally(
+            visit.vault, AddDataset, name=name, source=one.source, schema=one.schema_file,
+            public=public, **given,
         )  # fmt: skip
     except SfumatoError as error:
         return _adding(visit, one, visit.values, wrong(error, _ADDING), status=422)
     one.settle()
-    visit.vault.refresh()
-    told = " ".join([f"{name} is in the vault.", *warnings])
+    told = " ".join([f"{name} is in the vault.", *added.warnings])
     return Redirect(f"{TABLES}/{quote(name)}", told)
 
 
