@@ -58,6 +58,11 @@ role = "sensitive"
 kind = "text"
 values = ["flu", "asthma", "none"]
 nullable = false
+[columns.day]
+role = "other"
+kind = "date"
+bounds = ["2025-01-01", "2025-01-31"]
+nullable = false
 """
 VISITS = """
 table = "visits"
@@ -92,12 +97,12 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     diseases = ("flu", "asthma", "none")
     rows = [
-        f"{one % 90},{'FM'[one % 2]},{str(one % 3 == 0).lower()},{diseases[one // 7 % 3]}"
-        for one in range(1200)
+        f"{row % 90},{'FM'[row % 2]},{str(row % 3 == 0).lower()},{diseases[row // 7 % 3]},2025-01-11"
+        for row in range(1200)
     ]
-    Path("people.csv").write_text("\n".join(["age,sex,smoker,disease", *rows]) + "\n")
+    Path("people.csv").write_text("\n".join(["age,sex,smoker,disease,day", *rows]) + "\n")
     Path("people.toml").write_text(SCHEMA)
-    Path("synthetic.csv").write_text("\n".join(["age,sex,smoker,disease", *rows[::3]]) + "\n")
+    Path("synthetic.csv").write_text("\n".join(["age,sex,smoker,disease,day", *rows[::3]]) + "\n")
     Path("voters.csv").write_text("\n".join(["age,sex", *(one[:4] for one in rows[10:90])]) + "\n")
     Path("towns.csv").write_text("town\nRome\nBonn\n")
     Path("towns.toml").write_text(TOWNS)

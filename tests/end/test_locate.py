@@ -56,7 +56,7 @@ def test_the_meter_adds_up(places: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "epsilon 1 hides 0.5 metres" in said
     assert "outside" not in said
     beside = json.loads((places / "told.csv.json").read_text())
-    assert "no private path" in json.dumps(beside)
+    assert "The path that the places form is not private." in json.dumps(beside)
 
 
 def test_places_beyond_the_map_are_told_within_it(

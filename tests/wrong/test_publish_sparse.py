@@ -50,7 +50,7 @@ class NoneOfTheEmpty:
     def __init__(self, chance: object) -> None:
         pass
 
-    def places(self, cells: int, entropy: Entropy) -> NDArray[np.int64]:  # noqa: ARG002
+    def draw(self, cells: int, entropy: Entropy) -> NDArray[np.int64]:  # noqa: ARG002
         return np.empty(0, dtype=np.int64)
 
 

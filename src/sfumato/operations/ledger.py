@@ -221,7 +221,7 @@ def export_ledger(context: Context, request: ExportLedger) -> LedgerPage:
 @operation(
     "ledger limit",
     allowed=OWNERS,
-    examples=[{"account": "people", "epsilon": "4"}],
+    examples=[{"account": "people", "epsilon": "5"}],
     path="/admin/limit",
     recorded=True,
     page=BUDGETS,
