@@ -62,7 +62,7 @@ class AnswerSize:
     """The declared groups, or cells, all of which are answered."""
     bytes: int
     work: int
-    """The bytes of what is declared, by which work is weighed."""
+    """The bytes by which work is weighed: of what is declared, and of all that may be observed."""
 
 
 @dataclass(frozen=True)

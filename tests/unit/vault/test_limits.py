@@ -13,7 +13,7 @@ from sfumato.errors import PolicyError, SfumatoError
 from sfumato.methods.method import AnswerLimit
 from sfumato.testing.servers import Client, served
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.limits import MEBIBYTE, PrincipalLimits, VaultLimits
+from sfumato.vault.limits import MEBIBYTE, SMALL_BYTES, HeavyWork, PrincipalLimits, VaultLimits
 from sfumato.vault.vault import create_vault, open_vault
 
 if TYPE_CHECKING:
@@ -239,6 +239,33 @@ def test_observed_groups_are_shown_up_to_a_public_cap(folder: Path, vault: Vault
     assert shown.table.num_rows == 7
     assert "at most 7 are shown" in " ".join(shown.to_json()["notes"])
     assert "at most 7 are shown" in " ".join(ana.explain(TOWNS, **cost).notes)
+
+
+@pytest.mark.parametrize(
+    ("sql", "cost", "is_heavy"),
+    [
+        pytest.param(TOWNS, {"epsilon": "1", "delta": "1e-5"}, True, id="groups"),
+        pytest.param("SELECT MEDIAN(a * b) AS m FROM people", {"epsilon": "1"}, True, id="values"),
+        pytest.param("SELECT c, MEDIAN(a) AS m FROM people GROUP BY c", {"epsilon": "1"}, True,
+                     id="values of groups"),
+        pytest.param("SELECT MEDIAN(a) AS m FROM people", {"epsilon": "1"}, False, id="few"),
+        pytest.param(COUNT, {"epsilon": "1"}, False, id="one"),
+    ],
+)  # fmt: skip
+def test_what_may_occur_in_the_data_is_heavy_work(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch, sql: str, cost: dict[str, Any], is_heavy: bool
+) -> None:
+    """All groups and values that rows may have are read before noise: how many is not public."""
+    weights: list[int] = []
+    room = HeavyWork.room
+
+    def weighed(heavy: HeavyWork, weight: int, *given: Any) -> Any:
+        weights.append(weight)
+        return room(heavy, weight, *given)
+
+    monkeypatch.setattr(HeavyWork, "room", weighed)
+    vault.questions(principal="ana").query(sql, **cost)
+    assert (max(weights) > SMALL_BYTES) == is_heavy
 
 
 def test_observed_texts_of_a_long_declared_length_stay_within_the_bytes_of_an_answer(

@@ -27,14 +27,29 @@ _ERRORS = 2 * 25 + 8
 """The sd and the bound of a figure as JSON numbers, and its row among those that are too noisy."""
 _CHARACTER = 4
 """Bytes of a character in UTF-8, at most."""
+_VALUE_BYTES = 64
+"""Bytes of a value that is ranked, with its count and its score; a million take 450 MB while a
+quantile is chosen, so that values are weighed about as lightly as groups are."""
 
 
 def answer_size(plan: Plan, levels: Sequence[Level], limit: AnswerLimit | None) -> AnswerSize:
-    """At most how large an answer is; observed groups count with the cap that they have."""
+    """At most how large an answer is; observed groups count with the cap that they have.
+
+    How many groups and values occur is not public. So where they are read from the engine before
+    noise is added, the work counts all that may occur.
+    """
     declared = sum(level.groups or 0 for level in levels)
     row_bytes = _row_bytes(plan)
     shown = (observed_cap(plan, levels, limit) or 0) * _observed(levels)
-    return AnswerSize(declared, (declared + shown) * row_bytes, work=declared * row_bytes)
+    size = (declared + shown) * row_bytes
+    return AnswerSize(declared, size, work=size + _VALUE_BYTES * _ranked_values(plan, levels))
+
+
+def _ranked_values(plan: Plan, levels: Sequence[Level]) -> int:
+    """How many values the engine may count for quantiles: all points of a grid in all groups."""
+    arguments = [measure.argument for measure in plan.measures if measure.quantile is not None]
+    points = sum(one.high - one.low + 1 for one in dict.fromkeys(arguments) if one is not None)
+    return points * max((level.groups or 1 for level in levels), default=1)
 
 
 def observed_cap(plan: Plan, levels: Sequence[Level], limit: AnswerLimit | None) -> int | None:
