@@ -152,7 +152,6 @@ def pairs(cell: Cell) -> list[Pair]:
     return list(cell.method.form.pairs(cell.unit, cell.relation))
 
 
-def extreme_pairs(cell: Cell, layout: Layout, *, one_by_one: bool = False) -> list[Pair]:
+def extreme_pairs(cell: Cell, layout: Layout) -> list[Pair]:
     """The neighbours of a cell that hold extreme cells."""
-    form = cell.method.form
-    return list(form.extreme_pairs(cell.unit, cell.relation, layout, one_by_one=one_by_one))
+    return list(cell.method.form.extreme_pairs(cell.unit, cell.relation, layout))

@@ -103,14 +103,23 @@ class Form:
         yield Pair("comes" if relation is Relation.ADD_REMOVE else "replaced", first, second)
         yield Pair("goes" if relation is Relation.ADD_REMOVE else "back", second, first)
 
-    def extreme_pairs(
-        self, unit: str, relation: Relation, layout: Layout, *, one_by_one: bool = False
-    ) -> Iterator[Pair]:
-        """Neighbouring tables of one physical layout, of which one holds extreme cells."""
+    def extreme_pairs(self, unit: str, relation: Relation, layout: Layout) -> Iterator[Pair]:
+        """Neighbouring tables of one physical layout, of which one holds extreme cells.
+
+        Of a person first all columns are extreme, then each by itself: a row that is left out for
+        one of its cells shows nothing of the others.
+        """
         name = self.schemas[0].table
         usual = self.usual[name][0]
-        rows = [{**usual, **cells} for cells in layout.extreme_rows(self)]
-        singles = [[row] for row in rows] if one_by_one or unit == "row" else [rows]
+        columns = layout.extreme_cells(self)
+        rows = [
+            {**usual, **{column: cells[place % len(cells)] for column, cells in columns.items()}}
+            for place in range(max(map(len, columns.values())))
+        ]
+        by_column = (
+            [{**usual, column: cell} for cell in cells] for column, cells in columns.items()
+        )
+        singles = [[row] for row in rows] if unit == "row" else [rows, *by_column]
         before: Mapping[str, Sequence[Row]] = {}
         if relation is Relation.REPLACE_ONE:
             before = _one_row(self.usual, name)
@@ -242,19 +251,14 @@ class Layout:
             if column.kind in self.by_kind and column.name not in form.keys
         }
 
-    def extreme_rows(self, form: Form) -> list[Row]:
-        """Rows of one person that together hold every extreme cell of every column."""
+    def extreme_cells(self, form: Form) -> dict[str, list[Any]]:
+        """Every extreme cell of every column."""
         types = self.types(form)
-        columns = {
+        return {
             column.name: extremes(column.kind, types.get(column.name, form.types[column.name]))
             for column in form.schemas[0].columns
             if column.name not in form.keys
         }
-        length = max(map(len, columns.values()))
-        return [
-            {name: cells[place % len(cells)] for name, cells in columns.items()}
-            for place in range(length)
-        ]
 
 
 _K = sf.Kind

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from sqlglot import exp
 from tests.registry import forms
 from tests.registry.cells import EXTREME_ROWS, Cell, extreme_pairs, pairs, run_pair
@@ -19,7 +20,6 @@ from sfumato.methods.itemsets.ratings import RatingScale
 from sfumato.methods.trajectory import point_reader
 
 if TYPE_CHECKING:
-    import pytest
     from tests.registry.tables import Form
 
 
@@ -28,8 +28,11 @@ def cell_of(title: str, form: Form) -> Cell:
     return Cell(method, "person", Relation.ADD_REMOVE, method.prices[0])
 
 
-def findings_of_extremes(cell: Cell) -> tuple[str, ...]:
-    return run_pair(cell, extreme_pairs(cell, LAYOUTS[0])[0], rows=EXTREME_ROWS).findings
+def findings_of_extremes(cell: Cell) -> list[str]:
+    """What all extreme cells show together, and then those of each column."""
+    pairs_of_columns = extreme_pairs(cell, LAYOUTS[0])
+    coupled = (run_pair(cell, pair, rows=EXTREME_ROWS) for pair in pairs_of_columns)
+    return [finding for one in coupled for finding in one.findings]
 
 
 def cast_by_arrow(values: pa.ChunkedArray) -> Any:
@@ -50,20 +53,25 @@ point_reader_rows = point_reader.kept_rows
 
 def test_places_that_arrow_converts_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = cell_of("publish visits", forms.TRIPS)
-    assert findings_of_extremes(cell) == ()
+    assert findings_of_extremes(cell) == []
     monkeypatch.setattr(point_reader, "kept_rows", without_casts)
     monkeypatch.setattr(point_reader, "reals", cast_by_arrow)
     assert findings_of_extremes(cell)[0].startswith("outcome: answer, on the neighbour")
 
 
-def test_ratings_that_arrow_converts_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("form", [forms.SHOP, forms.CATALOGUE], ids=lambda form: form.name)
+def test_ratings_that_arrow_converts_are_caught(
+    monkeypatch: pytest.MonkeyPatch, form: Form
+) -> None:
+    """Among listed items a row counts only where its item is a usual one."""
+
     def codes(scale: RatingScale, values: pa.ChunkedArray) -> Any:
         numbers = np.nan_to_num(cast_by_arrow(values), nan=scale.low)
         places = np.rint((numbers - scale.low) / scale.step)
         return np.clip(places, 0, scale.last).astype(np.int64)
 
-    cell = cell_of("publish ratings", forms.SHOP)
-    assert findings_of_extremes(cell) == ()
+    cell = cell_of("publish ratings", form)
+    assert findings_of_extremes(cell) == []
     monkeypatch.setattr(ratings, "held_items", lambda facts, rows, **_: held_items(facts, rows))
     monkeypatch.setattr(RatingScale, "codes", codes)
     assert findings_of_extremes(cell)[0].startswith("outcome: answer, on the neighbour")
