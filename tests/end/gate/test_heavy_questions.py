@@ -47,10 +47,12 @@ def crowded(home: Path, side: int, row_count: int = 2000) -> tuple[Path, str]:
         '[columns.c]\nkind = "text"\nnullable = false\n'
         '[columns.d]\nkind = "integer"\nbounds = [0, 100000000]\nnullable = false\n'
     )
-    whole = {"epsilon": 2, "delta": "1e-4"}
     with create_vault(home / "clinic") as vault:
-        vault.add("people", home / "people.csv", home / "people.toml", **{**whole, "epsilon": 5})
-        vault.people.add("ana", "external", population="people", operator="Ann", **whole)
+        schema, delta = home / "people.toml", "1e-4"
+        vault.add("people", home / "people.csv", schema, epsilon=5, delta=delta)
+        vault.people.add(
+            "ana", "external", epsilon=2, delta=delta, population="people", operator="Ann"
+        )
         return home / "clinic", vault.tokens.new("ana", operator="Ann")
 
 
