@@ -15,7 +15,7 @@ from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import float_below
 from sfumato.filesystem import whole
-from sfumato.privacy.accounting.balance import balance, left
+from sfumato.privacy.accounting.balance import describe_balance, remaining_amounts
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.chain import digest
 from sfumato.privacy.ledger.records import Amendment
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def affordable(account: Account) -> dict[str, float]:
     """What one more question may cost, as programs get it: never more than there is."""
-    found = left(account.budget, account.spent)
+    found = remaining_amounts(account.budget, account.spent)
     return {name: float_below(amount) for name, amount in found.items()}
 
 
@@ -67,12 +67,12 @@ def _tightest(accounts: Sequence[Account], before: Sequence[Account]) -> str:
     """What is left of the tightest of some accounts in one line, and `before` if it is too much."""
     place = min(
         range(len(accounts)),
-        key=lambda one: left(accounts[one].budget, accounts[one].spent)["epsilon"],
+        key=lambda one: remaining_amounts(accounts[one].budget, accounts[one].spent)["epsilon"],
     )
     found, there = accounts[place], before[place]
     if all(part is None for part in found.spent):
-        return f"nothing, it is too much: there is {balance(there.budget, there.spent)}"
-    return balance(found.budget, found.spent)
+        return f"nothing, it is too much: there is {describe_balance(there.budget, there.spent)}"
+    return describe_balance(found.budget, found.spent)
 
 
 VERSION = "version "
@@ -219,7 +219,7 @@ def balances_of(ledger: Ledger) -> list[dict[str, Any]]:
             "budget": one.budget.describe(one.budget.limits()),
             "spent": one.budget.describe(one.spent),
             "remaining": affordable(one),
-            "balance": balance(one.budget, one.spent),
+            "balance": describe_balance(one.budget, one.spent),
         }
         for one in ledger.accounts()
     ]

@@ -19,8 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, EngineError, LedgerError, PolicyError, SfumatoError, option
-from sfumato.privacy.accounting.balance import asked as needed
-from sfumato.privacy.accounting.balance import shortage
+from sfumato.privacy.accounting.balance import describe_cost, explain_shortage
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.ledger.chain import canonical, digest
 from sfumato.privacy.ledger.rules import exhausted
@@ -148,7 +147,7 @@ class Gatekeeper:
             raise BudgetError(
                 "budget_exhausted",
                 f"The budget {account.name!r} has too little left for all of them together: "
-                f"{shortage(account.budget, account.spent, event)} Nothing was charged.",
+                f"{explain_shortage(account.budget, account.spent, event)} Nothing was charged.",
             )
 
     def check_payable(self, prepared: Plan, asker: Asker, request_id: str) -> None:
@@ -339,12 +338,13 @@ class Gatekeeper:
                 return BudgetError(
                     "budget_exhausted",
                     f"Your budget {name!r} has too little left: "
-                    + shortage(budget, account.spent, event),
+                    + explain_shortage(budget, account.spent, event),
                 )
         return BudgetError(
             "budget_exhausted",
             "The data set has too little budget left for this question, which asks "
-            f"{needed(event)}. Ask for less with {option('epsilon')}, or ask its owner for budget.",
+            f"{describe_cost(event)}. Ask for less with {option('epsilon')}, or ask its owner for "
+            "budget.",
         )
 
     def _run(self, asked: _Asked, receipt: Receipt) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sfumato.exact_numbers import EPSILON_UNIT
 from sfumato.privacy.accounting import zcdp
-from sfumato.privacy.accounting.balance import asked
+from sfumato.privacy.accounting.balance import describe_cost
 from sfumato.privacy.accounting.composition import basic_price, total
 from sfumato.privacy.accounting.events import from_record
 
@@ -49,7 +49,7 @@ def spending(ledger: Ledger) -> list[Spent]:
                 datetime.fromisoformat(record["time"]),
                 record.get("principal", LOST),
                 tuple(sorted(record["charges"])),
-                asked(event),
+                describe_cost(event),
                 _epsilon(event),
             )
         elif record["kind"] == "void":

@@ -1,6 +1,6 @@
-"""Composition: repetition, nesting and disjoint parts, written here once for every accountant.
+"""Composition of events, shared by every accountant: repetition, nesting and disjoint parts.
 
-Basic composition is the first of them: epsilons add up, and so do deltas.
+Also the first accountant, basic composition: epsilons add up, and so do deltas.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ Amounts = tuple[Fraction, ...]
 """Exact amounts that add up under composition, one per quantity that an accountant follows."""
 
 LeafPrice = Callable[[Leaf], "Amounts | None"]
-"""What one leaf costs; None where the accountant cannot express it."""
+"""Prices one leaf; returns None where the accountant cannot express it."""
 
 Bag = Counter[Leaf | Parallel]
 """Leaves and irreducible parallel events, each with the number of times it happened."""
 
 
 def flatten(event: Event) -> Bag:
-    """Count what happened, without nesting and repetition.
+    """Count the leaves of an event, with nesting and repetition resolved.
 
-    Equal parts of a parallel event reduce to one of them, or to two where a person may be replaced
-    and so leave one part and enter another.
+    Equal parts of a parallel event reduce to one part, or to two where a person may be replaced:
+    a replaced person leaves one part and enters another.
     """
     match event:
         case Composed(events):
-            return sum((flatten(part) for part in events), Bag())
+            return sum((flatten(component) for component in events), Bag())
         case Repeated(inner, count):
-            return _times(flatten(inner), count)
+            return _multiplied(flatten(inner), count)
         case Parallel(parts, relation):
-            bags = [flatten(part) for part in parts]
+            bags = [flatten(component) for component in parts]
             if any(bag != bags[0] for bag in bags):
                 return Bag({event: 1})
-            return _times(bags[0], min(_PARTS_OF_ONE_PERSON[relation], len(bags)))
+            return _multiplied(bags[0], min(_PARTS_PER_PERSON[relation], len(bags)))
         case _:
             return Bag({event: 1})
 
 
 def total(event: Event, price: LeafPrice) -> Amounts | None:
-    """Add up what an event costs; None when any leaf of it cannot be expressed."""
+    """Add up the cost of an event; None when the accountant cannot express one of its leaves."""
     amounts: Amounts | None = None
     for atom, count in flatten(event).items():
         cost = _parallel(atom, price) if isinstance(atom, Parallel) else price(atom)
@@ -67,25 +67,29 @@ def total(event: Event, price: LeafPrice) -> Amounts | None:
 
 
 def _parallel(event: Parallel, price: LeafPrice) -> Amounts | None:
-    """Take the largest part, or the two largest, of each amount on its own."""
-    costs = [total(part, price) for part in event.parts]
+    """Sum the one or two largest parts of each amount.
+
+    Each amount is maximised by itself, which is an upper bound: the part with the largest epsilon
+    need not be the part with the largest delta.
+    """
+    costs = [total(component, price) for component in event.parts]
     known = [cost for cost in costs if cost is not None]
     if len(known) < len(costs):
         return None
-    largest = _PARTS_OF_ONE_PERSON[event.relation]
+    largest = _PARTS_PER_PERSON[event.relation]
     return tuple(
         sum(sorted(amounts, reverse=True)[:largest], Fraction(0))
         for amounts in zip(*known, strict=True)
     )
 
 
-def _times(bag: Bag, count: int) -> Bag:
+def _multiplied(bag: Bag, count: int) -> Bag:
     return Bag({atom: count * number for atom, number in bag.items()})
 
 
-# A change that is allowed reaches one part (a person comes or goes), or two (a person is replaced,
-# so that one part loses a row and another one gains it).
-_PARTS_OF_ONE_PERSON = {Neighbours.ADD_REMOVE: 1, Neighbours.REPLACE_ONE: 2}
+# How many parts one neighbouring change can touch: one when a person is added or removed, two when
+# a person is replaced (one part loses a row, another gains one).
+_PARTS_PER_PERSON = {Neighbours.ADD_REMOVE: 1, Neighbours.REPLACE_ONE: 2}
 
 
 def basic_price(leaf: Leaf) -> Amounts | None:

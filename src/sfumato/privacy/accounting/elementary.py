@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
 
+# Default precision in binary digits. It decides only how tight a bound is, never whether it holds.
 BITS = 128
 
 

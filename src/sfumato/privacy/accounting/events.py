@@ -1,4 +1,4 @@
-"""Events: frozen records of what was done to the data, which accountants turn into losses.
+"""Events: frozen records of the mechanisms that ran; accountants turn them into privacy losses.
 
 A leaf names one use of one mechanism by its exact parameters. Sensitivities and noise are in steps
 of the grid on which the noise was drawn, and hold for the neighbour relation of the privacy unit.
@@ -166,7 +166,7 @@ Leaf = (
 """One use of one mechanism."""
 
 Event = Leaf | Composed | Repeated | Parallel
-"""What was done: a leaf, or a composition of events."""
+"""A leaf, or a composition of events."""
 
 
 def _check_count(value: object, name: str, *, least: int) -> None:
@@ -231,7 +231,7 @@ def _encode(value: object, depth: int) -> object:
     if isinstance(value, Fraction):
         return f"{value.numerator}/{value.denominator}"
     if isinstance(value, tuple):
-        return [_encode_event(part, depth - 1) for part in value]
+        return [_encode_event(event, depth - 1) for event in value]
     if isinstance(value, Neighbours):
         return value.value
     return value if isinstance(value, int) else _encode_event(cast("Event", value), depth - 1)
@@ -253,7 +253,7 @@ def _decode_event(record: object, depth: int) -> Event:
 
 def _decode(name: str, value: object, depth: int) -> Any:
     if name in {"events", "parts"} and isinstance(value, list):
-        return tuple(_decode_event(part, depth - 1) for part in value)
+        return tuple(_decode_event(event, depth - 1) for event in value)
     if name == "event":
         return _decode_event(value, depth - 1)
     if name == "relation" and value in {relation.value for relation in Neighbours}:

@@ -1,10 +1,10 @@
-"""Budgets for adaptive use, kept by filters that hold however questions depend on answers.
+"""Budgets for adaptive use: filters whose guarantee holds however questions depend on answers.
 
 A filter limits a loss and counts in whole units: what an event costs is computed exactly and
 rounded up once, a limit is rounded down. All counts fit a signed 64-bit integer, because a cost
 above the limit is not counted but breaks the filter.
 
-A budget is one guarantee, kept by several filters of which at least one must stay unbroken. Why
+A budget is one guarantee, enforced by several filters of which at least one must stay unbroken. Why
 their deltas add up: let the last filter break at the end. On the transcripts on which filter i is
 that last one, the loss is its loss when it stopped, so the chance mass above exp(epsilon) is at
 most delta_i there; summed over the filters it is at most the sum of the deltas. A filter that was
@@ -175,15 +175,17 @@ class RenyiFilter:
 
 
 Filter = PureFilter | ApproxFilter | ZcdpFilter | RenyiFilter
-"""A limit on one way of counting."""
+"""A limit on the total loss under one accountant."""
 
 Quantities = tuple[tuple[str, Fraction, Fraction], ...]
 """The name, the limit and the unit of each quantity that a filter counts."""
 
 
-def units_of(one: Filter) -> tuple[int, ...]:
+def units_of(budget_filter: Filter) -> tuple[int, ...]:
     """Count the whole units that a filter allows."""
-    counts = tuple(exact_numbers.floor_units(limit, unit) for _, limit, unit in one.limits)
+    counts = tuple(
+        exact_numbers.floor_units(limit, unit) for _, limit, unit in budget_filter.limits
+    )
     if max(counts) >= 2**63:
         raise ParameterError(
             "parameter_out_of_range",
@@ -192,20 +194,20 @@ def units_of(one: Filter) -> tuple[int, ...]:
     return counts
 
 
-def cost_of(one: Filter, event: Event) -> tuple[int, ...] | None:
+def cost_of(budget_filter: Filter, event: Event) -> tuple[int, ...] | None:
     """Count the units that an event takes, rounded up; None when it would break the filter."""
-    amounts = total(event, one.price)
+    amounts = total(event, budget_filter.price)
     if amounts is None:
         return None
     counts = tuple(
         exact_numbers.ceil_units(amount, unit)
-        for amount, (_, _, unit) in zip(amounts, one.limits, strict=True)
+        for amount, (_, _, unit) in zip(amounts, budget_filter.limits, strict=True)
     )
-    return counts if within(counts, units_of(one)) else None
+    return counts if within(counts, units_of(budget_filter)) else None
 
 
 def within(counts: tuple[int, ...], limits: tuple[int, ...]) -> bool:
-    """Tell whether no count passes its limit."""
+    """Whether every count is within its limit."""
     return all(count <= limit for count, limit in zip(counts, limits, strict=True))
 
 
@@ -224,12 +226,22 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 @dataclass(frozen=True)
 class Budget:
-    """Filters of which at least one must stay unbroken by a charge for it to be granted.
+    """A total privacy loss; a charge is granted while it leaves at least one filter unbroken.
 
     *Guarantee*: (largest epsilon, sum of deltas) of the filters, under fully adaptive composition:
     questions, their parameters and the time to stop may depend on all earlier answers.
     *Edges*: an event that no filter can express is never granted.
     *Reference*: the module's argument, over the references of the filters.
+
+    Example
+    -------
+    >>> from fractions import Fraction
+    >>> from sfumato.privacy.accounting.events import PureEvent
+    >>> budget = Budget.for_epsilon_delta(epsilon=1)
+    >>> charge = budget.charge(PureEvent(epsilon=Fraction(1, 4)))
+    >>> spent = budget.add(budget.zero(), charge)
+    >>> budget.describe(budget.remaining(spent))
+    'epsilon 0.75'
     """
 
     filters: tuple[Filter, ...]
@@ -248,17 +260,30 @@ class Budget:
         delta: object = 0,
         maximum: Fraction = exact_numbers.EPSILON_MAXIMUM,
     ) -> Budget:
-        """Build the usual budget for a total loss; without delta, a pure filter alone.
+        """Build the usual budget for a total loss.
 
-        Half of delta goes to a filter that adds up epsilons and deltas, half to one that adds up
-        rhos, and there half to the deltas of events and half to the conversion.
+        Without a delta it is one pure filter. With a delta, half of it goes to a filter that adds
+        up epsilons and deltas. The other half goes to a filter that adds up rhos: a quarter for the
+        deltas of events and a quarter for the conversion to (epsilon, delta).
+
+        Parameters
+        ----------
+        epsilon, delta : number or text
+            The total loss. Read exactly: 0.1 and "1/10" are one tenth.
+        maximum : Fraction
+            The largest epsilon that the owner of the data allows.
+
+        Raises
+        ------
+        ParameterError
+            If epsilon is not above 0, is above `maximum`, or delta is not below 1.
         """
         epsilon = exact_numbers.epsilon(epsilon, maximum=maximum)
         delta = exact_numbers.delta(delta)
         if delta == 0:
             return cls((PureFilter(epsilon=epsilon),))
         quarter = delta / 4
-        # No more than 64 bits count: where the owner allows a huge epsilon, rhos have less of it.
+        # Counts are 64-bit integers, so the rho of a huge epsilon is cut at 2^63 - 1 units.
         rho = min(spendable_rho(epsilon=epsilon, delta=quarter), (2**63 - 1) * RHO_UNIT)
         if rho <= 0:
             return cls((ApproxFilter(epsilon=epsilon, delta=delta),))
@@ -267,7 +292,7 @@ class Budget:
 
     def charge(self, event: Event) -> Charge:
         """Count what an event costs in each filter, rounded up."""
-        return tuple(cost_of(one, event) for one in self.filters)
+        return tuple(cost_of(budget_filter, event) for budget_filter in self.filters)
 
     def limits(self) -> tuple[tuple[int, ...], ...]:
         """Count what each filter allows in total, rounded down."""
@@ -275,36 +300,36 @@ class Budget:
 
     @cached_property
     def _limits(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(units_of(one) for one in self.filters)
+        return tuple(units_of(budget_filter) for budget_filter in self.filters)
 
     def zero(self) -> Charge:
-        """Nothing spent."""
+        """The charge of a budget from which nothing is spent."""
         return tuple((0,) * len(limit) for limit in self.limits())
 
     def admits(self, spent: Charge, charge: Charge) -> bool:
-        """Tell whether at least one filter stays unbroken after a charge."""
+        """Whether at least one filter stays unbroken after a charge."""
         return any(after is not None for after in self.add(spent, charge))
 
     def add(self, spent: Charge, charge: Charge) -> Charge:
         """Add a charge; a filter that it takes past its limit is broken from then on."""
-        return tuple(_add(*parts) for parts in zip(spent, charge, self.limits(), strict=True))
+        return tuple(_add(*counts) for counts in zip(spent, charge, self.limits(), strict=True))
 
     def remaining(self, spent: Charge) -> Charge:
         """Count what each filter still allows; None where it is broken."""
         return tuple(
-            None if part is None else tuple(map(int.__sub__, limit, part))
-            for part, limit in zip(spent, self.limits(), strict=True)
+            None if counts is None else tuple(map(int.__sub__, limit, counts))
+            for counts, limit in zip(spent, self.limits(), strict=True)
         )
 
     def loss(self) -> Pure | Approx:
         """State the total guarantee."""
-        losses = [one.loss() for one in self.filters]
+        losses = [budget_filter.loss() for budget_filter in self.filters]
         epsilon = max(loss.epsilon for loss in losses)
         delta = sum((loss.delta for loss in losses if isinstance(loss, Approx)), Fraction(0))
         return Approx(epsilon=epsilon, delta=delta) if delta else Pure(epsilon=epsilon)
 
     def sentence(self) -> str:
-        """Say what the budget promises."""
+        """State the guarantee of the budget in one sentence."""
         loss = self.loss()
         delta = f" and delta {_text(loss.delta)}" if isinstance(loss, Approx) else ""
         return (
@@ -313,20 +338,23 @@ class Budget:
         )
 
     def describe(self, charge: Charge) -> str:
-        """Say how much a charge, or a remaining amount, is, in each filter that can express it."""
-        ways = [
+        """Describe a charge, or a remaining amount, in each filter that can express it."""
+        alternatives = [
             " and ".join(
                 f"{name} {_text(count * unit)}"
-                for count, (name, _, unit) in zip(part, one.limits, strict=True)
+                for count, (name, _, unit) in zip(counts, budget_filter.limits, strict=True)
             )
-            for one, part in zip(self.filters, charge, strict=True)
-            if part is not None
+            for budget_filter, counts in zip(self.filters, charge, strict=True)
+            if counts is not None
         ]
-        return " or ".join(ways) if ways else "more than the whole budget"
+        return " or ".join(alternatives) if alternatives else "more than the whole budget"
 
     def to_record(self) -> dict[str, object]:
         """Write the budget as JSON-able data; exact numbers become texts like "1/10"."""
-        return {"version": _VERSION, "filters": [_encode(one) for one in self.filters]}
+        return {
+            "version": _VERSION,
+            "filters": [_encode(budget_filter) for budget_filter in self.filters],
+        }
 
     @classmethod
     def from_record(cls, record: object) -> Budget:
@@ -338,20 +366,20 @@ class Budget:
             or not isinstance(record["filters"], list)
         ):
             raise _bad_record(f"it must list filters in version {_VERSION}")
-        return cls(tuple(_decode(one) for one in record["filters"]))
+        return cls(tuple(_decode(filter_record) for filter_record in record["filters"]))
 
 
 def charge_from_record(record: object) -> Charge:
     """Read a charge back from JSON, where tuples have become lists."""
     if not isinstance(record, list | tuple):
         raise _bad_record("a charge must be a list")
-    return tuple(None if part is None else tuple(_counts(part)) for part in record)
+    return tuple(None if counts is None else tuple(_checked_counts(counts)) for counts in record)
 
 
-def _counts(part: object) -> Iterable[int]:
-    if not isinstance(part, list | tuple):
+def _checked_counts(record: object) -> Iterable[int]:
+    if not isinstance(record, list | tuple):
         raise _bad_record("a charge must list counts, or null, per filter")
-    for count in part:
+    for count in record:
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise _bad_record("a count must be a whole number of at least 0")
         yield count
@@ -366,9 +394,11 @@ def _add(
     return after if within(after, limit) else None
 
 
-def _encode(one: Filter) -> dict[str, str]:
-    numbers_of = {field.name: str(getattr(one, field.name)) for field in fields(one)}
-    return {"kind": _NAMES[type(one)], **numbers_of}
+def _encode(budget_filter: Filter) -> dict[str, str]:
+    parameters = {
+        field.name: str(getattr(budget_filter, field.name)) for field in fields(budget_filter)
+    }
+    return {"kind": _NAMES[type(budget_filter)], **parameters}
 
 
 def _decode(record: object) -> Filter:

@@ -1,9 +1,8 @@
 """Privacy loss distributions: near-exact accounting of a fixed set of events, by dp-accounting.
 
-For reports only. The set of events must be fixed beforehand, and the arithmetic is dp-accounting's
-(float64, pessimistic discretisation), so no budget is kept by it. Counts are expanded here and
-distributions composed directly, because accountants of dp-accounting 0.6 ignore counts in some of
-their branches.
+For reports only, never for budgets: the set of events must be fixed beforehand, and the arithmetic
+is dp-accounting's (float64, pessimistic discretisation). Counts are expanded here and distributions
+composed directly, because accountants of dp-accounting 0.6 ignore counts in some of their branches.
 
 Decision `budgets`.
 """
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.accounting.events import Event, Leaf
 
 _INTERVAL = Fraction(1, 10**4)
-"""Losses are rounded up to multiples of it."""
+"""The grid of the loss distributions: losses are rounded up to multiples of this epsilon."""
 
 
 def epsilon(event: Event, *, delta: Fraction) -> Fraction:
@@ -42,14 +41,14 @@ def epsilon(event: Event, *, delta: Fraction) -> Fraction:
     delta no larger than what the events themselves take is refused.
     *Reference*: Meiser & Mohammadi 2018; Koskela, Jälkö & Honkela 2020.
     """
-    found = _distribution(event).get_epsilon_for_delta(float(delta))
-    if not math.isfinite(found):
+    result = _distribution(event).get_epsilon_for_delta(float(delta))
+    if not math.isfinite(result):
         raise ParameterError(
             "parameter_out_of_range",
             f"delta {float(delta):.3e} leaves nothing beyond what the events take themselves.",
             hint="Give a larger delta.",
         )
-    return Fraction(found)
+    return Fraction(result)
 
 
 def delta(event: Event, *, epsilon: Fraction) -> Fraction:
@@ -74,6 +73,7 @@ def _leaf(leaf: Leaf) -> Any:
             # over answers in many ways, none of which is known to be the worst.
             if square != 1:
                 raise _not_expressible("Gaussian noise on answers that move by more than one step")
+            # Rounded towards 0: less noise than was drawn can only overstate the loss.
             stddev = math.nextafter(float(sqrt_down(leaf.variance)), 0)
             return _library().from_discrete_gaussian_mechanism(
                 stddev, value_discretization_interval=float(_INTERVAL)
@@ -93,6 +93,9 @@ def _leaf(leaf: Leaf) -> Any:
 def _points(epsilon: Fraction, categories: int, delta: Fraction) -> Any:
     """Build the losses of randomized response: epsilon, -epsilon, 0, and infinity by delta."""
     power = exp_down(epsilon)
+    # Under the true answer's distribution: exp(epsilon) : 1 : k - 2 are the chances of the losses
+    # epsilon, -epsilon and 0. A pure mechanism is dominated by k = 2 (Kairouz, Oh & Viswanath
+    # 2015).
     share = (1 - delta) / (power + categories - 1)
     masses: dict[int, float] = {0: float(share * (categories - 2))}
     up, down = (epsilon / _INTERVAL).__ceil__(), (-epsilon / _INTERVAL).__ceil__()
@@ -103,10 +106,10 @@ def _points(epsilon: Fraction, categories: int, delta: Fraction) -> Any:
     )
 
 
-def _not_expressible(what: str) -> ParameterError:
+def _not_expressible(event_description: str) -> ParameterError:
     return ParameterError(
         "event_unsupported",
-        f"Privacy loss distributions cannot express {what}.",
+        f"Privacy loss distributions cannot express {event_description}.",
         hint="Use the zCDP or Renyi accountant.",
     )
 

@@ -1,8 +1,10 @@
 """Privacy losses as exact rationals, and the conversions between them, each with its direction.
 
-A conversion that weakens a guarantee rounds its result up, one that finds room within a guarantee
-rounds it down; the result is never better than the truth. Any order above 1 gives a valid bound,
-so the search for the best order decides only how tight it is.
+A conversion to a weaker guarantee rounds its result up; a conversion that finds room within a
+guarantee rounds it down. So a result never claims more privacy than there is. Every Renyi order
+above 1 gives a valid bound: the search for the best order decides only how tight the bound is.
+
+In the searches, `excess` is the order minus 1.
 """
 
 from __future__ import annotations
@@ -54,22 +56,25 @@ class Zcdp:
 
 
 Loss = Pure | Approx | Zcdp
-"""A guarantee: the closed union of what Sfumato claims."""
+"""A guarantee of one of the three kinds that Sfumato claims."""
 
 
 def pure_to_zcdp(loss: Pure) -> Zcdp:
-    """Read a pure loss as zCDP: rho = epsilon^2 / 2, exactly (Bun & Steinke 2016, Prop. 1.4)."""
+    """Convert a pure loss to zCDP: rho = epsilon^2 / 2, exactly (Bun & Steinke 2016, Prop. 1.4)."""
     return Zcdp(rho=loss.epsilon**2 / 2)
 
 
 def zcdp_to_approx(loss: Zcdp, *, delta: Fraction) -> Approx:
-    """Read zCDP as (epsilon, delta) at the best order, epsilon rounded up."""
+    """Convert zCDP to (epsilon, delta) at the best order, epsilon rounded up.
+
+    *Reference*: Canonne, Kamath & Steinke 2020, Proposition 12 with divergence = order rho.
+    """
     delta = positive_delta(delta)
     if loss.rho == 0:
         return Approx(epsilon=loss.rho, delta=delta)
     target = log_up(1 / delta)
     # The derivative in the order vanishes where rho (order - 1)^2 + log(order) = log(1 / delta).
-    order = _order_where(lambda less: loss.rho * less**2 + log_up(1 + less, 64) >= target)
+    order = _order_where(lambda excess: loss.rho * excess**2 + log_up(1 + excess, 64) >= target)
     divergence = order * loss.rho
     return Approx(
         epsilon=renyi_epsilon(order=order, divergence=divergence, delta=delta), delta=delta
@@ -77,12 +82,12 @@ def zcdp_to_approx(loss: Zcdp, *, delta: Fraction) -> Approx:
 
 
 def zcdp_delta(loss: Zcdp, *, epsilon: Fraction) -> Fraction:
-    """Find the delta that zCDP leaves at an epsilon, at the best order, rounded up."""
+    """Find the delta of zCDP at an epsilon, at the best order, rounded up."""
     rho = loss.rho
     if rho == 0:
         return rho
     order = _order_where(
-        lambda less: rho * (2 * less + 1) + log_up(less / (1 + less), 64) >= epsilon
+        lambda excess: rho * (2 * excess + 1) + log_up(excess / (1 + excess), 64) >= epsilon
     )
     return renyi_delta(order=order, divergence=order * rho, epsilon=epsilon)
 
@@ -91,20 +96,24 @@ def approx_to_zcdp(loss: Approx) -> Zcdp:
     """Find the largest zCDP loss that implies an (epsilon, delta), rounded down."""
     target = log_down(1 / positive_delta(loss.delta))
 
-    def below(less: Fraction) -> bool:
-        """Tell whether the rho for which this order is the best one leads to a lower epsilon."""
-        slack = target - log_down(1 + less, 64)
-        return slack * (2 * less + 1) / less**2 + log_down(less / (1 + less), 64) <= loss.epsilon
+    def is_within_epsilon(excess: Fraction) -> bool:
+        """Whether the rho for which this order is the best one stays within the epsilon."""
+        slack = target - log_down(1 + excess, 64)
+        return (
+            slack * (2 * excess + 1) / excess**2 + log_down(excess / (1 + excess), 64)
+            <= loss.epsilon
+        )
 
-    order = _order_where(below)
+    order = _order_where(is_within_epsilon)
     free = renyi_epsilon(order=order, divergence=_ZERO, delta=loss.delta, floor=False)
     return Zcdp(rho=max(_ZERO, round_down((loss.epsilon - free) / order)))
 
 
 def spendable_rho(*, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The rho that an (epsilon, delta) buys and that one limits: in the units that are counted.
+    """The rho that an (epsilon, delta) pays for, in whole units of `RHO_UNIT`.
 
-    One unit less than there are, so that rounding up on the way back cannot pass the epsilon.
+    It is one unit below the largest, so that converting it back, which rounds up, cannot give more
+    than the epsilon.
     """
     largest = approx_to_zcdp(Approx(epsilon=epsilon, delta=delta)).rho
     return max(floor_units(largest, RHO_UNIT) - 1, 0) * RHO_UNIT
@@ -113,7 +122,7 @@ def spendable_rho(*, epsilon: Fraction, delta: Fraction) -> Fraction:
 def renyi_epsilon(
     *, order: Fraction, divergence: Fraction, delta: Fraction, floor: bool = True
 ) -> Fraction:
-    """Read a Renyi divergence as the epsilon of an (epsilon, delta), rounded up.
+    """Convert a Renyi divergence to the epsilon of an (epsilon, delta), rounded up.
 
     epsilon = divergence + log(1 - 1/order) - log(order delta) / (order - 1), and at least 0 unless
     `floor` is off (Canonne, Kamath & Steinke 2020, Proposition 12).
@@ -124,18 +133,25 @@ def renyi_epsilon(
 
 
 def renyi_delta(*, order: Fraction, divergence: Fraction, epsilon: Fraction) -> Fraction:
-    """Read a Renyi divergence as the delta of an (epsilon, delta), rounded up and at most 1.
+    """Convert a Renyi divergence to the delta of an (epsilon, delta), rounded up and at most 1.
 
     log delta = (order - 1) (divergence - epsilon + log(1 - 1/order)) - log(order) (the same
     proposition).
     """
     exponent = (order - 1) * (divergence - epsilon + log_up(1 - 1 / order)) - log_down(order)
-    # Below exp(-1000) no delta is of interest, and the bound stays one.
+    # exp(-1000) is far below any delta in use; raising smaller ones to it keeps the bound valid
+    # and the rational numbers short.
     return min(exp_up(max(min(exponent, _ZERO), Fraction(-1000))), Fraction(1))
 
 
 def delta_left(delta: Fraction, spent: Fraction) -> Fraction:
-    """Subtract what events took of a total delta; something must be left for the conversion."""
+    """Subtract the delta that events took from a total delta; the rest pays for the conversion.
+
+    Raises
+    ------
+    ParameterError
+        If nothing is left for the conversion.
+    """
     if probability(delta, "delta") <= spent:
         raise ParameterError(
             "parameter_out_of_range",
@@ -149,7 +165,7 @@ def delta_left(delta: Fraction, spent: Fraction) -> Fraction:
 def _order_where(reached: Callable[[Fraction], bool]) -> Fraction:
     """Find, to 40 binary digits, the order 1 + x at whose x a monotone condition becomes true."""
     low = high = Fraction(1)
-    # A delta within 2^-64 of 1 would send an order towards 1 for ever.
+    # Without this limit, a delta within 2^-64 of 1 would move the order towards 1 for ever.
     while low > Fraction(1, 2**64) and reached(low):
         low, high = low / 4, low
     while not reached(high):

@@ -1,4 +1,4 @@
-"""What a caller offers for an answer or a release: epsilon or rho, with or without a delta."""
+"""The privacy cost that a caller offers for an answer or a release: epsilon or rho, and a delta."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 _DIGITS = 6
-"""Of an amount so many are told, rounded up: 1/3 is told as 0.333334."""
+"""Significant digits of a shown amount, rounded up: 1/3 is shown as 0.333334."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """A pure epsilon or a rho, and a delta; exactly one of the first two."""
+    """Exactly one of a pure epsilon and a rho, and a delta."""
 
     epsilon: Fraction | None = None
     rho: Fraction | None = None
@@ -31,27 +31,28 @@ class Price:
 
     def to_record(self) -> dict[str, Any]:
         """Write the price as JSON-able data; exact numbers become texts like "1/10"."""
-        given = {"epsilon": self.epsilon, "rho": self.rho, "delta": self.delta or None}
-        return {name: str(one) for name, one in given.items() if one is not None}
+        amounts = {"epsilon": self.epsilon, "rho": self.rho, "delta": self.delta or None}
+        return {name: str(amount) for name, amount in amounts.items() if amount is not None}
 
     def sentence(self) -> str:
-        """Say the price in words."""
-        return amounts_in_words(Price.to_record(self))  # whatever else a kind of price writes down
+        """State the amounts of the price: 'epsilon 0.5 and delta 1e-6'."""
+        # Price's own record: subclasses add fields to theirs that are not amounts.
+        return amounts_in_words(Price.to_record(self))
 
     def charged(self, event: Event) -> Self:
-        """The price without a delta that an event does not use; Gaussian noise uses all of it."""
+        """The price with the delta cut to what the event uses; Gaussian noise uses all of it."""
         amounts = total(event, basic_price)
         return self if amounts is None else replace(self, delta=min(self.delta, amounts[1]))
 
-    def promise(self, unit: Unit, **more: object) -> tuple[str, str, dict[str, object]]:
-        """The guarantee of what was released for the price: its kind, a sentence, parameters."""
-        hides = unit.sentence()
-        parameters = {**self.to_record(), "unit": hides, **more}
-        return "differential privacy", f"{self.sentence()}. {hides}", parameters
+    def promise(self, unit: Unit, **extra_parameters: object) -> tuple[str, str, dict[str, object]]:
+        """The guarantee of a release at this price: its kind, a sentence, and its parameters."""
+        unit_sentence = unit.sentence()
+        parameters = {**self.to_record(), "unit": unit_sentence, **extra_parameters}
+        return "differential privacy", f"{self.sentence()}. {unit_sentence}", parameters
 
 
 def amounts_in_words(record: Mapping[str, str]) -> str:
-    """The amounts that a price wrote down as people write them: 0.1 for 1/10."""
+    """Format the amounts of a price's record as decimals: 0.1 for "1/10"."""
     return " and ".join(
         f"{name} {exact_numbers.plain(Fraction(record[name]), digits=_DIGITS, up=True)}"
         for name in ("epsilon", "rho", "delta")
@@ -68,7 +69,24 @@ def price(
 ) -> Price:
     """Read the price that a caller offers: exactly one of epsilon and rho.
 
-    `maximum` is the largest epsilon that the owner of the data allows.
+    Parameters
+    ----------
+    epsilon, rho : number or text, optional
+        The loss. Read exactly: 0.1 and "1/10" are one tenth.
+    delta : number or text
+        The failure probability, from 0 to below 1.
+    maximum : Fraction
+        The largest epsilon that the owner of the data allows; it also limits rho.
+
+    Raises
+    ------
+    ParameterError
+        If both or neither of epsilon and rho are given, or an amount is out of range.
+
+    Example
+    -------
+    >>> price(epsilon="1/3", delta=1e-6).sentence()
+    'epsilon 0.333334 and delta 1e-6'
     """
     if (epsilon is None) == (rho is None):
         raise ParameterError(

@@ -27,7 +27,8 @@ ORDERS: tuple[Fraction, ...] = (
     *map(Fraction, range(11, 64)),
     *map(Fraction, (64, 80, 96, 128, 192, 256, 512, 1024)),
 )
-"""Orders among which the accountant takes the best one."""
+"""Orders among which the accountant takes the best one: dense near 1, where large losses have
+their best order, and sparse above 64, where only tiny losses do."""
 
 
 def price(leaf: Leaf, orders: tuple[Fraction, ...] = ORDERS) -> Amounts:
@@ -67,7 +68,7 @@ def _decay_up(exponent: Fraction) -> Fraction:
     return exp_up(-min(exponent, _FAR))
 
 
-# Beyond it an exponential is below the precision of the logarithm, and a bound is as good.
+# exp(-200) < 2^-288 is below the 128 bits of the logarithm, so a larger exponent changes nothing.
 _FAR = Fraction(200)
 
 
@@ -80,9 +81,9 @@ def epsilon(event: Event, *, delta: Fraction, orders: tuple[Fraction, ...] = ORD
     *Reference*: Mironov 2017; Canonne, Kamath & Steinke 2020, Proposition 12.
     """
     spent, divergences = _curve(event, orders)
-    left = delta_left(delta, spent)
+    remaining_delta = delta_left(delta, spent)
     return min(
-        renyi_epsilon(order=order, divergence=divergence, delta=left)
+        renyi_epsilon(order=order, divergence=divergence, delta=remaining_delta)
         for order, divergence in zip(orders, divergences, strict=True)
     )
 

@@ -15,7 +15,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, CallerError, LedgerError, ParameterError
-from sfumato.privacy.accounting.balance import shortage
+from sfumato.privacy.accounting.balance import explain_shortage
 from sfumato.privacy.accounting.events import ApproxEvent, Event, PureEvent, to_record
 from sfumato.privacy.accounting.filters import Budget, Charge, charge_from_record
 from sfumato.privacy.accounting.losses import Approx
@@ -402,7 +402,11 @@ def _with_ancestors(draft: Draft, names: Iterable[str]) -> list[Account]:
 def exhausted(account: Account, event: Event, *, own: bool) -> BudgetError:
     """The error for a charge that is more than is left."""
     # What others spent of a shared budget is not this principal's to know.
-    told = shortage(account.budget, account.spent, event) if own else "ask its owner for budget."
+    told = (
+        explain_shortage(account.budget, account.spent, event)
+        if own
+        else "ask its owner for budget."
+    )
     return BudgetError(
         "budget_exhausted", f"Account {account.name!r} has too little budget left: {told}"
     )

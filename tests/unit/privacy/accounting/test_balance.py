@@ -8,7 +8,12 @@ from fractions import Fraction
 import pytest
 
 from sfumato.errors import as_keyword, spell
-from sfumato.privacy.accounting.balance import asked, balance, left, shortage
+from sfumato.privacy.accounting.balance import (
+    describe_balance,
+    describe_cost,
+    explain_shortage,
+    remaining_amounts,
+)
 from sfumato.privacy.accounting.events import (
     ApproxEvent,
     ConcentratedEvent,
@@ -54,26 +59,26 @@ def gaussian(rho: str) -> GaussianNoise:
     ],
 )
 def test_what_is_left_is_one_line(budget: Budget, events: tuple[Event, ...], line: str) -> None:
-    assert balance(budget, spent(budget, *events)) == line
+    assert describe_balance(budget, spent(budget, *events)) == line
 
 
 def test_no_more_is_told_than_there_is() -> None:
     """After Gaussian noise an epsilon is bought with a rho: the largest, and no unit more."""
     used = spent(BOTH, gaussian("0.1"))
-    most = left(BOTH, used)["epsilon"]
+    most = remaining_amounts(BOTH, used)["epsilon"]
     assert BOTH.admits(used, BOTH.charge(PureEvent(epsilon=most)))
     assert not BOTH.admits(used, BOTH.charge(PureEvent(epsilon=most + Fraction(1, 10**9))))
 
 
 def test_what_is_asked_is_told_as_people_write_it() -> None:
-    assert asked(pure("3/10")) == "epsilon 0.3"
-    assert asked(approx("1/3", "1e-6")) == "epsilon 0.333334, delta 1e-6"
-    assert asked(gaussian("0.02")) == "rho 0.02"
+    assert describe_cost(pure("3/10")) == "epsilon 0.3"
+    assert describe_cost(approx("1/3", "1e-6")) == "epsilon 0.333334, delta 1e-6"
+    assert describe_cost(gaussian("0.02")) == "rho 0.02"
 
 
 def test_a_shortage_of_rho_alone_says_to_ask_without() -> None:
     """A large epsilon has broken the filter of rhos, while epsilons are left in the other."""
-    told = shortage(BOTH, spent(BOTH, pure("1")), gaussian("0.01"))
+    told = explain_shortage(BOTH, spent(BOTH, pure("1")), gaussian("0.01"))
     assert "epsilon 2 of 3 left" in told
     assert "ask without delta= and rho=" in spell(told, as_keyword)
 
@@ -95,7 +100,7 @@ def test_a_shortage_of_rho_alone_says_to_ask_without() -> None:
 def test_a_shortage_says_what_was_asked_what_is_left_and_what_to_do(
     budget: Budget, event: Event, said: tuple[str, ...]
 ) -> None:
-    told = spell(shortage(budget, budget.zero(), event), as_keyword)
+    told = spell(explain_shortage(budget, budget.zero(), event), as_keyword)
     assert all(one in told for one in said), told
 
 
@@ -108,9 +113,9 @@ def test_what_a_shortage_says_would_be_paid_is_paid(whole: tuple[str, str], used
     asking = price(epsilon=whole[0], delta=whole[1])
     event = ConcentratedEvent(rho=spendings(asking)[-1].rho or Fraction(0))
     assert not budget.admits(before, budget.charge(event))
-    if "rho" not in left(budget, before):
+    if "rho" not in remaining_amounts(budget, before):
         return
-    told = spell(shortage(budget, before, event), as_keyword)
+    told = spell(explain_shortage(budget, before, event), as_keyword)
     said = re.search("which epsilon=(.*) delta=(.*) buys", told)
     assert said is not None
     paid = spendings(price(epsilon=said[1], delta=said[2]))[-1].rho
