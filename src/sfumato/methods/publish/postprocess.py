@@ -25,7 +25,7 @@ import numpy as np
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError
 from sfumato.methods import options
-from sfumato.privacy.estimation.trees import descended, flat_line, generations, nearest
+from sfumato.privacy.estimation.trees import distribute_down, flat_line, generations, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,7 +111,7 @@ def postprocess(
     spread = np.broadcast_to(1.0 if variances is None else variances, array.shape)
     blocks = [flat_line(size) for size in array.shape] if lines is None else lines
     generation_list = generations(array, spread, blocks)
-    processed = descended(generation_list, goals, nonnegative=nonnegative, whole=integer)
+    processed = distribute_down(generation_list, goals, nonnegative=nonnegative, integer=integer)
     return processed.reshape(array.shape)
 
 

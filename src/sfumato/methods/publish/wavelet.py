@@ -25,7 +25,7 @@ from sfumato.methods.publish.tree.blocks import DiagonalStrategy, MeasuredLevel
 from sfumato.methods.publish.tree.method import StrategyMethod
 from sfumato.methods.publish.tree.nominal import nominal_nestings
 from sfumato.methods.publish.tree.shares import exact
-from sfumato.privacy.estimation.blocks import Nesting, assembled, gathered, spectrum
+from sfumato.privacy.estimation.blocks import Nesting, assembled, spectrum, sum_neighbours
 from sfumato.privacy.mechanisms.base import widened
 from sfumato.privacy.mechanisms.spending import spendings
 
@@ -161,7 +161,7 @@ class Contrasts(DiagonalStrategy):
                 both = np.stack([array, -array], axis=axis + 1)
                 array = both.reshape(*array.shape[:axis], -1, *array.shape[axis + 1 :])
             else:
-                means = gathered(array, fanout, axis) / fanout
+                means = sum_neighbours(array, fanout, axis) / fanout
                 array = array - np.repeat(means, fanout, axis=axis)
             array = array / nesting.widths[at - 1]
         return array
@@ -227,12 +227,12 @@ def _coefficients(
         contrasts = _contrasts(blocks, fanout, axis) if fanout else blocks
         for later_levels, array in _coefficients(contrasts, nestings, axis + 1):
             yield (at, *later_levels), array
-        blocks = gathered(blocks, fanout, axis) if fanout else blocks
+        blocks = sum_neighbours(blocks, fanout, axis) if fanout else blocks
 
 
 def _contrasts(blocks: IntArray, fanout: int, axis: int) -> IntArray:
     """Left less right, or of more children each one times their number less all of them."""
-    parents = gathered(blocks, fanout, axis)
+    parents = sum_neighbours(blocks, fanout, axis)
     if fanout > 2:
         return np.asarray(fanout * blocks - np.repeat(parents, fanout, axis=axis))
     lefts = blocks[(slice(None),) * axis + (slice(None, None, 2),)]

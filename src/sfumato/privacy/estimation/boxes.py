@@ -1,4 +1,4 @@
-"""How many rows lie in boxes, from a tree, inside whose leaves they lie evenly, or from cells."""
+"""Count the rows in boxes: from a tree, assuming that rows lie evenly in leaves, or from cells."""
 
 from __future__ import annotations
 
@@ -17,38 +17,44 @@ if TYPE_CHECKING:
 
     Number = TypeVar("Number", np.float64, np.int64)
 
+# Queries per batch, and entries of a (nodes, queries) array: they bound memory, not results.
 _AT_ONCE = 1024
 _ENTRIES = 1 << 22
 
 
 def estimates(tree: BoxTree, counts: FloatArray, boxes: IntArray) -> FloatArray:
-    """Add up the nodes inside each box, and of leaves that it crosses the part of their points."""
-    found = np.zeros(len(boxes))
-    for queries, nodes, share in _met(tree, boxes):
-        np.add.at(found, queries, share * counts[nodes])
-    return found
+    """Add up the nodes inside each box, and of each leaf it crosses the share of points inside."""
+    totals = np.zeros(len(boxes))
+    for queries, nodes, share in _intersections(tree, boxes):
+        np.add.at(totals, queries, share * counts[nodes])
+    return totals
 
 
 def unevenness(tree: BoxTree, counts: FloatArray, boxes: IntArray) -> FloatArray:
-    """The most that each estimate is off where all rows of crossed leaves lie on one side."""
-    found = np.zeros(len(boxes))
-    for queries, nodes, share in _met(tree, boxes):
+    """The largest error of each estimate: all rows of every crossed leaf lie on one side."""
+    errors = np.zeros(len(boxes))
+    for queries, nodes, share in _intersections(tree, boxes):
         crossed = (share > 0) & (share < 1)
-        most = np.maximum(share, 1 - share) * np.maximum(counts[nodes], 0.0)
-        np.add.at(found, queries[crossed], most[crossed])
-    return found
+        worst = np.maximum(share, 1 - share) * np.maximum(counts[nodes], 0.0)
+        np.add.at(errors, queries[crossed], worst[crossed])
+    return errors
 
 
-def _met(tree: BoxTree, boxes: IntArray) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-    """Boxes, with the nodes inside them and the leaves that they meet, and the part of these."""
+def _intersections(
+    tree: BoxTree, boxes: IntArray
+) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Pairs of a box and a node, batch by batch: nodes inside the box, and leaves that it crosses.
+
+    Each batch is (box indices, node indices, share of the node's points in the box).
+    """
     for queries in _batches(len(boxes), _AT_ONCE):
         nodes = np.zeros(len(queries), dtype=np.int64)
         while len(nodes):
             share = tree.shares(nodes, boxes[queries])
-            # A node that is wholly inside, and a leaf, need no looking into.
-            done = (share == 1) | tree.leaves[nodes]
-            yield queries[done], nodes[done], share[done]
-            crossed = ~done & (share > 0)
+            # A node that is wholly inside, and a leaf, need no descent.
+            is_final = (share == 1) | tree.leaves[nodes]
+            yield queries[is_final], nodes[is_final], share[is_final]
+            crossed = ~is_final & (share > 0)
             inner, queries = nodes[crossed], queries[crossed]
             fan = tree.children[inner]
             queries = np.repeat(queries, fan)
@@ -57,15 +63,15 @@ def _met(tree: BoxTree, boxes: IntArray) -> Iterator[tuple[IntArray, IntArray, F
 
 
 def variances(fitted: LeastSquares, boxes: IntArray) -> FloatArray:
-    """The variance that noise gives each estimate, exact for noise independent of the tree."""
-    found = np.empty(len(boxes))
+    """The noise variance of each estimate, exact for noise that is independent of the tree."""
+    result = np.empty(len(boxes))
     tree = fitted.tree
     leaves = np.flatnonzero(tree.leaves)
     for queries in _batches(len(boxes), max(1, _ENTRIES // len(tree))):
         weights = np.zeros((len(tree), len(queries)))
         weights[leaves] = tree.shares(leaves[:, None], boxes[queries])
-        found[queries] = fitted.variance(weights)
-    return found
+        result[queries] = fitted.variance(weights)
+    return result
 
 
 def _batches(count: int, size: int) -> Iterator[IntArray]:
@@ -75,16 +81,17 @@ def _batches(count: int, size: int) -> Iterator[IntArray]:
 def box_sums(interior: NDArray[Number], boxes: IntArray) -> NDArray[Number]:
     """Add up a dense array over boxes of inclusive codes; a box that ends before it begins is 0.
 
-    By running sums along every axis, of which each box needs those at its corners.
+    Uses a summed-area table: running sums along every axis, read at the 2^d corners of a box with
+    alternating signs.
     """
     sums = np.pad(interior, [(1, 0)] * interior.ndim)
     for axis in range(interior.ndim):
         np.cumsum(sums, axis=axis, out=sums)
-    # The sum up to a code, included, is one place further on.
+    # Index i of the padded sums holds the sum of the codes below i.
     before, last = boxes[:, :, 0], np.maximum(boxes[:, :, 1] + 1, boxes[:, :, 0])
-    found = np.zeros(len(boxes), dtype=sums.dtype)
+    totals = np.zeros(len(boxes), dtype=sums.dtype)
     for corner in product((False, True), repeat=interior.ndim):
-        places = np.where(corner, last, before)
+        corner_codes = np.where(corner, last, before)
         sign = (-1) ** (interior.ndim - sum(corner))
-        found += sign * sums[tuple(places.T)]
-    return found
+        totals += sign * sums[tuple(corner_codes.T)]
+    return totals

@@ -1,10 +1,10 @@
-"""The vector of at least 0 whose image comes nearest to a target, in its largest deviation.
+"""Nonnegative Chebyshev fit: x >= 0 such that the largest deviation of A x from a target is least.
 
     minimise t  such that  -t <= A x - y <= t,  x >= 0
 
-An interior-point method (Mehrotra's predictor and corrector) finds it within a proven gap; then x
-moves, with A x unchanged, until the columns of A that it uses are independent: a vertex, in which
-at most as many entries are above 0 as A has rows. Decision `dependencies`.
+A primal-dual interior-point method (Mehrotra's predictor and corrector) finds x within a proven
+gap. Then x moves, with A x unchanged, until the columns of A that it uses are independent. That is
+a vertex: at most as many entries are above 0 as A has rows. Decision 0232.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-_MOST_STEPS = 200
-_GAP, _ENOUGH = 1e-10, 1e-6
-"""The gap to the least possible deviation, as a share of the target: wished for, and accepted."""
+_MAX_STEPS = 200
+_TARGET_GAP, _ACCEPTED_GAP = 1e-10, 1e-6
+"""The gap to the least possible deviation, as a share of the target: aimed at, and accepted."""
 _PATIENCE = 5
-_SHARES = (0.9995, 0.95, 0.8)
-"""The share of the way to the next wall that a step goes: boldly first, then with care."""
+_STEP_SHARES = (0.9995, 0.95, 0.8)
+"""Shares of the way to the nearest bound that a step goes; after a failure the next is tried."""
 
 
 class _Point(NamedTuple):
-    """What is sought and what proves it: x, t, both slacks, and their multipliers."""
+    """A primal-dual point: x, t and both slacks (primal), and their multipliers u, v, z (dual)."""
 
     x: Vector
     t: Vector
@@ -39,83 +39,99 @@ class _Point(NamedTuple):
 
     @property
     def pairs(self) -> tuple[tuple[Vector, Vector], ...]:
-        """What must not be negative, with its multiplier."""
+        """The nonnegative primal variables, each with its multiplier."""
         return (self.above, self.u), (self.below, self.v), (self.x, self.z)
 
     @property
     def gap(self) -> float:
-        """How far from the least deviation it can be at most, once the rest is settled."""
-        return sum(float(one @ other) for one, other in self.pairs)
+        """The duality gap: it bounds the distance from the optimum at a feasible point."""
+        return sum(float(values @ multipliers) for values, multipliers in self.pairs)
 
 
 def nearest_vertex(matrix: Vector, target: Vector) -> Vector | None:
-    """Such a vertex, or nothing if no gap could be closed, which no input is known to do."""
+    """Find a vertex among the x >= 0 whose image is nearest to the target.
+
+    Parameters
+    ----------
+    matrix : (m, n) array
+        A, of any rank.
+    target : (m,) array
+        y, of any magnitude: the problem is scaled by its largest entry.
+
+    Returns
+    -------
+    (n,) array or None
+        x with at most m entries above 0; None if the gap stays above 1e-6 with every step share,
+        which no input is known to cause.
+    """
     largest = max(1.0, float(np.abs(target).max()))
-    with np.errstate(all="ignore"):  # what is not finite is never the best
-        for share in _SHARES:
-            found = _interior(matrix, target / largest, share)
-            if found is not None:
-                return _vertex(matrix, found * largest)
+    with np.errstate(all="ignore"):  # a point that is not finite never becomes the best one
+        for share in _STEP_SHARES:
+            solution = _interior(matrix, target / largest, share)
+            if solution is not None:
+                return _vertex(matrix, solution * largest)
     return None
 
 
 def _interior(matrix: Vector, target: Vector, share: float) -> Vector | None:
-    """The middle of all vectors that come nearest."""
+    """A solution in the interior of the optimal set, or None if the gap stays too large."""
     rows, columns = matrix.shape
     x = np.full(columns, 1 / columns)
-    off = matrix @ x - target
-    t = np.array([1 + np.abs(off).max()])
+    residual = matrix @ x - target
+    t = np.array([1 + np.abs(residual).max()])
     half = np.full(rows, 0.5 / rows)
-    at = _Point(x, t, t - off, t + off, half, half, np.full(columns, 1 / columns))
-    slackness, span = 2 * rows + columns, _span(matrix)
-    best, least, since = at, np.inf, 0
-    for _ in range(_MOST_STEPS):
-        gap = at.gap + _unsettled(matrix, target, at)
-        best, least, since = (at, gap, 0) if gap < least else (best, least, since + 1)
-        if least < _GAP or since == _PATIENCE:  # rounding allows no more
+    point = _Point(x, t, t - residual, t + residual, half, half, np.full(columns, 1 / columns))
+    pair_count, span = 2 * rows + columns, _rank_factors(matrix)
+    best, least, since = point, np.inf, 0
+    for _ in range(_MAX_STEPS):
+        gap = point.gap + _infeasibility(matrix, target, point)
+        best, least, since = (point, gap, 0) if gap < least else (best, least, since + 1)
+        if least < _TARGET_GAP or since == _PATIENCE:  # rounding errors prevent further progress
             break
         try:
-            newton = _Newton(matrix, target, span, at)
+            newton = _Newton(matrix, target, span, point)
         except np.linalg.LinAlgError:
             break
-        straight = newton.step(*(-one * other for one, other in at.pairs))
-        aimed = _moved(at, straight, 1.0).gap
-        centre = (aimed / at.gap) ** 3 * at.gap / slackness
-        bent = (
-            centre - one * other - by * beside
-            for (one, other), (by, beside) in zip(at.pairs, straight.pairs, strict=True)
+        affine_step = newton.step(*(-values * multipliers for values, multipliers in point.pairs))
+        affine_gap = _moved(point, affine_step, 1.0).gap
+        centre = (affine_gap / point.gap) ** 3 * point.gap / pair_count
+        corrected = (
+            centre - values * multipliers - value_step * multiplier_step
+            for (values, multipliers), (value_step, multiplier_step) in zip(
+                point.pairs, affine_step.pairs, strict=True
+            )
         )
-        at = _moved(at, newton.step(*bent), share)
-    return best.x if least < _ENOUGH else None
+        point = _moved(point, newton.step(*corrected), share)
+    return best.x if least < _ACCEPTED_GAP else None
 
 
-def _unsettled(matrix: Vector, target: Vector, at: _Point) -> float:
-    """How far the equations are off that make the gap a proof."""
-    off = matrix @ at.x - target
+def _infeasibility(matrix: Vector, target: Vector, point: _Point) -> float:
+    """The largest violations of the primal and dual equations, on which the gap's proof rests."""
+    residual = matrix @ point.x - target
     return float(
-        np.abs(at.t - off - at.above).max()
-        + np.abs(at.t + off - at.below).max()
-        + np.abs(at.z - matrix.T @ (at.u - at.v)).max()
-        + abs(1 - at.u.sum() - at.v.sum())
+        np.abs(point.t - residual - point.above).max()
+        + np.abs(point.t + residual - point.below).max()
+        + np.abs(point.z - matrix.T @ (point.u - point.v)).max()
+        + abs(1 - point.u.sum() - point.v.sum())
     )
 
 
 class _Newton:
-    """The linear system of a point, for several right-hand sides.
+    """The Newton system at a point, inverted once for several right-hand sides.
 
-    It has the image of x and the multipliers' image in the span of the rows, side by side: neither
-    is eliminated, because either elimination is singular somewhere near the end.
+    Its unknowns are the image of x and the dual image within the row span, side by side. Neither is
+    eliminated, because either elimination becomes singular somewhere near the optimum.
     """
 
-    def __init__(self, matrix: Vector, target: Vector, span: tuple[Vector, Vector], at: _Point):
-        self._matrix, self._at, self._span = matrix, at, span
-        image = matrix @ at.x - target
-        self._above_off = at.t - image - at.above
-        self._below_off = at.t + image - at.below
-        self._z_off = at.z - matrix.T @ (at.u - at.v)
-        self._sum_off = 1 - at.u.sum() - at.v.sum()
-        self._p, self._q = at.u / at.above, at.v / at.below
-        self._ratio = at.x / at.z
+    def __init__(self, matrix: Vector, target: Vector, span: tuple[Vector, Vector], point: _Point):
+        self._matrix, self._at, self._span = matrix, point, span
+        image = matrix @ point.x - target
+        self._above_off = point.t - image - point.above
+        self._below_off = point.t + image - point.below
+        self._z_off = point.z - matrix.T @ (point.u - point.v)
+        self._sum_off = 1 - point.u.sum() - point.v.sum()
+        self._p, self._q = point.u / point.above, point.v / point.below
+        self._ratio = point.x / point.z
         basis, inner = span
         rank, weights = len(inner), self._p + self._q
         side = basis.T @ (self._p - self._q)
@@ -125,21 +141,25 @@ class _Newton:
         system[rank:-1, -1], system[-1, :rank] = side, side
         system[-1, -1] = -weights.sum()
         self._rows = 1 / np.abs(system).max(axis=1)
-        even = system * self._rows[:, None]
-        self._columns = 1 / np.abs(even).max(axis=0)
-        self._system = even * self._columns
+        row_scaled = system * self._rows[:, None]
+        self._columns = 1 / np.abs(row_scaled).max(axis=0)
+        self._system = row_scaled * self._columns
         self._inverse = np.linalg.inv(self._system)
 
     def step(self, above: Vector, below: Vector, x: Vector) -> _Point:
-        """Where to go so that the products of the pairs change so much."""
-        at, p, q = self._at, self._p, self._q
+        """The step that changes the complementarity products of the pairs by these amounts."""
+        point, p, q = self._at, self._p, self._q
         basis, inner = self._span
-        one = (above - at.u * self._above_off) / at.above
-        other = (below - at.v * self._below_off) / at.below
-        drift = x / at.z + self._ratio * self._z_off
+        u_base = (above - point.u * self._above_off) / point.above
+        v_base = (below - point.v * self._below_off) / point.below
+        drift = x / point.z + self._ratio * self._z_off
         solved = self._solved(
             np.concatenate(
-                [inner @ drift, basis.T @ (one - other), [self._sum_off - (one + other).sum()]]
+                [
+                    inner @ drift,
+                    basis.T @ (u_base - v_base),
+                    [self._sum_off - (u_base + v_base).sum()],
+                ]
             )
         )
         t = solved[-1]
@@ -151,52 +171,58 @@ class _Newton:
             t=np.array([t]),
             above=self._above_off - image + t,
             below=self._below_off + image + t,
-            u=one + p * (image - t),
-            v=other - q * (image + t),
+            u=u_base + p * (image - t),
+            v=v_base - q * (image + t),
             z=turned - self._z_off,
         )
 
     def _solved(self, side: Vector) -> Vector:
-        """Solve the system, once more for what the first solution leaves."""
-        even = side * self._rows
-        found = self._inverse @ even
-        found += self._inverse @ (even - self._system @ found)
-        return np.asarray(found * self._columns)
+        """Solve the system, with one step of iterative refinement."""
+        row_scaled = side * self._rows
+        solution = self._inverse @ row_scaled
+        solution += self._inverse @ (row_scaled - self._system @ solution)
+        return np.asarray(solution * self._columns)
 
 
-def _span(matrix: Vector) -> tuple[Vector, Vector]:
-    """The matrix as the product of independent columns, orthogonal ones, and independent rows."""
-    left, sizes, right = np.linalg.svd(matrix, full_matrices=False)
-    rank = int(np.count_nonzero(sizes > 1e-10 * sizes.max(initial=0.0)))
-    return left[:, :rank], right[:rank] * sizes[:rank, None]
+def _rank_factors(matrix: Vector) -> tuple[Vector, Vector]:
+    """Factor the matrix into orthonormal columns times independent rows, both of its rank."""
+    left_vectors, singular_values, right_vectors = np.linalg.svd(matrix, full_matrices=False)
+    rank = int(np.count_nonzero(singular_values > 1e-10 * singular_values.max(initial=0.0)))
+    return left_vectors[:, :rank], right_vectors[:rank] * singular_values[:rank, None]
 
 
-def _moved(at: _Point, step: _Point, share: float) -> _Point:
-    """As far as nothing turns negative, what is sought and what proves it each on its own."""
-    walls = [
-        min(1.0, share * min(_reach(pair[side], by[side]) for pair, by in _both(at, step)))
+def _moved(point: _Point, step: _Point, share: float) -> _Point:
+    """Move along a step within the bounds; primal and dual have step lengths of their own."""
+    step_lengths = [
+        min(
+            1.0,
+            share
+            * min(
+                _largest_step(pair[side], direction[side])
+                for pair, direction in zip(point.pairs, step.pairs, strict=True)
+            ),
+        )
         for side in (0, 1)
     ]
-    sought = ("x", "t", "above", "below")
+    primal_names = ("x", "t", "above", "below")
     return _Point(
         *(
-            one + walls[name not in sought] * by
-            for name, one, by in zip(_Point._fields, at, step, strict=True)
+            values + step_lengths[name not in primal_names] * direction
+            for name, values, direction in zip(_Point._fields, point, step, strict=True)
         )
     )
 
 
-def _both(at: _Point, step: _Point) -> zip[tuple[tuple[Vector, Vector], tuple[Vector, Vector]]]:
-    return zip(at.pairs, step.pairs, strict=True)
-
-
-def _reach(values: Vector, by: Vector) -> float:
-    falling = by < 0
-    return float(np.min(values[falling] / -by[falling], initial=np.inf))
+def _largest_step(values: Vector, direction: Vector) -> float:
+    falling = direction < 0
+    return float(np.min(values[falling] / -direction[falling], initial=np.inf))
 
 
 def _vertex(matrix: Vector, x: Vector) -> Vector:
-    """Move x along what the matrix does not see until no such way is left, a block at a time."""
+    """Move x along the matrix's null space until its used columns are independent, in blocks.
+
+    Entries below 1e-9 of the largest count as zero.
+    """
     rows = len(matrix)
     x = np.where(x > 1e-9 * x.max(initial=0.0), x, 0.0)
     used = np.zeros(0, dtype=np.intp)
@@ -209,19 +235,20 @@ def _vertex(matrix: Vector, x: Vector) -> Vector:
 
 
 def _reduced(matrix: Vector, x: Vector) -> Vector:
-    """The same for so few entries that all ways are known at once."""
-    _, sizes, ways = np.linalg.svd(matrix)
-    rank = int(np.count_nonzero(sizes > 1e-10 * sizes.max(initial=0.0)))
-    free = ways[rank:].T
+    """`_vertex` for so few entries that the whole null space is computed at once."""
+    _, singular_values, right_vectors = np.linalg.svd(matrix)
+    rank = int(np.count_nonzero(singular_values > 1e-10 * singular_values.max(initial=0.0)))
+    free = right_vectors[rank:].T
     x = x.copy()
     while free.shape[1]:
-        way = free[:, -1] if free[:, -1].max() > 0 else -free[:, -1]
-        falling = np.flatnonzero(way > 1e-9)
-        shares = x[falling] / way[falling]
-        first = falling[np.argmin(shares)]
-        x = np.maximum(x - shares.min() * way, 0.0)
+        direction = free[:, -1] if free[:, -1].max() > 0 else -free[:, -1]
+        falling = np.flatnonzero(direction > 1e-9)
+        step_lengths = x[falling] / direction[falling]
+        first = falling[np.argmin(step_lengths)]
+        x = np.maximum(x - step_lengths.min() * direction, 0.0)
         x[first] = 0.0
-        # A reflection gathers all that is left of this entry in one way, which is dropped.
+        # A Householder reflection moves this entry's share of the null space into the last basis
+        # vector, which is dropped: the rest of the basis is 0 there.
         mirror = free[first].copy()
         mirror[-1] += np.copysign(np.linalg.norm(mirror), mirror[-1])
         free -= np.outer(free @ mirror, mirror) * (2 / (mirror @ mirror))

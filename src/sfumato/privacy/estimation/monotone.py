@@ -1,7 +1,8 @@
-"""The likeliest sorted list behind one whose entries have Laplace noise.
+"""Monotone regression in L1: the most likely sorted list, given its entries with Laplace noise.
 
-Least absolute differences are what Laplace noise, whole or real, makes likeliest. Where many
-entries are alike their median is about half as far off, squared, as their mean.
+Least absolute differences are the maximum likelihood estimate under Laplace noise, discrete or
+continuous. Where many entries are equal, the square error of their median is about half that of
+their mean.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ if TYPE_CHECKING:
 
 
 def sorted_fit(noisy: IntArray) -> FloatArray:
-    """The middle between the lowest and the highest rising list of least absolute differences.
+    """The midpoint of the lowest and the highest nondecreasing list of least absolute differences.
 
-    *Reference*: Robertson & Waltman 1968 on medians; the middle of all minimisers is nearer to the
-    truth than either end, as the mean of two estimates is.
+    *Reference*: Robertson & Waltman 1968 on medians. The midpoint of all minimisers is nearer to
+    the truth than either end, as the mean of two estimates is.
+
+    Example
+    -------
+    >>> sorted_fit(np.array([3, 1, 5])).tolist()
+    [2.0, 2.0, 5.0]
     """
     lowest = _lowest(noisy)
     highest = -_lowest(-noisy[::-1])[::-1]
@@ -26,26 +32,26 @@ def sorted_fit(noisy: IntArray) -> FloatArray:
 
 
 def _lowest(noisy: IntArray) -> IntArray:
-    """The lowest rising list of whole numbers with least absolute differences.
+    """The lowest nondecreasing list of integers with least absolute differences.
 
-    Whether an entry is at least some value is decided for each value by itself: a rising list has a
-    place from which on entries are, and the best is where most of those before are below and most
-    of those behind are not. So ranges of values are halved for all entries at once, as long as they
-    differ: entries that share a range lie side by side.
+    For each value separately: a nondecreasing list has a position from which on its entries reach
+    the value. The best position has most noisy entries before it below the value and most behind it
+    at or above. So the ranges of possible values are bisected for all entries at once; entries that
+    share a range are neighbours, a run.
     """
     low = np.full(len(noisy), noisy.min(initial=0))
     high = np.full(len(noisy), noisy.max(initial=0))
-    places = np.arange(len(noisy))
+    positions = np.arange(len(noisy))
     while (low < high).any():
         middle = (low + high + 1) // 2
         begins = np.append(True, (low[1:] != low[:-1]) | (high[1:] != high[:-1]))
-        first, part = np.flatnonzero(begins), np.cumsum(begins) - 1
+        first, run = np.flatnonzero(begins), np.cumsum(begins) - 1
         balance = np.cumsum(np.where(noisy >= middle, 1, -1))
-        balance -= np.append(0, balance[first[1:] - 1])[part]
+        balance -= np.append(0, balance[first[1:] - 1])[run]
         least = np.minimum(np.minimum.reduceat(balance, first), 0)
-        # Of equally good places the last leaves the most entries below.
-        last = np.maximum.reduceat(np.where(balance == least[part], places, -1), first)
-        below = places <= last[part]
+        # Of equally good positions the last one leaves the most entries below: the lowest list.
+        last = np.maximum.reduceat(np.where(balance == least[run], positions, -1), first)
+        below = positions <= last[run]
         low = np.where(below, low, middle)
         high = np.where(below, np.maximum(middle - 1, low), high)
     return low

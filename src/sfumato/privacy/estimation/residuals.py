@@ -1,10 +1,10 @@
 """Residuals of marginals: least squares over noisy tables by the analysis of variance.
 
-The residual of a set R of columns is the part of its marginal that no smaller marginal tells:
-the table centred along every axis. The residuals of different sets are orthogonal, and a table of
-a set T is the sum of the residuals of all subsets R of T, each divided by the cells of T for every
-cell of R. So least squares over noisy tables falls apart into one weighted mean for each residual,
-and no array is ever larger than one of the tables. Decisions `group-keys` and `marginals`.
+The residual of a set R of columns is the part of its marginal that no smaller marginal determines:
+the table centred along every axis. The residuals of different sets are orthogonal. The table of a
+set T is the sum of the residuals of all subsets R of T, each divided by the number of cells of T
+per cell of R. So least squares over noisy tables decomposes into one weighted mean per residual,
+and no array is ever larger than one of the tables. Decisions 0095 and 0135.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PrecisionLinks:
-    """What measured sets tell: the precision that a unit of precision in one gives to another."""
+    """A sparse matrix: the precision that a measurement of precision 1 adds to each residual."""
 
     measured: NDArray[np.intp]
     residual: NDArray[np.intp]
@@ -37,68 +37,73 @@ class PrecisionLinks:
 
     @classmethod
     def own(cls, count: int) -> PrecisionLinks:
-        """Every measurement tells about one residual, its own."""
-        places = np.arange(count)
-        return cls(places, places, np.ones(count))
+        """The identity: every measurement informs one residual, its own."""
+        indices = np.arange(count)
+        return cls(indices, indices, np.ones(count))
 
     def precisions(self, measured: FloatArray, residuals: int) -> FloatArray:
         """The precision of every residual, from the precision of every measured cell."""
-        parts = self.factor * measured[self.measured]
-        found = np.bincount(self.residual, weights=parts, minlength=residuals)
-        return np.asarray(found, dtype=np.float64)
+        contributions = self.factor * measured[self.measured]
+        totals = np.bincount(self.residual, weights=contributions, minlength=residuals)
+        return np.asarray(totals, dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class MarginalLattice:
-    """Columns of given sizes, the marginals wanted of them, and how much each matters.
+    """Columns of given sizes, the requested marginals, and their weights in the total error.
 
-    A set may be wanted several times; its weights add up. Without weights all matter alike.
+    A set may be requested several times; its weights add up. Without weights, all are 1.
     """
 
     sizes: tuple[int, ...]
-    wanted: tuple[Set, ...]
+    marginals: tuple[Set, ...]
     weights: tuple[float, ...] = ()
 
     @cached_property
     def residuals(self) -> tuple[Set, ...]:
-        """Every subset of a wanted set, the smaller ones first."""
-        return tuple(sorted({part for one in self.wanted for part in subsets(one)}, key=_order))
+        """Every subset of a requested set, smaller ones first."""
+        return tuple(
+            sorted(
+                {subset for marginal in self.marginals for subset in subsets(marginal)},
+                key=_by_size,
+            )
+        )
 
-    def cells(self, places: Iterable[int]) -> int:
-        """How many cells the table of some columns has."""
-        return prod(self.sizes[place] for place in places)
+    def cells(self, columns: Iterable[int]) -> int:
+        """The number of cells in the table of some columns."""
+        return prod(self.sizes[column] for column in columns)
 
-    def freedom(self, places: Iterable[int]) -> int:
-        """How many dimensions the residual of some columns has."""
-        return prod(self.sizes[place] - 1 for place in places)
+    def freedom(self, columns: Iterable[int]) -> int:
+        """The degrees of freedom of the residual of some columns."""
+        return prod(self.sizes[column] - 1 for column in columns)
 
     @cached_property
     def importance(self) -> FloatArray:
-        """What a unit of variance in each residual adds to the weighted sum over all cells."""
-        links = self.links(self.wanted)
-        weights = np.array(self.weights or (1.0,) * len(self.wanted))
+        """How much a variance of 1 in each residual adds to the weighted variance of all cells."""
+        links = self.links(self.marginals)
+        weights = np.array(self.weights or (1.0,) * len(self.marginals))
         weighted = links.precisions(weights, len(self.residuals))
-        freedoms = np.array([float(self.freedom(one)) for one in self.residuals])
+        freedoms = np.array([float(self.freedom(residual)) for residual in self.residuals])
         return np.asarray(weighted * freedoms)
 
     def links(self, measured: Sequence[Set]) -> PrecisionLinks:
-        """Which residuals the tables of measured sets tell about.
+        """Link each measured table T to the residuals of its subsets R.
 
-        Added up from T to R, noise of variance v in each cell has the variance v times the cells
-        of T for every cell of R.
+        Summed from T to R, noise of variance v per cell has variance v |T| / |R|, |.| the number of
+        cells; so the factor of a link is |R| / |T|.
         """
         outer, inner = self.membership(measured), self.membership(self.residuals)
         missing = (1 - outer) @ inner.T
-        places, residuals = np.nonzero(missing == 0)
+        measurements, residuals = np.nonzero(missing == 0)
         logs = np.log(np.array(self.sizes))
-        factor = np.exp((inner @ logs)[residuals] - (outer @ logs)[places])
-        return PrecisionLinks(places, residuals, factor)
+        factor = np.exp((inner @ logs)[residuals] - (outer @ logs)[measurements])
+        return PrecisionLinks(measurements, residuals, factor)
 
     def membership(self, sets: Sequence[Set]) -> NDArray[np.float32]:
-        """One row for every set and one column for every column: 1 where it is a member."""
+        """The incidence matrix (sets, columns): 1 where the column is in the set."""
         member = np.zeros((len(sets), len(self.sizes)), dtype=np.float32)
-        for row, one in enumerate(sets):
-            member[row, list(one)] = 1
+        for row, columns in enumerate(sets):
+            member[row, list(columns)] = 1
         return member
 
 
@@ -108,7 +113,8 @@ class ResidualEstimate:
 
     *Error*: every cell of a table has the same variance, as `cell_variance` says; the least among
     linear unbiased estimates (Gauss and Markov).
-    *Edges*: every residual must be told of by some table. A column of one value changes nothing.
+    *Edges*: every residual must be a subset of some measured set. A column of one value changes
+    nothing.
     *Reference*: Hay, Rastogi, Miklau & Suciu 2010 for trees; Xiao, He, Zhang & Kifer 2023.
     """
 
@@ -117,72 +123,77 @@ class ResidualEstimate:
     precisions: FloatArray
     """One over the variance in each cell of each measured table."""
     centred: bool = False
-    """Whether each measured table is the residual of its set, and tells of no other."""
+    """Whether each measured table is the residual of its set, and informs no other."""
 
     @cached_property
     def links(self) -> PrecisionLinks:
-        """Which residuals each measurement tells about."""
+        """The links from measurements to residuals."""
         if self.centred:
             return PrecisionLinks.own(len(self.measured))
         return self.lattice.links(self.measured)
 
     @cached_property
     def variances(self) -> FloatArray:
-        """The variance in each residual, in every direction of its space."""
-        told = self.links.precisions(self.precisions, len(self.lattice.residuals))
-        return np.asarray(1 / told)
+        """The variance of each residual, equal in every direction of its space."""
+        precisions = self.links.precisions(self.precisions, len(self.lattice.residuals))
+        return np.asarray(1 / precisions)
 
-    def cell_variance(self, wanted: Set) -> float:
-        """The variance of every cell of a wanted table."""
-        found = 0.0
-        for part in subsets(wanted):
-            rest = self.lattice.cells(wanted) // self.lattice.cells(part)
-            share = self.lattice.freedom(part) / self.lattice.cells(part)
-            found += share * self.variances[self._places[part]] / rest**2
-        return float(found)
+    def cell_variance(self, marginal: Set) -> float:
+        """The variance of every cell of a marginal: the sum over its subsets' residuals."""
+        variance = 0.0
+        for subset in subsets(marginal):
+            cells_per_subset_cell = self.lattice.cells(marginal) // self.lattice.cells(subset)
+            share = self.lattice.freedom(subset) / self.lattice.cells(subset)
+            variance += (
+                share * self.variances[self._residual_indices[subset]] / cells_per_subset_cell**2
+            )
+        return float(variance)
 
     def residuals(self, tables: Iterable[FloatArray]) -> dict[Set, FloatArray]:
-        """Every residual, from the noisy tables in the order of those measured."""
-        found: dict[Set, FloatArray] = {}
+        """Estimate every residual from the noisy tables, given in the order of `measured`."""
+        estimates: dict[Set, FloatArray] = {}
         links = self.links
         weights = links.factor * self.precisions[links.measured] * self.variances[links.residual]
         ends = np.searchsorted(links.measured, np.arange(len(self.measured) + 1))
-        for place, (one, table) in enumerate(zip(self.measured, tables, strict=True)):
-            for link in range(ends[place], ends[place + 1]):
-                part = self.lattice.residuals[links.residual[link]]
-                away = tuple(axis for axis, column in enumerate(one) if column not in part)
+        for index, (columns, table) in enumerate(zip(self.measured, tables, strict=True)):
+            for link in range(ends[index], ends[index + 1]):
+                subset = self.lattice.residuals[links.residual[link]]
+                away = tuple(axis for axis, column in enumerate(columns) if column not in subset)
                 added = weights[link] * table.sum(axis=away)
-                found[part] = found[part] + added if part in found else np.asarray(added)
-        return {part: centred(table) for part, table in found.items()}
+                estimates[subset] = (
+                    estimates[subset] + added if subset in estimates else np.asarray(added)
+                )
+        return {subset: centred(table) for subset, table in estimates.items()}
 
-    def marginal(self, residuals: Mapping[Set, FloatArray], wanted: Set) -> FloatArray:
-        """A wanted table put together from the residuals of its subsets."""
-        sizes = [self.lattice.sizes[column] for column in wanted]
+    def marginal(self, residuals: Mapping[Set, FloatArray], marginal: Set) -> FloatArray:
+        """Assemble a marginal from the residuals of its subsets."""
+        sizes = [self.lattice.sizes[column] for column in marginal]
         table = np.zeros(sizes)
-        for part in subsets(wanted):
+        for subset in subsets(marginal):
             shape = [
-                size if column in part else 1 for column, size in zip(wanted, sizes, strict=True)
+                size if column in subset else 1
+                for column, size in zip(marginal, sizes, strict=True)
             ]
-            rest = self.lattice.cells(wanted) // self.lattice.cells(part)
-            table += residuals[part].reshape(shape) / rest
+            cells_per_subset_cell = self.lattice.cells(marginal) // self.lattice.cells(subset)
+            table += residuals[subset].reshape(shape) / cells_per_subset_cell
         return table
 
     @cached_property
-    def _places(self) -> dict[Set, int]:
-        return {one: place for place, one in enumerate(self.lattice.residuals)}
+    def _residual_indices(self) -> dict[Set, int]:
+        return {residual: index for index, residual in enumerate(self.lattice.residuals)}
 
 
 def centred(table: FloatArray) -> FloatArray:
-    """What of a table varies with every axis: its means along each are 0."""
+    """Subtract the mean along every axis."""
     for axis in range(table.ndim):
         table = table - table.mean(axis=axis, keepdims=True)
     return table
 
 
-def subsets(places: Set) -> Iterable[Set]:
-    """Every subset of a set, itself and the empty one included."""
-    return chain.from_iterable(combinations(places, size) for size in range(len(places) + 1))
+def subsets(columns: Set) -> Iterable[Set]:
+    """Every subset of a set, including itself and the empty set."""
+    return chain.from_iterable(combinations(columns, size) for size in range(len(columns) + 1))
 
 
-def _order(places: Set) -> tuple[int, Set]:
-    return len(places), places
+def _by_size(columns: Set) -> tuple[int, Set]:
+    return len(columns), columns

@@ -71,7 +71,7 @@ def test_padding_is_put_behind_and_taken_off() -> None:
     nesting = Nesting(5, (2, 3))
     padded = nesting.merged(np.arange(10).reshape(2, 5), 1)
     assert padded.tolist() == [[0, 1, 2, 3, 4, 0], [5, 6, 7, 8, 9, 0]]
-    assert nesting.taken(padded.astype(np.float64), 1).shape == (2, 5)
+    assert nesting.without_padding(padded.astype(np.float64), 1).shape == (2, 5)
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 17, 100, 365, 4096, 4099, 1 << 26])

@@ -98,9 +98,11 @@ class Marginals:
         """The standard deviation of the cells of each table, and over all cells together."""
         variances = [
             self.strategy.fitted.cell_variance(marginal)
-            for marginal in self.strategy.lattice.wanted
+            for marginal in self.strategy.lattice.marginals
         ]
-        cells = [self.strategy.lattice.cells(marginal) for marginal in self.strategy.lattice.wanted]
+        cells = [
+            self.strategy.lattice.cells(marginal) for marginal in self.strategy.lattice.marginals
+        ]
         names = [table_name(self.request.axes, column_set) for column_set in self.sets]
         stated: dict[str, Any] = {
             "tables": {
@@ -126,7 +128,7 @@ class Marginals:
         columns = [self.request.columns[column] for column in self.columns]
         residuals = self.strategy.measure(counter, columns, entropy)
         released = {}
-        for column_set, marginal in zip(self.sets, self.strategy.lattice.wanted, strict=True):
+        for column_set, marginal in zip(self.sets, self.strategy.lattice.marginals, strict=True):
             table = self._finished(self.strategy.fitted.marginal(residuals, marginal))
             axes = [self.request.axes[column] for column in column_set]
             released[table_name(self.request.axes, column_set)] = cells_table(axes, table)
@@ -195,7 +197,7 @@ def _best_strategy(
     of a column as in its whole table.
     """
     added = request.unit.relation is Neighbours.ADD_REMOVE
-    if spending.rho is not None and added and len(lattice.wanted) > 1:
+    if spending.rho is not None and added and len(lattice.marginals) > 1:
         return measured_residuals(lattice, spending, request.sensitivity)
     return measured_tables(lattice, spending, request.sensitivity)
 

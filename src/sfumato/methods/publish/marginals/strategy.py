@@ -104,8 +104,8 @@ class _Merging:
     """
 
     def __init__(self, lattice: MarginalLattice, power: int) -> None:
-        weights = dict.fromkeys(lattice.wanted, 0.0)
-        for marginal, weight in zip(lattice.wanted, lattice.weights, strict=True):
+        weights = dict.fromkeys(lattice.marginals, 0.0)
+        for marginal, weight in zip(lattice.marginals, lattice.weights, strict=True):
             weights[marginal] += weight
         self.logs = np.log(np.array(lattice.sizes))
         self.members = lattice.membership(tuple(weights)).astype(np.float64)

@@ -19,7 +19,12 @@ from sfumato.exact_numbers import exact, plain
 from sfumato.methods.publish.domain import blank_boxes, blank_figures
 from sfumato.methods.publish.postprocess import caveat, postprocess
 from sfumato.privacy.estimation.boxes import estimates, unevenness, variances
-from sfumato.privacy.estimation.trees import Generation, LeastSquares, descended, in_small_families
+from sfumato.privacy.estimation.trees import (
+    Generation,
+    LeastSquares,
+    distribute_down,
+    in_small_families,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,7 +162,7 @@ class Decomposition(ABC):
             parents = tree.parents[nodes] - above.start
             below = in_small_families(Generation(counts[nodes], fitted.variances[nodes], parents))
             processed.append(
-                descended(below, processed[-1], nonnegative=nonnegative, whole=integer)
+                distribute_down(below, processed[-1], nonnegative=nonnegative, integer=integer)
             )
         return np.concatenate(processed)
 

@@ -160,7 +160,7 @@ class StrategyMethod:
             cells = nesting.merged(cells, axis)
         inner, outer = self.strategy.estimate(cells, nulls, entropy)
         for axis, nesting in enumerate(self.strategy.nestings):
-            inner = nesting.taken(inner, axis)
+            inner = nesting.without_padding(inner, axis)
         inner, outer = self._postprocessed(inner, outer)
         if not self.strategy.coarse:
             return {"cells": self.domain.table(inner, outer)}

@@ -78,7 +78,7 @@ class NominalNesting(Nesting):
         filled[(slice(None),) * axis + (self._leaf_codes,)] = array
         return filled
 
-    def taken(self, array: FloatArray, axis: int) -> FloatArray:
+    def without_padding(self, array: FloatArray, axis: int) -> FloatArray:
         """The codes again, in their own order."""
         return array.take(self._leaf_codes, axis=axis)
 

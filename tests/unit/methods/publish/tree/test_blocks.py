@@ -12,8 +12,8 @@ from sfumato.methods.publish.tree.blocks import BlockCounts, MeasuredLevel
 from sfumato.privacy.estimation.blocks import (
     Nesting,
     assembled,
-    gathered,
     projected,
+    sum_neighbours,
     totals,
     variances,
 )
@@ -81,7 +81,7 @@ def test_gathered_adds_neighbours(fanout: int, axis: int) -> None:
     array = array[: 90 if axis == 0 else 72, : 72 if axis == 0 else 90]
     array = array[: array.shape[0] // fanout * fanout, : array.shape[1] // fanout * fanout]
     starts = np.arange(0, array.shape[axis], fanout)
-    assert (gathered(array, fanout, axis) == np.add.reduceat(array, starts, axis=axis)).all()
+    assert (sum_neighbours(array, fanout, axis) == np.add.reduceat(array, starts, axis=axis)).all()
 
 
 def test_counts_of_levels_come_from_finer_ones() -> None:
@@ -101,5 +101,5 @@ def test_projections_put_together_are_the_whole() -> None:
     parts: dict[tuple[int, ...], NDArray[np.float64]] = dict(projected({(2, 3): array}, nestings))
     assert np.allclose(assembled(parts, nestings), array)
     fine = assembled({**{at: 0 * one for at, one in parts.items()}, (2, 3): parts[2, 3]}, nestings)
-    assert np.allclose(gathered(fine, 3, 0), 0)
-    assert np.allclose(gathered(fine, 2, 1), 0)
+    assert np.allclose(sum_neighbours(fine, 3, 0), 0)
+    assert np.allclose(sum_neighbours(fine, 2, 1), 0)
