@@ -165,16 +165,15 @@ class ResidualEstimate:
                 )
         return {subset: centred(table) for subset, table in estimates.items()}
 
-    def marginal(self, residuals: Mapping[Set, FloatArray], marginal: Set) -> FloatArray:
-        """Assemble a marginal from the residuals of its subsets."""
-        sizes = [self.lattice.sizes[column] for column in marginal]
+    def marginal(self, residuals: Mapping[Set, FloatArray], columns: Set) -> FloatArray:
+        """Assemble the marginal of some columns from the residuals of its subsets."""
+        sizes = [self.lattice.sizes[column] for column in columns]
         table = np.zeros(sizes)
-        for subset in subsets(marginal):
+        for subset in subsets(columns):
             shape = [
-                size if column in subset else 1
-                for column, size in zip(marginal, sizes, strict=True)
+                size if column in subset else 1 for column, size in zip(columns, sizes, strict=True)
             ]
-            cells_per_subset_cell = self.lattice.cells(marginal) // self.lattice.cells(subset)
+            cells_per_subset_cell = self.lattice.cells(columns) // self.lattice.cells(subset)
             table += residuals[subset].reshape(shape) / cells_per_subset_cell
         return table
 
