@@ -134,6 +134,16 @@ def decimal_of(number: Fraction) -> str:
     return f"{sign}{whole[: len(whole) - places]}{point}{whole[len(whole) - places :]}"
 
 
+def integer_at_least(value: object, name: str, *, least: int) -> int:
+    """Read a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ParameterError(
+            "parameter_out_of_range",
+            f"{name} must be a whole number of at least {least}, not {value!r}.",
+        )
+    return value
+
+
 def positive(value: object, name: str) -> Fraction:
     """Read an exact number above 0."""
     number = exact(value, name)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato.privacy.accounting.elementary import exp_down, exp_up, log_down, log_up
 from sfumato.privacy.noise import exponential, selection
-from sfumato.privacy.noise.discrete import _trials, discrete_laplace, laplace_trials
+from sfumato.privacy.noise.discrete import _gaussian_trials, discrete_laplace, laplace_trials
 from sfumato.privacy.noise.exponential import bernoulli_exp
 from sfumato.privacy.noise.selection import choose, permutation, uniform_below
 from sfumato.testing.entropy import SeededEntropy
@@ -29,12 +29,12 @@ few = settings(max_examples=15, deadline=None)
 def both_ways(draw: Callable[[], list[object]]) -> tuple[list[object], list[object]]:
     """The same draws with float bounds, and with bounds so wide that all are decided exactly."""
     fast = draw()
-    kept = exponential.ERROR, exponential.OPEN, selection.MARGIN
-    exponential.ERROR, exponential.OPEN, selection.MARGIN = 1e9, 1e9, 1e9
+    kept = exponential.ERROR, exponential.EXP_ERROR, selection.MARGIN
+    exponential.ERROR, exponential.EXP_ERROR, selection.MARGIN = 1e9, 1e9, 1e9
     try:
         return fast, draw()
     finally:
-        exponential.ERROR, exponential.OPEN, selection.MARGIN = kept
+        exponential.ERROR, exponential.EXP_ERROR, selection.MARGIN = kept
 
 
 @few
@@ -51,7 +51,9 @@ def test_laplace_draws_decided_by_floats_are_those_decided_exactly(
 def test_gaussian_draws_decided_by_floats_are_those_decided_exactly(
     stddev: Fraction, seed: int
 ) -> None:
-    fast, exact = both_ways(lambda: _trials(stddev**2, 64, SeededEntropy(seed)).values.tolist())
+    fast, exact = both_ways(
+        lambda: _gaussian_trials(stddev**2, 64, SeededEntropy(seed)).values.tolist()
+    )
     assert fast == exact
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sfumato.data.engines.malformed_cells import TextLimit, limited
 from sfumato.data.schema.column import USUAL_LENGTH, Kind
 from sfumato.privacy.accounting.price import amounts_in_words
-from sfumato.privacy.noise.entropy import secret
+from sfumato.privacy.noise.entropy import random_key
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.report.display import Card, Shown
 
@@ -317,7 +317,7 @@ class KindPlan(Plan):
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """Let the method read rows through what its request opens."""
-        data = self.request.open(datasets, secret(entropy))
+        data = self.request.open(datasets, random_key(entropy))
         tables = self.method.release(data, entropy)
         return self._release(self.request.rounded(tables, self.method.error))
 

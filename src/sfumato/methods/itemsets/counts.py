@@ -67,7 +67,7 @@ class KeyNoise:
             return np.arange(len(counts)), self.noise.steps(counts, entropy)
         there = np.flatnonzero(counts)
         released = self.threshold.sample(counts[there], entropy)
-        return there[released.places], released.counts
+        return there[released.positions], released.counts
 
     @property
     def reach(self) -> float:

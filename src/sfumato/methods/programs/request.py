@@ -25,7 +25,7 @@ from sfumato.methods.programs.language import executable, is_strict, program_dig
 from sfumato.methods.programs.made_up_rows import made_up
 from sfumato.methods.programs.sandbox import chamber
 from sfumato.methods.programs.sandbox.base import Program, longest_seconds
-from sfumato.privacy.noise.entropy import secret
+from sfumato.privacy.noise.entropy import random_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -232,7 +232,7 @@ class ProgramRun(Plan):
         """Cut the rows into blocks, run the program on each, and release the aggregate."""
         started, data = time.monotonic(), datasets[self.dataset]
         room = chamber(self.sandbox)
-        salt = secret(entropy)
+        salt = random_key(entropy)
         blocks = [to_stream(block) for block in self.cut.blocks_of(data.engine, data.table, salt)]
         ranges = None
         if self.helper is not None:

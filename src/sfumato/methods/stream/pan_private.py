@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from sfumato.errors import ParameterError, option
-from sfumato.exact_numbers import store, store_positive
+from sfumato.exact_numbers import integer_at_least, store, store_positive
 from sfumato.methods.stream.pan_table import PanCells, PanTable, PeopleSample, check_epsilon
 from sfumato.privacy.accounting.events import PureEvent
-from sfumato.privacy.mechanisms.base import whole
 from sfumato.privacy.mechanisms.laplace import Geometric
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class PanPrivateDensity:
         store_positive(self, "epsilon", "output_epsilon")
         check_epsilon(self.epsilon)
         for name in ("people", "size", "reads"):
-            store(self, **{name: whole(getattr(self, name), name, least=1)})
+            store(self, **{name: integer_at_least(getattr(self, name), name, least=1)})
         if not len(self.rounds) <= self.size <= self.people:
             raise ParameterError(
                 "parameter_out_of_range",
@@ -243,7 +242,7 @@ class PanPrivateHeavy(PanPrivateDensity):
     name: ClassVar[str] = "heavy"
 
     def __post_init__(self) -> None:
-        store(self, at_least=whole(self.at_least, "at_least", least=1))
+        store(self, at_least=integer_at_least(self.at_least, "at_least", least=1))
         super().__post_init__()
         _ = self.tables  # which refuse more visits than a counter holds
 

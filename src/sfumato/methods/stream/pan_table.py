@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.exact_numbers import plain, store, store_positive
+from sfumato.exact_numbers import integer_at_least, plain, store, store_positive
 from sfumato.methods.local.draws import below, happens
 from sfumato.privacy.accounting.elementary import exp_up
-from sfumato.privacy.mechanisms.base import whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -150,8 +149,8 @@ class PanTable:
     def __post_init__(self) -> None:
         store_positive(self, "epsilon")
         check_epsilon(self.epsilon)
-        store(self, size=whole(self.size, "size", least=1))
-        store(self, round=whole(self.round, "round", least=1))
+        store(self, size=integer_at_least(self.size, "size", least=1))
+        store(self, round=integer_at_least(self.round, "round", least=1))
         if self.round > MOST_VISITS:
             raise ParameterError(
                 "parameter_out_of_range",

@@ -16,12 +16,12 @@ import numpy as np
 
 from sfumato.data.schema.unit import count_sensitivity
 from sfumato.errors import ParameterError
+from sfumato.exact_numbers import integer_at_least
 from sfumato.methods.stream import histograms
 from sfumato.methods.stream.histograms import ranked
 from sfumato.methods.stream.method import StepFigures
 from sfumato.methods.stream.options import of_cells, only
 from sfumato.privacy.accounting.events import PureEvent
-from sfumato.privacy.mechanisms.base import whole
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.mechanisms.sparse_vector import ABOVE, SparseVector, SparseVectorRun
 
@@ -48,7 +48,7 @@ def prepare(request: StreamRequest) -> TopCounts | TopChanges:
     """The largest cells: by running counts or, where `changes` bounds them, when they change."""
     only(request, TopCounts.name, "top", "changes", "margin", "counter")
     options = dict(request.options)
-    top = whole(options.get("top", USUAL_TOP), "top", least=1)
+    top = integer_at_least(options.get("top", USUAL_TOP), "top", least=1)
     if top >= request.cells:
         raise ParameterError(
             "stream_invalid",
@@ -64,10 +64,12 @@ def prepare(request: StreamRequest) -> TopCounts | TopChanges:
             "A list that is told when it changes is of all periods so far, not of a window. "
             "Leave the window out, or leave changes out.",
         )
-    changes = whole(options["changes"], "changes", least=1)
+    changes = integer_at_least(options["changes"], "changes", least=1)
     method = TopChanges(request, top, changes)
     margin = options.get("margin")
-    return method if margin is None else replace(method, asked=whole(margin, "margin", least=1))
+    if margin is None:
+        return method
+    return replace(method, asked=integer_at_least(margin, "margin", least=1))
 
 
 def listed(counts: StepFigures, cells: list[int], note: str = "") -> StepFigures:

@@ -13,8 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import ParameterError
-from sfumato.exact_numbers import store
-from sfumato.privacy.mechanisms.base import whole
+from sfumato.exact_numbers import integer_at_least, store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +29,7 @@ class _OfWindow:
     window: int
 
     def __post_init__(self) -> None:
-        length = whole(self.window, "window", least=1)
+        length = integer_at_least(self.window, "window", least=1)
         if length > LONGEST_WINDOW:
             raise ParameterError(
                 "stream_invalid",
@@ -126,7 +125,7 @@ class Presence:
     def __post_init__(self) -> None:
         for name in ("periods", "ends"):
             if getattr(self, name) is not None:
-                whole(getattr(self, name), name, least=1)
+                integer_at_least(getattr(self, name), name, least=1)
         if self.periods is None and self.ends is None:
             raise ParameterError(
                 "stream_invalid",

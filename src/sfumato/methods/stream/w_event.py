@@ -16,12 +16,12 @@ import numpy as np
 from sfumato.arguments import one_of
 from sfumato.data.schema.unit import count_sensitivity
 from sfumato.errors import ParameterError
-from sfumato.exact_numbers import plain, store, store_positive
+from sfumato.exact_numbers import integer_at_least, plain, store, store_positive
 from sfumato.methods.stream.method import StepFigures
 from sfumato.methods.stream.options import of_cells, only
 from sfumato.methods.stream.w_budget import PLANS, Presence
 from sfumato.privacy.accounting.events import PureEvent
-from sfumato.privacy.mechanisms.base import narrow, whole
+from sfumato.privacy.mechanisms.base import narrow
 from sfumato.privacy.mechanisms.laplace import Geometric
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def prepare(request: StreamRequest) -> WEvent:
     epsilon = price / presence.whole_cost(plan, Fraction(1))
     return WEvent(
         plan=plan, epsilon=epsilon, cells=request.cells, unit=request.unit, presence=presence,
-        caution=whole(request.options.get("caution", 1), "caution", least=0),
+        caution=integer_at_least(request.options.get("caution", 1), "caution", least=0),
     )  # fmt: skip
 
 
@@ -100,8 +100,8 @@ class WEvent:
 
     def __post_init__(self) -> None:
         store_positive(self, "epsilon")
-        store(self, cells=whole(self.cells, "cells", least=1))
-        store(self, caution=whole(self.caution, "caution", least=0))
+        store(self, cells=integer_at_least(self.cells, "cells", least=1))
+        store(self, caution=integer_at_least(self.caution, "caution", least=0))
 
     @property
     def event(self) -> PureEvent:

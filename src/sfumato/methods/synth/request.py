@@ -27,7 +27,7 @@ from sfumato.methods.synth.forecast import SynthesisForecast
 from sfumato.methods.synth.generator import SynthesisModel, drawn, wanted_rows
 from sfumato.methods.synth.synthesis import MOST_CODES, Synthesis
 from sfumato.privacy.accounting.events import Composed
-from sfumato.privacy.noise.entropy import secret
+from sfumato.privacy.noise.entropy import random_key
 from sfumato.report.display import Card
 from sfumato.text import dumps
 
@@ -163,7 +163,7 @@ class SynthesisRequest(Plan):
         """Discover, measure, fit and draw. What is read of the table are counts alone."""
         data = datasets[self.dataset]
         # Fresh for each release, and never shown: it keys the hash by which rows are kept.
-        salt = secret(entropy)
+        salt = random_key(entropy)
         paid = self.encoding.paid(self.price)
         encoding = self.encoding.discovered(*paid.run(data.engine, data.table, salt, entropy))
         options = set_options(self.method, encoding, self.sets, self.target)

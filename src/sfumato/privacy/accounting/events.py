@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
-from sfumato.exact_numbers import positive_delta, store, store_positive
+from sfumato.exact_numbers import integer_at_least, positive_delta, store, store_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class RandomizedResponseEvent(_OfEpsilon):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_count(self.categories, "categories", least=2)
+        integer_at_least(self.categories, "categories", least=2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ class Repeated:
     count: int
 
     def __post_init__(self) -> None:
-        _check_count(self.count, "count", least=1)
+        integer_at_least(self.count, "count", least=1)
 
 
 @dataclass(frozen=True)
@@ -167,14 +167,6 @@ Leaf = (
 
 Event = Leaf | Composed | Repeated | Parallel
 """A leaf, or a composition of events."""
-
-
-def _check_count(value: object, name: str, *, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ParameterError(
-            "parameter_out_of_range",
-            f"{name} must be a whole number of at least {least}, not {value!r}.",
-        )
 
 
 def _some_events(events: object) -> tuple[object, ...]:

@@ -1,6 +1,7 @@
-"""What every mechanism says of itself, its parameters, and the integers it works on.
+"""The interface of mechanisms, and exact integer arithmetic for their inputs and outputs.
 
-Private integers come in NumPy arrays: int64 as long as results fit, Python integers beyond.
+Private integers come in NumPy arrays: int64 as long as results fit, Python integers beyond. A sum
+that wrapped around at 2^63 would break both the sensitivity and the answer.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ if TYPE_CHECKING:
 
 
 def integers(values: ArrayLike, name: str, *, dimensions: int | None = None) -> NDArray[Any]:
-    """Read integers; the type decides alone, so a refusal says nothing about any value."""
+    """Read an array of integers; unsigned and empty arrays are converted.
+
+    Only the dtype and the shape decide about a refusal, so that an error reveals no private value.
+
+    Raises
+    ------
+    ParameterError
+        If the entries are not integers, or the number of dimensions is not `dimensions`.
+    """
     array = np.asarray(values)
     if array.dtype.kind == "u" or (array.size == 0 and array.dtype.kind == "f"):
         array = array.astype(object if array.dtype == np.uint64 else np.int64)
@@ -44,20 +53,25 @@ def integers(values: ArrayLike, name: str, *, dimensions: int | None = None) -> 
 
 
 def add(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
-    """Add without wrapping; what type comes back depends on the sums alone, which may be seen."""
+    """Add noise without wrapping around.
+
+    The returned dtype depends on the noisy sums alone, which are public; a dtype that depended on
+    `values` would leak.
+    """
     if values.dtype == object or noise.dtype == object:
         return narrow(values.astype(object) + noise.astype(object))
     total = values + noise
+    # Two's complement: an addition wrapped where the sum's sign differs from that of both summands.
     if (((values ^ total) & (noise ^ total)) < 0).any():
         return np.asarray(values.astype(object) + noise.astype(object))
     return np.asarray(total)
 
 
 def widened(values: NDArray[Any], weight: int) -> NDArray[Any]:
-    """Integers for sums of all of them, each times a whole weight of at most this magnitude.
+    """Convert integers so that no sum of them, each times a weight of at most `weight`, wraps.
 
-    They stay int64 where no such sum can reach 2^62, and are Python's beyond, which never wrap. The
-    type changes nothing about a result, so that how many rows there are is told by none.
+    They stay int64 where no such sum can reach 2^62, and become Python integers otherwise. The
+    dtype does not affect the result, so it reveals nothing about the number of rows.
     """
     if values.dtype == object:
         return values
@@ -67,7 +81,7 @@ def widened(values: NDArray[Any], weight: int) -> NDArray[Any]:
 
 
 def narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """Turn Python integers into int64 if all of them fit."""
+    """Convert Python integers to int64 if all of them fit."""
     try:
         return values.astype(np.int64)
     except OverflowError:
@@ -75,7 +89,11 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def to_floats(steps: NDArray[Any], granule: Fraction) -> FloatArray:
-    """Turn whole steps of a public granule into floats: the last step of a release."""
+    """Convert noisy steps of a public granule to floats: the last operation of a release.
+
+    The bits of the float depend on the noisy integer alone. Adding noise to floats instead would
+    leak the input through their rounding (Mironov 2012).
+    """
     if steps.dtype == object:
         flat = [float(int(step) * granule) for step in steps.flat]
         return np.array(flat, dtype=np.float64).reshape(steps.shape)
@@ -83,19 +101,19 @@ def to_floats(steps: NDArray[Any], granule: Fraction) -> FloatArray:
 
 
 class Mechanism(Protocol):
-    """A step that turns private integers into something that may leave.
+    """A randomised function of private integers whose output may be released.
 
-    Parameters are public facts, so the event (what it costs) and the error to expect (`bound`, with
-    what else it needs to know) are known before any row is read.
+    All parameters are public, so the cost (`event`) and the expected error (`bound`) are known
+    before any row is read.
     """
 
     @property
     def event(self) -> Event:
-        """What one sample costs."""
+        """The cost of one sample."""
         ...
 
     def sample(self, values: Any, entropy: Entropy) -> Any:
-        """Release something about private values, with randomness that was paid for."""
+        """Release an answer about private values; `entropy` comes from the receipt of a charge."""
         ...
 
 
@@ -113,28 +131,18 @@ class AdditiveNoise(Mechanism, Protocol):
         ...
 
     def bound(self, beta: float) -> float:
-        """Give an error of one answer that is passed with probability at most beta."""
+        """Give an error that one answer exceeds with probability at most beta."""
         ...
 
     def steps(self, values: ArrayLike, entropy: Entropy) -> NDArray[Any]:
-        """Add noise to integers and give integers."""
+        """Add noise to integers and return integers."""
         ...
 
 
 def check_beta(beta: float) -> float:
-    """Refuse what is no probability of failure."""
+    """Check a failure probability: a float strictly between 0 and 1."""
     if not (math.isfinite(beta) and 0 < beta < 1):
         raise ParameterError(
             "parameter_out_of_range", f"beta must lie between 0 and 1, both excluded, not {beta!r}."
         )
     return beta
-
-
-def whole(value: object, name: str, *, least: int) -> int:
-    """Read a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ParameterError(
-            "parameter_out_of_range",
-            f"{name} must be a whole number of at least {least}, not {value!r}.",
-        )
-    return value

@@ -1,7 +1,7 @@
-"""What a program gives on blocks of people: numbers in a declared range, on a public grid.
+"""Outputs of a program on blocks of people: numbers in a declared range, on a public grid.
 
-A person is in `repeats` of the blocks and in no other, so that nobody moves more outputs than that
-(twice as many where one person takes the place of another). Blocks, range and grid are public.
+Each person is in exactly `repeats` blocks, so that one person changes at most that many outputs
+(twice as many where one person replaces another). Blocks, range and grid are public.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 from sfumato import exact_numbers
 from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
-from sfumato.privacy.mechanisms.base import whole
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockOutputs:
-    """The outputs of `blocks` blocks, each kept within [low, high] and rounded by itself."""
+    """The outputs of `blocks` blocks, each clipped to [low, high] and rounded to the granule."""
 
     epsilon: Fraction
     blocks: int
@@ -34,7 +33,7 @@ class BlockOutputs:
     high: Fraction
     granule: Fraction
     repeats: int = 1
-    """In how many blocks each person is."""
+    """The number of blocks that each person is in."""
     relation: Neighbours = Neighbours.ADD_REMOVE
 
     def __post_init__(self) -> None:
@@ -45,7 +44,7 @@ class BlockOutputs:
                 "bounds_invalid",
                 f"The ends [{low}, {high}] must be whole multiples of the granule {granule}.",
             )
-        blocks = whole(self.blocks, "blocks", least=2)
+        blocks = exact_numbers.integer_at_least(self.blocks, "blocks", least=2)
         if blocks * max(-low, high) / granule >= 2**62:
             raise ParameterError(
                 "bounds_invalid",
@@ -53,7 +52,7 @@ class BlockOutputs:
                 f"of {granule}.",
                 hint="Give a coarser one.",
             )
-        repeats = whole(self.repeats, "repeats", least=1)
+        repeats = exact_numbers.integer_at_least(self.repeats, "repeats", least=1)
         if blocks % repeats or blocks == repeats:
             raise ParameterError(
                 "parameter_out_of_range",
@@ -71,12 +70,16 @@ class BlockOutputs:
         )
 
     @property
-    def moved(self) -> int:
-        """How many outputs one person can change."""
+    def changed_outputs(self) -> int:
+        """The number of outputs that one person can change."""
         return self.repeats * (1 if self.relation is Neighbours.ADD_REMOVE else 2)
 
     def steps(self, values: ArrayLike) -> IntArray:
-        """Each output in granules; what is no finite number counts as the middle of the range."""
+        """Convert each output to granules; NaN and infinities count as the middle of the range.
+
+        A failed program must look like any other: an error, or a value outside the range, would
+        reveal something about a block.
+        """
         outputs = np.asarray(values, dtype=np.float64)
         if outputs.ndim == 0 or outputs.shape[-1] != self.blocks:
             raise ParameterError(
@@ -86,6 +89,6 @@ class BlockOutputs:
             )
         first, last = int(self.low / self.granule), int(self.high / self.granule)
         finite = np.where(np.isfinite(outputs), outputs, float(self.low + self.high) / 2)
-        kept = np.clip(finite, float(self.low), float(self.high))
-        rounded = np.floor(kept / float(self.granule) + 0.5).astype(np.int64)
+        clipped = np.clip(finite, float(self.low), float(self.high))
+        rounded = np.floor(clipped / float(self.granule) + 0.5).astype(np.int64)
         return np.clip(rounded, first, last)

@@ -1,4 +1,4 @@
-"""A quantile of what a program gives on blocks of people, chosen by how far its rank is off."""
+"""A quantile of a program's outputs on blocks of people, by the exponential mechanism."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class BlockQuantile(BlockOutputs):
     *Sensitivity*: Of the score, the number of outputs that one person changes: `repeats` of a fixed
     number of blocks, twice as many under replace-one. An output that changes is one that is
     replaced, so the number of outputs is public here.
-    *Error*: The rank of the answer is off by more than 2 moved log(points / beta) / epsilon blocks
-    with probability at most beta.
+    *Error*: The rank of the answer is off by more than 2 c log(points / beta) / epsilon blocks with
+    probability at most beta, c the number of outputs that one person changes.
     *Edges*: A block without people is run like any other. A failed output counts as the middle of
     the range. The answer is always within the range.
     *Reference*: Smith 2011, Algorithm 2; Mohan et al. 2012 (GUPT), section 4.1.
@@ -43,8 +43,9 @@ class BlockQuantile(BlockOutputs):
     def choice(self) -> Quantile:
         """The choice among the points of the grid."""
         points = int((self.high - self.low) / self.granule) + 1
-        # One person's blocks are replaced, whatever the relation between tables is.
-        unit = Entity("block", self.moved, relation=Neighbours.REPLACE_ONE)
+        # The number of blocks is public, so one person's change replaces outputs: REPLACE_ONE, also
+        # where tables are neighbours by adding or removing a person.
+        unit = Entity("block", self.changed_outputs, relation=Neighbours.REPLACE_ONE)
         return Quantile(epsilon=self.epsilon, rank=self.rank, size=points, unit=unit)
 
     @property
@@ -64,5 +65,5 @@ class BlockQuantile(BlockOutputs):
         return to_floats(chosen.reshape(points.shape[:-1]), self.granule)
 
     def bound(self, beta: float) -> float:
-        """Give an error of the rank, in blocks, that is passed with probability at most beta."""
+        """Give an error of the rank, in blocks, exceeded with probability at most beta."""
         return self.choice.bound(beta)

@@ -56,13 +56,13 @@ class Gaussian:
         )
 
     def steps(self, values: ArrayLike, entropy: Entropy) -> NDArray[Any]:
-        """Add noise to whole numbers of granules and give whole numbers of granules."""
+        """Add noise to whole numbers of granules; return whole numbers of granules."""
         private = integers(values, "values")
         noise = discrete_gaussian(self.steps_variance, private.size, entropy)
         return add(private, noise.reshape(private.shape))
 
     def sample(self, values: ArrayLike, entropy: Entropy) -> FloatArray:
-        """Add noise to whole numbers of granules and give floats in the unit of the values."""
+        """Add noise to whole numbers of granules; return floats in the unit of the values."""
         return to_floats(self.steps(values, entropy), self.granule)
 
     @property
@@ -76,7 +76,7 @@ class Gaussian:
         return math.sqrt(self.variance)
 
     def bound(self, beta: float) -> float:
-        """Give an error that one answer passes with probability at most beta."""
+        """Give an error that one answer exceeds with probability at most beta."""
         return self.stddev * math.sqrt(2 * math.log(2 / check_beta(beta)))
 
     def tail(self, steps: int) -> Fraction:

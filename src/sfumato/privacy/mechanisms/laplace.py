@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray
     from sfumato.privacy.noise.entropy import Entropy
 
-_STEEPEST = 64.0
-"""Beyond this epsilon for one unit a variance, below 10^-27, is stated as that of this one."""
+_MAX_STATED_EPSILON = 64.0
+"""Above this epsilon per unit, `variance` states that of this epsilon, which is below 10^-27.
+Without the cap it would underflow to 0, and a variance of 0 claims exactness."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +68,8 @@ class Geometric:
 
     @property
     def variance(self) -> float:
-        """The variance of one answer; never 0, though a huge epsilon leaves next to none."""
-        rate = min(float(1 / self.scale), _STEEPEST)
+        """The variance of one answer; above 0 for every epsilon."""
+        rate = min(float(1 / self.scale), _MAX_STATED_EPSILON)
         return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
 
     @property
@@ -77,10 +78,11 @@ class Geometric:
         return math.sqrt(self.variance)
 
     def bound(self, beta: float) -> float:
-        """Give the least whole error that one answer passes with probability at most beta."""
+        """Give the least whole error that one answer exceeds with probability at most beta."""
+        # Solves 2 alpha^(t+1) / (1 + alpha) <= beta for t.
         rate = float(1 / self.scale)
-        reached = math.log(2 / (check_beta(beta) * (1 + math.exp(-rate)))) / rate
-        return float(max(math.ceil(reached) - 1, 0))
+        exact_bound = math.log(2 / (check_beta(beta) * (1 + math.exp(-rate)))) / rate
+        return float(max(math.ceil(exact_bound) - 1, 0))
 
     def tail(self, steps: int) -> Fraction:
         """Bound the probability that the noise is at least `steps` (1 or more) from above."""
@@ -90,15 +92,15 @@ class Geometric:
 
 @dataclass(frozen=True, kw_only=True)
 class TruncatedGeometric:
-    """Add geometric noise, then move what fell outside [low, high] to the nearer end.
+    """Add geometric noise, then clip the result to [low, high].
 
-    *Guarantee*: That of the geometric mechanism, epsilon-differential privacy: truncation looks at
-    the noisy answer alone.
+    *Guarantee*: epsilon-differential privacy, as of the geometric mechanism: clipping is
+    post-processing of the noisy answer.
     *Sensitivity*: L1, over all the values together; established by the caller from the privacy
     unit.
     *Error*: Never more than the geometric mechanism's, nor than high - low, for values within the
     ends.
-    *Edges*: The ends are declared. The number of rows of the table is private and must not be one.
+    *Edges*: The ends are declared. The table's number of rows is private and must not be an end.
     *Reference*: Ghosh, Roughgarden & Sundararajan 2009, section 2.
     """
 
@@ -126,7 +128,7 @@ class TruncatedGeometric:
         return self.untruncated.event
 
     def steps(self, values: ArrayLike, entropy: Entropy) -> NDArray[Any]:
-        """Add noise to integers of any shape and truncate."""
+        """Add noise to integers of any shape and clip."""
         noisy = self.untruncated.steps(values, entropy)
         return narrow(np.clip(noisy, self.low, self.high))
 
@@ -143,7 +145,7 @@ class TruncatedGeometric:
         return min(self.untruncated.stddev, float(self.high - self.low))
 
     def bound(self, beta: float) -> float:
-        """Give an error that one answer passes with probability at most beta."""
+        """Give an error that one answer exceeds with probability at most beta."""
         return min(self.untruncated.bound(beta), float(self.high - self.low))
 
 
@@ -181,11 +183,11 @@ class Laplace:
         return self.on_steps.event
 
     def steps(self, values: ArrayLike, entropy: Entropy) -> NDArray[Any]:
-        """Add noise to whole numbers of granules and give whole numbers of granules."""
+        """Add noise to whole numbers of granules; return whole numbers of granules."""
         return self.on_steps.steps(values, entropy)
 
     def sample(self, values: ArrayLike, entropy: Entropy) -> FloatArray:
-        """Add noise to whole numbers of granules and give floats in the unit of the values."""
+        """Add noise to whole numbers of granules; return floats in the unit of the values."""
         return to_floats(self.steps(values, entropy), self.granule)
 
     @property
@@ -199,5 +201,5 @@ class Laplace:
         return self.on_steps.stddev * float(self.granule)
 
     def bound(self, beta: float) -> float:
-        """Give the least error on the grid that one answer passes with probability at most beta."""
+        """Give the least error on the grid, exceeded with probability at most beta."""
         return self.on_steps.bound(beta) * float(self.granule)

@@ -1,4 +1,4 @@
-"""Quantiles by the exponential mechanism over the ranges between the values found."""
+"""Quantiles by the exponential mechanism over the ranges between neighbouring values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from sfumato.data.schema.unit import Rows, quantile_sensitivity
 from sfumato.errors import ParameterError
-from sfumato.exact_numbers import exact, positive, store
+from sfumato.exact_numbers import exact, integer_at_least, positive, store
 from sfumato.privacy.accounting.events import ExponentialChoice
-from sfumato.privacy.mechanisms.base import check_beta, integers, whole, widened
+from sfumato.privacy.mechanisms.base import check_beta, integers, widened
 from sfumato.privacy.noise.selection import choose_within, uniform_below
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.unit import Unit
     from sfumato.privacy.noise.entropy import Entropy
 
+# The largest denominator of a rank: scores are counted in its parts, and must stay small.
 _FINEST_RANK = 10**6
 LARGEST_SIZE = 2**63 - 1
 """The most grid points: so many that every point and every length of a range fits 64 bits."""
@@ -46,17 +47,20 @@ class Counted:
     @classmethod
     def of(cls, points: ArrayLike) -> Counted:
         """Count the grid points of one group, given row by row."""
-        found, counts = np.unique(integers(points, "points", dimensions=1), return_counts=True)
-        return cls(found, counts, np.zeros(len(found), dtype=np.int64), 1)
+        distinct_points, counts = np.unique(
+            integers(points, "points", dimensions=1), return_counts=True
+        )
+        return cls(distinct_points, counts, np.zeros(len(distinct_points), dtype=np.int64), 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantile:
-    """Choose a grid point by how far its rank is from the wanted one.
+    """Choose a grid point by the distance of its rank from the requested one.
 
     With L rows below a point, U up to and including it and n in all, the score of the point is
-    -max(0, L - q n, q n - U). It is constant between neighbouring values found, so one choice among
-    these ranges, weighted by their lengths, and a uniform point within is the same law.
+    -max(0, L - q n, q n - U). The score is constant between neighbouring values. So a choice among
+    these ranges, weighted by their lengths, followed by a uniform point within the chosen range,
+    has the same distribution as a choice among all points.
 
     *Guarantee*: epsilon-differential privacy of bounded range epsilon for each group; groups of
     disjoint people compose in parallel.
@@ -75,7 +79,7 @@ class Quantile:
     size: int
     unit: Unit = _ROWS
     granule: int = 1
-    """What one row counts in the numbers of rows that are given, where rows may count less."""
+    """The count that stands for one whole row, where weighted rows may count less than it."""
 
     def __post_init__(self) -> None:
         rank = exact(self.rank, "rank")
@@ -89,8 +93,8 @@ class Quantile:
             self,
             epsilon=positive(self.epsilon, "epsilon"),
             rank=rank,
-            size=whole(self.size, "size", least=1),
-            granule=whole(self.granule, "granule", least=1),
+            size=integer_at_least(self.size, "size", least=1),
+            granule=integer_at_least(self.granule, "granule", least=1),
         )
         if self.size > LARGEST_SIZE:
             raise ParameterError(
@@ -106,7 +110,7 @@ class Quantile:
 
     @property
     def event(self) -> ExponentialChoice:
-        """What the quantile of one group costs."""
+        """The cost of the quantile of one group."""
         return ExponentialChoice(epsilon=self.epsilon)
 
     def sample(self, values: Counted, entropy: Entropy) -> IntArray:
@@ -125,7 +129,7 @@ class Quantile:
         return ranges.firsts[chosen] + uniform_below(ranges.lengths[chosen], entropy)
 
     def bound(self, beta: float) -> float:
-        """Give an error of the rank, in granules, that is passed with probability at most beta."""
+        """Give an error of the rank, in granules, exceeded with probability at most beta."""
         likely = math.log(self.size / check_beta(beta))
         return 2 * float(self.sensitivity / self.epsilon) * likely
 
@@ -149,8 +153,9 @@ class _Ranges:
         groups_before = np.searchsorted(groups, np.arange(values.group_count + 1))
         totals = np.concatenate((np.zeros(1, dtype=counts.dtype), np.cumsum(counts)))
         base = totals[groups_before[:-1]]
-        whole_group = totals[groups_before[1:]] - base
-        # Each entry gives the gap before it and its own point, each group one gap at its end.
+        group_totals = totals[groups_before[1:]] - base
+        # Each value yields two ranges, the gap before it and its own point; each group yields one
+        # more, the gap at its end. Empty ranges are removed below.
         gap = 2 * np.arange(len(points)) + groups
         last = 2 * groups_before[1:] + np.arange(values.group_count)
         firsts = np.zeros(2 * len(points) + values.group_count, dtype=np.int64)
@@ -159,15 +164,17 @@ class _Ranges:
         before = totals[:-1] - base[groups]
         below[gap], up_to[gap], stops[gap] = before, before, points
         below[gap + 1], up_to[gap + 1], stops[gap + 1] = before, before + counts, points + 1
-        below[last], up_to[last], stops[last] = whole_group, whole_group, size
+        below[last], up_to[last], stops[last] = group_totals, group_totals, size
         firsts[1:] = stops[:-1]
         firsts[np.concatenate(([0], last[:-1] + 1))] = 0
-        total = np.repeat(whole_group, np.diff(np.concatenate(([-1], last))))
-        wanted, parts = rank.numerator * total, rank.denominator
-        scores = -np.maximum(0, np.maximum(parts * below - wanted, wanted - parts * up_to))
-        kept = stops > firsts
-        starts = np.concatenate(([0], np.cumsum(kept)[last[:-1]]))
-        return cls(firsts[kept], (stops - firsts)[kept], scores[kept], starts)
+        total = np.repeat(group_totals, np.diff(np.concatenate(([-1], last))))
+        target, denominator = rank.numerator * total, rank.denominator
+        scores = -np.maximum(
+            0, np.maximum(denominator * below - target, target - denominator * up_to)
+        )
+        nonempty = stops > firsts
+        starts = np.concatenate(([0], np.cumsum(nonempty)[last[:-1]]))
+        return cls(firsts[nonempty], (stops - firsts)[nonempty], scores[nonempty], starts)
 
 
 def _merged(

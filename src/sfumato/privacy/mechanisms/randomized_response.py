@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.exact_numbers import store, store_positive
+from sfumato.exact_numbers import integer_at_least, store, store_positive
 from sfumato.privacy.accounting import events
-from sfumato.privacy.mechanisms.base import check_beta, integers, whole
+from sfumato.privacy.mechanisms.base import check_beta, integers
 from sfumato.privacy.noise.selection import choose_within, uniform_integers
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class RandomizedResponse:
 
     def __post_init__(self) -> None:
         store_positive(self, "epsilon")
-        store(self, categories=whole(self.categories, "categories", least=2))
+        store(self, categories=integer_at_least(self.categories, "categories", least=2))
 
     @property
     def event(self) -> events.RandomizedResponseEvent:
-        """What one answer costs the person who gives it."""
+        """The cost of one answer to the person who gives it."""
         return events.RandomizedResponseEvent(epsilon=self.epsilon, categories=self.categories)
 
     @property
@@ -67,7 +67,8 @@ class RandomizedResponse:
                 "value_outside_domain",
                 f"Values must be coded 0 to {self.categories - 1}; at least one is not.",
             )
-        # A choice between the truth, of score 1, and all other values together, as many as k - 1.
+        # One choice per person: the truth with score 1 and weight 1, or any other value with score
+        # 0 and weight k - 1; then a uniform one among those others.
         starts = 2 * np.arange(truths.size)
         chosen = choose_within(
             np.tile([1, 0], truths.size),
@@ -77,11 +78,11 @@ class RandomizedResponse:
             entropy=entropy,
         )
         shift = 1 + uniform_integers(self.categories - 1, truths.size, entropy)
-        moved = (chosen - starts) * shift
-        return (truths.astype(np.int64) + moved.reshape(truths.shape)) % self.categories
+        offsets = (chosen - starts) * shift
+        return (truths.astype(np.int64) + offsets.reshape(truths.shape)) % self.categories
 
     def estimate(self, counts: ArrayLike) -> FloatArray:
-        """Estimate, without bias, how many people hold each value from counts of the answers."""
+        """Estimate without bias how many people hold each value, from the counts of the answers."""
         answers = np.asarray(counts, dtype=np.float64)
         total = answers.sum(axis=-1, keepdims=True)
         return np.asarray((answers - total * self.falsehood) / (self.truth - self.falsehood))
@@ -92,7 +93,7 @@ class RandomizedResponse:
         return math.sqrt(spread) / (self.truth - self.falsehood)
 
     def bound(self, beta: float, *, people: int) -> float:
-        """Give an error of an estimated count that is passed with probability at most beta."""
+        """Give an error of an estimated count, exceeded with probability at most beta."""
         # Hoeffding: the answers are independent and each counts 0 or 1.
         deviation = math.sqrt(people * math.log(2 / check_beta(beta)) / 2)
         return deviation / (self.truth - self.falsehood)

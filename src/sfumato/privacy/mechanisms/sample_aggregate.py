@@ -1,4 +1,4 @@
-"""Sample and aggregate: the noisy mean of what any program gives on blocks of people."""
+"""Sample and aggregate: the noisy mean of any program's outputs on blocks of people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SampleAggregate(BlockOutputs):
-    """Give the mean of a program's outputs on `blocks` blocks, each kept within [low, high].
+    """Release the mean of a program's outputs on `blocks` blocks, each clipped to [low, high].
 
     *Guarantee*: epsilon-differential privacy whatever the program does, if it sees one block at a
     time and nothing else.
@@ -28,8 +28,8 @@ class SampleAggregate(BlockOutputs):
     public; no output moves them.
     *Error*: Standard deviation about sqrt(2) repeats (high - low) / (blocks epsilon), beside what
     the program loses by seeing only a part of the people.
-    *Edges*: A block without people is run like any other. A program that fails or gives anything
-    but a finite number counts as the middle of the range; how many failed is not told.
+    *Edges*: A block without people is run like any other. A failed program, or an output that is
+    not finite, counts as the middle of the range; the number of failures is not released.
     *Reference*: Nissim, Raskhodnikova & Smith 2007, section 4; Mohan et al. 2012 (GUPT), Algorithm
     1 and section 4.2 (resampling).
     """
@@ -37,12 +37,12 @@ class SampleAggregate(BlockOutputs):
     @property
     def on_sum(self) -> Geometric:
         """The noise on the sum of the outputs, in granules."""
-        reach = self.moved * (self.high - self.low) / self.granule
+        reach = self.changed_outputs * (self.high - self.low) / self.granule
         return Geometric(epsilon=self.epsilon, l1_sensitivity=reach)
 
     @property
     def event(self) -> LaplaceNoise:
-        """What one mean costs."""
+        """The cost of one mean."""
         return self.on_sum.event
 
     def sample(self, values: ArrayLike, entropy: Entropy) -> FloatArray:
@@ -61,5 +61,5 @@ class SampleAggregate(BlockOutputs):
         return self.on_sum.stddev * float(self.granule / self.blocks)
 
     def bound(self, beta: float) -> float:
-        """Give an error of the mean by noise that is passed with probability at most beta."""
+        """Give an error of the mean, by noise alone, exceeded with probability at most beta."""
         return self.on_sum.bound(beta) * float(self.granule / self.blocks)

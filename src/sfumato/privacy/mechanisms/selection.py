@@ -1,4 +1,4 @@
-"""Choosing one of several candidates by a score: exponential, noisy max, permute-and-flip."""
+"""Private selection of one candidate by its score: exponential, noisy max, permute-and-flip."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.exact_numbers import positive, store, store_positive
+from sfumato.exact_numbers import integer_at_least, positive, store, store_positive
 from sfumato.privacy.accounting.events import ExponentialChoice, PureEvent
-from sfumato.privacy.mechanisms.base import add, check_beta, integers, whole
+from sfumato.privacy.mechanisms.base import add, check_beta, integers
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.noise.discrete import discrete_laplace
 from sfumato.privacy.noise.exponential import bernoulli_exp
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredChoice:
-    """A choice among `candidates` by whole-number scores, of which higher is better.
+    """A choice among `candidates` by whole-number scores; higher is better.
 
-    Scores are monotone when adding a person moves none of them down (or none of them up); that
-    saves a factor of two, holds under add/remove, and is promised by the caller.
+    Scores are monotone if adding a person lowers none of them (or raises none). That saves a factor
+    of two. It is meaningful under add/remove only, and the caller must guarantee it.
     """
 
     epsilon: Fraction
@@ -40,11 +40,11 @@ class ScoredChoice:
 
     def __post_init__(self) -> None:
         store_positive(self, "epsilon", "sensitivity")
-        store(self, candidates=whole(self.candidates, "candidates", least=1))
+        store(self, candidates=integer_at_least(self.candidates, "candidates", least=1))
 
     @property
     def rate(self) -> Fraction:
-        """How much a point of score counts in the exponent."""
+        """The factor of the score in the exponent."""
         return self.epsilon / (self.sensitivity * (1 if self.monotone else 2))
 
     def scores(self, values: ArrayLike) -> NDArray[Any]:
@@ -56,17 +56,17 @@ class ScoredChoice:
                 f"Scores must have {self.candidates} candidates on their last axis, "
                 f"but their shape is {scores.shape}.",
             )
-        # Differences of scores must not wrap.
+        # Differences of scores must not wrap around: beyond 2^62 use Python integers.
         return scores.astype(object) if (np.abs(scores // 2) >= 2**61).any() else scores
 
     def bound(self, beta: float) -> float:
-        """Give a loss of score against the best that is passed with probability at most beta."""
+        """Give a loss against the best score, exceeded with probability at most beta."""
         return math.log(self.candidates / check_beta(beta)) / float(self.rate)
 
 
-def uniform_among(chosen: BoolArray, entropy: Entropy) -> IntArray:
+def uniform_among(candidates: BoolArray, entropy: Entropy) -> IntArray:
     """Give, for each row, the index of a uniformly random true entry; each row has one."""
-    ranks = np.cumsum(chosen, axis=-1)
+    ranks = np.cumsum(candidates, axis=-1)
     target = uniform_below(ranks[..., -1].ravel(), entropy).reshape(ranks.shape[:-1])
     return np.asarray(np.argmax(ranks > target[..., None], axis=-1))
 
@@ -112,7 +112,7 @@ class Exponential(ScoredChoice):
         return choose(scores, rate=self.rate, weights=self.prior, entropy=entropy)
 
     def bound(self, beta: float) -> float:
-        """Give a loss of score against the best that is passed with probability at most beta."""
+        """Give a loss against the best score, exceeded with probability at most beta."""
         if self.prior is None:
             return super().bound(beta)
         rarest = float(min(self.prior) / sum(self.prior))
@@ -121,11 +121,11 @@ class Exponential(ScoredChoice):
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyMax(ScoredChoice):
-    """Add discrete Laplace noise of scale 1 / rate to each score and name the largest.
+    """Add discrete Laplace noise of scale 1 / rate to each score and choose the largest.
 
     *Guarantee*: epsilon-differential privacy under the neighbour relation for which the sensitivity
     holds; rate = epsilon / (2 sensitivity), or epsilon / sensitivity for monotone scores. Only the
-    index leaves: the noisy score would cost more.
+    index is released: the noisy score would cost more.
     *Sensitivity*: The largest change of any score by one person; established by the caller.
     *Error*: The chosen score is below the best by more than about 2 log(candidates / beta) / rate
     with probability at most beta.
@@ -147,7 +147,7 @@ class NoisyMax(ScoredChoice):
         return uniform_among(noisy == noisy.max(axis=-1, keepdims=True), entropy)
 
     def bound(self, beta: float) -> float:
-        """Give a loss of score against the best that is passed with probability at most beta."""
+        """Give a loss against the best score, exceeded with probability at most beta."""
         return 2 * Geometric(epsilon=self.rate).bound(check_beta(beta) / self.candidates)
 
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
-from sfumato.exact_numbers import probability, store, store_positive
+from sfumato.exact_numbers import integer_at_least, probability, store, store_positive
 from sfumato.privacy.accounting.elementary import exp_up, log_up
 from sfumato.privacy.accounting.events import ApproxEvent, PureEvent
-from sfumato.privacy.mechanisms.base import check_beta, integers, whole
+from sfumato.privacy.mechanisms.base import check_beta, integers
 from sfumato.privacy.noise.discrete import geometric, rounded_cauchy
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 # The computed sensitivity lies between the true one and 1 + 2^-39 times it: products and exp err by
 # less than 2^-42 together where the result counts. The margin in beta pays for that.
 _INFLATION = 1 + 2.0**-40
-_MARGIN = Fraction(1, 2**32)
-# A constant is smooth, and so is the larger of two smooth bounds: nothing underflows to no noise.
-_LEAST = 2.0**-64
+_BETA_MARGIN = Fraction(1, 2**32)
+# A floor under the sensitivity, so that it never underflows to 0, which would mean no noise. It
+# stays beta-smooth: a constant is smooth, and so is the maximum of two smooth bounds.
+_MIN_SENSITIVITY = 2.0**-64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +67,9 @@ class SmoothMedian:
         store(
             self,
             delta=probability(self.delta, "delta"),
-            rows=whole(self.rows, "rows", least=1),
-            size=whole(self.size, "size", least=2),
-            resolution=whole(self.resolution, "resolution", least=1),
+            rows=integer_at_least(self.rows, "rows", least=1),
+            size=integer_at_least(self.size, "size", least=2),
+            resolution=integer_at_least(self.resolution, "resolution", least=1),
         )
         if self.relation is not Neighbours.REPLACE_ONE:
             raise ParameterError(
@@ -77,10 +78,10 @@ class SmoothMedian:
                 "of rows, not for adding or removing one.",
                 hint="Use the quantile mechanism instead.",
             )
-        if self.beta <= 2 * _MARGIN:
+        if self.beta <= 2 * _BETA_MARGIN:
             raise ParameterError(
                 "parameter_out_of_range",
-                f"The smooth median needs a beta above {float(2 * _MARGIN):.0e}, but epsilon "
+                f"The smooth median needs a beta above {float(2 * _BETA_MARGIN):.0e}, but epsilon "
                 f"{float(self.epsilon):g} leaves {float(self.beta):.0e}. Raise epsilon or delta.",
             )
 
@@ -99,7 +100,7 @@ class SmoothMedian:
 
     @property
     def event(self) -> PureEvent | ApproxEvent:
-        """What one median costs."""
+        """The cost of one median."""
         if self.delta:
             return ApproxEvent(epsilon=self.epsilon, delta=self.delta)
         return PureEvent(epsilon=self.epsilon)
@@ -108,40 +109,42 @@ class SmoothMedian:
         """Release the median of each row of a (tables, rows) array, in 1/resolution of a step."""
         tables = np.sort(np.clip(self._tables(values), 0, self.size - 1), axis=1)
         answers = np.zeros(len(tables), dtype=np.int64)
-        # Tables in a row that are equal share one computation.
+        # Consecutive equal tables share one computation of the sensitivity.
         new = np.flatnonzero((tables[1:] != tables[:-1]).any(axis=1)) + 1
-        for at in np.split(np.arange(len(tables)), new):
-            if at.size:
-                table = tables[at[0]]
-                noise = self._noise(self.smooth_sensitivity(table), len(at), entropy)
+        for indices in np.split(np.arange(len(tables)), new):
+            if indices.size:
+                table = tables[indices[0]]
+                noise = self._noise(self.smooth_sensitivity(table), len(indices), entropy)
                 centre = int(table[self._middle]) * self.resolution
-                answers[at] = np.clip(centre + noise, 0, (self.size - 1) * self.resolution)
+                answers[indices] = np.clip(centre + noise, 0, (self.size - 1) * self.resolution)
         return answers
 
     def smooth_sensitivity(self, table: IntArray) -> float:
-        """Bound S from above, within 2^-39 of it, for sorted grid points. It is private.
+        """Bound S from above, relatively within 2^-39, for sorted grid points.
+
+        The result is private: it depends on the table and must not be released.
 
         S = max (x_j - x_i) exp(-beta (j - i - 1)) over i <= median <= j, where the ends of the
-        range stand at -1 and n. The best j does not fall as i grows, so halving the range of i and,
-        with it, that of j takes O(n log n).
+        range stand at -1 and n. The best j does not fall as i grows, so divide and conquer over i,
+        with the range of j split at the best j of the middle i, takes O(n log n).
         """
-        beta = math.nextafter(float(self.beta - _MARGIN), 0.0)
+        beta = math.nextafter(float(self.beta - _BETA_MARGIN), 0.0)
         ends = np.concatenate(([0], table, [self.size - 1]))
-        best = _LEAST
+        best = _MIN_SENSITIVITY
         tasks = np.array([[0], [self._middle + 1], [self._middle + 1], [len(ends) - 1]])
         while tasks.size:
             first, last, low, high = tasks
             middle = (first + last) // 2
-            found, value = _best_right(ends, middle, low, high, beta)
+            best_ends, value = _best_right(ends, middle, low, high, beta)
             best = max(best, float(value.max()))
-            left = np.stack((first, middle - 1, low, found))
-            right = np.stack((middle + 1, last, found, high))
-            tasks = np.concatenate((left, right), axis=1)
+            left_half = np.stack((first, middle - 1, low, best_ends))
+            right_half = np.stack((middle + 1, last, best_ends, high))
+            tasks = np.concatenate((left_half, right_half), axis=1)
             tasks = tasks[:, tasks[0] <= tasks[1]]
         return best * _INFLATION
 
     def bound(self, beta: float) -> float:
-        """Give an error, in steps, that is passed with probability at most beta on any table."""
+        """Give an error, in steps, exceeded with probability at most beta on every table."""
         widest = self.size - 1
         if self.delta:
             return min(2 * widest / float(self.epsilon) * -math.log(check_beta(beta)), widest)
@@ -174,7 +177,7 @@ class SmoothMedian:
 
 def _best_right(
     ends: IntArray,
-    left: IntArray,
+    left_ends: IntArray,
     low: IntArray,
     high: IntArray,
     beta: float,
@@ -182,11 +185,11 @@ def _best_right(
     """Find for each left end the right end within [low, high] of the largest weighted gap."""
     lengths = high - low + 1
     starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
-    owner = np.repeat(np.arange(len(left)), lengths)
-    right = np.arange(len(owner)) - starts[owner] + low[owner]
-    weight = np.exp(-beta * np.maximum(right - left[owner] - 1, 0))
-    gap = (ends[right] - ends[left[owner]]) * weight
+    owner = np.repeat(np.arange(len(left_ends)), lengths)
+    right_ends = np.arange(len(owner)) - starts[owner] + low[owner]
+    weight = np.exp(-beta * np.maximum(right_ends - left_ends[owner] - 1, 0))
+    gap = (ends[right_ends] - ends[left_ends[owner]]) * weight
     value = np.maximum.reduceat(gap, starts)
     hits = np.flatnonzero(gap == value[owner])
-    first = hits[np.searchsorted(owner[hits], np.arange(len(left)))]
-    return right[first], value
+    first = hits[np.searchsorted(owner[hits], np.arange(len(left_ends)))]
+    return right_ends[first], value

@@ -21,7 +21,7 @@ Noise = Geometric | Gaussian
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """A pure epsilon or a rho, exactly one of them, to be spent in shares that sum to 1."""
+    """Exactly one of a pure epsilon and a rho, to be spent in shares that sum to 1."""
 
     epsilon: Fraction | None = None
     rho: Fraction | None = None
@@ -34,42 +34,53 @@ class Spending:
         return Gaussian(rho=self.rho * share, l2_sensitivity_squared=sensitivity.l2_squared)
 
     def scaled(self, share: Fraction) -> Spending:
-        """A share of it, to be spent by itself."""
+        """A share of the spending, as a spending of its own."""
         if self.epsilon is not None:
             return Spending(epsilon=self.epsilon * share)
         assert self.rho is not None
         return Spending(rho=self.rho * share)
 
     def choice_epsilon(self, share: Fraction = Fraction(1)) -> Fraction:
-        """The epsilon that a share buys for an exponential choice: it costs epsilon^2 / 8 of rho.
+        """The epsilon that a share buys for an exponential choice, which costs rho = epsilon^2 / 8.
 
         *Reference*: Cesar & Rogers 2021.
         """
         return self._epsilon(8, share)
 
     def pure_epsilon(self, share: Fraction = Fraction(1)) -> Fraction:
-        """The pure epsilon that a share buys, which costs epsilon^2 / 2 of rho."""
+        """The pure epsilon that a share buys, which costs rho = epsilon^2 / 2."""
         return self._epsilon(2, share)
 
     def _epsilon(self, factor: int, share: Fraction) -> Fraction:
         if self.epsilon is not None:
             return self.epsilon * share
         assert self.rho is not None
+        # epsilon = sqrt(factor rho), rounded down: rounding up could cost more than the share.
         return sqrt_down(factor * self.rho * share, 64)
 
 
 def spendings(price: Price, *, conversion: Fraction | None = None) -> list[Spending]:
-    """The ways to spend a price: with a delta an epsilon may also be spent as the rho it buys.
+    """List the ways to spend a price: an epsilon with a delta may also be spent as a rho.
 
-    The conversion takes all of the delta, or as much of it as is said.
+    Parameters
+    ----------
+    price : Price
+        The offered cost.
+    conversion : Fraction, optional
+        The part of the delta that pays for the conversion to rho; all of it by default.
+
+    Returns
+    -------
+    list of Spending
+        The pure epsilon first, then the rho if there is a delta and it buys one.
     """
     if price.rho is not None:
         return [Spending(rho=price.rho)]
     assert price.epsilon is not None
-    ways = [Spending(epsilon=price.epsilon)]
+    options = [Spending(epsilon=price.epsilon)]
     delta = price.delta if conversion is None else conversion
     if delta:
         rho = spendable_rho(epsilon=price.epsilon, delta=delta)
         if rho > 0:
-            ways.append(Spending(rho=rho))
-    return ways
+            options.append(Spending(rho=rho))
+    return options

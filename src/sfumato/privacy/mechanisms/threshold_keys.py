@@ -9,9 +9,9 @@ import numpy as np
 
 from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
-from sfumato.exact_numbers import store
+from sfumato.exact_numbers import integer_at_least, store
 from sfumato.privacy.accounting import events
-from sfumato.privacy.mechanisms.base import integers, whole
+from sfumato.privacy.mechanisms.base import integers
 from sfumato.privacy.mechanisms.gaussian import Gaussian
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReleasedKeys:
-    """The keys that passed, by their place in the input, and their noisy counts."""
+    """The keys that passed, as positions in the input, and their noisy counts."""
 
-    places: IntArray
+    positions: IntArray
     counts: NDArray[Any]
 
 
@@ -43,9 +43,9 @@ class ThresholdKeys:
     one of at most `max_groups` keys. Bounded by the engine before counting.
     *Error*: A released count errs like the noise; a key with fewer than about `threshold` rows is
     usually withheld.
-    *Edges*: A key with a count of 0 is never released, whatever its noise: the proof counts the
-    keys of a person that have rows. Nothing says how many keys were withheld. The threshold is
-    derived from the tail of the very noise that is added.
+    *Edges*: A key with a count of 0 is never released, whatever its noise: the proof counts only
+    keys with rows. The number of withheld keys is not released. The threshold is derived from the
+    tail of the same noise that is added.
     *Reference*: Korolova, Kenthapadi, Mishra & Ntoulas 2009; Wilson et al. 2020, Theorem 2.
     """
 
@@ -65,19 +65,20 @@ class ThresholdKeys:
         store(
             self,
             delta=checked.delta,
-            max_groups=whole(self.max_groups, "max_groups", least=1),
-            max_count=whole(self.max_count, "max_count", least=1),
+            max_groups=integer_at_least(self.max_groups, "max_groups", least=1),
+            max_count=integer_at_least(self.max_count, "max_count", least=1),
         )
 
     @property
     def event(self) -> events.Composed:
-        """What one release costs."""
+        """The cost of one release."""
         return events.Composed((self.noise.event, events.ThresholdKeysEvent(delta=self.delta)))
 
     @property
     def threshold(self) -> int:
         """The least noisy count at which a key is released."""
         people = 1 if self.relation is Neighbours.ADD_REMOVE else 2
+        # Union bound over the keys of the people who can differ between neighbours.
         allowed = self.delta / (people * self.max_groups)
         low, high = 0, 1
         while self.noise.tail(high) > allowed:
@@ -88,11 +89,15 @@ class ThresholdKeys:
         return self.max_count + high
 
     def sample(self, values: ArrayLike, entropy: Entropy) -> ReleasedKeys:
-        """Release keys by the counts found, in an order that the data do not set."""
+        """Release the keys whose noisy counts pass, in the order of the input.
+
+        The caller must order the input independently of the data; an order of first appearance
+        would leak.
+        """
         counts = integers(values, "values")
         noisy = self.noise.steps(counts, entropy)
-        places = np.flatnonzero((noisy >= self.threshold) & (counts > 0))
-        return ReleasedKeys(places, noisy[places])
+        positions = np.flatnonzero((noisy >= self.threshold) & (counts > 0))
+        return ReleasedKeys(positions, noisy[positions])
 
     @property
     def variance(self) -> float:
@@ -105,5 +110,5 @@ class ThresholdKeys:
         return self.noise.stddev
 
     def bound(self, beta: float) -> float:
-        """Give a count from which on a key is withheld with probability at most beta."""
+        """Give a count at and above which a key is withheld with probability at most beta."""
         return self.threshold + self.noise.bound(beta)

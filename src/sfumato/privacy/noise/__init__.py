@@ -1,7 +1,7 @@
 """Exact noise from the operating system's random bytes.
 
-`discrete_laplace` and `discrete_gaussian` touch no one's data and stand outside the ledger; a
-method that adds noise to data draws with the entropy of its receipt instead.
+`discrete_laplace` and `discrete_gaussian` read no data, so they charge no ledger. A method that
+adds noise to data draws with the entropy of its receipt instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,32 @@ __all__ = ["discrete_gaussian", "discrete_laplace"]
 
 
 def discrete_laplace(scale: object, size: int = 1) -> NDArray[Any]:
-    """Draw integers X with P(X = k) proportional to exp(-|k| / scale): exact and secure."""
+    """Draw integers X with P(X = k) proportional to exp(-|k| / scale), exactly.
+
+    The randomness is the operating system's. No floating-point rounding enters the distribution.
+
+    Parameters
+    ----------
+    scale : number or text
+        Above 0. Read exactly: 0.1 and "1/10" are one tenth.
+    size : int
+        The number of draws.
+
+    Returns
+    -------
+    array
+        int64, or Python integers where a draw does not fit 64 bits.
+
+    Raises
+    ------
+    ParameterError
+        If the scale is not a number above 0, or the size is not a whole number of at least 0.
+
+    Example
+    -------
+    >>> discrete_laplace(scale=2, size=1000).shape
+    (1000,)
+    """
     from sfumato.exact_numbers import positive
     from sfumato.privacy.noise.discrete import discrete_laplace as draw
     from sfumato.privacy.noise.entropy import SystemEntropy
@@ -24,7 +49,32 @@ def discrete_laplace(scale: object, size: int = 1) -> NDArray[Any]:
 
 
 def discrete_gaussian(stddev: object, size: int = 1) -> NDArray[Any]:
-    """Draw integers X with P(X = k) proportional to exp(-k^2 / (2 stddev^2)): exact and secure."""
+    """Draw integers X with P(X = k) proportional to exp(-k^2 / (2 stddev^2)), exactly.
+
+    The randomness is the operating system's. No floating-point rounding enters the distribution.
+
+    Parameters
+    ----------
+    stddev : number or text
+        From 2^-500 to 2^500. Read exactly: 0.1 and "1/10" are one tenth.
+    size : int
+        The number of draws.
+
+    Returns
+    -------
+    array
+        int64, or Python integers where a draw does not fit 64 bits.
+
+    Raises
+    ------
+    ParameterError
+        If the stddev is out of range, or the size is not a whole number of at least 0.
+
+    Example
+    -------
+    >>> discrete_gaussian(stddev=3, size=1000).shape
+    (1000,)
+    """
     from sfumato.exact_numbers import positive
     from sfumato.privacy.noise.discrete import discrete_gaussian as draw
     from sfumato.privacy.noise.entropy import SystemEntropy

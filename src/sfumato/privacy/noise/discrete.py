@@ -8,7 +8,8 @@ proportional to exp(-r/s): a uniform r kept with probability exp(-r/s), which is
 *Laplace.* A discrete Laplace variable has P(X = k) proportional to a^|k|, so P(|X| >= k) =
 2 a^k / (1 + a) for k >= 1. With d = log(2 / (1 + a)) this is P(E > k/s - d), hence |X| =
 floor(s (E + d)), and the sign is a fair coin. Above 2^24 it is a geometric variable with a random
-sign, where the zero that both signs share, which hardly ever comes, is kept with one of them only.
+sign, in which a zero with a minus sign, which is very rare, is rejected: otherwise 0 would come
+twice as often.
 
 *Gaussian*, by rejection from discrete Laplace. With t = floor(sigma) + 1 and Y discrete Laplace of
 scale t, Y is kept with probability exp(-z), z = (|Y| - sigma^2 / t)^2 / (2 sigma^2): P(kept = y) is
@@ -47,8 +48,10 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
     from sfumato.privacy.noise.exponential import Enclosure
 
-_DIRECT = 1 << 24
-_LOW_BITS, _SURE_BITS = 40, 23  # parts of one word
+# Up to this scale float64 holds the product of scale and exponential with the claimed error.
+_FLOAT_SCALE = 1 << 24
+# One 64-bit word is split: 40 bits for R, and 23 for the first digits of the coin that keeps it.
+_LOW_BITS, _SURE_BITS = 40, 23
 
 
 def geometric(scale: Fraction, size: int, entropy: Entropy) -> NDArray[Any]:
@@ -74,14 +77,14 @@ def discrete_laplace(scale: Fraction, size: int, entropy: Entropy) -> NDArray[An
 
 
 def laplace_trials(scale: Fraction, count: int, entropy: Entropy) -> Draws:
-    """Up to `count` discrete Laplace variables: those of `count` trials that are kept."""
-    if scale <= _DIRECT:
+    """Draw up to `count` discrete Laplace variables: the accepted ones of `count` trials."""
+    if scale <= _FLOAT_SCALE:
         drawn = Exponentials(count, entropy)
         return Draws(floors(scale, drawn, partial(_zero_shift, scale))).signed(drawn.spare)
     magnitudes, negative = _signed_geometric(scale, count, entropy)
     signed = magnitudes.signed(negative)
     second_zeros = negative & (magnitudes.values == 0)
-    return signed.kept(~second_zeros) if second_zeros.any() else signed
+    return signed.masked(~second_zeros) if second_zeros.any() else signed
 
 
 @lru_cache(maxsize=64)
@@ -95,43 +98,44 @@ def _zero_shift(scale: Fraction, bits: int) -> Enclosure:
 
 
 def _signed_geometric(scale: Fraction, count: int, entropy: Entropy) -> tuple[Draws, BoolArray]:
-    """Geometric variables and, beside each, a random bit that is independent of it."""
-    if scale <= _DIRECT:
+    """Draw geometric variables, each with an independent random bit."""
+    if scale <= _FLOAT_SCALE:
         drawn = Exponentials(count, entropy)
         return Draws(floors(scale, drawn)), drawn.spare
     shift = min(_LOW_BITS, scale.__floor__().bit_length() - _SURE_BITS - 1)
     high, spare = _signed_geometric(scale / (1 << shift), count, entropy)
-    low = _low_part(scale, shift, count, entropy)
+    low = _low_bits(scale, shift, count, entropy)
     large = {*np.flatnonzero(high.values >= 1 << (63 - shift)).tolist(), *high.wide}
-    wide = {place: (high.exact(place) << shift) + int(low[place]) for place in large}
-    # A wide value's 64-bit stand-in is odd, so that nobody takes it for zero.
+    wide = {index: (high.exact(index) << shift) + int(low[index]) for index in large}
+    # The 64-bit stand-in of a wide value is 1, because 0 with a minus sign would be rejected.
     values = (high.values << shift) + low
     values[list(wide)] = 1
     return Draws(values, wide), spare
 
 
-def _low_part(scale: Fraction, shift: int, count: int, entropy: Entropy) -> IntArray:
-    """R in [0, 2^shift) with P(R = r) proportional to exp(-r / scale); 2^shift / scale <= 2^-23.
+def _low_bits(scale: Fraction, shift: int, count: int, entropy: Entropy) -> IntArray:
+    """Draw R in [0, 2^shift), P(R = r) proportional to exp(-r / scale); 2^shift / scale <= 2^-23.
 
-    One word holds the uniform r and the first digits of the U that r is kept with, U < exp(-r/s).
-    Unless those digits are all ones, U < 1 - 2^-23 <= 1 - r/s < exp(-r/s) and r is kept.
+    One word holds a uniform r and the first 23 digits of a uniform U; r is accepted if
+    U < exp(-r/s). Unless those digits are all ones, U < 1 - 2^-23 <= 1 - r/s < exp(-r/s), so r is
+    accepted without computing the exponential.
     """
-    words = entropy.words(count)
-    low = (words & np.uint64((1 << shift) - 1)).view(np.int64)
-    first = words >> np.uint64(64 - _SURE_BITS)
-    ones = (1 << _SURE_BITS) - 1
-    for place in np.flatnonzero(first == ones).tolist():
-        kept = int(low[place])
-        uniform = Revealed(ones, _SURE_BITS, entropy)
-        while not uniform.exceeds(kept / scale):
-            kept = int(entropy.words(1)[0]) & ((1 << shift) - 1)
+    uniform_words = entropy.words(count)
+    low = (uniform_words & np.uint64((1 << shift) - 1)).view(np.int64)
+    first = uniform_words >> np.uint64(64 - _SURE_BITS)
+    all_ones = (1 << _SURE_BITS) - 1
+    for index in np.flatnonzero(first == all_ones).tolist():
+        candidate = int(low[index])
+        uniform = Revealed(all_ones, _SURE_BITS, entropy)
+        while not uniform.exceeds(candidate / scale):
+            candidate = int(entropy.words(1)[0]) & ((1 << shift) - 1)
             uniform = Revealed(0, 0, entropy)
-        low[place] = kept
+        low[index] = candidate
     return low
 
 
 _SMALLEST, _LARGEST = Fraction(1, 1 << 1000), Fraction(1 << 1000)
-_KEPT_SHARE = 0.5  # roughly: it decides only how many trials are made at once
+_ACCEPTANCE = 0.5  # the approximate acceptance rate: it decides only the size of a block
 
 
 def discrete_gaussian(variance: Fraction, size: int, entropy: Entropy) -> NDArray[Any]:
@@ -148,11 +152,11 @@ def discrete_gaussian(variance: Fraction, size: int, entropy: Entropy) -> NDArra
             "Gaussian noise cannot be drawn with this stddev: it must be between 2^-500 and 2^500.",
             hint="Choose another unit for the values.",
         )
-    return collect(size, _KEPT_SHARE, lambda count: _trials(variance, count, entropy))
+    return collect(size, _ACCEPTANCE, lambda count: _gaussian_trials(variance, count, entropy))
 
 
-def _trials(variance: Fraction, count: int, entropy: Entropy) -> Draws:
-    """The discrete Gaussian variables that `count` trials give."""
+def _gaussian_trials(variance: Fraction, count: int, entropy: Entropy) -> Draws:
+    """Draw the discrete Gaussian variables that `count` trials accept."""
     scale = isqrt(variance.__floor__()) + 1
     candidates = laplace_trials(Fraction(scale), count, entropy)
     centre = variance / scale
@@ -161,10 +165,10 @@ def _trials(variance: Fraction, count: int, entropy: Entropy) -> Draws:
     levels *= levels
     levels /= 2 * float(variance)
 
-    def exact(place: int) -> Fraction:
-        return (abs(candidates.exact(place)) - centre) ** 2 / (2 * variance)
+    def exact(index: int) -> Fraction:
+        return (abs(candidates.exact(index)) - centre) ** 2 / (2 * variance)
 
-    return candidates.kept(exceed(levels, exact, entropy))
+    return candidates.masked(exceed(levels, exact, entropy))
 
 
 _CAUCHY_BLOCK = 1024
@@ -173,71 +177,71 @@ _LARGEST_FLOAT = 2.0**52
 
 
 def rounded_cauchy(scale: Fraction, size: int, entropy: Entropy) -> NDArray[Any]:
-    """Draw scale * Z for standard Cauchy Z, rounded to the nearest whole number."""
-    taken: list[NDArray[Any]] = []
+    """Draw scale * Z for standard Cauchy Z, rounded to the nearest whole number, exactly."""
+    batches: list[NDArray[Any]] = []
     missing = size
     while missing > 0:
-        # About pi / 4 of the points fall into the disk.
+        # About pi / 4 of the points lie in the disk, so half as many more usually suffice.
         block = max(_CAUCHY_BLOCK, missing + missing // 2)
-        words = entropy.words(3 * block).reshape(3, block)
-        across, up = (words[:2] >> np.uint64(11)).astype(np.int64)
-        inside = _inside(across, up, entropy)
-        sizes = _floors(2 * scale, across[inside], up[inside], entropy)
-        # round(v) = floor((floor(2 v) + 1) / 2), and the sign is drawn apart.
+        uniform_words = entropy.words(3 * block).reshape(3, block)
+        x, y = (uniform_words[:2] >> np.uint64(11)).astype(np.int64)
+        inside = _inside_disk(x, y, entropy)
+        sizes = _ratio_floors(2 * scale, x[inside], y[inside], entropy)
+        # round(v) = floor((floor(2 v) + 1) / 2); the sign is an independent bit.
         magnitudes = (sizes + 1) // 2
-        negative = (words[2][inside] & np.uint64(1)).astype(np.bool_)
-        taken.append(np.where(negative, -magnitudes, magnitudes)[:missing])
-        missing -= len(taken[-1])
-    return np.concatenate(taken) if taken else np.zeros(0, dtype=np.int64)
+        negative = (uniform_words[2][inside] & np.uint64(1)).astype(np.bool_)
+        batches.append(np.where(negative, -magnitudes, magnitudes)[:missing])
+        missing -= len(batches[-1])
+    return np.concatenate(batches) if batches else np.zeros(0, dtype=np.int64)
 
 
-def _inside(across: IntArray, up: IntArray, entropy: Entropy) -> NDArray[Any]:
-    """Say which points lie in the unit disk; their coordinates begin with the given 53 bits."""
-    square = (across * _ULP) ** 2 + (up * _ULP) ** 2
+def _inside_disk(x: IntArray, y: IntArray, entropy: Entropy) -> NDArray[Any]:
+    """Decide which points lie in the unit disk; their coordinates begin with the given 53 bits."""
+    square = (x * _ULP) ** 2 + (y * _ULP) ** 2
     inside = square < 1
-    for at in np.flatnonzero(np.abs(square - 1) < 2.0**-48):
-        inside[at] = _inside_exactly(int(across[at]), int(up[at]), entropy)
+    for index in np.flatnonzero(np.abs(square - 1) < 2.0**-48):
+        inside[index] = _inside_exactly(int(x[index]), int(y[index]), entropy)
     return inside
 
 
-def _inside_exactly(across: int, up: int, entropy: Entropy) -> bool:
+def _inside_exactly(x: int, y: int, entropy: Entropy) -> bool:
     bits = 53
     while True:
-        if (across + 1) ** 2 + (up + 1) ** 2 <= 1 << 2 * bits:
+        if (x + 1) ** 2 + (y + 1) ** 2 <= 1 << 2 * bits:
             return True
-        if across**2 + up**2 >= 1 << 2 * bits:
+        if x**2 + y**2 >= 1 << 2 * bits:
             return False
-        across, up, bits = _more(across, entropy), _more(up, entropy), bits + 64
+        x, y, bits = _next_digits(x, entropy), _next_digits(y, entropy), bits + 64
 
 
-def _floors(scale: Fraction, across: IntArray, up: IntArray, entropy: Entropy) -> NDArray[Any]:
-    """Give floor(scale X / Y) for the X and Y that begin with the given 53 bits."""
+def _ratio_floors(scale: Fraction, x: IntArray, y: IntArray, entropy: Entropy) -> NDArray[Any]:
+    """Compute floor(scale X / Y) for the X and Y that begin with the given 53 bits."""
     factor = float(scale)
-    low = factor * across / (up + 1) * (1 - 2.0**-48)
-    high = factor * (across + 1) / np.maximum(up, 1) * (1 + 2.0**-48)
-    decided = (np.floor(low) == np.floor(high)) & (high < _LARGEST_FLOAT) & (up > 0)
+    low = factor * x / (y + 1) * (1 - 2.0**-48)
+    high = factor * (x + 1) / np.maximum(y, 1) * (1 + 2.0**-48)
+    decided = (np.floor(low) == np.floor(high)) & (high < _LARGEST_FLOAT) & (y > 0)
     floors = np.where(decided, low, 0).astype(np.int64)
-    late = {
-        int(at): _floor_exactly(scale, int(across[at]), int(up[at]), entropy)
-        for at in np.flatnonzero(~decided)
+    exact_floors = {
+        int(index): _floor_exactly(scale, int(x[index]), int(y[index]), entropy)
+        for index in np.flatnonzero(~decided)
     }
-    if late and max(late.values()) >= 2**62:
+    if exact_floors and max(exact_floors.values()) >= 2**62:
         floors = floors.astype(object)
-    for at, value in late.items():
-        floors[at] = value
+    for index, value in exact_floors.items():
+        floors[index] = value
     return floors
 
 
-def _floor_exactly(scale: Fraction, across: int, up: int, entropy: Entropy) -> int:
+def _floor_exactly(scale: Fraction, x: int, y: int, entropy: Entropy) -> int:
     while True:
-        if up > 0:
-            low = (scale * across / (up + 1)).__floor__()
-            # The unread bits are below one unit with certainty, so the upper end is never reached.
-            high = (scale * (across + 1) / up).__ceil__() - 1
+        if y > 0:
+            low = (scale * x / (y + 1)).__floor__()
+            # The unread bits add less than one unit, so the upper bound itself is never reached.
+            high = (scale * (x + 1) / y).__ceil__() - 1
             if low == high:
                 return low
-        across, up = _more(across, entropy), _more(up, entropy)
+        x, y = _next_digits(x, entropy), _next_digits(y, entropy)
 
 
-def _more(prefix: int, entropy: Entropy) -> int:
+def _next_digits(prefix: int, entropy: Entropy) -> int:
     return prefix << 64 | int(entropy.words(1)[0])

@@ -1,7 +1,8 @@
-"""Where randomness comes from: the operating system, asked anew each time, in blocks.
+"""Sources of randomness: the operating system, read anew for each block of draws.
 
-Nothing is pooled or kept, so nothing can be copied by fork, pickled, replayed or run out of. Draws
-are made in blocks, so that time tells nothing of any one of them, and are integers of any size.
+Nothing is pooled, so no state can be duplicated by a fork, pickled, replayed or exhausted. Draws
+are made in blocks, so that the running time reveals little about any single one: a timing side
+channel could otherwise tell how many trials a draw took, and so its size.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, FloatArray, IntArray
 
 BLOCK = 1024
-"""The fewest words a sampler asks for at once: how long one draw took is lost among the others."""
-
+"""The least number of words a sampler draws at once: it hides the time of a single draw."""
 
 CHUNK = 1 << 14
-"""The most trials made at once: their arrays are reused by the allocator and stay in the cache."""
+"""The largest number of trials at once: their arrays stay in the cache and are reused by the
+allocator."""
 
-_SPARE = 1.03
+# Trials drawn per trial expected to be needed: a few more avoid most second rounds.
+_OVERSAMPLING = 1.03
 
 
 class Entropy(Protocol):
@@ -48,62 +50,78 @@ class SystemEntropy:
         raise TypeError("a source of entropy cannot be copied or sent elsewhere")
 
 
-def secret(entropy: Entropy) -> str:
-    """A fresh key of 128 bits, to be drawn anew for each release and never shown."""
-    return "".join(f"{word:016x}" for word in entropy.words(2).tolist())
+def random_key(entropy: Entropy) -> str:
+    """Draw a key of 128 bits as hexadecimal text; draw a fresh one per release, never show it."""
+    return "".join(f"{entropy_word:016x}" for entropy_word in entropy.words(2).tolist())
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Integers of which nearly all fit 64 bits; `wide` has the true value of those that do not."""
+    """Integers that nearly all fit 64 bits; `wide` maps the index of any other to its value."""
 
     values: IntArray
     wide: dict[int, int] = field(default_factory=dict)
 
-    def kept(self, mask: BoolArray) -> Draws:
-        """Those under the mask."""
+    def masked(self, mask: BoolArray) -> Draws:
+        """The draws where the mask is true."""
         if not self.wide:
             return Draws(self.values[mask])
-        places = np.cumsum(mask) - 1
-        wide = {int(places[place]): value for place, value in self.wide.items() if mask[place]}
+        positions = np.cumsum(mask) - 1
+        wide = {int(positions[index]): value for index, value in self.wide.items() if mask[index]}
         return Draws(self.values[mask], wide)
 
     def signed(self, negative: BoolArray) -> Draws:
-        """The same with a minus where told."""
+        """The draws with a minus sign where `negative` is true."""
+        # Two's complement without a branch: -v = (v ^ -1) + 1.
         minus = negative.astype(np.int64)
-        wide = {place: -value if negative[place] else value for place, value in self.wide.items()}
+        wide = {index: -value if negative[index] else value for index, value in self.wide.items()}
         return Draws((self.values ^ -minus) + minus, wide)
 
     def floats(self) -> FloatArray:
-        """Each as the nearest float64."""
+        """Each draw as the nearest float64."""
         result = self.values.astype(np.float64)
-        for place, value in self.wide.items():
-            result[place] = float(value)
+        for index, value in self.wide.items():
+            result[index] = float(value)
         return result
 
-    def exact(self, place: int) -> int:
-        """One of them."""
-        return self.wide.get(place, int(self.values[place]))
+    def exact(self, index: int) -> int:
+        """One draw, exactly."""
+        return self.wide.get(index, int(self.values[index]))
 
 
-def collect(size: int, kept_share: float, trials: Callable[[int], Draws]) -> NDArray[Any]:
-    """Make blocks of trials, of which about `kept_share` succeed, and discard the surplus.
+def collect(size: int, acceptance: float, trials: Callable[[int], Draws]) -> NDArray[Any]:
+    """Collect `size` draws from blocks of trials, discarding the surplus.
 
-    The result is int64, or Python integers where one of them does not fit.
+    Parameters
+    ----------
+    size : int
+        The number of draws.
+    acceptance : float
+        The approximate share of trials that succeed. It decides only the size of the blocks.
+    trials : callable
+        Makes a number of trials and returns the draws that succeeded.
+
+    Returns
+    -------
+    array
+        int64, or Python integers where one of them does not fit.
     """
     values = np.empty(size, dtype=np.int64)
     wide: dict[int, int] = {}
-    done = 0
-    while done < size:
-        wanted = size - done if kept_share >= 1 else int(_SPARE * (size - done) / kept_share)
-        drawn = trials(min(max(wanted, BLOCK), CHUNK))
-        taken = drawn.values[: size - done]
-        values[done : done + len(taken)] = taken
-        wide |= {done + at: value for at, value in drawn.wide.items() if at < len(taken)}
-        done += len(taken)
+    collected = 0
+    while collected < size:
+        missing = size - collected
+        trial_count = missing if acceptance >= 1 else int(_OVERSAMPLING * missing / acceptance)
+        drawn = trials(min(max(trial_count, BLOCK), CHUNK))
+        batch = drawn.values[: size - collected]
+        values[collected : collected + len(batch)] = batch
+        wide |= {
+            collected + offset: value for offset, value in drawn.wide.items() if offset < len(batch)
+        }
+        collected += len(batch)
     if not wide:
         return values
     exact = values.astype(object)
-    for place, value in wide.items():
-        exact[place] = value
+    for index, value in wide.items():
+        exact[index] = value
     return exact

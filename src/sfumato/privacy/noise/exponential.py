@@ -1,11 +1,11 @@
-"""Exponential variables whose digits are revealed as they are needed: the root of every sampler.
+"""Exponential variables whose digits are revealed on demand: the basis of every sampler.
 
 E = -log U for a uniform U is exponential: floor(s E) is geometric, P(E > z) = exp(-z), and of the
-E_i / a_i the smallest is i with probability proportional to a_i. Nothing of this needs all digits
-of U. 63 of them are drawn at first; float64 arithmetic gives E up to a proven error, which decides
-nearly every question; a question that the error leaves open is answered in exact integer arithmetic
-with as many further digits as it takes. Digits once revealed are kept, never drawn again, so the
-result is distributed exactly as with all digits known.
+E_i / a_i the smallest is i with probability proportional to a_i. None of these needs all digits of
+U. First 63 digits are drawn; float64 arithmetic gives E up to a proven error, which decides nearly
+every comparison. A comparison that the error leaves open is decided in exact integer arithmetic,
+with as many further digits as it takes. Revealed digits are kept and never drawn again, so the
+result has exactly the distribution of E with all digits known.
 
 *The error.* Let w be the first 63 digits, w >= 2^53, so U lies in [w, w + 1) / 2^63. Converting w
 to float64, and the digits not yet known, each change U by a factor within 1 +- 2^-53, hence -log U
@@ -19,7 +19,7 @@ arithmetic. The library's logarithm of a float is assumed right within 2^-48 of 
 *Coins.* Whether E > z, that is U < exp(-z), needs fewer digits: of U, 32 are drawn at first, so U
 lies within 2^-33 of c = (w + 1/2) / 2^32, which float64 holds exactly. A level z known within
 e = 2^-45 (1 + z) gives exp(-z) within 2^-44, as (1 + z) exp(-z) <= 1, and the library's exponential
-is assumed right within 2^-48. So |c - exp(-z)| > 2^-33 + OPEN decides, OPEN = 2^-36.
+is assumed right within 2^-48. So |c - exp(-z)| > 2^-33 + EXP_ERROR decides, EXP_ERROR = 2^-36.
 
 Decision `exact-noise`.
 """
@@ -43,17 +43,20 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 ERROR = 2.0**-40
-"""How far a computed exponential may be from the true one, at most."""
+"""The largest error of a computed exponential variable."""
 
-OPEN = 2.0**-36
-"""How far a computed exp(-z) may be from the true one, at most."""
+EXP_ERROR = 2.0**-36
+"""The largest error of a computed exp(-z)."""
 
 Enclosure = tuple[Fraction, Fraction]
-"""A number between two others."""
+"""A lower and an upper bound of a number."""
 
-_WORD, _FIRST, _COIN = 64, 63, 32
-_SHORT = 1 << 53
-_GUARD = 16
+# Bits of a word, of the first digits of U beside one spare bit, and of the first digits of a coin.
+_WORD_BITS, _FIRST_BITS, _COIN_BITS = 64, 63, 32
+# Below this w the relative error of w + 1/2 would be too large: a second word is drawn.
+_SHORT_BELOW = 1 << 53
+# Extra bits of the logarithm, so that its error is far below that of the unknown digits.
+_GUARD_BITS = 16
 
 
 class Exponentials:
@@ -64,31 +67,31 @@ class Exponentials:
         self._words = entropy.words(size)
         self._first = (self._words >> np.uint64(1)).view(np.int64)
         uniform = self._first.astype(np.float64)
-        self._short = np.flatnonzero(self._first < _SHORT)
+        self._short = np.flatnonzero(self._first < _SHORT_BELOW)
         self._second = entropy.words(len(self._short))
-        uniform[self._short] += self._second.astype(np.float64) * 2.0**-_WORD
-        uniform *= 2.0**-_FIRST
+        uniform[self._short] += self._second.astype(np.float64) * 2.0**-_WORD_BITS
+        uniform *= 2.0**-_FIRST_BITS
         np.maximum(uniform, 2.0**-127, out=uniform)  # w = 0, which `unknown` leaves to exactness
         self.values: FloatArray = np.negative(np.log(uniform, out=uniform), out=uniform)
 
     @property
     def spare(self) -> BoolArray:
-        """One random bit beside each variable, independent of it."""
+        """A random bit for each variable, independent of it: the bit of its word left over."""
         return (self._words & np.uint64(1)).view(np.int64).astype(np.bool_)
 
     @property
     def unknown(self) -> NDArray[np.intp]:
-        """The variables of which the error bound does not hold: none, but once in 2^64."""
+        """The variables for which the error bound does not hold (w = 0): chance 2^-63 each."""
         zero: NDArray[np.intp] = self._short[self._first[self._short] == 0]
         return zero
 
-    def exactly(self, place: int) -> Revealed:
+    def exactly(self, index: int) -> Revealed:
         """One of the variables, with exact bounds that can be narrowed."""
-        found = np.searchsorted(self._short, place)
-        if found < len(self._short) and self._short[found] == place:
-            prefix = int(self._first[place]) << _WORD | int(self._second[found])
-            return Revealed(prefix, _FIRST + _WORD, self._entropy)
-        return Revealed(int(self._first[place]), _FIRST, self._entropy)
+        short_index = np.searchsorted(self._short, index)
+        if short_index < len(self._short) and self._short[short_index] == index:
+            prefix = int(self._first[index]) << _WORD_BITS | int(self._second[short_index])
+            return Revealed(prefix, _FIRST_BITS + _WORD_BITS, self._entropy)
+        return Revealed(int(self._first[index]), _FIRST_BITS, self._entropy)
 
 
 class Revealed:
@@ -101,16 +104,16 @@ class Revealed:
 
     def narrow(self) -> None:
         """Reveal 64 more digits."""
-        self._prefix = self._prefix << _WORD | int(self._entropy.words(1)[0])
-        self._digits += _WORD
+        self._prefix = self._prefix << _WORD_BITS | int(self._entropy.words(1)[0])
+        self._digits += _WORD_BITS
 
     @property
     def bits(self) -> int:
-        """The precision that matches the digits known."""
-        return self._digits + _GUARD
+        """The precision in bits that matches the known digits."""
+        return self._digits + _GUARD_BITS
 
     def bounds(self) -> tuple[Fraction, Fraction | None]:
-        """Bounds on the variable; None for infinity, as long as all digits of U are zero."""
+        """Bounds on the variable; the upper one is None while all known digits of U are zero."""
         scale = 1 << self._digits
         low = -log_up(Fraction(self._prefix + 1, scale), self.bits)
         if self._prefix == 0:
@@ -128,7 +131,7 @@ class Revealed:
             self.narrow()
 
     def floor(self, scale: Fraction, shift: Callable[[int], Enclosure]) -> int:
-        """The whole part of `scale` times the shifted variable."""
+        """The integer part of `scale` times the shifted variable."""
         while True:
             low, high = self.bounds()
             shift_low, shift_high = shift(self.bits)
@@ -150,34 +153,35 @@ def floors(
 
     `shift` bounds d, in [0, 1], within 2^-bits.
     """
-    # The factor, right within 2^-53 of itself, and the shift, within 2^-52, are what the margin is
-    # doubled for.
+    # The margin is doubled for the errors of the factor (2^-53 of it) and of the shift (2^-52).
     factor = float(scale)
-    products = drawn.values + float(shift(_FIRST)[0])
+    products = drawn.values + float(shift(_FIRST_BITS)[0])
     products *= factor
     margin = 2 * factor * ERROR
-    whole = np.floor(products)
-    products -= whole
-    open_ones = np.flatnonzero((products <= margin) | (products >= 1 - margin))
-    result = whole.astype(np.int64)
-    for place in {*open_ones.tolist(), *drawn.unknown.tolist()}:
-        result[place] = drawn.exactly(place).floor(scale, shift)
+    integer_parts = np.floor(products)
+    products -= integer_parts
+    undecided = np.flatnonzero((products <= margin) | (products >= 1 - margin))
+    result = integer_parts.astype(np.int64)
+    for index in {*undecided.tolist(), *drawn.unknown.tolist()}:
+        result[index] = drawn.exactly(index).floor(scale, shift)
     return result
 
 
 def exceed(levels: FloatArray, exact: Callable[[int], Fraction], entropy: Entropy) -> BoolArray:
     """Whether E > z, true with probability exp(-z), for each level z >= 0.
 
-    `levels` may be off by at most 2^-45 (1 + z); `exact` gives the true level of a place.
+    `levels` may be off by at most 2^-45 (1 + z); `exact` gives the true level at an index.
     """
     digits = entropy.words((len(levels) + 1) // 2).view(np.uint32)[: len(levels)]
-    beyond = digits.astype(np.float64)
-    beyond += 0.5
-    beyond *= 2.0**-_COIN
-    beyond -= np.exp(-levels)
-    above = beyond < 0
-    for place in np.flatnonzero(np.abs(beyond) <= 2.0 ** -(_COIN + 1) + OPEN).tolist():
-        above[place] = Revealed(int(digits[place]), _COIN, entropy).exceeds(exact(place))
+    difference = digits.astype(np.float64)
+    difference += 0.5
+    difference *= 2.0**-_COIN_BITS
+    difference -= np.exp(-levels)
+    above = difference < 0
+    for index in np.flatnonzero(
+        np.abs(difference) <= 2.0 ** -(_COIN_BITS + 1) + EXP_ERROR
+    ).tolist():
+        above[index] = Revealed(int(digits[index]), _COIN_BITS, entropy).exceeds(exact(index))
     return above
 
 
@@ -188,15 +192,15 @@ def bernoulli_exp(gaps: NDArray[Any], *, rate: Fraction, entropy: Entropy) -> Bo
     *Reference*: P(E > z) = exp(-z) for an exponential E.
     """
     flat = gaps.ravel()
-    kept = np.empty(len(flat), dtype=np.bool_)
+    result = np.empty(len(flat), dtype=np.bool_)
     for start in range(0, len(flat), CHUNK):
-        part = flat[start : start + CHUNK]
-        levels = np.zeros(max(len(part), BLOCK))
+        batch = flat[start : start + CHUNK]
+        levels = np.zeros(max(len(batch), BLOCK))
         # Right within 2^-52 twice: the gap as a float, the rate as a float.
-        levels[: len(part)] = part.astype(np.float64) * float(rate)
+        levels[: len(batch)] = batch.astype(np.float64) * float(rate)
 
-        def exact(place: int, part: NDArray[Any] = part) -> Fraction:
-            return int(part[place]) * rate if place < len(part) else Fraction(0)
+        def exact(index: int, batch: NDArray[Any] = batch) -> Fraction:
+            return int(batch[index]) * rate if index < len(batch) else Fraction(0)
 
-        kept[start : start + CHUNK] = exceed(levels, exact, entropy)[: len(part)]
-    return kept.reshape(gaps.shape)
+        result[start : start + CHUNK] = exceed(levels, exact, entropy)[: len(batch)]
+    return result.reshape(gaps.shape)

@@ -1,9 +1,9 @@
-"""Exact choices: uniform ones, by rejection, and those by weights and scores, by a race.
+"""Exact random choices: uniform ones by rejection, weighted ones by a race of exponentials.
 
-Chances are proportional to weight * exp(rate * score). Candidate i arrives at time
-E_i exp(-rate * score_i) / weight_i, E_i exponential; the first to come is i with exactly those
-chances. Times are compared by their logarithms. Here E = -log(1 - V): a small V keeps its relative
-precision, and the winner's V is small.
+Candidate i is chosen with probability proportional to weight_i exp(rate score_i). It arrives at
+time E_i exp(-rate score_i) / weight_i with E_i exponential; the first to arrive is i with exactly
+that probability. Times are compared by their logarithms. Here E = -log(1 - V): a small V keeps its
+relative precision, and the winner's V is small.
 
 *The error.* Of V, 64 digits w are drawn, and 64 more where w < 2^53, so V is known within a factor
 1 +- 2^-51 (but for w = 0, once in 2^64). For V <= 1 - 2^-20, log E is then known within 2^-33: the
@@ -47,7 +47,7 @@ def uniform_below(limits: NDArray[Any], entropy: Entropy) -> IntArray:
     remainder is equally likely. *Edges*: limits from 1 to 2^63.
     """
     bounds = limits.astype(np.uint64)
-    # 2^64 mod n words at the top would favour small remainders.
+    # 2^64 mod n words at the top would favour small remainders: they are drawn again.
     biased = (np.uint64(_TOP - 1) % bounds + np.uint64(1)) % bounds
     drawn = entropy.words(max(len(bounds), BLOCK))[: len(bounds)].copy()
     again = np.flatnonzero(drawn > np.uint64(_TOP - 1) - biased)
@@ -58,18 +58,19 @@ def uniform_below(limits: NDArray[Any], entropy: Entropy) -> IntArray:
 
 
 def permutation(size: int, entropy: Entropy) -> IntArray:
-    """A uniformly random order of [0, size): the order of random words, drawn anew if two tie."""
+    """A uniformly random permutation of [0, size): the order of random words without ties."""
     while True:
-        words = entropy.words(max(size, BLOCK))[:size]
-        order = np.argsort(words)
-        if size < 2 or (np.diff(words[order]) != 0).all():
+        uniform_words = entropy.words(max(size, BLOCK))[:size]
+        order = np.argsort(uniform_words)
+        if size < 2 or (np.diff(uniform_words[order]) != 0).all():
             return order
 
 
 MARGIN = 2.0**-30
-"""How far the computed logarithm of a time may be off, beside 2^-48 of the handicap."""
+"""The largest error of the computed logarithm of a time, beside 2^-48 of the handicap."""
 
-_ONES = (1 << 64) - 1
+# Scores per batch of `choose`: it bounds memory, not results.
+_ALL_ONES = (1 << 64) - 1
 _ROWS_AT_ONCE = 1 << 16
 
 
@@ -80,16 +81,16 @@ def choose(
     entropy: Entropy,
     weights: Sequence[Fraction] | None = None,
 ) -> IntArray:
-    """Choose along the last axis of an array of whole scores; give the indices of the chosen."""
+    """Choose along the last axis of an array of whole scores; return the chosen indices."""
     candidates = scores.shape[-1]
     rows = scores.reshape(-1, candidates)
     chosen = np.empty(len(rows), dtype=np.int64)
     at_once = max(1, _ROWS_AT_ONCE // candidates)
     for first in range(0, len(rows), at_once):
-        part = rows[first : first + at_once]
-        starts = np.arange(len(part)) * candidates
-        repeated = None if weights is None else np.array([*weights] * len(part), dtype=object)
-        winners = choose_within(part.ravel(), starts, rate=rate, weights=repeated, entropy=entropy)
+        batch = rows[first : first + at_once]
+        starts = np.arange(len(batch)) * candidates
+        repeated = None if weights is None else np.array([*weights] * len(batch), dtype=object)
+        winners = choose_within(batch.ravel(), starts, rate=rate, weights=repeated, entropy=entropy)
         chosen[first : first + at_once] = winners - starts
     return chosen.reshape(scores.shape[:-1])
 
@@ -102,11 +103,11 @@ def choose_within(
     entropy: Entropy,
     weights: NDArray[Any] | None = None,
 ) -> IntArray:
-    """Choose one place out of each run of scores; run i begins at `starts[i]`, none is empty.
+    """Choose one index out of each run of scores; run i begins at `starts[i]`, none is empty.
 
-    *Guarantee*: place j of a run has probability proportional to weight_j exp(rate score_j),
-    exactly. *Edges*: scores int64 or Python integers, of any size; weights positive whole or
-    rational numbers.
+    *Guarantee*: index j of a run has probability proportional to weight_j exp(rate score_j),
+    exactly. *Edges*: scores int64 or Python integers, of any size; weights positive integers or
+    fractions.
     *Reference*: the race of exponentials; McSherry and Talwar 2007 for its use.
     """
     lengths = np.diff(np.append(starts, len(scores)))
@@ -114,21 +115,21 @@ def choose_within(
     best = np.maximum.reduceat(scores, starts)[run]
     gaps = best - scores
     if scores.dtype.kind == "i":
-        # The difference of two int64 always fits 64 bits without a sign.
+        # The difference of two int64 always fits an unsigned 64-bit integer.
         gaps = best.astype(np.uint64) - scores.astype(np.uint64)
     race = _Race(gaps, rate, weights, entropy)
     first_sure = np.minimum.reduceat(race.latest, starts)
     contenders = np.flatnonzero(race.earliest <= first_sure[run])
     chosen = np.empty(len(starts), dtype=np.int64)
     chosen[run[contenders]] = contenders
-    open_runs = np.flatnonzero(np.bincount(run[contenders], minlength=len(starts)) > 1)
-    for one in open_runs.tolist():
-        chosen[one] = race.first_of(contenders[run[contenders] == one].tolist())
+    undecided_runs = np.flatnonzero(np.bincount(run[contenders], minlength=len(starts)) > 1)
+    for run_index in undecided_runs.tolist():
+        chosen[run_index] = race.first_of(contenders[run[contenders] == run_index].tolist())
     return chosen
 
 
 class _Race:
-    """The logarithms of the times of arrival: bounds for all, and exact comparison of some."""
+    """The logarithms of arrival times: float bounds for all, exact comparison of the leaders."""
 
     def __init__(
         self,
@@ -145,8 +146,8 @@ class _Race:
         self._seconds = dict(zip(short.tolist(), seconds.tolist(), strict=True))
         uniform[short] += seconds.astype(np.float64) * 2.0**-64
         uniform *= 2.0**-64
-        vague = (uniform > 1 - 2.0**-20) | (self._words == 0)
-        uniform[vague] = 0.5
+        undecided = (uniform > 1 - 2.0**-20) | (self._words == 0)
+        uniform[undecided] = 0.5
         times = np.log(-np.log1p(-uniform))
         handicaps = gaps.astype(np.float64) * float(rate)
         times += handicaps
@@ -155,52 +156,52 @@ class _Race:
         margins = MARGIN + 2.0**-48 * handicaps
         self.earliest = times - margins
         self.latest = times + margins
-        self._admit_vague(np.flatnonzero(vague))
+        self._widen_undecided(np.flatnonzero(undecided))
 
-    def _admit_vague(self, places: NDArray[np.intp]) -> None:
-        """Of these only this much is known: E > 13.8, or nothing where all digits are zero."""
-        for place in places.tolist():
-            self.latest[place] = np.inf
-            if self._words[place] == 0:
-                self.earliest[place] = -np.inf
+    def _widen_undecided(self, indices: NDArray[np.intp]) -> None:
+        """Widen the bounds of times not computed: E > 13.8, or no bound where all digits are 0."""
+        for index in indices.tolist():
+            self.latest[index] = np.inf
+            if self._words[index] == 0:
+                self.earliest[index] = -np.inf
             else:
-                # log(13.8) > 2.62, where log(-log(1/2)) was put in.
-                self.earliest[place] += 2.62 - np.log(np.log(2.0)) - 2.0**-30
+                # log(13.8) > 2.62 is the true lower bound; log(-log(1/2)) was used in its place.
+                self.earliest[index] += 2.62 - np.log(np.log(2.0)) - 2.0**-30
 
-    def first_of(self, places: list[int]) -> int:
-        """Which of these arrives first, decided exactly."""
-        racers = {place: self._revealed(place) for place in places}
+    def first_of(self, candidates: list[int]) -> int:
+        """Decide exactly which of these candidates arrives first."""
+        racers = {candidate: self._revealed(candidate) for candidate in candidates}
         while True:
-            spans = {place: self._span(place, racer) for place, racer in racers.items()}
-            leader = min(spans, key=lambda place: _late(spans[place][1]))
+            spans = {candidate: self._span(candidate, racer) for candidate, racer in racers.items()}
+            leader = min(spans, key=lambda candidate: _late(spans[candidate][1]))
             finish = spans[leader][1]
             rivals = [
-                place
-                for place, (low, _) in spans.items()
-                if place != leader and (finish is None or low is None or low <= finish)
+                candidate
+                for candidate, (low, _) in spans.items()
+                if candidate != leader and (finish is None or low is None or low <= finish)
             ]
             if finish is not None and not rivals:
                 return leader
-            for place in [leader, *rivals]:
-                racers[place].narrow()
-            racers = {place: racers[place] for place in [leader, *rivals]}
+            for candidate in [leader, *rivals]:
+                racers[candidate].narrow()
+            racers = {candidate: racers[candidate] for candidate in [leader, *rivals]}
 
-    def _revealed(self, place: int) -> Revealed:
-        """E = -log U with U = 1 - V: the digits of U are those of V, each turned over."""
-        first = _ONES - int(self._words[place])
-        second = self._seconds.get(place)
+    def _revealed(self, index: int) -> Revealed:
+        """E = -log U with U = 1 - V: the digits of U are the complements of those of V."""
+        first = _ALL_ONES - int(self._words[index])
+        second = self._seconds.get(index)
         if second is None:
             return Revealed(first, 64, self._entropy)
-        return Revealed(first << 64 | _ONES - second, 128, self._entropy)
+        return Revealed(first << 64 | _ALL_ONES - second, 128, self._entropy)
 
-    def _span(self, place: int, racer: Revealed) -> tuple[Fraction | None, Fraction | None]:
+    def _span(self, index: int, racer: Revealed) -> tuple[Fraction | None, Fraction | None]:
         """Bounds on the logarithm of the time; None for minus or plus infinity."""
         low, high = racer.bounds()
-        handicap = int(self._gaps[place]) * self._rate
+        handicap = int(self._gaps[index]) * self._rate
         weight = Fraction(1)
         if self._weights is not None:
-            # .tolist() turns NumPy's integers into Python's, which rational numbers are made of.
-            weight = Fraction(self._weights[place : place + 1].tolist()[0])
+            # .tolist() converts NumPy integers to Python's, which Fraction needs.
+            weight = Fraction(self._weights[index : index + 1].tolist()[0])
         earliest = None
         if low > 0:
             earliest = log_down(low, racer.bits) + handicap - log_up(weight, racer.bits)

@@ -27,6 +27,6 @@ def test_one_person_moves_as_many_as_blocks_hold_them() -> None:
         (3, Neighbours.REPLACE_ONE, 6),
     ):
         made = BlockOutputs(**FACTS, blocks=12, repeats=repeats, relation=relation)
-        assert made.moved == moved
+        assert made.changed_outputs == moved
     with pytest.raises(ParameterError):
         BlockOutputs(**FACTS, blocks=3, repeats=3)  # type: ignore[arg-type]

@@ -72,7 +72,7 @@ def test_huge_cauchy_draws_do_not_overflow() -> None:
 
 def test_points_at_the_rim_are_decided_by_more_bits() -> None:
     rim = np.array([2**53 - 1, 0, int(2**53 * math.sqrt(0.5))])
-    inside = discrete._inside(rim, rim[::-1].copy(), SeededEntropy(4))
+    inside = discrete._inside_disk(rim, rim[::-1].copy(), SeededEntropy(4))
     assert inside.shape == (3,)
     assert not discrete._inside_exactly(2**53 - 1, 2**53 - 1, SeededEntropy(4))
     assert discrete._inside_exactly(1, 1, SeededEntropy(4))

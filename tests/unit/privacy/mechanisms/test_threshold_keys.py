@@ -59,16 +59,16 @@ def test_only_keys_above_the_threshold_leave_with_their_noisy_counts() -> None:
     mechanism = ThresholdKeys(noise=geometric(1), delta=DELTA, max_groups=1)
     counts = np.array([1, 10**6, 2, 5_000, 1])
     released = mechanism.sample(counts, SeededEntropy(1))
-    assert released.places.tolist() == [1, 3]
+    assert released.positions.tolist() == [1, 3]
     assert np.abs(released.counts - counts[[1, 3]]).max() < 100
-    assert mechanism.sample(np.zeros(0, dtype=np.int64), SeededEntropy(1)).places.size == 0
+    assert mechanism.sample(np.zeros(0, dtype=np.int64), SeededEntropy(1)).positions.size == 0
 
 
 def test_counts_at_the_bound_are_rarely_withheld() -> None:
     mechanism = ThresholdKeys(noise=geometric(1), delta=DELTA, max_groups=1)
     count = int(mechanism.bound(0.01))
     released = mechanism.sample(np.full(50_000, count), SeededEntropy(2))
-    assert len(released.places) >= 0.99 * 50_000
+    assert len(released.positions) >= 0.99 * 50_000
 
 
 def test_refusals() -> None:
@@ -90,4 +90,4 @@ def test_F30_a_key_without_a_row_never_passes() -> None:
     counts = np.zeros(10**6, dtype=np.int64)
     assert (mechanism.noise.steps(counts, SeededEntropy(1)) >= mechanism.threshold - 3).any()
     loose = ThresholdKeys(noise=geometric(1), delta=Fraction(1, 4), max_groups=1)
-    assert len(loose.sample(counts, SeededEntropy(1)).places) == 0
+    assert len(loose.sample(counts, SeededEntropy(1)).positions) == 0

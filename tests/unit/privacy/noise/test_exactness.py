@@ -35,7 +35,7 @@ def test_floors_are_the_same_either_way(scale: Fraction, monkeypatch: pytest.Mon
 def test_coins_are_the_same_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
     gaps = np.arange(1500) % 7
     fast = bernoulli_exp(gaps, rate=Fraction(1, 3), entropy=SeededEntropy(2))
-    monkeypatch.setattr(exponential, "OPEN", np.inf)
+    monkeypatch.setattr(exponential, "EXP_ERROR", np.inf)
     exact = bernoulli_exp(gaps, rate=Fraction(1, 3), entropy=SeededEntropy(2))
     assert fast.tolist() == exact.tolist()
     assert fast[gaps == 0].all()

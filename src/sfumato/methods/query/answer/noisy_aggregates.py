@@ -24,7 +24,7 @@ from sfumato.privacy.estimation.residuals import MarginalLattice, ResidualEstima
 from sfumato.privacy.mechanisms.base import add
 from sfumato.privacy.mechanisms.quantile import Quantile
 from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
-from sfumato.privacy.noise.entropy import secret
+from sfumato.privacy.noise.entropy import random_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ def release(
     Of observed groups each level shows at most `observed_cap`.
     """
     # Fresh for each question, and never shown: it keys the hash by which rows are kept.
-    salt = secret(entropy)
+    salt = random_key(entropy)
     questions = EngineQueries(
         plan, allocation.levels, allocation.mechanisms, source, salt, engine.traits.hashed
     )
@@ -130,7 +130,7 @@ def _passing_groups(
     assert isinstance(mechanism, ThresholdKeys)
     groups, counts = exact.occurring_groups(allocation.carrier, level)
     passed = mechanism.sample(counts, entropy)
-    positions, noisy_counts = passed.places, passed.counts
+    positions, noisy_counts = passed.positions, passed.counts
     if observed_cap is not None and len(positions) > observed_cap:
         largest = np.sort(np.argsort(-noisy_counts, kind="stable")[:observed_cap])
         positions, noisy_counts = positions[largest], noisy_counts[largest]
@@ -138,7 +138,7 @@ def _passing_groups(
     shown = LevelGroups(level, groups.sizes, codes, len(positions))
     margin = partial(_passed_margin, allocation, level, noisy_counts)
     variance = allocation.variance(level, allocation.carrier)
-    return shown, NoisyStatistic(noisy_counts, variance, margin), len(passed.places)
+    return shown, NoisyStatistic(noisy_counts, variance, margin), len(passed.positions)
 
 
 def _passed_margin(

@@ -97,7 +97,7 @@ class KeyDiscovery:
             short = exp.Length(this=value) <= exp.convert(column.characters)
             counts = count(engine, table, [column.name], where=short, unit=self._once, salt=salt)
             released = self.mechanism.sample(counts.counts, entropy)
-            kept = counts.axes[0].decode(counts.codes[0][released.places])
+            kept = counts.axes[0].decode(counts.codes[0][released.positions])
             found[column.name] = tuple(kept.to_pylist())
         return found
 

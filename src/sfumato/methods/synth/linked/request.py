@@ -38,7 +38,7 @@ from sfumato.methods.synth.synthesis import Synthesis
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.accounting.price import Price
 from sfumato.privacy.mechanisms.spending import spendings
-from sfumato.privacy.noise.entropy import secret
+from sfumato.privacy.noise.entropy import random_key
 from sfumato.release.release import Guarantee
 from sfumato.report.display import Card
 
@@ -235,7 +235,7 @@ class LinkedRequest(Plan):
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """Discover, measure, fit and draw. What is read of the tables are counts alone."""
         # Fresh for each release, and never shown: it keys the hash by which rows are kept.
-        salt = secret(entropy)
+        salt = random_key(entropy)
         plans: list[Encoding] = []
         known: tuple[dict[str, Any], ...] = {}, {}  # values, and ends of bins
         for side, (before, _) in zip(self._sides, self.parts, strict=True):
