@@ -113,7 +113,7 @@ class Gatekeeper:
             if stored is None:
                 # One flight for each question: whoever asks the same meanwhile waits for this
                 # answer and shares its charge and its noise.
-                alone = self.flights.alone(asked.body, timeout_seconds=seconds, taped=taped)
+                alone = self.flights.alone(asked.body, timeout_seconds=seconds, keep_entropy=taped)
                 with alone as flight:
                     self._settle(asked, flight)
                     return self._alone(asked, flight, request_id)

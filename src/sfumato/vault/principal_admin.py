@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from sfumato.exact_numbers import Number
     from sfumato.privacy.ledger.base import Ledger
-    from sfumato.privacy.ledger.records import Amendment, BookState, Decided
+    from sfumato.privacy.ledger.records import Amendment, BookState, Decisions
     from sfumato.vault.config import Config
 
 _ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l"})
@@ -191,7 +191,7 @@ class PrincipalRegistry:
         """A principal by name, also one whose time is over; the owner is 'owner'."""
         return self._found(arguments.text(name, "name"), self._ledger.decided())
 
-    def admitted(self, name: str, decided: Decided | None = None) -> Principal:
+    def admitted(self, name: str, decided: Decisions | None = None) -> Principal:
         """A principal whose time is not over, by what was `decided` until now."""
         if name == OWNER:
             return THE_OWNER
@@ -205,7 +205,7 @@ class PrincipalRegistry:
             )
         return found
 
-    def _found(self, name: str, decided: Decided) -> Principal:
+    def _found(self, name: str, decided: Decisions) -> Principal:
         if name == OWNER:
             return THE_OWNER
         told = decided.of(PRINCIPALS).get(name)

@@ -1,8 +1,8 @@
 """The ledger: no answer without a durable charge, no charge beyond the budget.
 
 The order of every answer: reserve (durable, and the head outside the database synced) → receipt →
-entropy → read → noise → `store` (durable) → released. After a crash every open reservation stays
-spent; one that is known to have drawn no entropy can be resumed.
+entropy → read → noise → `store` (durable) → release. After a crash every open charge stays spent;
+only one that is known to have drawn no entropy can be resumed.
 
 Decision `ledger-stores`. Decision `ledger-head`.
 """
@@ -19,10 +19,10 @@ from sfumato.privacy.accounting.events import to_record
 from sfumato.privacy.ledger import replay, rules
 from sfumato.privacy.ledger.chain import ChargeRequest, Draft, canonical, follows, utc_now
 from sfumato.privacy.ledger.commit import GroupCommit, Result, Ticket
-from sfumato.privacy.ledger.failure import failure, pass_by
+from sfumato.privacy.ledger.failure import do_nothing, storage_failure
 from sfumato.privacy.ledger.large_answers import placed, read_answer
 from sfumato.privacy.ledger.receipt import Receipt, Stage, this_process
-from sfumato.privacy.ledger.records import Amendment, Decided, RecordCache, amend, write_record
+from sfumato.privacy.ledger.records import Amendment, Decisions, RecordCache, amend, write_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,10 +37,24 @@ if TYPE_CHECKING:
 
 
 class Ledger:
-    """Budgets in a tree of accounts, charges, and the answers that were paid for.
+    """A tree of accounts with budgets, the charges against them, and the answers they paid for.
 
     Safe for any number of threads, and for any number of processes that each open their own.
-    Once its storage has failed it refuses everything until it is opened again.
+    After a failure of its storage it refuses every operation until it is opened again: the state
+    of the storage is unknown, and a lost charge would mean a budget spent twice.
+
+    Parameters
+    ----------
+    store : Store
+        The database, or memory.
+    head : OutsideHead or None
+        The last position, kept outside the database to detect a restored backup; None in memory.
+    clock : callable
+        The time written into entries. No charge depends on it.
+    at_step : callable
+        Called with the name of each step of a commit; tests inject crashes here.
+    tell_operator : callable
+        Receives the cause of a storage failure, which callers must not see.
     """
 
     def __init__(
@@ -49,8 +63,8 @@ class Ledger:
         *,
         head: OutsideHead | None,
         clock: Callable[[], datetime] = utc_now,
-        at_step: Callable[[str], None] = pass_by,
-        tell_operator: Callable[[str], None] = pass_by,
+        at_step: Callable[[str], None] = do_nothing,
+        tell_operator: Callable[[str], None] = do_nothing,
     ) -> None:
         self._store = store
         self._head = head
@@ -69,16 +83,22 @@ class Ledger:
 
     @classmethod
     def create(
-        cls, store: Store, *, head: OutsideHead, at_step: Callable[[str], None] = pass_by
+        cls, store: Store, *, head: OutsideHead, at_step: Callable[[str], None] = do_nothing
     ) -> Ledger:
-        """Begin a book: give its first entry a head. One that holds anything more is refused."""
+        """Create a ledger: write the head of its first entry.
+
+        Raises
+        ------
+        LedgerError
+            If the database holds more than a first entry, or the head belongs to another ledger.
+        """
         with head.lock(), store.reading() as reader:
             position = reader.position()
-            begun = position.seq == 1 and head.read() in (None, position)
-            if begun:
+            is_new = position.seq == 1 and head.read() in (None, position)
+            if is_new:
                 head.write(position)
         ledger = cls(store, head=head, at_step=at_step)
-        if not begun:
+        if not is_new:
             ledger.close()
             raise LedgerError(
                 "ledger_exists",
@@ -88,19 +108,19 @@ class Ledger:
         return ledger
 
     def open_account(self, name: str, *, budget: Budget, parent: str | None = None) -> Account:
-        """Open an account, below a parent if given; one that exists is returned as it stands."""
+        """Open an account, below a parent if given; an existing account is returned unchanged."""
         return self._run(lambda draft: rules.open_account(draft, name, budget, parent))
 
     def attach(self, dataset: str, *, account: str) -> None:
-        """Charge a data set to an account for good; data sets about the same people share one."""
+        """Attach a data set to an account for good; data sets about the same people share one."""
         self._run(lambda draft: rules.attach(draft, dataset, account))
 
     def set_limit(self, name: str, *, budget: Budget, operator: str) -> Account:
-        """Give an account another budget, by an operator's entry; what was spent stays spent."""
+        """Give an account another budget, recorded with its operator; charges stay."""
 
         def operation(draft: Draft) -> Account:
-            seen = replay.events_seen(draft).get(name, ())
-            return rules.set_limit(draft, name, budget, operator, seen)
+            earlier_events = replay.events_seen(draft).get(name, ())
+            return rules.set_limit(draft, name, budget, operator, earlier_events)
 
         return self._run(operation)
 
@@ -116,7 +136,30 @@ class Ledger:
     ) -> Receipt:
         """Charge an event to accounts and their ancestors, durably, all or none.
 
-        Under a flight, a charge that comes to nothing before entropy was drawn can be resumed.
+        Parameters
+        ----------
+        event : Event
+            The mechanisms that the answer will run.
+        accounts : iterable of str
+            The accounts to charge.
+        principal, request_id : str
+            Who asks, and the id under which the answer is stored.
+        body_digest : str
+            SHA-256 of the question, in hexadecimal: the id never stands for another question.
+        flight : Flight, optional
+            The lock on the question. Under it, a charge that drew no entropy can be resumed.
+
+        Returns
+        -------
+        Receipt
+            The only way to the entropy of the charge.
+
+        Raises
+        ------
+        BudgetError
+            If an account has too little budget left; nothing is charged.
+        CallerError, LedgerError
+            If the request id was used before.
         """
         rules.check_request(principal, request_id, body_digest)
         names, record = tuple(accounts), to_record(event)
@@ -148,7 +191,11 @@ class Ledger:
     def resume(
         self, flight: Flight, event: Event, *, accounts: Iterable[str], body_digest: str
     ) -> Receipt | None:
-        """Take up the charge that a flight's earlier holder made and drew no entropy from."""
+        """Resume the charge of a flight's earlier holder, if no entropy was drawn from it.
+
+        The entry's mark, event and accounts must match, so that a note on disk that was changed
+        cannot redirect the charge.
+        """
         if flight.key is None or flight.drawn:
             return None
         with self._reading(checked=True) as reader:
@@ -157,24 +204,24 @@ class Ledger:
                 return None
             entry = rules.linked(reader, request.charge)
         record = json.loads(entry.body)
-        same = canonical(record["event"]) == canonical(to_record(event))
+        is_same_event = canonical(record["event"]) == canonical(to_record(event))
         if (
             record.get("flight") != flight.mark
-            or not same
+            or not is_same_event
             or set(accounts) - set(record["charges"])
         ):
             return None
         return Receipt(request, event, entry.hash, self, flight)
 
     def void(self, receipt: Receipt) -> None:
-        """Give a charge back; only its holder can, and only before entropy was drawn."""
+        """Return a charge to the budget; only its holder can, and only before entropy was drawn."""
         receipt.advance(Stage.VOIDED, {Stage.RESERVED}, ledger=self)
         self._run(lambda draft: rules.void(draft, receipt.request), receipt.request.key)
 
     def store(
         self, receipt: Receipt, answer: bytes, *, consent: Mapping[str, int] | None = None
     ) -> None:
-        """Keep an answer durably; it may be released when this returns, and not if it raises."""
+        """Store an answer durably; it may be released when this returns, and not if it raises."""
         receipt.advance(Stage.STORED, {Stage.RESERVED, Stage.DRAWN}, ledger=self)
         request, versions = receipt.request, consent or {}
         with placed(self._store.files, request.charge, answer, self._tell_operator) as row:
@@ -183,7 +230,7 @@ class Ledger:
         self._at_step("stored")
 
     def answer(self, *, principal: str, request_id: str, body_digest: str) -> bytes | None:
-        """The stored answer to a request, or None for one that was never charged."""
+        """The stored answer to a request, or None for a request that was never charged."""
         rules.check_request(principal, request_id, body_digest)
         with self._reading(checked=True) as reader:
             key = (principal, request_id)
@@ -198,23 +245,25 @@ class Ledger:
         return read_answer(self._store.files, row, entry, request)
 
     def stored_bytes(self) -> dict[str, int]:
-        """How many bytes the stored answers of each principal take."""
+        """The size in bytes of each principal's stored answers."""
         with self._reading() as reader:
             return reader.stored_bytes()
 
     def check_room(self, size: int) -> None:
-        """Refuse an answer of so many bytes for which there is no room on the disk."""
+        """Refuse an answer of `size` bytes if the disk has no room for it."""
         if self._store.files is not None:
             self._store.files.check_room(size)
 
     def charged(self, principal: str, request_ids: Sequence[str]) -> dict[str, ChargeRequest]:
-        """Those of a principal's requests that were charged, answered or not, by their ids."""
+        """The principal's requests that were charged, answered or not, by id."""
         with self._reading(checked=True) as reader:
-            found = reader.requests_among([(principal, one) for one in request_ids])
-        return {request_id: one for (_, request_id), one in found.items()}
+            requests = reader.requests_among(
+                [(principal, request_id) for request_id in request_ids]
+            )
+        return {request_id: request for (_, request_id), request in requests.items()}
 
     def account(self, name: str) -> Account:
-        """An account with its budget and what was spent of it."""
+        """One account, with its budget and the units spent."""
         with self._reading() as reader:
             return rules.known(Draft(reader, self._clock), name)
 
@@ -229,30 +278,33 @@ class Ledger:
             return reader.dataset(dataset)
 
     def spent(self, name: str) -> Charge:
-        """What was spent from an account, in whole units of each filter."""
+        """The units spent from an account, for each filter of its budget."""
         return self.account(name).spent
 
     def remaining(self, name: str) -> Charge:
-        """What is left of an account's own budget; its ancestors may hold less."""
+        """The units that remain of an account's own budget; its ancestors may have less."""
         account = self.account(name)
         return account.budget.remaining(account.spent)
 
     def record(self, topic: str, name: str, value: object, *, operator: str) -> None:
-        """Write down what an operator decided of a name; None takes it back. Nothing is charged."""
+        """Record an operator's decision about a name; None revokes it. Nothing is charged."""
         self._run(lambda draft: write_record(draft, topic, name, value, operator))
 
     def records(self, topic: str) -> dict[str, Any]:
-        """What stands of every name of a topic: the value written last, unless taken back."""
+        """The current value of every name of a topic: the one written last, unless revoked."""
         return dict(self.decided().of(topic))
 
-    def decided(self) -> Decided:
-        """All records, and the later of the clock and of the last entry, at one moment."""
+    def decided(self) -> Decisions:
+        """All current records, with the later of the clock and the last entry's time."""
         with self._reading(checked=True) as reader:
-            found = self._recorded.read(reader)
-        return Decided(found.values, max(self._clock(), found.time))
+            state = self._recorded.read(reader)
+        return Decisions(state.values, max(self._clock(), state.time))
 
     def amend(self, decide: Callable[[BookState], Amendment], *, operator: str) -> Amendment:
-        """Change budgets and records together, all or none, by what stands when nobody writes."""
+        """Change budgets and records in one transaction, decided on its state; all or none.
+
+        `decide` runs under the write lock and must be fast.
+        """
         return self._run(lambda draft: amend(draft, decide, operator, self._recorded))
 
     def entries(self) -> Iterator[Entry]:
@@ -266,17 +318,23 @@ class Ledger:
             return reader.entry(seq)
 
     def verify(self) -> replay.Verification:
-        """Walk the chain, replay it to the balances, and compare both with what is stored."""
+        """Check the hash chain, replay it, and compare the result with every stored balance.
+
+        Raises
+        ------
+        LedgerError
+            If an entry, a balance, a request or an answer does not agree.
+        """
         with self._reading(checked=True) as reader:
             return replay.check_book(reader, self._store.files)
 
     def export(self, target: TextIO) -> None:
-        """Write every entry as a line of JSON, then the head that proves none is missing."""
+        """Write every entry as a line of JSON, then the head, which proves that none is missing."""
         with self._reading(checked=True) as reader:
             replay.write_export(reader, target)
 
     def exported(self, after: int, most: int) -> list[str]:
-        """Some lines of what `export` writes: entries behind one, and the head if they are all."""
+        """One page of what `export` writes: entries after one, and the head on the last page."""
         with self._reading(checked=True) as reader:
             return replay.export_page(reader, after, most)
 
@@ -285,7 +343,8 @@ class Ledger:
     ) -> None:
         """Accept, as an operator, a database older than the outside head; burns every budget.
 
-        `accounts` are all that should stand: those that the database lacks are opened, burnt.
+        `accounts` are all accounts that should exist: a missing one is opened with its budget
+        burnt, because its charges may be among the lost entries.
         """
         self._check_usable()
         if self._head is None:
@@ -301,18 +360,22 @@ class Ledger:
             self._head.write(draft.position)
 
     def close(self) -> None:
-        """Let go of connections and files; receipts still open stay spent."""
+        """Close connections and files; open receipts stay spent."""
         self._store.close()
         if self._head is not None:
             self._head.close()
 
     def _run(self, operation: Callable[[Draft], Result], key: Key | None = None) -> Result:
-        # Before any lock: a forked child would wait for a thread that it does not have.
+        # Before any lock: a forked child would wait for a thread that exists in its parent only.
         self._check_usable()
         return self._group.run(operation, key)
 
     def _commit(self, batch: list[Ticket[object]]) -> None:
-        """Apply a batch in one transaction, then move the outside head, then let it be seen."""
+        """Commit a batch in one transaction, then move the outside head.
+
+        In this order a crash leaves the head behind the database, never ahead of it: a head ahead
+        of the database means lost charges.
+        """
         self._check_usable()
         lock = nullcontext() if self._head is None else self._head.lock()
         with self._turn, self._guarded(), lock:
@@ -339,14 +402,14 @@ class Ledger:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """After any failure of the storage its state is unknown: stop using it."""
+        """Stop using the storage after any failure: its state is then unknown."""
         try:
             yield
         except SfumatoError:
             raise
         except Exception as error:  # noqa: BLE001 - the closed door is the same for all
             self._failed = True
-            raise failure(error, self._tell_operator) from None
+            raise storage_failure(error, self._tell_operator) from None
         except BaseException:
             self._failed = True
             raise
@@ -355,7 +418,7 @@ class Ledger:
     def _reading(self, *, checked: bool = False) -> Iterator[Reader]:
         self._check_usable()
         try:
-            # The head is read before the database, which only grows meanwhile.
+            # The head is read first: the database only grows meanwhile, so it still follows it.
             outside = self._head.read() if checked and self._head is not None else None
             with self._store.reading() as reader:
                 if checked:
@@ -364,7 +427,7 @@ class Ledger:
         except (SfumatoError, BrokenPipeError):  # an export's reader may go away
             raise
         except Exception as error:  # noqa: BLE001 - the closed door is the same for all
-            raise failure(error, self._tell_operator) from None
+            raise storage_failure(error, self._tell_operator) from None
 
     def _check_usable(self) -> None:
         if self._process != this_process():
@@ -392,7 +455,7 @@ class Ledger:
         )
 
     def _heal_head(self) -> None:
-        """Catch up with commits whose process died before it could move the outside head."""
+        """Move the outside head past commits whose process died before moving it."""
         if self._head is None:
             return
         with self._guarded(), self._head.lock(), self._store.reading() as reader:

@@ -1,6 +1,7 @@
-"""What a ledger keeps, a chain of entries, and what a place that keeps it must offer.
+"""The hash chain of entries, and the interfaces of a store that keeps it.
 
-Every entry carries the SHA-256 of itself and of the entry before it.
+The hash of every entry covers its text and the hash of the entry before it, so that no entry can be
+changed, removed or inserted without changing all later hashes.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger.large_answers import AnswerFiles
 
 ORIGIN = "0" * 64
-"""What stands for the hash before the first entry."""
+"""The previous hash of the first entry."""
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 class Position(NamedTuple):
-    """A place in the chain: how many entries there are and the hash of the last."""
+    """A position in the chain: the number of entries and the hash of the last."""
 
     seq: int
     hash: str
 
 
 class Entry(NamedTuple):
-    """One line of the book: its canonical JSON and the hash that binds it to all before it."""
+    """One entry: its canonical JSON, and the hash of it and all entries before it."""
 
     seq: int
     body: str
@@ -42,17 +43,17 @@ class Entry(NamedTuple):
 
     @property
     def is_record(self) -> bool:
-        """Whether it is a record or a rollback, which alone begin with their kind."""
+        """Whether it is a record or a rollback: only their sorted keys begin with "kind"."""
         return self.body.startswith('{"kind":')
 
 
 def canonical(value: object) -> str:
-    """Write JSON in the one form that is hashed: sorted keys, no blanks, ASCII."""
+    """Encode JSON in the form that is hashed: sorted keys, no blanks, ASCII."""
     return _ENCODER.encode(value)
 
 
 def link(previous: str, body: str) -> str:
-    """The hash of an entry whose canonical JSON is `body`, after an entry with hash `previous`."""
+    """Hash an entry with canonical JSON `body` that follows an entry with hash `previous`."""
     return hashlib.sha256(f"{previous}\n{body}".encode()).hexdigest()
 
 
@@ -66,7 +67,7 @@ FORMAT = 1
 
 
 ENTRY_BYTES = 1024
-"""What an answered question takes in the book besides its answer: two entries and two rows."""
+"""The approximate bytes of an answered question besides its answer: two entries and two rows."""
 
 Key = tuple[str, str]
 """A principal and its request id; two principals may use the same id."""
@@ -74,7 +75,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Account:
-    """A budget and what was spent of it; a child is a share of its parent's budget."""
+    """A budget and what was spent of it. Charges to a child are charged to its parent as well."""
 
     name: str
     parent: str | None
@@ -83,7 +84,7 @@ class Account:
 
 
 class ChargeRequest(NamedTuple):
-    """A principal's charged question: the entry that charged it, the entry that answered it."""
+    """A charged question: who asked, its body, and the numbers of the charge and answer entries."""
 
     principal: str
     request_id: str
@@ -93,12 +94,12 @@ class ChargeRequest(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What the request is found by."""
+        """The key of the request: principal and request id."""
         return self.principal, self.request_id
 
 
 class Reader(Protocol):
-    """A consistent view of the book."""
+    """A consistent view of the ledger's storage."""
 
     def position(self) -> Position:
         """The last entry."""
@@ -107,10 +108,10 @@ class Reader(Protocol):
         """One entry."""
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """All entries behind one, oldest first."""
+        """All entries after one, oldest first."""
 
     def records(self, after: int) -> Iterator[tuple[Entry, str | None]]:
-        """Records and rollbacks behind an entry, each with the hash of the entry before it."""
+        """Records and rollbacks after an entry, each with the hash of the entry before it."""
 
     def recorded(self, prefix: str) -> bool:
         """Whether the JSON of any entry starts with `prefix`."""
@@ -125,7 +126,7 @@ class Reader(Protocol):
         """The account that a data set is charged to."""
 
     def requests_among(self, keys: Collection[Key]) -> dict[Key, ChargeRequest]:
-        """Those charged questions that were not voided, all looked up at once."""
+        """The charged questions among these keys that were not voided, in one lookup."""
 
     def requests(self) -> Iterator[tuple[ChargeRequest, bytes | None]]:
         """Every charged question that was not voided, with its stored answer."""
@@ -134,25 +135,25 @@ class Reader(Protocol):
         """The row of the stored answer to a charge: the answer, or a reference to its file."""
 
     def stored_bytes(self) -> dict[str, int]:
-        """How many bytes the answers of each principal take."""
+        """The size in bytes of each principal's stored answers."""
 
     def check_storage(self) -> None:
         """Raise when the storage itself finds damage."""
 
 
 class Writer(Reader, Protocol):
-    """A view that nobody else can change until it ends."""
+    """A view under the write lock: nobody else can change the storage until it ends."""
 
     def save(self, draft: Draft) -> None:
-        """Write down all that a draft holds."""
+        """Write all changes of a draft."""
 
 
 class Store(Protocol):
-    """A place that keeps a book."""
+    """The storage of a ledger."""
 
     @property
     def files(self) -> AnswerFiles | None:
-        """Where large answers lie; None where the book itself holds them."""
+        """The files of large answers; None if the database holds them."""
 
     def reading(self) -> AbstractContextManager[Reader]:
         """A view for reading."""
@@ -161,11 +162,11 @@ class Store(Protocol):
         """A view under the write lock; durable when the block ends, undone when it raises."""
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
 
 
 class Draft:
-    """Changes that are applied together, on top of a view under the write lock."""
+    """Changes of one transaction, on top of a view under the write lock."""
 
     def __init__(self, reader: Reader, clock: Callable[[], datetime]) -> None:
         self._reader = reader
@@ -180,12 +181,12 @@ class Draft:
         self.answers: dict[int, bytes] = {}
         self.stored_bytes: Counter[str] = Counter()
 
-    def now(self) -> datetime:
-        """What the clock says."""
+    def current_time(self) -> datetime:
+        """The time of the ledger's clock."""
         return self._clock()
 
     def append(self, kind: str, **fields: object) -> int:
-        """Add an entry to the chain. Its time is for people; no charge is decided by it."""
+        """Append an entry to the chain. Its time is informative; no charge depends on it."""
         seq = self.position.seq + 1
         time = self._clock().isoformat(timespec="seconds")
         body = canonical({"kind": kind, "seq": seq, "time": time, **fields})
@@ -194,24 +195,24 @@ class Draft:
         return seq
 
     def recorded(self, **field: str) -> bool:
-        """Whether any entry starts with this field: the chain remembers what a table lost."""
+        """Whether any entry starts with this field: it detects a table row that was deleted."""
         prefix = canonical(field)[:-1] + ","
         return self._reader.recorded(prefix) or any(
             entry.body.startswith(prefix) for entry in self.entries
         )
 
     def records(self, after: int) -> Iterator[tuple[Entry, str | None]]:
-        """Records and rollbacks behind an entry, with those of this draft."""
+        """Records and rollbacks after an entry, with those of this draft."""
         yield from self._reader.records(after)
-        for one in self.entries:
-            if one.is_record and one.seq > after:
-                before = self.entry(one.seq - 1)
-                yield one, None if before is None else before.hash
+        for entry in self.entries:
+            if entry.is_record and entry.seq > after:
+                before = self.entry(entry.seq - 1)
+                yield entry, None if before is None else before.hash
 
     @property
     def has_records(self) -> bool:
         """Whether this draft writes a record."""
-        return any(one.is_record for one in self.entries)
+        return any(entry.is_record for entry in self.entries)
 
     def history(self) -> Iterator[Entry]:
         """All entries, with those of this draft."""
@@ -235,8 +236,8 @@ class Draft:
 
     def all_accounts(self) -> list[Account]:
         """All accounts as they stand in this draft."""
-        kept = {account.name: account for account in self._reader.accounts()}
-        return list((kept | self.accounts).values())
+        stored_accounts = {account.name: account for account in self._reader.accounts()}
+        return list((stored_accounts | self.accounts).values())
 
     def dataset(self, name: str) -> str | None:
         """The account that a data set is charged to, in this draft."""
@@ -244,8 +245,8 @@ class Draft:
 
     def prefetch(self, keys: Collection[Key]) -> None:
         """Look up the requests of a whole batch at once."""
-        found = self._reader.requests_among(keys)
-        self._stored.update((key, found.get(key)) for key in keys)
+        requests = self._reader.requests_among(keys)
+        self._stored.update((key, requests.get(key)) for key in keys)
 
     def request(self, key: Key) -> ChargeRequest | None:
         """One charged question as it stands in this draft."""
@@ -254,17 +255,17 @@ class Draft:
         return self.requests[key] if key in self.requests else self._stored[key]
 
     def keep_answer(self, request: ChargeRequest, row: bytes, size: int) -> None:
-        """Keep the row of an answer of so many bytes, and count them to its principal."""
+        """Add the row of an answer of `size` bytes, and count them to its principal."""
         self.answers[request.charge] = row
         self.stored_bytes[request.principal] += size + ENTRY_BYTES
 
     def replaced(self) -> list[Key]:
-        """Requests that stood in the book before this draft wrote or removed them."""
+        """Requests of this draft that the storage already holds, and so must delete first."""
         return [key for key in self.requests if self._stored.get(key) is not None]
 
 
 def follows(reader: Reader, outside: Position | None) -> bool:
-    """Whether a database holds all that the outside head has seen."""
+    """Whether the database contains the position of the outside head: nothing was rolled back."""
     if outside is None:
         return False
     if outside == reader.position():
@@ -274,12 +275,12 @@ def follows(reader: Reader, outside: Position | None) -> bool:
 
 
 def utc_now() -> datetime:
-    """The time printed beside an entry."""
+    """The current time in UTC."""
     return datetime.now(UTC)
 
 
 def first_entry() -> Entry:
-    """The entry that makes a chain this ledger's own, by a name that no other ledger has."""
+    """The first entry, with a random id: two ledgers never share a chain."""
     fields = {"format": FORMAT, "kind": "genesis", "ledger": uuid4().hex, "seq": 1}
     body = canonical({**fields, "time": utc_now().isoformat(timespec="seconds")})
     return Entry(1, body, link(ORIGIN, body))

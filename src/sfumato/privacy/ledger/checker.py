@@ -1,8 +1,9 @@
-"""An independent reader of an exported ledger: `python checker.py EXPORT.jsonl`.
+"""An independent checker of an exported ledger: `python checker.py EXPORT.jsonl`.
 
-It shares no code with the ledger and needs nothing but Python. It checks that every line continues
-the hash chain, that every charge is what its event costs, that no charge overspends, and that the
-last line is the head of the chain; it returns what was spent from every account.
+It shares no code with the ledger and needs only Python, so that a mistake in the ledger's own
+arithmetic cannot hide here. It checks that every line continues the hash chain, that every charge
+equals the cost of its event, that no charge overspends, and that the last line is the head of the
+chain. It returns what was spent from every account.
 
 Amounts are lists, one item per filter of the account's budget: a list of whole units, or null once
 the filter is broken. A charge is granted while at least one filter of each account is unbroken.
@@ -32,7 +33,7 @@ PER_UNIT = {"epsilon": 10**9, "divergence": 10**9, "rho": 10**18, "delta": 10**1
 
 
 class ExportError(Exception):
-    """The export is not what an honest ledger wrote."""
+    """The export is damaged, incomplete or overspent."""
 
 
 def check(lines: Iterable[str]) -> dict[str, Amount]:
@@ -63,7 +64,7 @@ def check(lines: Iterable[str]) -> dict[str, Amount]:
 
 
 class CheckedAccount:
-    """What an account may spend, what it has spent, and on what."""
+    """The limits, the spending and the events of one account."""
 
     def __init__(self) -> None:
         self.filters: list[dict[str, str]] = []
@@ -72,22 +73,26 @@ class CheckedAccount:
         self.events: list[dict[str, Any]] = []
 
     def limit(self, entry: dict[str, Any]) -> None:
-        """Take a new budget, under which every event so far is counted again."""
+        """Set a new budget and recount every event so far under it."""
         self.filters = entry["budget"]["filters"]
         self.limits = [
-            [Fraction(one[name]) * PER_UNIT[name] // 1 for name in QUANTITIES[one["kind"]]]
-            for one in self.filters
+            [
+                Fraction(budget_filter[name]) * PER_UNIT[name] // 1
+                for name in QUANTITIES[budget_filter["kind"]]
+            ]
+            for budget_filter in self.filters
         ]
-        self.spent = [[0] * len(parts or ()) for parts in self.limits]
+        self.spent = [[0] * len(limits or ()) for limits in self.limits]
         for event in self.events:
             self.spend(event)
         if (entry["limits"], entry["spent"]) != (self.limits, self.spent):
             raise ExportError(f"Entry {entry['seq']} does not follow from its budget.")
 
     def spend(self, event: dict[str, Any]) -> Amount:
-        """Add what an event costs, and return it."""
+        """Add the cost of an event, and return it."""
         charge = [
-            _units(one, event, limit) for one, limit in zip(self.filters, self.limits, strict=True)
+            _units(budget_filter, event, limit)
+            for budget_filter, limit in zip(self.filters, self.limits, strict=True)
         ]
         self.spent = _cap(_combine(self.spent, charge, 1), self.limits)
         return charge
@@ -106,7 +111,7 @@ def _apply(
             if accounts[name].spend(entry["event"]) != charge:
                 raise ExportError(f"Entry {entry['seq']} charges {name!r} something else.")
             accounts[name].events.append(entry["event"])
-            if kind == "charge" and not any(part is not None for part in accounts[name].spent):
+            if kind == "charge" and not any(units is not None for units in accounts[name].spent):
                 raise ExportError(f"Entry {entry['seq']} overspends account {name!r}.")
         if kind == "charge":
             pending[entry["seq"]] = entry
@@ -121,35 +126,43 @@ def _apply(
         raise ExportError(f"Entry {entry['seq']} is of the unknown kind {kind!r}.")
 
 
-def _units(one: dict[str, str], event: dict[str, Any], limit: list[int] | None) -> list[int] | None:
-    """The whole units that an event takes from a filter; null where it would break it."""
-    costs = _costs(one, event)
-    names = QUANTITIES[one["kind"]]
+def _units(
+    budget_filter: dict[str, str], event: dict[str, Any], limit: list[int] | None
+) -> list[int] | None:
+    """The units that an event costs in a filter, rounded up; None if they exceed the limit."""
+    costs = _costs(budget_filter, event)
+    names = QUANTITIES[budget_filter["kind"]]
     if costs is None:
         return None
     units = [-(-cost * PER_UNIT[name] // 1) for cost, name in zip(costs, names, strict=True)]
     return None if any(x > y for x, y in zip(units, limit or (), strict=True)) else units
 
 
-def _costs(one: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
-    """What an event costs exactly; parts of a parallel one concern different people."""
+def _costs(budget_filter: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
+    """The exact cost of an event; of a parallel one the largest one or two parts count.
+
+    One person is in one part, or in two under replace-one.
+    """
     kind = event["kind"]
     if kind == "repeated":
-        each = _costs(one, event["event"])
-        return None if each is None else [event["count"] * cost for cost in each]
+        inner_costs = _costs(budget_filter, event["event"])
+        return None if inner_costs is None else [event["count"] * cost for cost in inner_costs]
     if kind not in {"composed", "parallel"}:
-        return _leaf(one, event)
-    parts = [_costs(one, part) for part in event["events" if kind == "composed" else "parts"]]
-    if any(part is None for part in parts):
+        return _leaf_costs(budget_filter, event)
+    branch_costs = [
+        _costs(budget_filter, branch)
+        for branch in event["events" if kind == "composed" else "parts"]
+    ]
+    if any(costs is None for costs in branch_costs):
         return None
-    apart = {"add-remove": 1, "replace-one": 2}
-    most = len(parts) if kind == "composed" else apart[event["relation"]]
-    columns = zip(*(part for part in parts if part is not None), strict=True)
-    return [sum(sorted(column)[-most:], Fraction(0)) for column in columns]
+    branches_per_person = {"add-remove": 1, "replace-one": 2}
+    counted = len(branch_costs) if kind == "composed" else branches_per_person[event["relation"]]
+    columns = zip(*(branch for branch in branch_costs if branch is not None), strict=True)
+    return [sum(sorted(column)[-counted:], Fraction(0)) for column in columns]
 
 
-def _leaf(one: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
-    """What one use of one mechanism costs."""
+def _leaf_costs(budget_filter: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
+    """The exact cost of one use of one mechanism; None if the filter cannot express it."""
     kind, delta = event["kind"], Fraction(event.get("delta", 0))
     epsilon = Fraction(event.get("epsilon", 0))
     if kind == "laplace-noise":
@@ -159,14 +172,14 @@ def _leaf(one: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
         rho = Fraction(event["rho"])
     elif kind == "gaussian-noise":
         rho = Fraction(event["l2_sensitivity_squared"]) / (2 * Fraction(event["variance"]))
-    elif one["kind"] in {"pure", "approx"}:
-        pure = one["kind"] == "pure"
+    elif budget_filter["kind"] in {"pure", "approx"}:
+        pure = budget_filter["kind"] == "pure"
         return None if pure and delta else [epsilon] if pure else [epsilon, delta]
-    if one["kind"] == "zcdp":
+    if budget_filter["kind"] == "zcdp":
         return [rho, delta]
-    if one["kind"] != "renyi" or delta:
+    if budget_filter["kind"] != "renyi" or delta:
         return None
-    order = Fraction(one["order"])
+    order = Fraction(budget_filter["order"])
     if kind in {"gaussian-noise", "concentrated"}:
         return [order * rho]
     divergence = min(epsilon, _divergence(epsilon, order, event.get("categories", 2)))
@@ -174,17 +187,17 @@ def _leaf(one: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
 
 
 def _divergence(epsilon: Fraction, order: Fraction, categories: int) -> Fraction:
-    """The Renyi divergence of randomized response, far below a unit of its true value."""
+    """The Renyi divergence of randomized response, to 60 digits: far more than a unit needs."""
     with localcontext(prec=60):
         e, a = (Decimal(x.numerator) / x.denominator for x in (epsilon, order))
         top = (a * e).exp() + ((1 - a) * e).exp() + categories - 2
         return Fraction((top / (e.exp() + categories - 1)).ln() / (a - 1))
 
 
-def _combine(have: Amount, more: Amount, sign: int) -> Amount:
+def _combine(total: Amount, change: Amount, sign: int) -> Amount:
     return [
         None if a is None or b is None else [x + sign * y for x, y in zip(a, b, strict=True)]
-        for a, b in zip(have, more, strict=True)
+        for a, b in zip(total, change, strict=True)
     ]
 
 

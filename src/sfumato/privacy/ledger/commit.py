@@ -1,13 +1,14 @@
-"""How a charge becomes durable: one transaction for many threads, and a head outside of it.
+"""Durable commits: group commit for many threads, and the outside head.
 
-*Group commit*: threads that come while a transaction runs share the next one.
+*Group commit*: operations that arrive while a transaction runs share the next one.
 
-*The outside head* is the last position of the chain, kept away from the database. Two slots in a
-file of fixed size are overwritten in turn, each with its own check sum and synced before the
-receipt is given out. A crash can spoil only the slot being written; the other still holds the
-position before it, which is never ahead of the database. Overwriting in place needs no directory
-sync and no growing file, so a sync costs one disk write. A file that another was put in the place
-of is not used any more: whoever opens it now would neither see its lock nor its position.
+*The outside head* is the last position of the chain, kept away from the database, so that a
+restored backup of the database is detected: it would return spent budget. Two slots in a file of
+fixed size are overwritten in turn, each with its own checksum, and synced before the receipt is
+issued. A crash can damage only the slot being written; the other still holds the position before
+it, which is never ahead of the database. Overwriting in place needs no directory sync and no
+growing file, so a sync costs one disk write. A head file that was replaced while open is refused:
+other processes would see neither its lock nor its position.
 
 Decision `ledger-head`.
 """
@@ -24,7 +25,7 @@ from sfumato import filesystem
 from sfumato.errors import LedgerError
 from sfumato.platform_support import OpenedFile
 from sfumato.privacy.ledger.chain import Position, digest
-from sfumato.privacy.ledger.failure import replaced
+from sfumato.privacy.ledger.failure import file_replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ Result = TypeVar("Result")
 
 
 class Ticket(Generic[Result]):
-    """One operation that waits for its transaction, and what came of it."""
+    """One operation that waits for its transaction, and its result."""
 
     def __init__(self, operation: Callable[[Draft], Result], key: Key | None) -> None:
         self._operation = operation
@@ -58,11 +59,11 @@ class Ticket(Generic[Result]):
 
 
 class GroupCommit:
-    """Runs operations in batches, one batch at a time, in the thread of a waiting one.
+    """Runs operations in batches, one batch at a time, in the thread of one of the callers.
 
-    There is no thread of its own: nothing to start, to stop, or to lose in a fork. A finished
-    leader hands over to a waiter by name; racing for a lock would let single newcomers slip in
-    before the others have queued up, one sync each.
+    There is no background thread to start, to stop, or to lose in a fork. A finished leader hands
+    over to a specific waiter. If waiters raced for a lock instead, a single newcomer could commit
+    alone before the others have queued up, at one sync each.
     """
 
     def __init__(self, commit: Callable[[list[Ticket[object]]], None]) -> None:
@@ -83,7 +84,7 @@ class GroupCommit:
             if ticket.leads:
                 self._lead()
         finally:
-            # Also when a signal interrupts the waiting: nobody waits for one who has left.
+            # Also when a signal interrupts the wait: another waiter must take over the lead.
             self._leave(cast("Ticket[object]", ticket))
         return ticket.result()
 
@@ -93,7 +94,7 @@ class GroupCommit:
         try:
             self._commit(batch)
         except BaseException as error:
-            # One transaction, one fate: nobody in the batch may take it for durable.
+            # The whole transaction failed, so no operation of the batch may report success.
             for ticket in batch:
                 ticket.error = _own_copy(error)
             raise
@@ -115,7 +116,7 @@ class GroupCommit:
 
 
 def _own_copy(error: BaseException) -> BaseException:
-    """An error of one's own: raising the same object in many threads would mix tracebacks."""
+    """A copy of an error: raising one object in several threads would mix their tracebacks."""
     if isinstance(error, LedgerError):
         own_copy = copy(error)
         own_copy.detail = error.detail  # a copy loses it, since errors travel without it
@@ -128,7 +129,7 @@ def _own_copy(error: BaseException) -> BaseException:
     )
 
 
-_SLOT = 4096
+_SLOT_BYTES = 4096
 _CLOSED = -1
 _MARK = "sfumato-head"
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
@@ -153,7 +154,7 @@ class OutsideHead:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the file alone among all processes of this machine."""
+        """Hold an exclusive lock on the file among all processes of this machine."""
         if not filesystem.acquire_lock(self._file, seconds=self._timeout_seconds):
             raise LedgerError(
                 "ledger_busy",
@@ -162,63 +163,63 @@ class OutsideHead:
                 hint="Wait until it ends, or end it, and try again.",
             )
         try:
-            self._check_in_place()  # who waited may have got the lock of a file that is gone
+            self._check_in_place()  # the file may have been replaced during the wait
             yield
         finally:
             filesystem.release_lock(self._file)
 
     def read(self) -> Position | None:
-        """The newest position, or None in a file that holds none any more."""
+        """The newest position, or None if neither slot is valid."""
         self._check_in_place()
-        found = [slot for slot in self._slots() if slot is not None]
-        return max(found, key=lambda slot: slot[0])[1] if found else None
+        slots = [slot for slot in self._slots() if slot is not None]
+        return max(slots, key=lambda slot: slot[0])[1] if slots else None
 
     def write(self, position: Position) -> None:
         """Make a position the newest, durably; call it under the lock."""
         generations = [-1 if slot is None else slot[0] for slot in self._slots()]
         older = 0 if generations[0] <= generations[1] else 1
         text = f"{_MARK} {max(generations) + 1} {position.seq} {position.hash}"
-        slot = f"{text} {digest(text.encode())}\n".encode().ljust(_SLOT, b" ")
-        if os.pwrite(self._file, slot, older * _SLOT) != _SLOT:
+        slot = f"{text} {digest(text.encode())}\n".encode().ljust(_SLOT_BYTES, b" ")
+        if os.pwrite(self._file, slot, older * _SLOT_BYTES) != _SLOT_BYTES:
             raise OSError("short write to the head file")
         _sync_data(self._file)
         self._check_in_place()  # what was written to a file that is gone binds nobody
 
     def _check_in_place(self) -> None:
         if self._file != _CLOSED and not self._opened.in_place():
-            raise replaced(self._name)
+            raise file_replaced(self._name)
 
     def _slots(self) -> list[tuple[int, Position] | None]:
-        return [_parse(os.pread(self._file, _SLOT, start)) for start in (0, _SLOT)]
+        return [_parse_slot(os.pread(self._file, _SLOT_BYTES, start)) for start in (0, _SLOT_BYTES)]
 
     def close(self) -> None:
-        """Let go of the file; a closed number must never be read again, it may be reused."""
+        """Close the file; the descriptor is forgotten, because its number may be reused."""
         if self._file != _CLOSED:
             os.close(self._file)
             self._file = _CLOSED
 
 
 def _make_durable(file: int, path: Path) -> None:
-    """Before the first use of the file make its size and its name survive a power cut."""
+    """Make the size and the name of the file survive a power cut, before its first use."""
     size = os.fstat(file).st_size
-    if size < 2 * _SLOT:
-        os.pwrite(file, bytes(2 * _SLOT - size), size)
+    if size < 2 * _SLOT_BYTES:
+        os.pwrite(file, bytes(2 * _SLOT_BYTES - size), size)
         os.fsync(file)
     sync_directory(path.parent)
 
 
 def recorded_head(path: Path) -> Position | None:
-    """The newest position in a file, without touching it; None where there is none."""
+    """The newest position in a head file, read without lock or change; None if there is none."""
     try:
-        content = path.read_bytes()[: 2 * _SLOT]
+        content = path.read_bytes()[: 2 * _SLOT_BYTES]
     except OSError:
         return None
-    found = [_parse(content[start : start + _SLOT]) for start in (0, _SLOT)]
-    return max((slot for slot in found if slot is not None), default=(0, None))[1]
+    slots = [_parse_slot(content[start : start + _SLOT_BYTES]) for start in (0, _SLOT_BYTES)]
+    return max((slot for slot in slots if slot is not None), default=(0, None))[1]
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable, and raise when that fails."""
+    """Sync a directory, so that the names in it are durable; raise if that fails."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -226,8 +227,8 @@ def sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-def _parse(slot: bytes) -> tuple[int, Position] | None:
-    words = slot.decode("ascii", "replace").split()
-    if len(words) != 5 or words[0] != _MARK or digest(" ".join(words[:4]).encode()) != words[4]:
+def _parse_slot(slot: bytes) -> tuple[int, Position] | None:
+    fields = slot.decode("ascii", "replace").split()
+    if len(fields) != 5 or fields[0] != _MARK or digest(" ".join(fields[:4]).encode()) != fields[4]:
         return None
-    return int(words[1]), Position(int(words[2]), words[3])
+    return int(fields[1]), Position(int(fields[2]), fields[3])

@@ -1,9 +1,9 @@
-"""A tape: the entropy that one charge has given out, kept until its answer is stored.
+"""The entropy log: the random words of one charge, kept until its answer is stored.
 
-Work that was killed on its way and must come to its end under the same charge reads the same words
-again, so that there is one noise for it, however often it is begun: to draw anew would give chance,
-or whoever can kill a process, a choice among answers. Words are written before they are given out,
-and come from the operating system alone. Decision `charge-order`.
+Work that was killed and is resumed under the same charge reads the same words again, so that it has
+one noise however often it is restarted. Fresh words would give anyone who can kill the process a
+choice among answers. Words are written before they are used, and come from the operating system
+alone. Decision 0310.
 """
 
 from __future__ import annotations
@@ -20,40 +20,42 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_WORD = 8
+_WORD_BYTES = 8
 
 
-class TapedEntropy(SystemEntropy):
-    """The operating system's entropy by way of a file; read from its beginning."""
+class LoggedEntropy(SystemEntropy):
+    """The operating system's entropy, logged in a file and read from its beginning."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._done = path, 0
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Draw `count` words: those on the tape, and new ones once it is at its end."""
-        length = _WORD * count
+        """Draw `count` words: those in the log first, then new ones."""
+        length = _WORD_BYTES * count
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            found = _read(file, self._done, length)
-            if len(found) < length:
-                # A word that was half written was never given out; what is there of it is as good.
-                _write(file, self._done + len(found), os.urandom(length - len(found)))
-                found = _read(file, self._done, length)
+            content = _read(file, self._done, length)
+            if len(content) < length:
+                # A partly written word was never used; its bytes are random and may stay.
+                _write(file, self._done + len(content), os.urandom(length - len(content)))
+                content = _read(file, self._done, length)
         finally:
             os.close(file)
         self._done += length
-        return np.frombuffer(found, dtype=np.uint64)
+        return np.frombuffer(content, dtype=np.uint64)
 
 
 def _read(file: int, start: int, length: int) -> bytes:
-    parts, done = [], 0
-    while done < length and (part := os.pread(file, length - done, start + done)):
-        parts.append(part)
-        done += len(part)
-    return b"".join(parts)
+    chunks, read_bytes = [], 0
+    while read_bytes < length and (
+        chunk := os.pread(file, length - read_bytes, start + read_bytes)
+    ):
+        chunks.append(chunk)
+        read_bytes += len(chunk)
+    return b"".join(chunks)
 
 
 def _write(file: int, start: int, content: bytes) -> None:
-    done = 0
-    while done < len(content):
-        done += os.pwrite(file, content[done:], start + done)
+    written_bytes = 0
+    while written_bytes < len(content):
+        written_bytes += os.pwrite(file, content[written_bytes:], start + written_bytes)

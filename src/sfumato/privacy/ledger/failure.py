@@ -1,4 +1,4 @@
-"""What becomes of a failing storage: one closed door, and the cause for its operator alone."""
+"""Storage failures: one error for callers; the cause goes to the operator alone."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-def pass_by(_told: str) -> None:
-    """Do nothing: at a step of the protocol, where fault tests put a crash, or with a cause."""
+def do_nothing(_event: str) -> None:
+    """Do nothing: the default hook for steps of a commit, and for causes of a failure."""
 
 
-def failure(error: Exception, tell_operator: Callable[[str], None] = pass_by) -> LedgerError:
-    """The error for a storage that failed; what the system said is the operator's."""
+def storage_failure(
+    error: Exception, tell_operator: Callable[[str], None] = do_nothing
+) -> LedgerError:
+    """The error for a failed storage; its cause is told to the operator alone."""
     cause = _cause(error)
     tell_operator(cause)
     return LedgerError(
@@ -28,8 +30,8 @@ def failure(error: Exception, tell_operator: Callable[[str], None] = pass_by) ->
     )
 
 
-def replaced(name: str) -> LedgerError:
-    """The error for a file that another was put in the place of while it was open."""
+def file_replaced(name: str) -> LedgerError:
+    """The error for a file that was replaced or removed while it was open."""
     return LedgerError(
         "ledger_replaced",
         f"The file {name!r} was replaced or removed while it was open, as by a restored backup; "
@@ -39,19 +41,19 @@ def replaced(name: str) -> LedgerError:
 
 
 @contextmanager
-def closed_on_failure(tell_operator: Callable[[str], None] = pass_by) -> Iterator[None]:
-    """Whatever goes wrong in opening a ledger, there is none."""
+def closed_on_failure(tell_operator: Callable[[str], None] = do_nothing) -> Iterator[None]:
+    """Turn every exception while opening a ledger into a `LedgerError`: fail closed."""
     try:
         yield
     except LedgerError:
         raise
     except Exception as error:  # noqa: BLE001 - the closed door is the same for all
-        raise failure(error, tell_operator) from None
+        raise storage_failure(error, tell_operator) from None
 
 
 def _cause(error: Exception) -> str:
-    """What the driver or the system said: neither the statement nor its values nor a password."""
-    said = getattr(error, "orig", None) or error
-    name = getattr(said, "sqlite_errorname", None) or getattr(said, "sqlstate", None)
-    words = f"{type(said).__name__}: {said}{f' [{name}]' if name else ''}"
-    return without_passwords(words)
+    """The driver's or system's message, without the statement, its values and any password."""
+    original = getattr(error, "orig", None) or error
+    name = getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None)
+    message = f"{type(original).__name__}: {original}{f' [{name}]' if name else ''}"
+    return without_passwords(message)

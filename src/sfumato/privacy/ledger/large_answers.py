@@ -1,16 +1,15 @@
-"""Large answers beside a SQLite ledger: one file each, named by the SHA-256 that the chain holds.
+"""Files of large answers beside a SQLite ledger, each named by the SHA-256 in the chain.
 
-An answer of more than `INLINE_BYTES` would blow up the database file, its log and every check of
-it. The row of such an answer holds a short reference, and the answer itself lies in a file. Order:
+An answer of more than `INLINE_BYTES` would enlarge the database file, its log and every check of
+it. The row of such an answer holds a short reference; the answer itself is a file. Order:
 
 1. The file is written to the folder `pending` and synced, under the number of its charge.
 2. The entry that holds its digest is committed.
 3. The file is moved out of `pending`.
 
 A crash before step 2 leaves a file that no entry names: the next opening deletes it. A crash after
-step 2 leaves the file in `pending`, where it is found; the next opening moves it. A PostgreSQL
-ledger keeps all answers in its own table, because several hosts read them there. Decision
-`ledger-stores`.
+step 2 leaves the file in `pending`, where readers find it; the next opening moves it. A PostgreSQL
+ledger keeps all answers in its table, because several hosts read them. Decision 0507.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from sfumato.errors import LedgerError
 from sfumato.filesystem import LEAST_ROOM
 from sfumato.privacy.ledger.chain import digest
 from sfumato.privacy.ledger.commit import sync_directory
-from sfumato.privacy.ledger.failure import failure
+from sfumato.privacy.ledger.failure import storage_failure
 from sfumato.privacy.ledger.rules import damaged
 
 if TYPE_CHECKING:
@@ -38,14 +37,14 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger.chain import ChargeRequest, Entry, Reader
 
 INLINE_BYTES = 64 * 1024
-"""An answer of at most so many bytes stays in the database."""
+"""Answers of up to this many bytes stay in the database."""
 
 _MARK = b"sfumato large answer "
-_PART_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 
 def reference(sha256: str, size: int) -> bytes:
-    """What the row of a large answer holds instead of the answer."""
+    """The content of a large answer's row: digest and size of its file."""
     return _MARK + f"{sha256} {size}".encode()
 
 
@@ -61,10 +60,10 @@ def placed(
     answer: bytes,
     tell_operator: Callable[[str], None],
 ) -> Iterator[bytes]:
-    """What the row of an answer is to hold: itself, or a reference to its file, by then durable.
+    """Give the row for an answer: the answer itself, or a reference to its file, already durable.
 
-    A file that cannot be written closes nothing: unlike after a failed commit, it is known that
-    the book did not change.
+    A file that cannot be written does not close the ledger: unlike after a failed commit, it is
+    known that the database did not change.
     """
     if files is None or len(answer) <= INLINE_BYTES:
         yield answer
@@ -73,13 +72,13 @@ def placed(
         with files.added(charge, answer) as row:
             yield row
     except OSError as error:
-        raise failure(error, tell_operator) from None
+        raise storage_failure(error, tell_operator) from None
 
 
 def read_answer(
     files: AnswerFiles | None, row: bytes | None, entry: Entry | None, request: ChargeRequest
 ) -> bytes:
-    """The answer of a row, from its file where it is a large one, checked against the chain."""
+    """The answer of a row, read from its file if it is large, checked against the chain."""
     sha256 = None if entry is None else json.loads(entry.body)["digest"]
     if files is not None and row is not None and sha256 is not None and is_reference(row):
         answer = files.read(sha256)
@@ -92,7 +91,8 @@ def read_answer(
 
 
 def _file_lost(request: ChargeRequest) -> LedgerError:
-    """The error for an answer whose file is gone: like any lost answer it is never drawn again."""
+    """The error for an answer whose file is lost. It is never computed again: that would be a
+    second answer under one charge."""
     return LedgerError(
         "answer_lost",
         f"Request {request.request_id!r} was charged and answered, but the file of its answer is "
@@ -110,7 +110,7 @@ class AnswerFiles:
 
     @contextmanager
     def added(self, charge: int, answer: bytes) -> Iterator[bytes]:
-        """Write an answer durably and give its reference; the block commits the entry for it."""
+        """Write an answer durably and yield its reference; the block commits its entry."""
         self._make_folders()
         sha256 = digest(answer)
         with self._lock(platform_support.locks.LOCK_SH):
@@ -118,13 +118,13 @@ class AnswerFiles:
             _write(written, answer)
             sync_directory(self._pending)
             yield reference(sha256, len(answer))
-            # Where this fails the file is found in `pending`, and the next opening moves it.
+            # If this fails, readers find the file in `pending`, and the next opening moves it.
             with suppress(OSError):
                 written.rename(self._folder / sha256)
 
     def read(self, sha256: str) -> bytes | None:
         """A large answer, or None where its file is missing or changed."""
-        path = self._find(sha256)
+        path = self._path_of(sha256)
         with suppress(OSError):
             content = None if path is None else path.read_bytes()
             return content if content is not None and digest(content) == sha256 else None
@@ -133,17 +133,17 @@ class AnswerFiles:
     def file_digest(self, row: bytes) -> str | None:
         """The digest of the file that a reference names, or None where it is missing or changed.
 
-        The file is read in parts: checking a ledger must not need the memory of its answers.
+        The file is read in chunks: checking a ledger must not need the memory of its answers.
         """
         sha256 = row[len(_MARK) :].partition(b" ")[0].decode("ascii", "replace")
-        path = self._find(sha256)
+        path = self._path_of(sha256)
         with suppress(OSError):
             if path is not None:
-                found = hashlib.sha256()
+                hasher = hashlib.sha256()
                 with path.open("rb") as file:
-                    while part := file.read(_PART_BYTES):
-                        found.update(part)
-                return sha256 if found.hexdigest() == sha256 else None
+                    while chunk := file.read(_CHUNK_BYTES):
+                        hasher.update(chunk)
+                return sha256 if hasher.hexdigest() == sha256 else None
         return None
 
     def check_room(self, size: int) -> None:
@@ -158,12 +158,12 @@ class AnswerFiles:
             )
 
     def sweep(self, reading: Callable[[], AbstractContextManager[Reader]]) -> None:
-        """Settle what a crash left in `pending`: keep what the book names, delete the rest."""
+        """Clear `pending` after a crash: keep the files that the ledger names, delete the rest."""
         if not self._waiting():
             return
-        # Whoever is between step 1 and step 3 holds the lock: their files are left alone.
-        # The book is read under it: one of an earlier moment may lack what a writer committed
-        # before it died, and its file would be deleted.
+        # A writer between step 1 and step 3 holds the shared lock, so its files are not touched.
+        # The ledger is read under the lock: an earlier view may lack an entry that a writer
+        # committed before it died, and its file would be deleted.
         alone = platform_support.locks.LOCK_EX | platform_support.locks.LOCK_NB
         with suppress(BlockingIOError), self._lock(alone), reading() as reader:
             for path in self._waiting():
@@ -174,8 +174,8 @@ class AnswerFiles:
                 else:
                     path.unlink()
 
-    def _find(self, sha256: str) -> Path | None:
-        """Where a file lies. It may be moved out of `pending` meanwhile, hence the second look."""
+    def _path_of(self, sha256: str) -> Path | None:
+        """The path of an answer's file. `final` is tried twice: it may be moved there meanwhile."""
         final = self._folder / sha256
         waiting = [path for path in self._waiting() if path.name.endswith(f"-{sha256}")]
         return next((path for path in (final, *waiting, final) if path.exists()), None)
@@ -187,24 +187,24 @@ class AnswerFiles:
 
     def _make_folders(self) -> None:
         if not self._pending.is_dir():
-            for one in (self._folder, self._pending):
-                one.mkdir(mode=0o700, exist_ok=True)
-                sync_directory(one.parent)
+            for folder in (self._folder, self._pending):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                sync_directory(folder.parent)
 
     @contextmanager
-    def _lock(self, way: int) -> Iterator[None]:
+    def _lock(self, operation: int) -> Iterator[None]:
         handle = os.open(self._pending, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            platform_support.locks.flock(handle, way)
+            platform_support.locks.flock(handle, operation)
             yield
         finally:
             os.close(handle)
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a new file, for its owner's eyes only, and sync it."""
-    ways = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(path, ways, 0o600), "wb") as file:
+    """Write a new file that only its owner can read, and sync it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

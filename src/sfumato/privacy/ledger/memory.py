@@ -1,4 +1,4 @@
-"""A book in memory: the same rules, for as long as the process lives."""
+"""A ledger in memory, with the same rules; it ends with its process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def memory_ledger() -> Ledger:
-    """A fresh ledger that is forgotten with its process."""
+    """A new ledger in memory."""
     return Ledger(MemoryStore(), head=None)
 
 
 class MemoryStore:
-    """The book in lists and dictionaries, under one lock."""
+    """The ledger's storage in lists and dictionaries, under one lock."""
 
     files = None
 
@@ -48,13 +48,13 @@ class MemoryStore:
 
     @contextmanager
     def reading(self) -> Iterator[MemoryStore]:
-        """The book itself, which nobody changes meanwhile."""
+        """The store itself, under its lock."""
         with self._lock:
             yield self
 
     @contextmanager
     def writing(self) -> Iterator[MemoryStore]:
-        """The book itself, into which a saved draft goes when the block ends."""
+        """The store itself, under its lock; a saved draft is applied when the block ends."""
         with self._lock:
             try:
                 yield self
@@ -64,7 +64,7 @@ class MemoryStore:
                 self._saved = None
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def position(self) -> Position:
         """The last entry."""
@@ -76,13 +76,13 @@ class MemoryStore:
         return self._entries[seq - 1] if 0 < seq <= len(self._entries) else None
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """All entries behind one, oldest first."""
+        """All entries after one, oldest first."""
         return iter(self._entries[after:])
 
     def records(self, after: int) -> Iterator[tuple[Entry, str | None]]:
-        """Records and rollbacks behind an entry, each with the hash of the entry before it."""
-        found = pairwise(self._entries[max(after - 1, 0) :])
-        return ((one, before.hash) for before, one in found if one.is_record)
+        """Records and rollbacks after an entry, each with the hash of the entry before it."""
+        pairs = pairwise(self._entries[max(after - 1, 0) :])
+        return ((entry, previous.hash) for previous, entry in pairs if entry.is_record)
 
     def recorded(self, prefix: str) -> bool:
         """Whether the JSON of any entry starts with `prefix`."""
@@ -101,26 +101,28 @@ class MemoryStore:
         return self._datasets.get(name)
 
     def requests_among(self, keys: Collection[Key]) -> dict[Key, ChargeRequest]:
-        """Those charged questions that were not voided."""
+        """The charged questions among these keys that were not voided."""
         return {key: self._requests[key] for key in keys if key in self._requests}
 
     def requests(self) -> Iterator[tuple[ChargeRequest, bytes | None]]:
         """Every charged question that was not voided, with its stored answer."""
-        return iter([(each, self._answers.get(each.charge)) for each in self._requests.values()])
+        return iter(
+            [(request, self._answers.get(request.charge)) for request in self._requests.values()]
+        )
 
     def answer(self, charge: int) -> bytes | None:
         """The stored answer to a charge."""
         return self._answers.get(charge)
 
     def stored_bytes(self) -> dict[str, int]:
-        """How many bytes the answers of each principal take."""
+        """The size in bytes of each principal's stored answers."""
         return dict(self._stored_bytes)
 
     def check_storage(self) -> None:
         """Memory cannot check itself."""
 
     def save(self, draft: Draft) -> None:
-        """Keep a draft until the block ends."""
+        """Apply a draft when the `writing` block ends."""
         self._saved = draft
 
     def _apply(self, draft: Draft) -> None:

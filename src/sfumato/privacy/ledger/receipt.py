@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NoReturn
 
 from sfumato.errors import LedgerError
-from sfumato.privacy.ledger.entropy_log import TapedEntropy
+from sfumato.privacy.ledger.entropy_log import LoggedEntropy
 from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
@@ -36,26 +36,27 @@ os.register_at_fork(after_in_child=_Forks.add)
 
 
 def this_process() -> tuple[int, int]:
-    """What no other process shares, not even a forked child."""
+    """An identity of this process that a forked child does not share."""
     return os.getpid(), _Forks.count
 
 
 class Stage(StrEnum):
-    """How far a receipt has come; there is no way back."""
+    """The stage of a receipt; it only moves forward."""
 
     RESERVED = "reserved"
     DRAWN = "drawn"
     STORED = "stored"
     VOIDED = "voided"
-    LEFT = "left to whoever asks next"
+    HANDED_OVER = "handed over to the next request"
 
 
 class Receipt:
-    """Proof that one event is durably charged, good for one source of entropy in one process.
+    """Proof that one event is durably charged; it gives one source of entropy in one process.
 
-    It dies when the process forks, it cannot be copied or pickled, and once entropy was drawn the
-    charge cannot be voided any more. Under a flight, that entropy is drawn is noted before it is
-    given out; while it is not, the charge can be left to the flight's next holder.
+    It is invalid in a forked child and cannot be copied or pickled. Once entropy was drawn, the
+    charge cannot be voided: an asker could otherwise look at answers and return those they do not
+    like. Under a flight, a note is written before entropy is given out; until then the charge can
+    be handed over to the flight's next holder.
     """
 
     def __init__(
@@ -77,23 +78,25 @@ class Receipt:
 
     @property
     def stage(self) -> Stage:
-        """How far this receipt has come."""
+        """The current stage."""
         return self._stage
 
     def entropy(self) -> Entropy:
-        """The source of randomness for the event that was charged; given out once."""
+        """The source of randomness for the charged event; it is given out once."""
         self.advance(Stage.DRAWN, {Stage.RESERVED})
-        tape = None if self._flight is None else self._flight.tape
-        return _ReceiptEntropy(self, SystemEntropy() if tape is None else TapedEntropy(tape))
+        log_path = None if self._flight is None else self._flight.entropy_log
+        return _ReceiptEntropy(
+            self, SystemEntropy() if log_path is None else LoggedEntropy(log_path)
+        )
 
     def leave(self) -> None:
-        """Leave a charge from which no entropy was drawn to whoever asks next."""
+        """Hand over a charge from which no entropy was drawn to the next request."""
         if self._stage is Stage.RESERVED:
             with suppress(LedgerError):
-                self.advance(Stage.LEFT, {Stage.RESERVED})
+                self.advance(Stage.HANDED_OVER, {Stage.RESERVED})
 
     def advance(self, stage: Stage, allowed: set[Stage], *, ledger: object = None) -> None:
-        """Compare and set the stage; a receipt moves in its own process and ledger only."""
+        """Compare and set the stage, in the receipt's own process and ledger only."""
         self.check_process()
         if ledger is not None and ledger is not self._ledger:
             raise LedgerError(
@@ -111,7 +114,7 @@ class Receipt:
             self._stage = stage
 
     def check_process(self) -> None:
-        """Refuse to work in any process but the one that reserved."""
+        """Refuse to work in any process but the one that reserved the charge."""
         if self._process != this_process():
             raise LedgerError(
                 "object_not_shareable",
@@ -126,7 +129,7 @@ class Receipt:
 
 
 class _ReceiptEntropy(SystemEntropy):
-    """The operating system's entropy, for as long as its receipt is drawn and not yet answered."""
+    """The operating system's entropy, usable only while its receipt is in the stage DRAWN."""
 
     def __init__(self, receipt: Receipt, source: SystemEntropy) -> None:
         self._receipt, self._source = receipt, source

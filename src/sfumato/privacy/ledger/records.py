@@ -1,9 +1,8 @@
-"""Records: what operators decided of a name, in the same chain as the charges.
+"""Records: decisions of operators, in the same hash chain as the charges.
 
-A record has a topic, a name and a value; the last value of a name stands, null takes it back.
-There is no table of them: they are read from the chain, once, and then only what came behind.
-Entries that were lost may have taken something back, so a rollback ends all records before it.
-Decision `ledger-stores`.
+A record has a topic, a name and a value; the last value of a name is current, null revokes it.
+There is no table of records: they are read from the chain once, then only what was appended.
+Lost entries may have revoked a record, so a rollback revokes all records before it. Decision 0307.
 """
 
 from __future__ import annotations
@@ -25,85 +24,85 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger.chain import Account, Draft, Entry, Reader
 
 _LONGEST_VALUE = 64 * 1024
-"""Of a value in JSON; the chain is read as a whole, and kept for good."""
-
+"""The most characters of a value in JSON: the chain is kept for good and read as a whole."""
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Decided:
-    """What operators decided, at one moment: values by topic and name."""
+class Decisions:
+    """The current records at one moment: values by topic and name."""
 
     records: Mapping[str, Mapping[str, Any]]
     time: datetime
-    """The later of the clock and of the last entry: a clock put back brings nothing back."""
+    """The later of the clock and the last entry's time, so that setting the clock back does not
+    revive anything that has expired."""
 
     def of(self, topic: str) -> Mapping[str, Any]:
-        """What stands of every name of a topic; whoever gets it does not change it."""
+        """The current values of a topic by name; read-only for the caller."""
         return self.records.get(topic, {})
 
 
 @dataclass(frozen=True)
-class BookState(Decided):
-    """What stands while nobody else writes, with the accounts by name."""
+class BookState(Decisions):
+    """The current records under the write lock, with the accounts by name."""
 
     accounts: Mapping[str, Account]
 
 
 @dataclass(frozen=True)
 class Amendment:
-    """Budgets and records that change together: accounts to open or to limit anew, values."""
+    """Budgets and records that change together: budgets by account, which is opened if unknown."""
 
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     records: Mapping[tuple[str, str], object] = field(default_factory=dict)
-    """Values by topic and name; None takes one back."""
+    """Values by topic and name; None revokes one."""
 
 
 class RecordCache:
-    """All records up to a position, read on from there when the chain has grown."""
+    """All records up to a position, extended when the chain has grown."""
 
     def __init__(self) -> None:
-        self._state = _State()  # put in its place as a whole: threads may each read on from it
+        self._state = _RecordState()  # replaced as a whole, so that threads may read it unlocked
 
-    def read(self, reader: Reader) -> _State:
-        """The records as a reader sees them; whoever gets them does not change them."""
+    def read(self, reader: Reader) -> _RecordState:
+        """The records as a reader sees them; read-only for the caller."""
         position = reader.position()
         state = self._state
         if state.position != position:
             state = self._state = self._read_on(reader, position)
         return state
 
-    def peek(self, draft: Draft) -> _State:
-        """The records as they stand in a draft, which may yet come to nothing."""
+    def peek(self, draft: Draft) -> _RecordState:
+        """The records in a draft; not cached, because the draft may still be rolled back."""
         return self._read_on(draft, draft.position)
 
-    def _read_on(self, book: Draft | Reader, position: Position) -> _State:
+    def _read_on(self, book: Draft | Reader, position: Position) -> _RecordState:
         state = self._state
-        known = book.entry(state.position.seq)
-        if known is None or known.hash != state.position.hash:
-            state = _State()  # another chain, as after a restored backup
+        entry = book.entry(state.position.seq)
+        if entry is None or entry.hash != state.position.hash:
+            state = _RecordState()  # another chain, as after a restored backup
         last = rules.linked(book, position.seq) if position.seq > 1 else None
         return state.read_on(book.records(state.position.seq), last, position)
 
 
 @dataclass(frozen=True)
-class _State:
+class _RecordState:
     position: Position = field(default_factory=lambda: Position(0, ORIGIN))
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     time: datetime = _NEVER
 
     def read_on(
         self, records: Iterable[tuple[Entry, str | None]], last: Entry | None, position: Position
-    ) -> _State:
-        """The state once more records were read, each checked against its hash."""
+    ) -> _RecordState:
+        """The state after more records, each checked against its hash."""
         values = {topic: dict(named) for topic, named in self.values.items()}
         for entry, before in records:
             if before is None or link(before, entry.body) != entry.hash:
                 raise rules.damaged(f"entry {entry.seq} is changed, or the one before it is gone")
             _apply(values, json.loads(entry.body))
         time = self.time if last is None else datetime.fromisoformat(json.loads(last.body)["time"])
-        return _State(position, values, time)
+        return _RecordState(position, values, time)
 
 
 def _apply(values: dict[str, dict[str, Any]], record: dict[str, Any]) -> None:
@@ -117,30 +116,30 @@ def _apply(values: dict[str, dict[str, Any]], record: dict[str, Any]) -> None:
 
 def write_record(draft: Draft, topic: str, name: str, value: object, operator: str) -> None:
     """Add a record to the chain."""
-    _check(topic, name, value, operator)
+    _check_record(topic, name, value, operator)
     draft.append("record", topic=topic, name=name, value=value, operator=operator)
 
 
 def amend(
-    draft: Draft, decide: Callable[[BookState], Amendment], operator: str, known: RecordCache
+    draft: Draft, decide: Callable[[BookState], Amendment], operator: str, cache: RecordCache
 ) -> Amendment:
-    """Let somebody decide by what stands, and write all of it or nothing."""
+    """Write the amendment that `decide` makes of the current state; all of it or nothing."""
     rules.check_name(operator, "operator")
-    accounts = {one.name: one for one in draft.all_accounts()}
-    state = known.peek(draft)
-    amendment = decide(BookState(state.values, max(draft.now(), state.time), accounts))
+    accounts = {budget.name: budget for budget in draft.all_accounts()}
+    state = cache.peek(draft)
+    amendment = decide(BookState(state.values, max(draft.current_time(), state.time), accounts))
     for (topic, name), value in amendment.records.items():
-        _check(topic, name, value, operator)
-    limits = {name: one for name, one in amendment.budgets.items() if name in accounts}
-    opened = {name: one for name, one in amendment.budgets.items() if name not in accounts}
+        _check_record(topic, name, value, operator)
+    limits = {name: budget for name, budget in amendment.budgets.items() if name in accounts}
+    opened = {name: budget for name, budget in amendment.budgets.items() if name not in accounts}
     for name in opened:
         rules.check_opening(draft, name)
-    seen = events_seen(draft) if limits else {}
+    earlier_events = events_seen(draft) if limits else {}
     planned = [
-        rules.planned_limit(draft, name, budget, seen.get(name, ()))
+        rules.planned_limit(draft, name, budget, earlier_events.get(name, ()))
         for name, budget in limits.items()
     ]
-    # From here on nothing is refused.
+    # All checks are done: from here on nothing may be refused, or the amendment would be partial.
     for account, budget, spent in planned:
         rules.write_limit(draft, account, budget, spent, operator=operator)
     for name, budget in opened.items():
@@ -150,9 +149,9 @@ def amend(
     return amendment
 
 
-def _check(topic: str, name: str, value: object, operator: str) -> None:
-    for word, what in ((topic, "topic"), (name, "name"), (operator, "operator")):
-        rules.check_name(word, what)
+def _check_record(topic: str, name: str, value: object, operator: str) -> None:
+    for text, kind in ((topic, "topic"), (name, "name"), (operator, "operator")):
+        rules.check_name(text, kind)
     try:
         length = len(canonical(value))
     except (TypeError, ValueError, RecursionError):

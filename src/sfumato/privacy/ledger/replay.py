@@ -1,4 +1,4 @@
-"""Replay of the chain: the balances follow from the entries alone.
+"""Replay of the chain: recompute the balances from the entries alone, to check stored ones.
 
 Decision `ledger-head`.
 """
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger.chain import Draft, Entry, Reader
     from sfumato.privacy.ledger.large_answers import AnswerFiles
 
-Record = dict[str, Any]
+EntryRecord = dict[str, Any]
 
 _decode = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What a ledger was found to hold, every entry, balance and answer agreeing."""
+    """The size of a ledger whose entries, balances and answers all agree."""
 
     position: Position
     accounts: int
@@ -46,7 +46,7 @@ class Verification:
 _Open = tuple[str, str, str, str]
 """A charge neither answered nor voided: principal, request, digest of its body, and its entry.
 
-A plain tuple of texts, which the garbage collector does not walk through again and again.
+A plain tuple of texts, which the garbage collector does not track: chains are long.
 """
 
 
@@ -59,33 +59,33 @@ class _Balance:
     events: Counter[str] = field(default_factory=Counter, compare=False)
 
     def spend(self, charge: Charge) -> None:
-        """Add a charge in place: this runs once for every entry of a long chain."""
+        """Add a charge in place, without allocation: it runs once per entry of a long chain."""
         spent = self.spent
-        for number, more in enumerate(charge):
-            have = spent[number]
-            if have is None or more is None:
+        for number, added in enumerate(charge):
+            units_spent = spent[number]
+            if units_spent is None or added is None:
                 spent[number] = None
                 continue
             limit = self.limits[number]
-            for part, units in enumerate(more):
+            for quantity, units in enumerate(added):
                 if units:
-                    total = have[part] = have[part] + units
-                    if total > limit[part]:
+                    total = units_spent[quantity] = units_spent[quantity] + units
+                    if total > limit[quantity]:
                         spent[number] = None
 
     def give_back(self, charge: Charge) -> None:
-        """Take a charge out again; a filter that it broke stays broken."""
-        for number, less in enumerate(charge):
-            have = self.spent[number]
-            if have is None or less is None:
+        """Subtract a charge; a filter that it broke stays broken."""
+        for number, returned in enumerate(charge):
+            units_spent = self.spent[number]
+            if units_spent is None or returned is None:
                 continue
-            for part, units in enumerate(less):
-                have[part] -= units
+            for quantity, units in enumerate(returned):
+                units_spent[quantity] -= units
 
 
 @dataclass
 class _Replay:
-    """The state that entries lead to, taken one after the other."""
+    """The state of the ledger after applying entries one by one."""
 
     position: Position = field(default_factory=lambda: Position(0, ORIGIN))
     balances: dict[str, _Balance] = field(default_factory=dict)
@@ -93,9 +93,9 @@ class _Replay:
     open: dict[int, _Open] = field(default_factory=dict)
     requests: int = 0
     fingerprint: int = 0
-    _latest: tuple[Record, str] = ({}, "{}")
+    _latest: tuple[EntryRecord, str] = ({}, "{}")
 
-    def take(self, entry: Entry) -> None:
+    def apply(self, entry: Entry) -> None:
         """Check that an entry continues the chain, and apply it."""
         seq = self.position.seq + 1
         try:
@@ -109,50 +109,50 @@ class _Replay:
             raise damaged(f"entry {seq} cannot follow the entries before it ({error})") from None
         self.position = Position(seq, entry.hash)
 
-    def spelled(self, event: Record) -> str:
-        """The text of an event; long chains charge the same one again and again."""
+    def event_text(self, event: EntryRecord) -> str:
+        """The canonical text of an event; the last one is cached, because chains repeat events."""
         if event != self._latest[0]:
             self._latest = event, canonical(event)
         return self._latest[1]
 
     def count(self, seq: int, charged: _Open, answered: int | None, answer: str | None) -> None:
-        """Count a request that was not voided into the sum of all fingerprints."""
+        """Add a request that was not voided to the sum of fingerprints."""
         self.requests += 1
         self.fingerprint += _fingerprint(*charged[:3], seq, answered, answer)
 
 
-def _genesis(_: _Replay, record: Record, _body: str) -> None:
+def _genesis(_: _Replay, record: EntryRecord, _body: str) -> None:
     if record["format"] != FORMAT:
         raise ValueError(f"only format {FORMAT} is known")
 
 
-def _account(state: _Replay, record: Record, _body: str) -> None:
+def _account(state: _Replay, record: EntryRecord, _body: str) -> None:
     if record["account"] in state.balances:
         raise ValueError("it opens an account again")
     state.balances[record["account"]] = _Balance(record["parent"], "", (), [])
     _limit(state, record, _body)
 
 
-def _limit(state: _Replay, record: Record, _body: str) -> None:
+def _limit(state: _Replay, record: EntryRecord, _body: str) -> None:
     balance = state.balances[record["account"]]
     balance.budget = canonical(record["budget"])
     budget = _budget(balance.budget)
     balance.limits = budget.limits()
     balance.spent = record["spent"]
-    if record["limits"] != _listed(balance.limits):
+    if record["limits"] != _as_lists(balance.limits):
         raise ValueError("its limits are not those of its budget")
-    if balance.spent != _listed(recount(budget, _decoded(balance.events))):
+    if balance.spent != _as_lists(recount(budget, _decoded_events(balance.events))):
         raise ValueError("what it says was spent is not what its events cost")
 
 
-def _dataset(state: _Replay, record: Record, _body: str) -> None:
+def _dataset(state: _Replay, record: EntryRecord, _body: str) -> None:
     if record["dataset"] in state.datasets:
         raise ValueError("it attaches a data set again")
     state.datasets[record["dataset"]] = record["root"]
 
 
-def _burn(state: _Replay, record: Record, _body: str) -> None:
-    event = state.spelled(record["event"])
+def _burn(state: _Replay, record: EntryRecord, _body: str) -> None:
+    event = state.event_text(record["event"])
     for name, charge in record["charges"].items():
         balance = state.balances[name]
         if charge != _units(balance.budget, event):
@@ -161,7 +161,7 @@ def _burn(state: _Replay, record: Record, _body: str) -> None:
         balance.events[event] += 1
 
 
-def _charge(state: _Replay, record: Record, body: str) -> None:
+def _charge(state: _Replay, record: EntryRecord, body: str) -> None:
     _burn(state, record, body)
     for name in record["charges"]:
         spent = state.balances[name].spent
@@ -170,7 +170,7 @@ def _charge(state: _Replay, record: Record, body: str) -> None:
     state.open[record["seq"]] = (record["principal"], record["request"], record["body"], body)
 
 
-def _void(state: _Replay, record: Record, _body: str) -> None:
+def _void(state: _Replay, record: EntryRecord, _body: str) -> None:
     *_, body = state.open.pop(record["charge"])
     charged = json.loads(body)
     event = canonical(charged["event"])
@@ -179,18 +179,18 @@ def _void(state: _Replay, record: Record, _body: str) -> None:
         state.balances[name].events[event] -= 1
 
 
-def _answer(state: _Replay, record: Record, _body: str) -> None:
+def _answer(state: _Replay, record: EntryRecord, _body: str) -> None:
     seq = record["charge"]
     state.count(seq, state.open.pop(seq), record["seq"], record["digest"])
 
 
-def _rollback(_state: _Replay, _record: Record, _body: str) -> None:
-    """An operator's note that entries were lost; what it burns stands in entries of its own."""
+def _rollback(_state: _Replay, _record: EntryRecord, _body: str) -> None:
+    """A rollback changes no balance by itself: the budgets it burns have entries of their own."""
 
 
-def _record(_state: _Replay, record: Record, _body: str) -> None:
-    """What an operator decided of a name: no amount follows from it."""
-    if not all(isinstance(record[part], str) for part in ("topic", "name", "operator")):
+def _record(_state: _Replay, record: EntryRecord, _body: str) -> None:
+    """A record changes no balance."""
+    if not all(isinstance(record[key], str) for key in ("topic", "name", "operator")):
         raise ValueError("its topic, name or operator is no text")
     if "value" not in record:
         raise ValueError("it decides nothing")
@@ -212,8 +212,8 @@ _APPLY = {
 
 @lru_cache(maxsize=4096)
 def _units(budget: str, event: str) -> object:
-    """What an event costs, as a charge is written down; long chains repeat the same few."""
-    return _listed(cost(_budget(budget), from_record(json.loads(event))))
+    """The cost of an event as a charge in JSON, cached: chains repeat the same few events."""
+    return _as_lists(cost(_budget(budget), from_record(json.loads(event))))
 
 
 @lru_cache(maxsize=1024)
@@ -221,26 +221,26 @@ def _budget(text: str) -> Budget:
     return Budget.from_record(json.loads(text))
 
 
-def _decoded(events: Counter[str]) -> Iterable[tuple[Event, int]]:
+def _decoded_events(events: Counter[str]) -> Iterable[tuple[Event, int]]:
     return [(from_record(json.loads(text)), times) for text, times in events.items() if times]
 
 
-def _listed(charge: Charge) -> list[list[int] | None]:
-    """A charge as JSON gives it back."""
-    return [None if part is None else list(part) for part in charge]
+def _as_lists(charge: Charge) -> list[list[int] | None]:
+    """A charge as JSON decodes it, with lists for tuples."""
+    return [None if units is None else list(units) for units in charge]
 
 
 def events_seen(draft: Draft) -> dict[str, Iterable[tuple[Event, int]]]:
-    """What each account was charged with and not given back, from a chain walked to its end.
+    """Every account's events that were charged and not voided, from a full replay of the chain.
 
-    Whoever counts again must not count from an entry that was changed, lost or put in.
+    The chain is verified: recounting a budget from a forged entry could return spent budget.
     """
     state = _Replay()
     for entry in draft.history():
-        state.take(entry)
+        state.apply(entry)
     if state.position != draft.position:
         raise damaged("its last entry is not the end of its chain")
-    return {name: _decoded(balance.events) for name, balance in state.balances.items()}
+    return {name: _decoded_events(balance.events) for name, balance in state.balances.items()}
 
 
 def check_book(reader: Reader, files: AnswerFiles | None = None) -> Verification:
@@ -248,7 +248,7 @@ def check_book(reader: Reader, files: AnswerFiles | None = None) -> Verification
     reader.check_storage()
     state = _Replay()
     for entry in reader.entries():
-        state.take(entry)
+        state.apply(entry)
     for seq, charged in state.open.items():
         state.count(seq, charged, None, None)
     if state.position != reader.position():
@@ -264,7 +264,7 @@ def _check_accounts(reader: Reader, state: _Replay) -> None:
             account.parent,
             canonical(account.budget.to_record()),
             account.budget.limits(),
-            _listed(account.spent),
+            _as_lists(account.spent),
         )
         for account in reader.accounts()
     }
@@ -298,10 +298,14 @@ def _fingerprint(
     answered: int | None,
     answer: str | None,
 ) -> int:
-    """A number for one request; sums of them agree only for the same set of requests."""
-    # Names are printable, so that a line feed separates the parts.
-    parts = f"{principal}\n{request_id}\n{body_digest}\n{charge}\n{answered}\n{answer}"
-    return int.from_bytes(hashlib.sha256(parts.encode()).digest())
+    """A hash of one request; sums of hashes compare sets of requests in any order.
+
+    Finding another set with the same sum is infeasible by accident; against an attacker the chain
+    of entries protects, not this sum.
+    """
+    # Names are printable, so a line feed is an unambiguous separator.
+    text = f"{principal}\n{request_id}\n{body_digest}\n{charge}\n{answered}\n{answer}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest())
 
 
 def write_export(reader: Reader, target: TextIO) -> None:
@@ -314,7 +318,7 @@ def write_export(reader: Reader, target: TextIO) -> None:
 
 
 def export_page(reader: Reader, after: int, most: int) -> list[str]:
-    """So many lines of the export behind an entry; the head is the last where these are all."""
+    """At most `most` lines of the export after an entry; the last page ends with the head."""
     lines = [_line(entry) for entry in islice(reader.entries(after), most)]
     return lines if len(lines) == most else [*lines, _head(reader.position())]
 

@@ -1,7 +1,7 @@
-"""The rules of the book: what may be written, given what stands in it.
+"""The rules of the ledger: which entries may be appended in which state.
 
-Each rule checks everything before it writes anything, so that a refused operation leaves its draft
-untouched and the others of the same group commit go through.
+Each rule checks everything before it writes anything, so that a refused operation leaves the draft
+unchanged and the other operations of the same group commit succeed.
 
 Decision `ledger-stores`. Decision `ledger-head`.
 """
@@ -38,7 +38,7 @@ _LONGEST_NAME = 200
 
 
 def open_account(draft: Draft, name: str, budget: Budget, parent: str | None) -> Account:
-    """Open an account, or find it as it stands: opening it again never resets it."""
+    """Open an account, or return the existing one: opening it again never resets its charges."""
     check_name(name, "account")
     account = draft.account(name)
     if account is not None:
@@ -51,14 +51,14 @@ def open_account(draft: Draft, name: str, budget: Budget, parent: str | None) ->
         return account
     check_opening(draft, name)
     if parent is not None:
-        _check_share(name, budget, parent, known(draft, parent).budget)
+        _check_within_parent(name, budget, parent, known(draft, parent).budget)
     account = _open(draft, name, budget, parent)
-    # Once entries were lost, nobody knows whether this account stood, and spent, in them.
+    # After a rollback, the lost entries may have opened this account and charged it.
     return _burn(draft, account, [budget]) if draft.recorded(kind="rollback") else account
 
 
 def check_opening(draft: Draft, name: str) -> None:
-    """Refuse to open an account that cannot be named, or that the chain knows already."""
+    """Refuse an invalid name, and an account that the chain has opened before."""
     check_name(name, "account")
     if draft.recorded(account=name):
         raise damaged(f"account {name!r} was opened, yet its row is gone")
@@ -80,7 +80,7 @@ def _open(draft: Draft, name: str, budget: Budget, parent: str | None) -> Accoun
 
 
 def attach(draft: Draft, dataset: str, account: str) -> None:
-    """Charge a data set to an account for good; data sets about the same people share one."""
+    """Attach a data set to an account for good; data sets about the same people share one."""
     check_name(dataset, "data set")
     known(draft, account)
     current = draft.dataset(dataset)
@@ -99,25 +99,37 @@ def attach(draft: Draft, dataset: str, account: str) -> None:
 
 
 def set_limit(
-    draft: Draft, name: str, budget: Budget, operator: str, seen: Iterable[tuple[Event, int]]
+    draft: Draft,
+    name: str,
+    budget: Budget,
+    operator: str,
+    earlier_events: Iterable[tuple[Event, int]],
 ) -> Account:
-    """Give an account another budget, charged with every event that it has already seen."""
+    """Give an account another budget, charged again with every earlier event."""
     check_name(operator, "operator")
-    return write_limit(draft, *planned_limit(draft, name, budget, seen), operator=operator)
+    return write_limit(
+        draft, *planned_limit(draft, name, budget, earlier_events), operator=operator
+    )
 
 
 def planned_limit(
-    draft: Draft, name: str, budget: Budget, seen: Iterable[tuple[Event, int]]
+    draft: Draft, name: str, budget: Budget, earlier_events: Iterable[tuple[Event, int]]
 ) -> tuple[Account, Budget, Charge]:
-    """An account, its next budget and what it has spent of that; refused where it is too small."""
+    """Check a new budget; return the account, the budget and what earlier events spend of it.
+
+    Raises
+    ------
+    ParameterError
+        If the budget is below what was spent, below a child's budget or above the parent's.
+    """
     account = known(draft, name)
     if account.parent is not None:
-        _check_share(name, budget, account.parent, known(draft, account.parent).budget)
-    for other in draft.all_accounts():
-        if other.parent == name:
-            _check_share(other.name, other.budget, name, budget)
-    spent = recount(budget, seen)
-    if all(part is None for part in spent):
+        _check_within_parent(name, budget, account.parent, known(draft, account.parent).budget)
+    for child in draft.all_accounts():
+        if child.parent == name:
+            _check_within_parent(child.name, child.budget, name, budget)
+    spent = recount(budget, earlier_events)
+    if all(units is None for units in spent):
         raise ParameterError(
             "budget_out_of_range",
             f"The new limit of account {name!r} is below what was already spent from it.",
@@ -129,7 +141,7 @@ def planned_limit(
 def write_limit(
     draft: Draft, account: Account, budget: Budget, spent: Charge, *, operator: str
 ) -> Account:
-    """Give an account another budget, of which so much is spent."""
+    """Give an account another budget, of which `spent` is spent."""
     account = replace(account, budget=budget, spent=spent)
     draft.append(
         "limit",
@@ -154,20 +166,20 @@ def reserve(
     body_digest: str,
     mark: str | None = None,
 ) -> int:
-    """Charge an event to accounts and all their ancestors, all or none; return the entry."""
-    asked = sorted(set(accounts))
-    if not asked:
+    """Charge an event to accounts and all their ancestors, all or none; return the entry number."""
+    names = sorted(set(accounts))
+    if not names:
         raise ParameterError("parameter_missing", "A charge must name at least one account.")
     earlier = draft.request((principal, request_id))
     if earlier is not None:
         raise _refuse_repetition(earlier, body_digest)
     charges: dict[str, Charge] = {}
     charged: dict[str, Account] = {}
-    for account in _with_ancestors(draft, asked):
+    for account in _with_ancestors(draft, names):
         charge = cost(account.budget, event)
         spent = account.budget.add(account.spent, charge)
-        if all(part is None for part in spent):
-            raise exhausted(account, event, own=account.name in asked)
+        if all(units is None for units in spent):
+            raise exhausted(account, event, own=account.name in names)
         charges[account.name] = charge
         charged[account.name] = replace(account, spent=spent)
     flight = {} if mark is None else {"flight": mark}
@@ -186,7 +198,7 @@ def reserve(
 
 
 def void(draft: Draft, request: ChargeRequest) -> None:
-    """Give a charge back, if it is still the open charge that its holder reserved."""
+    """Return a charge to its accounts, if it is still the open charge that its holder reserved."""
     _check_open(draft, request)
     charges = charges_of(draft, request.charge)
     draft.append("void", charge=request.charge)
@@ -199,16 +211,22 @@ def void(draft: Draft, request: ChargeRequest) -> None:
 def store(
     draft: Draft, request: ChargeRequest, answer: bytes, row: bytes, consent: Mapping[str, int]
 ) -> None:
-    """Keep the answer of an open charge, so that the same request gets it again for nothing.
+    """Store the answer of an open charge, so that the same request gets it again without a charge.
 
-    `row` is the answer itself, or a reference to its file.
-
-    `consent` is by which version of each registry people were seen: the owner's to know. Whoever
-    holds the receipts before and after could try versions until the hashes fit, but for the salt.
+    Parameters
+    ----------
+    row : bytes
+        The answer itself, or a reference to its file.
+    consent : mapping of str to int
+        The version of each consent registry that was applied. Only the owner may know it. The salt
+        stops an asker who holds the hashes before and after from guessing it: without a salt, they
+        could try versions until the hash fits.
     """
     _check_open(draft, request)
-    seen = {"consent": {"salt": token_hex(16), "versions": dict(consent)}} if consent else {}
-    seq = draft.append("answer", charge=request.charge, digest=digest(answer), **seen)
+    consent_fields = (
+        {"consent": {"salt": token_hex(16), "versions": dict(consent)}} if consent else {}
+    )
+    seq = draft.append("answer", charge=request.charge, digest=digest(answer), **consent_fields)
     draft.requests[request.key] = request._replace(answered=seq)
     draft.keep_answer(request, row, len(answer))
 
@@ -218,31 +236,31 @@ def acknowledge(
     lost: Position | None,
     operator: str,
     declared: Mapping[str, Budget],
-    seen: Mapping[str, Iterable[tuple[Event, int]]],
+    earlier_events: Mapping[str, Iterable[tuple[Event, int]]],
 ) -> None:
-    """Charge every account, kept or declared, with its whole guarantee.
+    """Charge every account, stored or declared, with its whole guarantee.
 
-    Nobody knows what the lost entries spent, nor which accounts they opened; whatever they did, the
-    filters kept it within the guarantee. A declared budget other than the one kept was perhaps set
-    by a lost entry: it takes its place, and the larger of both is burnt.
+    It is unknown what the lost entries spent and which accounts they opened, but the filters kept
+    all of it within the guarantee. A declared budget that differs from the stored one may have been
+    set by a lost entry: it replaces the stored one, and the larger of both is burnt.
     """
     check_name(operator, "operator")
     record = None if lost is None else {"seq": lost.seq, "hash": lost.hash}
     draft.append("rollback", lost=record, operator=operator)
-    kept = {account.name: account for account in draft.all_accounts()}
-    for name in declared.keys() - kept.keys():
+    stored_accounts = {account.name: account for account in draft.all_accounts()}
+    for name in declared.keys() - stored_accounts.keys():
         check_opening(draft, name)
-    for name in sorted(kept.keys() | declared.keys()):
-        account = kept.get(name) or _open(draft, name, declared[name], None)
-        before, budget = account.budget, declared.get(name, account.budget)
-        if budget != before:
-            spent = recount(budget, seen.get(name, ()))
+    for name in sorted(stored_accounts.keys() | declared.keys()):
+        account = stored_accounts.get(name) or _open(draft, name, declared[name], None)
+        stored_budget, budget = account.budget, declared.get(name, account.budget)
+        if budget != stored_budget:
+            spent = recount(budget, earlier_events.get(name, ()))
             account = write_limit(draft, account, budget, spent, operator=operator)
-        _burn(draft, account, [before, budget])
+        _burn(draft, account, [stored_budget, budget])
 
 
 def _burn(draft: Draft, account: Account, guarantees: Iterable[Budget]) -> Account:
-    """Charge an account with the largest of some guarantees, whatever is left of it."""
+    """Charge an account with the largest of some guarantees, also beyond its budget."""
     losses = [budget.loss() for budget in guarantees]
     epsilon = max(loss.epsilon for loss in losses)
     deltas = [loss.delta for loss in losses if isinstance(loss, Approx)]
@@ -257,12 +275,12 @@ def _burn(draft: Draft, account: Account, guarantees: Iterable[Budget]) -> Accou
 
 
 def recount(budget: Budget, events: Iterable[tuple[Event, int]]) -> Charge:
-    """What a budget has spent after events, each so many times."""
+    """Compute what events, each with its number of repetitions, spend of a budget."""
     spent = budget.zero()
     for event, times in events:
         charge = tuple(
-            None if part is None else tuple(times * units for units in part)
-            for part in cost(budget, event)
+            None if units is None else tuple(times * unit_count for unit_count in units)
+            for units in cost(budget, event)
         )
         spent = budget.add(spent, charge)
     return spent
@@ -270,22 +288,22 @@ def recount(budget: Budget, events: Iterable[tuple[Event, int]]) -> Charge:
 
 @lru_cache(maxsize=4096)
 def cost(budget: Budget, event: Event) -> Charge:
-    """What an event costs; the same few questions come again and again."""
+    """The cost of an event, cached: the same few questions repeat."""
     return budget.charge(event)
 
 
 def give_back(spent: Charge, charge: Charge) -> Charge:
-    """Take a charge out again; a filter that it broke stays broken."""
+    """Subtract a charge; a filter that it broke stays broken."""
     return tuple(
         None
-        if total is None or part is None
-        else tuple(have - take for have, take in zip(total, part, strict=True))
-        for total, part in zip(spent, charge, strict=True)
+        if total is None or units is None
+        else tuple(before - returned for before, returned in zip(total, units, strict=True))
+        for total, units in zip(spent, charge, strict=True)
     )
 
 
 def charges_of(draft: Draft, seq: int) -> dict[str, Charge]:
-    """What an entry charged."""
+    """The charges of an entry, by account."""
     charges = json.loads(linked(draft, seq).body)["charges"]
     return {name: charge_from_record(charge) for name, charge in charges.items()}
 
@@ -299,7 +317,7 @@ def linked(book: Draft | Reader, seq: int) -> Entry:
 
 
 def known(draft: Draft, name: str) -> Account:
-    """An account that must exist."""
+    """One account, which must exist."""
     check_name(name, "account")
     account = draft.account(name)
     if account is None:
@@ -309,21 +327,21 @@ def known(draft: Draft, name: str) -> Account:
     return account
 
 
-def check_name(name: str, what: str) -> None:
+def check_name(name: str, kind: str) -> None:
     """Refuse names that cannot be stored, compared or shown."""
     if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
         raise ParameterError(
             "name_invalid",
-            f"The {what} must be 1 to {_LONGEST_NAME} printable characters, not "
+            f"The {kind} must be 1 to {_LONGEST_NAME} printable characters, not "
             f"{len(name)} characters of which some are not printable or too many.",
         )
 
 
-def damaged(what: str) -> LedgerError:
-    """The error for a book that contradicts itself."""
+def damaged(reason: str) -> LedgerError:
+    """The error for a ledger that contradicts itself."""
     return LedgerError(
         "ledger_damaged",
-        f"The ledger is damaged: {what}. No answer is given.",
+        f"The ledger is damaged: {reason}. No answer is given.",
         hint="Restore a backup and acknowledge the loss, or compare with an export.",
     )
 
@@ -377,11 +395,13 @@ def check_request(principal: str, request_id: str, body_digest: str) -> None:
         )
 
 
-def _check_share(child: str, share: Budget, parent: str, whole: Budget) -> None:
-    part, total = share.loss(), whole.loss()
-    part_delta = part.delta if isinstance(part, Approx) else 0
-    total_delta = total.delta if isinstance(total, Approx) else 0
-    if part.epsilon > total.epsilon or part_delta > total_delta:
+def _check_within_parent(
+    child: str, child_budget: Budget, parent: str, parent_budget: Budget
+) -> None:
+    child_loss, parent_loss = child_budget.loss(), parent_budget.loss()
+    child_delta = child_loss.delta if isinstance(child_loss, Approx) else 0
+    parent_delta = parent_loss.delta if isinstance(parent_loss, Approx) else 0
+    if child_loss.epsilon > parent_loss.epsilon or child_delta > parent_delta:
         raise ParameterError(
             "budget_out_of_range",
             f"The budget of account {child!r} may not exceed that of its parent {parent!r}. "
@@ -390,23 +410,23 @@ def _check_share(child: str, share: Budget, parent: str, whole: Budget) -> None:
 
 
 def _with_ancestors(draft: Draft, names: Iterable[str]) -> list[Account]:
-    found: dict[str, Account] = {}
+    accounts: dict[str, Account] = {}
     for name in names:
         current: str | None = name
-        while current is not None and current not in found:
-            found[current] = known(draft, current)
-            current = found[current].parent
-    return list(found.values())
+        while current is not None and current not in accounts:
+            accounts[current] = known(draft, current)
+            current = accounts[current].parent
+    return list(accounts.values())
 
 
 def exhausted(account: Account, event: Event, *, own: bool) -> BudgetError:
-    """The error for a charge that is more than is left."""
-    # What others spent of a shared budget is not this principal's to know.
-    told = (
+    """The error for a charge that exceeds the remaining budget."""
+    # The balance of a shared budget would reveal what other principals spent.
+    remedy = (
         explain_shortage(account.budget, account.spent, event)
         if own
         else "ask its owner for budget."
     )
     return BudgetError(
-        "budget_exhausted", f"Account {account.name!r} has too little budget left: {told}"
+        "budget_exhausted", f"Account {account.name!r} has too little budget left: {remedy}"
     )

@@ -1,11 +1,11 @@
-"""Flights: one asker at a time for one question, among threads and processes.
+"""Single flight: one request at a time for one question, among threads and processes.
 
-Under a flight a note says which charge was made for the question, and whether its entropy was
-drawn. The note lies in the memory of the machine: a killed process leaves it as it was, a power cut
-loses it, and a note of an earlier boot, or none, counts as drawn. So it needs no sync.
+A flight holds a note of the charge that was made for the question, and of whether entropy was
+drawn from it. The note is an unsynced file: it survives a killed process and may be lost in a power
+cut. A missing note, and a note of an earlier boot, count as drawn, so no sync is needed.
 
-A taped flight keeps what was drawn too, beside its note: its charge is open until the answer is
-stored, and whoever takes it up draws the same.
+A flight with an entropy log also keeps the words that were drawn: its charge stays open until the
+answer is stored, and a later holder draws the same words.
 
 Decision `charge-order`.
 """
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.ledger.chain import Key
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 _OPEN, _DRAWN = b"?", b"!"
-_LONGEST = 1 << 16
-_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.0005, 0.008
+_MAX_NOTE_BYTES = 1 << 16
+_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.0005, 0.008
 
 
 class Flight:
-    """The only asker of one question at this moment, and the charge that was made for it.
+    """The exclusive right to answer one question now, and the charge that was made for it.
 
-    `key` is the request that was charged, now or by an earlier asker who did not come to an end;
-    `mark` is what its entry in the ledger must carry to be that charge and no other; `tape` is
-    where entropy is kept that is drawn, where it is.
+    `key` is the request that was charged, now or by an earlier holder that did not finish. `mark`
+    is a random text that its ledger entry carries, which identifies the charge. `entropy_log` is
+    the file of the drawn words, if they are kept.
     """
 
-    tape: Path | None = None
+    entropy_log: Path | None = None
 
     def __init__(
         self, key: Key | None = None, mark: str | None = None, *, drawn: bool = True
@@ -57,44 +57,46 @@ class Flight:
         return self.mark
 
     def draw(self) -> None:
-        """Note that entropy is about to be given out; there is no way back."""
+        """Note that entropy is about to be given out; this is final."""
         self.drawn = True
 
     def settle(self) -> None:
-        """Note that the answer is stored: nobody needs to take the charge up any more."""
+        """Note that the answer is stored, so that no later holder resumes the charge."""
         self.drawn = True
 
     def forget(self) -> None:
-        """Let go of a charge that was not made."""
+        """Forget a charge that was not made."""
         self.key, self.mark, self.drawn = None, None, True
 
 
-class _KeptFlight(Flight):
-    """A flight whose note lies in a file that it holds locked."""
+class _FileFlight(Flight):
+    """A flight whose note is a file that it holds locked."""
 
-    def __init__(self, file: int, tape: Path | None) -> None:
-        self._file, self.tape = file, tape
-        note = os.pread(file, _LONGEST, 0)
-        key, mark = _parsed(note)
+    def __init__(self, file: int, entropy_log: Path | None) -> None:
+        self._file, self.entropy_log = file, entropy_log
+        note = os.pread(file, _MAX_NOTE_BYTES, 0)
+        key, mark = _parse_note(note)
         super().__init__(key, mark, drawn=key is None or not note.startswith(_OPEN))
 
     def claim(self, key: Key) -> str | None:
-        """Note a charge; where that is impossible, it counts as drawn from the beginning."""
+        """Note a charge; if the note cannot be written, the charge counts as drawn at once."""
         mark = super().claim(key)
-        text = json.dumps([_boot(), *key, mark], allow_nan=False).encode()
+        text = json.dumps([_boot_id(), *key, mark], allow_nan=False).encode()
         try:
-            if self.tape is not None:
-                self.tape.unlink(missing_ok=True)  # what another charge drew is not for this one
+            if self.entropy_log is not None:
+                self.entropy_log.unlink(
+                    missing_ok=True
+                )  # what another charge drew is not for this one
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, _OPEN + text, 0)
         except OSError:
-            # No tape either: the old one may be left, and its words are another charge's noise.
-            self.mark, self.drawn, self.tape = None, True, None
+            # No log either: an old one may be left, and its words are the noise of another charge.
+            self.mark, self.drawn, self.entropy_log = None, True, None
         return self.mark
 
     def draw(self) -> None:
-        """Note that entropy is about to be given out, by one byte, which is never half written."""
-        if self.tape is not None:
+        """Note that entropy is about to be given out, in one byte, which is written atomically."""
+        if self.entropy_log is not None:
             return
         if not self.drawn:
             os.pwrite(self._file, _DRAWN, 0)
@@ -108,7 +110,7 @@ class _Turn:
 
 
 class Flights:
-    """The flights of one ledger: in a folder that its processes share, or in memory."""
+    """The flights of one ledger, in a folder that its processes share, or in memory."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -118,24 +120,27 @@ class Flights:
 
     @contextmanager
     def alone(
-        self, body: str, *, timeout_seconds: float | None = None, taped: bool = False
+        self, body: str, *, timeout_seconds: float | None = None, keep_entropy: bool = False
     ) -> Iterator[Flight]:
-        """Be the only asker of a question; others wait, at most so long."""
+        """Hold the only flight of a question; others wait, up to `timeout_seconds`.
+
+        With `keep_entropy` and a folder, the drawn words are logged until the answer is stored.
+        """
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         with self._turn(body, end):
             path = None if self._folder is None else self._folder / f"{body}.flight"
             file = None if path is None else _locked(path, end)
-            tape = path.with_suffix(".tape") if taped and path is not None else None
-            kept = None if file is None else _KeptFlight(file, tape)
-            flight = kept or self._left.pop(body, Flight())
+            entropy_log = path.with_suffix(".tape") if keep_entropy and path is not None else None
+            file_flight = None if file is None else _FileFlight(file, entropy_log)
+            flight = file_flight or self._left.pop(body, Flight())
             try:
                 yield flight
             finally:
                 if file is not None and path is not None:
                     with suppress(OSError):
                         if flight.drawn:
-                            if tape is not None:
-                                tape.unlink(missing_ok=True)
+                            if entropy_log is not None:
+                                entropy_log.unlink(missing_ok=True)
                             path.unlink()
                     os.close(file)
                 elif not flight.drawn:
@@ -143,13 +148,13 @@ class Flights:
 
     @contextmanager
     def _turn(self, body: str, end: float | None) -> Iterator[None]:
-        """Be the only thread of this process."""
+        """Hold the question alone among the threads of this process."""
         with self._guard:
             turn = self._turns.setdefault(body, _Turn())
             turn.askers += 1
         try:
-            left = -1 if end is None else max(0.0, end - time.monotonic())
-            if not turn.lock.acquire(timeout=left):
+            timeout = -1 if end is None else max(0.0, end - time.monotonic())
+            if not turn.lock.acquire(timeout=timeout):
                 raise _pending()
             try:
                 yield
@@ -163,7 +168,7 @@ class Flights:
 
 
 def _locked(path: Path, end: float | None) -> int | None:
-    """Open and lock a note among all processes; None where no notes can be kept."""
+    """Open and lock a note among all processes; None if no note can be written."""
     pause = _PAUSE_SECONDS
     while True:
         try:
@@ -173,7 +178,7 @@ def _locked(path: Path, end: float | None) -> int | None:
             return None
         try:
             locks.flock(file, locks.LOCK_EX | locks.LOCK_NB)
-            # Whoever held it before has perhaps removed it, and another stands in its place.
+            # The previous holder may have removed the file, and another one may have its name.
             if os.path.samestat(os.fstat(file), path.stat()):
                 return file
         except FileNotFoundError:
@@ -183,25 +188,25 @@ def _locked(path: Path, end: float | None) -> int | None:
                 os.close(file)
                 raise _pending() from None
             time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
         os.close(file)
 
 
-def _parsed(note: bytes) -> tuple[Key | None, str | None]:
-    """The charge that a note of this boot speaks of."""
+def _parse_note(note: bytes) -> tuple[Key | None, str | None]:
+    """The charge in a note of this boot; nothing for any other note."""
     try:
         boot, principal, request_id, mark = json.loads(note[1:])
     except ValueError:
         return None, None
-    if boot is None or boot != _boot():
+    if boot is None or boot != _boot_id():
         return None, None
     return (principal, request_id), mark
 
 
-def _boot() -> str | None:
-    """What names the time since the machine was started, where the system tells."""
+def _boot_id() -> str | None:
+    """The id of the current boot, or None if the system has none."""
     try:
-        return _BOOT.read_text(encoding="ascii").strip()
+        return _BOOT_ID_FILE.read_text(encoding="ascii").strip()
     except OSError:
         return None
 

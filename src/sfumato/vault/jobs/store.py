@@ -37,7 +37,7 @@ from sfumato.errors import (
     SfumatoError,
     in_fields,
 )
-from sfumato.privacy.ledger.failure import pass_by
+from sfumato.privacy.ledger.failure import do_nothing
 from sfumato.text import dumps, without_passwords, without_places
 from sfumato.vault.jobs.job import LAST, MOST_ATTEMPTS, PREPARING, Job, JobState, moment
 
@@ -98,7 +98,7 @@ class JobStore:
     """The jobs of one vault, for any number of threads, processes and hosts."""
 
     def __init__(
-        self, engine: Engine, dialect: Dialect, tell_operator: Callable[[str], None] = pass_by
+        self, engine: Engine, dialect: Dialect, tell_operator: Callable[[str], None] = do_nothing
     ) -> None:
         self._engine, self._dialect, self._tell = engine, dialect, tell_operator
         self._now = literal_column(_CLOCKS[engine.dialect.name], _Whole)

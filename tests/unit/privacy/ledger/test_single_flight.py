@@ -238,7 +238,7 @@ def test_a_tape_that_cannot_be_removed_is_not_read_for_another_charge(
     def refused(*_: object, **__: object) -> None:
         raise PermissionError
 
-    with flights.alone(BODY, taped=True) as held:
+    with flights.alone(BODY, keep_entropy=True) as held:
         monkeypatch.setattr(Path, "unlink", refused)
         held.claim(KEY)
-        assert (held.tape, held.drawn) == (None, True)
+        assert (held.entropy_log, held.drawn) == (None, True)

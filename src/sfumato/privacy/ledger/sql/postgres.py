@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, event, make_url
 from sfumato.errors import LedgerError
 from sfumato.privacy.ledger.base import Ledger
 from sfumato.privacy.ledger.commit import OutsideHead
-from sfumato.privacy.ledger.failure import closed_on_failure, pass_by
+from sfumato.privacy.ledger.failure import closed_on_failure, do_nothing
 from sfumato.privacy.ledger.sql.store import SqlStore
 from sfumato.privacy.ledger.sql.tables import LOCK_TURN
 
@@ -29,7 +29,7 @@ _SYNCHRONOUS = ("on", "remote_apply")
 
 
 def open_postgres(
-    url: str, *, head: Path, tell_operator: Callable[[str], None] = pass_by
+    url: str, *, head: Path, tell_operator: Callable[[str], None] = do_nothing
 ) -> Ledger:
     """Open a ledger in a PostgreSQL database, with its outside head in a local file."""
     with closed_on_failure(tell_operator):
@@ -43,12 +43,12 @@ def create_postgres(url: str, *, head: Path) -> Ledger:
 
 
 def postgres_store(url: str, *, create: bool = False) -> SqlStore:
-    """The book in a PostgreSQL database."""
+    """The storage in a PostgreSQL database."""
     return SqlStore(postgres_engine(url), PostgresDialect(), create=create)
 
 
 def postgres_engine(url: str) -> Engine:
-    """A PostgreSQL database, refused where what was committed may be forgotten."""
+    """An engine for a PostgreSQL database; settings that may lose a commit are refused."""
     address = make_url(url).set(drivername="postgresql+psycopg")
     engine = create_engine(address, isolation_level="READ COMMITTED")
 
@@ -60,7 +60,7 @@ def postgres_engine(url: str) -> Engine:
 
 
 def _prepare(connection: DBAPIConnection) -> None:
-    """Set up a connection, refusing a server on which a commit may be forgotten."""
+    """Configure a connection, and refuse a server that may lose a commit."""
     cursor = connection.cursor()
     try:
         cursor.execute(
@@ -76,7 +76,7 @@ def _prepare(connection: DBAPIConnection) -> None:
 
 
 def check_settings(settings: dict[str, str]) -> None:
-    """Refuse settings under which a commit that returned may be lost."""
+    """Refuse settings under which an acknowledged commit may be lost."""
     alone = not settings.get("synchronous_standby_names")
     synchronous = (*_SYNCHRONOUS, *(("remote_write", "local") if alone else ()))
     for name, allowed in {**_REQUIRED, "synchronous_commit": synchronous}.items():
@@ -116,7 +116,7 @@ class PostgresDialect:
         connection.execute(LOCK_TURN)
 
     def is_busy(self, error: DBAPIError) -> bool:
-        """Whether somebody else held the lock for too long."""
+        """Whether another session held the lock for too long."""
         return getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE
 
     def check_storage(self, connection: Connection) -> None:

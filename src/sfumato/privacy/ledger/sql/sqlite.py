@@ -1,6 +1,7 @@
-"""SQLite, made durable: write-ahead log, full syncs, and a directory that we sync ourselves.
+"""A durable ledger in SQLite: write-ahead log, full syncs, and our own sync of the directory.
 
-Every transaction asks whether the file is still where it was opened. Decision `ledger-head`.
+Every transaction checks that the file is still the one at its path: charges to a file that was
+replaced by a restored backup would be lost. Decision 0372.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sfumato.filesystem import LARGE_ANSWERS, LEAST_ROOM
 from sfumato.platform_support import OpenedFile
 from sfumato.privacy.ledger.base import Ledger
 from sfumato.privacy.ledger.commit import OutsideHead, sync_directory
-from sfumato.privacy.ledger.failure import closed_on_failure, pass_by, replaced
+from sfumato.privacy.ledger.failure import closed_on_failure, do_nothing, file_replaced
 from sfumato.privacy.ledger.large_answers import AnswerFiles
 from sfumato.privacy.ledger.rules import damaged
 from sfumato.privacy.ledger.sql.store import SqlStore, missing
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError
 
 _BUSY_SECONDS = 30
-_KEPT = 64
+_POOL_SIZE = 64
 _MOUNTS = Path("/proc/self/mountinfo")
 _NETWORK = (
     *("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"),
@@ -49,7 +50,7 @@ _PRAGMAS = (
 
 
 def open_sqlite(
-    path: Path, *, head: Path, tell_operator: Callable[[str], None] = pass_by
+    path: Path, *, head: Path, tell_operator: Callable[[str], None] = do_nothing
 ) -> Ledger:
     """Open a ledger in a SQLite file, with its outside head in another directory."""
     check_outside(path, head)
@@ -65,7 +66,7 @@ def create_sqlite(path: Path, *, head: Path) -> Ledger:
 
 
 def check_outside(path: Path, head: Path) -> None:
-    """Refuse a head that lies beside its database."""
+    """Refuse a head in the directory of its database: one restored backup would cover both."""
     if head.resolve().parent == path.resolve().parent:
         raise ParameterError(
             "head_unreadable",
@@ -76,14 +77,14 @@ def check_outside(path: Path, head: Path) -> None:
 
 
 def sqlite_store(path: Path, *, create: bool = False) -> SqlStore:
-    """The book in a SQLite file on a local disk, with its large answers in a folder beside it."""
+    """The storage in a SQLite file on a local disk, with large answers in a folder beside it."""
     files = AnswerFiles(path.with_name(f"{path.name}{LARGE_ANSWERS}"))
     engine = sqlite_engine(path, create=create)
     return SqlStore(engine, SqliteDialect(), files=files, create=create)
 
 
 def sqlite_engine(path: Path, *, create: bool = False) -> Engine:
-    """A SQLite file on a local disk, set up so that what was committed is never forgotten."""
+    """An engine for a SQLite file on a local disk, configured so that no commit is ever lost."""
     if path.is_symlink():
         raise LedgerError(
             "ledger_unusable",
@@ -102,20 +103,23 @@ def sqlite_engine(path: Path, *, create: bool = False) -> Engine:
         raise missing()
     _check_room(path)
     if create:
-        # Created by us, so that neither it nor its log is readable to others. One that is there is
-        # not touched: to close it would end the locks that SQLite holds on it in this process.
+        # Created here with mode 0600, so that neither it nor its log is readable to others. An
+        # existing file is not opened: closing it would drop SQLite's POSIX locks in this process.
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     opened = OpenedFile(path, path.lstat())
-    # Opened by an address that asks for an existing file: SQLite must not put an empty one there.
+    # mode=rw: SQLite must not create an empty file, which would be a fresh budget.
     address = URL.create(
         "sqlite",
         database=f"file:{quote(str(path.absolute()))}",
         query={"mode": "rw", "uri": "true"},
     )
-    # One kept for each thread that reads: opening one costs ten times as much as reading.
+    # One connection per reading thread is kept: opening one costs ten times as much as a read.
     engine = create_engine(
-        address, connect_args={"timeout": _BUSY_SECONDS}, pool_size=_KEPT, max_overflow=_KEPT
+        address,
+        connect_args={"timeout": _BUSY_SECONDS},
+        pool_size=_POOL_SIZE,
+        max_overflow=_POOL_SIZE,
     )
 
     @event.listens_for(engine, "connect")
@@ -126,7 +130,7 @@ def sqlite_engine(path: Path, *, create: bool = False) -> Engine:
     @event.listens_for(engine, "do_connect")
     def check_in_place(*_: object) -> None:
         if not opened.in_place():
-            raise replaced(path.name)
+            raise file_replaced(path.name)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -140,10 +144,10 @@ def sqlite_engine(path: Path, *, create: bool = False) -> Engine:
 
 
 def _check_room(path: Path) -> None:
-    """Fail closed on a disk that is all but full, while that is still an error and not a signal.
+    """Fail closed on an almost full disk, while that is still an error and not a signal.
 
-    SQLite maps a file beside the database into memory. A page of it for which the disk has no room
-    kills the process (SIGBUS) when it is touched, with all that it does for others.
+    SQLite maps its shared-memory file. Touching a page of it for which the disk has no room kills
+    the process (SIGBUS), with everything else that it serves.
     """
     disk = os.statvfs(path.parent)
     if disk.f_bavail * disk.f_frsize < LEAST_ROOM:
@@ -156,10 +160,10 @@ def _check_room(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Set up a connection, and make the name of its log durable before anything is charged.
+    """Configure a connection, and make the name of its log durable before anything is charged.
 
     SQLite deletes the log with the last connection and creates it with the next, and it ignores a
-    failing sync of the directory; a power cut could then lose a log full of synced charges.
+    failed sync of the directory. A power cut could then lose a log of synced charges.
     """
     connection.isolation_level = None
     for pragma, value, expected in _PRAGMAS:
@@ -200,18 +204,18 @@ class SqliteDialect:
         """The transaction holds the write lock already."""
 
     def is_busy(self, error: DBAPIError) -> bool:
-        """Whether somebody else held the lock for too long."""
+        """Whether another process held the lock for too long."""
         return getattr(error.orig, "sqlite_errorname", "").startswith("SQLITE_BUSY")
 
     def check_storage(self, connection: Connection) -> None:
         """Raise when the database finds damage in its own files."""
-        found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
-        if found != "ok":
+        verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+        if verdict != "ok":
             raise damaged("the database file fails its integrity check")
 
 
 def file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The kind of file system that a path lies on, where the system tells."""
+    """The type of the file system of a path, or None if the system does not tell."""
     if not mounts.exists():
         return None
     target = path.resolve()

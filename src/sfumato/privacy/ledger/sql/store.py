@@ -1,6 +1,6 @@
-"""The book in a database, read and written within one transaction at a time.
+"""The ledger's storage in an SQL database, one transaction at a time.
 
-What differs between databases is given by a `Dialect`.
+A `Dialect` provides what differs between databases.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class KnownAccounts:
-    """Accounts as they stood at a position; the chain decides whether they still stand so."""
+    """A cache of accounts at a position; it is valid while the chain still ends there."""
 
     position: Position
     accounts: dict[str, Account]
 
 
 class SqlView:
-    """The book as one transaction sees it.
+    """The ledger's storage as one transaction sees it.
 
-    A writer that finds the chain where it left it need not read again what it wrote: the balances
-    follow from the entries alone.
+    A writer that finds the chain at the position where it left it need not read its accounts again:
+    balances follow from the entries alone.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class SqlView:
         return None if row is None else Entry(row.seq, row.body, row.hash)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """All entries behind one, oldest first."""
+        """All entries after one, oldest first."""
         while rows := self._page(tables.NEXT_ENTRIES, {"after": after}):
             yield from map(Entry._make, rows)
             after = rows[-1].seq
 
     def records(self, after: int) -> Iterator[tuple[Entry, str | None]]:
-        """Records and rollbacks behind an entry, each with the hash of the entry before it."""
+        """Records and rollbacks after an entry, each with the hash of the entry before it."""
         while rows := self._page(tables.NEXT_RECORDS, {"after": after}):
             for *entry, before in rows:
                 yield Entry._make(entry), before
@@ -98,8 +98,8 @@ class SqlView:
 
     def recorded(self, prefix: str) -> bool:
         """Whether the JSON of any entry starts with `prefix`."""
-        found = self._connection.execute(tables.ENTRY_STARTING, {"prefix": prefix})
-        return found.first() is not None
+        rows = self._connection.execute(tables.ENTRY_STARTING, {"prefix": prefix})
+        return rows.first() is not None
 
     def account(self, name: str) -> Account | None:
         """One account."""
@@ -115,9 +115,9 @@ class SqlView:
 
     def _account(self, name: str, parent: str | None, budget: str, seal: str) -> Account:
         units: dict[int, list[int | None]] = {}
-        for number, part in self._connection.execute(tables.BALANCE, {"of_account": name}):
-            units.setdefault(number, []).append(part)
-        spent = tuple(_charge(parts) for parts in units.values())
+        for number, units in self._connection.execute(tables.BALANCE, {"of_account": name}):
+            units.setdefault(number, []).append(units)
+        spent = tuple(_charge(counts) for counts in units.values())
         if _seal(name, parent, budget, spent) != seal:
             raise damaged(f"the row of account {name!r} does not match its seal")
         return Account(name, parent, _budget(budget), spent)
@@ -127,15 +127,15 @@ class SqlView:
         return self._connection.scalar(tables.ONE_DATASET, {"of_dataset": name})
 
     def requests_among(self, keys: Collection[Key]) -> dict[Key, ChargeRequest]:
-        """Those charged questions that were not voided, in one query per page."""
-        found: dict[Key, ChargeRequest] = {}
-        asked = list(keys)
-        for start in range(0, len(asked), tables.PAGE):
-            page = {"keys": asked[start : start + tables.PAGE]}
+        """The charged questions among these keys that were not voided, one query per page."""
+        requests: dict[Key, ChargeRequest] = {}
+        key_list = list(keys)
+        for start in range(0, len(key_list), tables.PAGE):
+            page = {"keys": key_list[start : start + tables.PAGE]}
             for row in self._connection.execute(tables.SOME_REQUESTS, page):
                 request = ChargeRequest._make(row)
-                found[request.key] = request
-        return found
+                requests[request.key] = request
+        return requests
 
     def requests(self) -> Iterator[tuple[ChargeRequest, bytes | None]]:
         """Every charged question that was not voided, with its stored answer."""
@@ -151,7 +151,7 @@ class SqlView:
         return self._connection.scalar(tables.ONE_ANSWER, {"of_charge": charge})
 
     def stored_bytes(self) -> dict[str, int]:
-        """How many bytes the answers of each principal take."""
+        """The size in bytes of each principal's stored answers."""
         return read_stored(self._connection)
 
     def check_storage(self) -> None:
@@ -159,7 +159,7 @@ class SqlView:
         self._check_storage(self._connection)
 
     def save(self, draft: Draft) -> None:
-        """Write down all that a draft holds."""
+        """Write all changes of a draft."""
         self.add_entries(draft.entries)
         if draft.has_records:
             self.index_records()
@@ -167,8 +167,8 @@ class SqlView:
         roots = [{"name": name, "account": root} for name, root in draft.datasets.items()]
         self._run(tables.ADD_DATASETS, roots)
         self._run(tables.DROP_REQUESTS, [_key(*key) for key in draft.replaced()])
-        kept = [request for request in draft.requests.values() if request is not None]
-        self._run(tables.ADD_REQUESTS, [_request_row(request) for request in kept])
+        live_requests = [request for request in draft.requests.values() if request is not None]
+        self._run(tables.ADD_REQUESTS, [_request_row(request) for request in live_requests])
         answers = [{"charge": seq, "answer": row} for seq, row in draft.answers.items()]
         self._run(tables.ADD_ANSWERS, answers)
         raise_stored(self._connection, draft.stored_bytes)
@@ -181,7 +181,7 @@ class SqlView:
         self._run(tables.ADD_ENTRIES, rows)
 
     def index_records(self) -> None:
-        """Give a ledger that is older than records the index by which they are found."""
+        """Create the index of records in a ledger from before there were records."""
         tables.RECORD_INDEX.create(self._connection, checkfirst=True)
 
     def _save_accounts(self, draft: Draft) -> None:
@@ -189,7 +189,7 @@ class SqlView:
         self._run(tables.ADD_ACCOUNTS, opened)
         changed = [account for name, account in draft.accounts.items() if name not in draft.opened]
         names = [{"of_account": account.name} for account in changed]
-        rows = [{"of_account": one.name, **_account_row(one)} for one in changed]
+        rows = [{"of_account": account.name, **_account_row(account)} for account in changed]
         self._run(tables.CHANGE_ACCOUNTS, rows)
         self._run(tables.DROP_BALANCES, names)
         balances = [row for account in draft.accounts.values() for row in _balance_rows(account)]
@@ -226,27 +226,27 @@ def _account_row(account: Account) -> dict[str, object]:
 def _balance_rows(account: Account) -> Iterator[dict[str, object]]:
     limits = account.budget.limits()
     for number, (spent, limit) in enumerate(zip(account.spent, limits, strict=True)):
-        for part, ceiling in enumerate(limit):
+        for quantity, ceiling in enumerate(limit):
             yield {
                 "account": account.name,
                 "filter": number,
-                "part": part,
-                "spent": None if spent is None else spent[part],
+                "part": quantity,
+                "spent": None if spent is None else spent[quantity],
                 "ceiling": ceiling,
             }
 
 
-def _charge(parts: list[int | None]) -> tuple[int, ...] | None:
-    """The units of one filter; all of them are NULL once it is broken."""
-    counted = tuple(part for part in parts if part is not None)
-    return counted if len(counted) == len(parts) else None
+def _charge(counts: list[int | None]) -> tuple[int, ...] | None:
+    """The units of one filter, or None for a broken one, whose units are all NULL."""
+    counted = tuple(count for count in counts if count is not None)
+    return counted if len(counted) == len(counts) else None
 
 
 def _seal(name: str, parent: str | None, budget: str, spent: Charge) -> str:
     return digest(canonical([name, parent, budget, spent]).encode())
 
 
-# Budgets are read and written at every charge and hardly ever change.
+# Cached: budgets are read and written at every charge and rarely change.
 
 
 @lru_cache(maxsize=1024)
@@ -264,7 +264,7 @@ class Dialect(Protocol):
 
     @property
     def protections(self) -> tuple[str, ...]:
-        """Statements, run once, after which the database itself refuses to change an entry."""
+        """Statements, run once, that make the database itself refuse to change an entry."""
 
     def writing(self, engine: Engine) -> Connection:
         """A connection for one writer at a time."""
@@ -273,13 +273,13 @@ class Dialect(Protocol):
         """A connection whose transactions see one moment."""
 
     def lock_creation(self, connection: Connection) -> None:
-        """Keep all others from creating the tables."""
+        """Lock the creation of tables."""
 
     def lock(self, connection: Connection) -> None:
-        """Keep all others from writing until the transaction ends."""
+        """Take the write lock until the transaction ends."""
 
     def is_busy(self, error: DBAPIError) -> bool:
-        """Whether somebody else held the lock for too long."""
+        """Whether another writer held the lock for too long."""
 
     def check_storage(self, connection: Connection) -> None:
         """Raise when the database finds damage in its own files."""
@@ -298,7 +298,7 @@ def missing() -> LedgerError:
 
 
 class SqlStore:
-    """A book in a database."""
+    """The storage of a ledger in a database."""
 
     def __init__(
         self,
@@ -320,11 +320,11 @@ class SqlStore:
             raise
 
     def _create(self) -> None:
-        """Create the tables and the first entry, unless they stand."""
+        """Create the tables and the first entry, unless they exist."""
         with self._transaction() as connection:
             with self._patience():
                 self._dialect.lock_creation(connection)
-            if self._stands(connection):
+            if self._has_tables(connection):
                 return
             metadata.create_all(connection, checkfirst=False)
             for statement in self._dialect.protections:
@@ -333,23 +333,23 @@ class SqlStore:
             view = SqlView(connection, self._dialect.check_storage)
             view.add_entries([first_entry()])
 
-    def _stands(self, connection: Connection) -> bool:
+    def _has_tables(self, connection: Connection) -> bool:
         return self._engine.dialect.has_table(connection, entries.name)
 
     def _check_version(self) -> None:
-        """Refuse a database without a book, which is never taken for an empty one."""
+        """Refuse a database without a ledger: an empty ledger would be a fresh budget."""
         with self._dialect.reading(self._engine) as connection, connection.begin():
-            if not self._stands(connection):
+            if not self._has_tables(connection):
                 raise missing()
-            found = SqlView(connection, self._dialect.check_storage).entry(1)
-        if found is None or json.loads(found.body).get("format") != FORMAT:
+            first = SqlView(connection, self._dialect.check_storage).entry(1)
+        if first is None or json.loads(first.body).get("format") != FORMAT:
             raise LedgerError(
                 "ledger_unusable",
                 f"The ledger was written by another version; this one reads format {FORMAT} only.",
             )
 
     def _add_stored(self) -> None:
-        """Give a ledger that is older than limits the sums of what each principal has stored."""
+        """Create the sums of stored bytes in a ledger from before there were limits on them."""
         with self._dialect.reading(self._engine) as connection, connection.begin():
             if has_stored(connection):
                 return
@@ -377,7 +377,7 @@ class SqlStore:
         self._known = view.known
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._engine.dispose()
 
     @contextmanager
@@ -390,7 +390,7 @@ class SqlStore:
 
     @contextmanager
     def _patience(self) -> Iterator[None]:
-        """Tell a lock that another holds, after which nothing is lost, from a failure."""
+        """Turn a lock timeout into `ledger_busy`: unlike after a failure, the state is known."""
         try:
             yield
         except DBAPIError as error:

@@ -1,5 +1,4 @@
-"""How many bytes the answers of each principal take: sums beside the answers. Decision
-`server-limits`."""
+"""The size of each principal's stored answers, kept as a sum per principal. Decision 0508."""
 
 from __future__ import annotations
 
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def has_stored(connection: Connection) -> bool:
-    """Whether a database has the sums; one of a former version has none."""
+    """Whether the database has the table of sums; one of an earlier version has none."""
     return inspect(connection).has_table(tables.stored.name)
 
 
 def add_stored(connection: Connection) -> None:
-    """Add the sums to a database, unless another process just did; call it under its locks."""
+    """Create the table of sums unless another process just did; call it under the locks."""
     if has_stored(connection):
         return
     tables.stored.create(connection)
@@ -36,9 +35,9 @@ def read_stored(connection: Connection) -> dict[str, int]:
     return {row.principal: row.bytes for row in connection.execute(tables.ALL_STORED)}
 
 
-def raise_stored(connection: Connection, more: Mapping[str, int]) -> None:
+def raise_stored(connection: Connection, added_bytes: Mapping[str, int]) -> None:
     """Add bytes to the sums of principals, in the transaction that stores their answers."""
-    for principal, size in more.items():
+    for principal, size in added_bytes.items():
         raised = {"of_principal": principal, "more": size}
         if not connection.execute(tables.RAISE_STORED, raised).rowcount:
             connection.execute(tables.ADD_STORED, {"principal": principal, "bytes": size})

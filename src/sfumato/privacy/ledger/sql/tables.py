@@ -1,6 +1,6 @@
-"""The tables of the book, the same for every database, and the statements on them.
+"""The tables of the ledger, the same for every database, and the statements on them.
 
-Statements are built once: building them costs more than running them.
+Statements are built once, because building them costs more than running them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-_Whole = BigInteger().with_variant(Integer(), "sqlite")
+_Int64 = BigInteger().with_variant(Integer(), "sqlite")
 _Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 
-def _table(name: str, *parts: Column[Any] | CheckConstraint, rowid: bool = False) -> Table:
-    """A table of typed columns; by its key alone where rows are small, to write fewer pages."""
-    return Table(f"sfumato_{name}", metadata, *parts, sqlite_strict=True, sqlite_with_rowid=rowid)
+def _table(name: str, *columns: Column[Any] | CheckConstraint, rowid: bool = False) -> Table:
+    """A table of typed columns; without a rowid where rows are small, to write fewer pages."""
+    return Table(f"sfumato_{name}", metadata, *columns, sqlite_strict=True, sqlite_with_rowid=rowid)
 
 
 def _is_hash(column: str) -> CheckConstraint:
@@ -47,13 +47,13 @@ def _is_hash(column: str) -> CheckConstraint:
 
 turn = _table(
     "turn",
-    # One row, locked by whoever writes: the chain has one end.
-    Column("id", _Whole, CheckConstraint("id = 1"), primary_key=True, autoincrement=False),
+    # One row, locked by the writer: the chain must not fork.
+    Column("id", _Int64, CheckConstraint("id = 1"), primary_key=True, autoincrement=False),
 )
 
 entries = _table(
     "entries",
-    Column("seq", _Whole, CheckConstraint("seq > 0"), primary_key=True, autoincrement=False),
+    Column("seq", _Int64, CheckConstraint("seq > 0"), primary_key=True, autoincrement=False),
     Column("body", Text, nullable=False),
     Column("hash", _Name, nullable=False),
     _is_hash("hash"),
@@ -61,8 +61,9 @@ entries = _table(
 )
 
 
-# Records and rollbacks, the only entries that begin with their kind, found without a walk through
-# the chain. Spelled out, not bound: by the same words in a query a database knows its index.
+# Records and rollbacks are the only entries that begin with their kind; an index finds them without
+# a scan of the chain. The condition is literal text: a database uses a partial index only if the
+# query contains the same text.
 def _is_record(body: str) -> TextClause:
     return text(f"substr({body}, 1, 8) = '{{\"kind\"\\:'")
 
@@ -79,7 +80,7 @@ accounts = _table(
     Column("name", _Name, CheckConstraint("name <> ''"), primary_key=True),
     Column("parent", _Name, ForeignKey("sfumato_accounts.name")),
     Column("budget", Text, nullable=False),
-    # The SHA-256 of all that the account holds: a damaged balance is never spent from.
+    # The SHA-256 of all values of the account: a damaged balance is never spent from.
     Column("seal", _Name, nullable=False),
     _is_hash("seal"),
 )
@@ -90,8 +91,8 @@ balances = _table(
     Column("filter", Integer, primary_key=True, autoincrement=False),
     Column("part", Integer, primary_key=True, autoincrement=False),
     # NULL for a broken filter.
-    Column("spent", _Whole),
-    Column("ceiling", _Whole, nullable=False),
+    Column("spent", _Int64),
+    Column("ceiling", _Int64, nullable=False),
     CheckConstraint("spent >= 0 AND spent <= ceiling", name="spent_within_ceiling"),
 )
 
@@ -106,31 +107,31 @@ requests = _table(
     Column("principal", _Name, primary_key=True),
     Column("request", _Name, primary_key=True),
     Column("body", _Name, nullable=False),
-    Column("charge", _Whole, ForeignKey(entries.c.seq), nullable=False),
-    Column("answered", _Whole, ForeignKey(entries.c.seq)),
+    Column("charge", _Int64, ForeignKey(entries.c.seq), nullable=False),
+    Column("answered", _Int64, ForeignKey(entries.c.seq)),
     _is_hash("body"),
     CheckConstraint("answered > charge", name="answer_follows_charge"),
 )
 
 answers = _table(
     "answers",
-    Column("charge", _Whole, ForeignKey(entries.c.seq), primary_key=True, autoincrement=False),
+    Column("charge", _Int64, ForeignKey(entries.c.seq), primary_key=True, autoincrement=False),
     Column("answer", LargeBinary, nullable=False),
     rowid=True,
 )
 
 
-# How many bytes the answers of each principal take: a sum over `answers`, kept because adding it
-# up at every question would read the whole table.
+# The bytes of each principal's answers: a sum over `answers`, stored because computing it at every
+# question would scan the whole table.
 stored = _table(
     "stored",
     Column("principal", _Name, primary_key=True),
-    Column("bytes", _Whole, CheckConstraint("bytes >= 0"), nullable=False),
+    Column("bytes", _Int64, CheckConstraint("bytes >= 0"), nullable=False),
 )
 
 
 PAGE = 1000
-"""Long readings go page by page: no cursor stays open when a reader stops half-way."""
+"""Rows per page of a long read: no cursor stays open when a reader stops half-way."""
 
 _one_request = and_(
     requests.c.principal == bindparam("of_principal"), requests.c.request == bindparam("of_request")
