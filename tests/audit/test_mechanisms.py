@@ -346,7 +346,7 @@ def test_threshold_keys_keep_their_claim(epsilon: Fraction, people: int) -> None
         seen = np.full(count, ABSENT)
         if count_of_key:
             released = mechanism.sample(np.full(count, count_of_key), entropy)
-            seen[released.places] = released.counts
+            seen[released.positions] = released.counts
         return seen
 
     claim = Approx(epsilon=epsilon, delta=delta)
@@ -360,7 +360,7 @@ def test_key_of_one_person_appears_with_almost_the_probability_delta() -> None:
     mechanism = ThresholdKeys(noise=noise, delta=delta, max_groups=5)
     count = 200_000
     released = mechanism.sample(np.ones(5 * count, dtype=np.int64), SeededEntropy(5))
-    appeared = len(np.unique(released.places // 5)) / count
+    appeared = len(np.unique(released.positions // 5)) / count
     assert 0.8 * float(delta) < appeared < float(delta)
 
 

@@ -98,7 +98,7 @@ def test_a_count_of_zero_in_a_threshold_is_found() -> None:
 
     def method(counts: list[int]) -> Result:
         released = keys.sample(np.array(counts), SystemEntropy())
-        return keys.event, {"keys": pa.table({"place": released.places.tolist()})}
+        return keys.event, {"keys": pa.table({"place": released.positions.tolist()})}
 
     assert coupled(method, [40, 20], [40, 20, 1]).findings == ()
     found = coupled(method, [40, 20], [40, 20, 0])
@@ -110,7 +110,7 @@ def test_more_keys_of_one_person_than_claimed_are_found() -> None:
 
     def method(counts: list[int]) -> Result:
         released = keys.sample(np.array(counts), SystemEntropy())
-        return keys.event, {"keys": pa.table({"place": released.places.tolist()})}
+        return keys.event, {"keys": pa.table({"place": released.positions.tolist()})}
 
     found = coupled(method, [40, 20], [40, 20, 1, 1])
     assert "keys of one side pass with chance" in found.findings[0]

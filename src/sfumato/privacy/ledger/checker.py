@@ -157,7 +157,7 @@ def _costs(budget_filter: dict[str, str], event: dict[str, Any]) -> list[Fractio
         return None
     branches_per_person = {"add-remove": 1, "replace-one": 2}
     counted = len(branch_costs) if kind == "composed" else branches_per_person[event["relation"]]
-    columns = zip(*(branch for branch in branch_costs if branch is not None), strict=True)
+    columns = zip(*(costs for costs in branch_costs if costs is not None), strict=True)
     return [sum(sorted(column)[-counted:], Fraction(0)) for column in columns]
 
 

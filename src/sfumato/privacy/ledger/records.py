@@ -125,7 +125,7 @@ def amend(
 ) -> Amendment:
     """Write the amendment that `decide` makes of the current state; all of it or nothing."""
     rules.check_name(operator, "operator")
-    accounts = {budget.name: budget for budget in draft.all_accounts()}
+    accounts = {account.name: account for account in draft.all_accounts()}
     state = cache.peek(draft)
     amendment = decide(BookState(state.values, max(draft.current_time(), state.time), accounts))
     for (topic, name), value in amendment.records.items():

@@ -115,8 +115,8 @@ class SqlView:
 
     def _account(self, name: str, parent: str | None, budget: str, seal: str) -> Account:
         units: dict[int, list[int | None]] = {}
-        for number, units in self._connection.execute(tables.BALANCE, {"of_account": name}):
-            units.setdefault(number, []).append(units)
+        for number, unit_count in self._connection.execute(tables.BALANCE, {"of_account": name}):
+            units.setdefault(number, []).append(unit_count)
         spent = tuple(_charge(counts) for counts in units.values())
         if _seal(name, parent, budget, spent) != seal:
             raise damaged(f"the row of account {name!r} does not match its seal")

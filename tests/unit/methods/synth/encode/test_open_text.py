@@ -71,7 +71,7 @@ def test_F30_many_texts_of_one_person_have_the_chance_of_one() -> None:
         counts = count(engine, engine.table, ["town"], unit=Entity("who", 1), salt="salt").counts
     assert counts.tolist() == [1]
     shown = sum(
-        len(discovery.mechanism.sample(counts, SeededEntropy(seed)).places) > 0
+        len(discovery.mechanism.sample(counts, SeededEntropy(seed)).positions) > 0
         for seed in range(400)
     )
     assert shown < 5
