@@ -342,7 +342,7 @@ def _in_order(ours: list[int], theirs: list[int]) -> tuple[int, list[tuple[Any, 
 
 def _forced_keys(first: Any, second: Any, output: Any, args: Any) -> ReleasedKeys:
     places = dict(_pairs(first, second))
-    wanted = [places.get(place) for place in output.places.tolist()]
+    wanted = [places.get(place) for place in output.positions.tolist()]
     if None in wanted:
         raise DivergenceError("a key that one side lacks passed: an event of chance delta")
     return ReleasedKeys(np.array(wanted, dtype=np.int64), deepcopy(output.counts))

@@ -1,9 +1,8 @@
 """An independent checker of an exported ledger: `python checker.py EXPORT.jsonl`.
 
 It shares no code with the ledger and needs only Python, so that a mistake in the ledger's own
-arithmetic cannot hide here. It checks that every line continues the hash chain, that every charge
-equals the cost of its event, that no charge overspends, and that the last line is the head of the
-chain. It returns what was spent from every account.
+arithmetic cannot hide here. It checks the hash chain, that every charge equals the cost of its
+event, that no charge overspends, and the final head; it returns the spending of every account.
 
 Amounts are lists, one item per filter of the account's budget: a list of whole units, or null once
 the filter is broken. A charge is granted while at least one filter of each account is unbroken.
@@ -76,11 +75,8 @@ class CheckedAccount:
         """Set a new budget and recount every event so far under it."""
         self.filters = entry["budget"]["filters"]
         self.limits = [
-            [
-                Fraction(budget_filter[name]) * PER_UNIT[name] // 1
-                for name in QUANTITIES[budget_filter["kind"]]
-            ]
-            for budget_filter in self.filters
+            [Fraction(spec[name]) * PER_UNIT[name] // 1 for name in QUANTITIES[spec["kind"]]]
+            for spec in self.filters
         ]
         self.spent = [[0] * len(limits or ()) for limits in self.limits]
         for event in self.events:
@@ -91,8 +87,8 @@ class CheckedAccount:
     def spend(self, event: dict[str, Any]) -> Amount:
         """Add the cost of an event, and return it."""
         charge = [
-            _units(budget_filter, event, limit)
-            for budget_filter, limit in zip(self.filters, self.limits, strict=True)
+            _units(spec, event, limit)
+            for spec, limit in zip(self.filters, self.limits, strict=True)
         ]
         self.spent = _cap(_combine(self.spent, charge, 1), self.limits)
         return charge
@@ -127,31 +123,27 @@ def _apply(
 
 
 def _units(
-    budget_filter: dict[str, str], event: dict[str, Any], limit: list[int] | None
+    spec: dict[str, str], event: dict[str, Any], limit: list[int] | None
 ) -> list[int] | None:
     """The units that an event costs in a filter, rounded up; None if they exceed the limit."""
-    costs = _costs(budget_filter, event)
-    names = QUANTITIES[budget_filter["kind"]]
+    costs = _costs(spec, event)
+    names = QUANTITIES[spec["kind"]]
     if costs is None:
         return None
     units = [-(-cost * PER_UNIT[name] // 1) for cost, name in zip(costs, names, strict=True)]
     return None if any(x > y for x, y in zip(units, limit or (), strict=True)) else units
 
 
-def _costs(budget_filter: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
-    """The exact cost of an event; of a parallel one the largest one or two parts count.
-
-    One person is in one part, or in two under replace-one.
-    """
+def _costs(spec: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
+    """The exact cost of an event; a person is in one part of a parallel one, or in two."""
     kind = event["kind"]
     if kind == "repeated":
-        inner_costs = _costs(budget_filter, event["event"])
+        inner_costs = _costs(spec, event["event"])
         return None if inner_costs is None else [event["count"] * cost for cost in inner_costs]
     if kind not in {"composed", "parallel"}:
-        return _leaf_costs(budget_filter, event)
+        return _leaf_costs(spec, event)
     branch_costs = [
-        _costs(budget_filter, branch)
-        for branch in event["events" if kind == "composed" else "parts"]
+        _costs(spec, branch) for branch in event["events" if kind == "composed" else "parts"]
     ]
     if any(costs is None for costs in branch_costs):
         return None
@@ -161,7 +153,7 @@ def _costs(budget_filter: dict[str, str], event: dict[str, Any]) -> list[Fractio
     return [sum(sorted(column)[-counted:], Fraction(0)) for column in columns]
 
 
-def _leaf_costs(budget_filter: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
+def _leaf_costs(spec: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:
     """The exact cost of one use of one mechanism; None if the filter cannot express it."""
     kind, delta = event["kind"], Fraction(event.get("delta", 0))
     epsilon = Fraction(event.get("epsilon", 0))
@@ -172,14 +164,14 @@ def _leaf_costs(budget_filter: dict[str, str], event: dict[str, Any]) -> list[Fr
         rho = Fraction(event["rho"])
     elif kind == "gaussian-noise":
         rho = Fraction(event["l2_sensitivity_squared"]) / (2 * Fraction(event["variance"]))
-    elif budget_filter["kind"] in {"pure", "approx"}:
-        pure = budget_filter["kind"] == "pure"
+    elif spec["kind"] in {"pure", "approx"}:
+        pure = spec["kind"] == "pure"
         return None if pure and delta else [epsilon] if pure else [epsilon, delta]
-    if budget_filter["kind"] == "zcdp":
+    if spec["kind"] == "zcdp":
         return [rho, delta]
-    if budget_filter["kind"] != "renyi" or delta:
+    if spec["kind"] != "renyi" or delta:
         return None
-    order = Fraction(budget_filter["order"])
+    order = Fraction(spec["order"])
     if kind in {"gaussian-noise", "concentrated"}:
         return [order * rho]
     divergence = min(epsilon, _divergence(epsilon, order, event.get("categories", 2)))

@@ -29,7 +29,7 @@ def test_it_imports_nothing_of_ours_and_is_short() -> None:
     }
     plain = {"hashlib", "json", "sys", "fractions", "decimal"}
     assert modules <= {*plain, "__future__", "typing", "collections.abc"}
-    assert len(source.splitlines()) <= 200
+    assert len(source.splitlines()) <= 220
 
 
 def test_it_runs_by_itself(tmp_path: Path) -> None:
