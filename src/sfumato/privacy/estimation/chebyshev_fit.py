@@ -4,7 +4,7 @@
 
 A primal-dual interior-point method (Mehrotra's predictor and corrector) finds x within a proven
 gap. Then x moves, with A x unchanged, until the columns of A that it uses are independent. That is
-a vertex: at most as many entries are above 0 as A has rows. Decision 0232.
+a vertex: at most as many entries are above 0 as A has rows. Decision `dependencies`.
 """
 
 from __future__ import annotations

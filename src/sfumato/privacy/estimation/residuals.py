@@ -4,7 +4,7 @@ The residual of a set R of columns is the part of its marginal that no smaller m
 the table centred along every axis. The residuals of different sets are orthogonal. The table of a
 set T is the sum of the residuals of all subsets R of T, each divided by the number of cells of T
 per cell of R. So least squares over noisy tables decomposes into one weighted mean per residual,
-and no array is ever larger than one of the tables. Decisions 0095 and 0135.
+and no array is ever larger than one of the tables. Decisions `group-keys` and `marginals`.
 """
 
 from __future__ import annotations

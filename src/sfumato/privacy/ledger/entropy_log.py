@@ -3,7 +3,7 @@
 Work that was killed and is resumed under the same charge reads the same words again, so that it has
 one noise however often it is restarted. Fresh words would give anyone who can kill the process a
 choice among answers. Words are written before they are used, and come from the operating system
-alone. Decision 0310.
+alone. Decision `charge-order`.
 """
 
 from __future__ import annotations

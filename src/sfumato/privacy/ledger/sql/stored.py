@@ -1,4 +1,5 @@
-"""The size of each principal's stored answers, kept as a sum per principal. Decision 0508."""
+"""The size of each principal's stored answers, kept as a sum per principal. Decision
+`server-limits`."""
 
 from __future__ import annotations
 
